@@ -1,0 +1,1 @@
+"""Reproduction of four federated-learning papers, from raw data to verdicts."""

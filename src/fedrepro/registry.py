@@ -1,0 +1,21 @@
+"""Find what a name stands for by listing a folder: adding a file under `algorithms/` is all the registration there is."""
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+from fedrepro.errors import UserError
+
+
+def names(kind: str) -> list[str]:
+    """Names of the modules in the package `fedrepro.<kind>`, e.g. `names("models")`; private ones (`_x`) and `base` are left out."""
+    package = importlib.import_module(f"fedrepro.{kind}")
+    found = (module.name for module in pkgutil.iter_modules(package.__path__))
+    return sorted(name for name in found if not name.startswith("_") and name != "base")
+
+
+def module(kind: str, name: str) -> ModuleType:
+    """The module `fedrepro.<kind>.<name>`. Raises UserError listing the valid names."""
+    if name not in (valid := names(kind)):
+        raise UserError(f"unknown {kind.rstrip('s')} '{name}': choose from {', '.join(valid)}")
+    return importlib.import_module(f"fedrepro.{kind}.{name}")

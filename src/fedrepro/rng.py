@@ -1,0 +1,24 @@
+"""The only source of randomness: a generator is a pure function of named coordinates, so that no draw depends on what ran before it.
+
+Resuming, reordering clients or changing the executor therefore cannot change a single sample.
+"""
+
+import hashlib
+
+import numpy as np
+import torch
+
+
+def _digest(seed: int, purpose: str, round: int, client: int) -> int:
+    text = f"{seed}/{purpose}/{round}/{client}".encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "little") >> 1  # torch takes 63 bits
+
+
+def generator(seed: int, purpose: str, round: int = 0, client: int = 0) -> torch.Generator:
+    """A fresh torch generator, always on the CPU: the draws are the same on every device."""
+    return torch.Generator().manual_seed(_digest(seed, purpose, round, client))
+
+
+def numpy_generator(seed: int, purpose: str, round: int = 0, client: int = 0) -> np.random.Generator:
+    """The same for numpy, where its distributions are needed (Dirichlet partitions)."""
+    return np.random.default_rng(_digest(seed, purpose, round, client))
