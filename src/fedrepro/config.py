@@ -1,0 +1,193 @@
+"""Everything a user may set, as frozen models that refuse unknown keys. This is the only reader of params.yaml and of the experiment files.
+
+`RunConfig` is one training run, fully resolved: two runs are the same run exactly if their configs and their data are the same.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from fedrepro.errors import UserError
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Frozen(BaseModel):
+    """Base of every settings model: immutable, and a misspelt key is an error, never a silent default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Choice(Frozen):
+    """A name from a registry with the options that its module declares: `{name: fedprox, mu: 0.1}`."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    name: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class Training(Frozen):
+    """What every series of an experiment shares; defaults are FedAvg's plainest form."""
+
+    dataset: str
+    train_images: Count | None = None  # keep only the first n of a fixed shuffle (scales small and quick)
+    test_images: Count | None = None
+    inputs: Literal["unit", "half", "standardised", "normalised"] = "unit"
+    augment: tuple[Literal["crop", "flip", "brightness", "contrast"], ...] = ()
+    partition: Choice
+    model: Choice
+    clients_per_round: Count
+    rounds: Count
+    local_epochs: Count
+    batch_size: Count
+    lr: Positive
+    lr_decay: Positive = 1.0  # the rate is multiplied by this after every round ...
+    lr_floor: NonNegative = 0.0  # ... while it is above this
+    momentum: Fraction = 0.0  # restarts every round: each round builds a fresh optimiser
+    nesterov: bool = False
+    weight_decay: NonNegative = 0.0
+    weighting: Literal["uniform", "samples"] = "uniform"
+    evaluate_every: Count = 1
+    precision: Literal["float32", "float64"] = "float32"
+    executor: Literal["sequential"] = "sequential"
+
+
+class RunConfig(Training):
+    """One run: one algorithm, one seed."""
+
+    algorithm: Choice
+    seed: Annotated[int, Field(ge=0)]
+
+
+class Experiment(Training):
+    """A `Training` with its series: label -> algorithm; the label names the series in every artifact.
+
+    `series` entries may override fields of the training for that series alone through `with`, e.g. a calibration over rates:
+    `{name: fedavg, with: {lr: 0.01}}`.
+    """
+
+    series: dict[str, Choice]
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+
+    @model_validator(mode="after")
+    def _has_series(self) -> "Experiment":
+        if not self.series:
+            raise ValueError("an experiment needs at least one series")
+        return self
+
+
+class Scale(Frozen):
+    """How large to run: an overlay on every experiment, and how far its numbers may be held against a paper's."""
+
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    compare: Literal["none", "direction", "full"]
+    note: str
+    experiments: dict[str, dict[str, dict[str, Any]]] = {}  # paper -> experiment -> overlay; {skip: reason} leaves one out
+
+
+class Params(Frozen):
+    """params.yaml."""
+
+    scale: str = "quick"
+    data_mirror: str | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    checkpoint_seconds: NonNegative = 30
+    mlflow_uri: str = "sqlite:///mlflow.db"
+    scales: dict[str, Scale]
+    papers: dict[str, dict[str, dict[str, Any]]]
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> "Params":
+        if self.scale not in self.scales:
+            raise ValueError(f"scale: unknown scale '{self.scale}': choose from {', '.join(self.scales)}")
+        for name, scale in self.scales.items():
+            for paper, overlays in scale.experiments.items():
+                if paper not in self.papers:
+                    raise ValueError(f"scales.{name}.experiments: unknown paper '{paper}': choose from {', '.join(self.papers)}")
+                for experiment in overlays:
+                    if experiment not in self.papers[paper]:
+                        valid = ", ".join(self.papers[paper])
+                        raise ValueError(
+                            f"scales.{name}.experiments.{paper}: unknown experiment '{experiment}': choose from {valid}"
+                        )
+        return self
+
+    @property
+    def mirror(self) -> str | None:
+        """Where data come from instead of their official sources; the environment variable serves where nothing is set."""
+        return self.data_mirror or os.environ.get("FEDREPRO_DATA_MIRROR") or None
+
+    @property
+    def active(self) -> Scale:
+        return self.scales[self.scale]
+
+
+def merge(base: dict, overlay: dict) -> dict:
+    """`base` with `overlay` laid over it, dictionaries merged level by level; a changed `name` drops the old name's options."""
+    if "name" in overlay and overlay["name"] != base.get("name"):
+        return dict(overlay)
+    merged = dict(base)
+    for key, value in overlay.items():
+        nested = isinstance(value, dict) and isinstance(base.get(key), dict)
+        merged[key] = merge(base[key], value) if nested else value
+    return merged
+
+
+def parse(model: type[Model], values: Any, where: str) -> Model:
+    """`model` from plain values. Raises UserError with one line per mistake: where, which key, what is valid."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        lines = [_explain(model, item) for item in error.errors()]
+        raise UserError("\n".join(f"{where}: {line}" for line in lines)) from None
+
+
+def _explain(model: type[BaseModel], item: Any) -> str:
+    key = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        valid = ", ".join(sorted(_fields_at(model, item["loc"][:-1])))
+        return f"{key}: unknown key" + (f": choose from {valid}" if valid else "")
+    message = item["msg"].removeprefix("Value error, ")
+    given = f" (got {item['input']!r})" if isinstance(item["input"], str | int | float) else ""
+    return f"{key}: {message}{given}" if key else message
+
+
+def _fields_at(model: Any, path: tuple) -> list[str]:
+    """The fields of the model at a path of keys, as far as plain nesting and dictionaries of models lead."""
+    for key in path:
+        field = getattr(model, "model_fields", {}).get(key)
+        annotation = field.annotation if field else model
+        arguments = [a for a in getattr(annotation, "__args__", ()) if hasattr(a, "model_fields")]
+        model = annotation if hasattr(annotation, "model_fields") else (arguments[0] if arguments else None)
+    return list(getattr(model, "model_fields", {}))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file as a dictionary. Raises UserError when it is missing or does not parse."""
+    import yaml  # not part of the training core
+
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; run in the repository's top folder or name the file") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: expected keys and values at the top level")
+    return values
+
+
+def read_params(path: Path = Path("params.yaml"), overrides: dict[str, Any] | None = None) -> Params:
+    """params.yaml with command-line overrides laid over it."""
+    return parse(Params, merge(read_yaml(path), overrides or {}), str(path))
