@@ -1,0 +1,20 @@
+"""Federated methods, one small file each: a class `Algorithm` with frozen `Params` and only the hooks in which it differs
+from FedAvg. The hooks are documented in `base.py`."""
+
+from torch import nn
+
+from fedrepro import registry
+from fedrepro.algorithms.base import FedAvg
+from fedrepro.config import Choice, parse
+
+__all__ = ["FedAvg", "create", "settings"]
+
+
+def settings(choice: Choice):
+    """The algorithm's parsed `Params`."""
+    return parse(registry.module("algorithms", choice.name).Algorithm.Params, choice.options, f"algorithm {choice.name}")
+
+
+def create(choice: Choice, net: nn.Module) -> FedAvg:
+    """The named method around `net`."""
+    return registry.module("algorithms", choice.name).Algorithm(settings(choice), net)

@@ -1,0 +1,26 @@
+"""FedProx: Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020, Eq. 2.
+
+Local loss: cross entropy + mu/2 * ||w - w_t||^2 over all parameters, w_t the weights received. `norm: mean` is a variant in the
+wild that averages within each tensor instead of summing, (mu/2) * sum_l mean_i (w_li - w_t,li)^2, which is far weaker.
+"""
+
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from fedrepro.algorithms.base import FedAvg, Weights
+from fedrepro.config import Frozen, NonNegative
+
+
+class Algorithm(FedAvg):
+    class Params(Frozen):
+        mu: NonNegative = 0.01
+        norm: Literal["sum", "mean"] = "sum"
+
+    neutral: ClassVar[dict] = {"mu": 0.0}
+
+    def loss(self, weights: Weights, received: Weights, frozen: tuple[Tensor, ...], images: Tensor, labels: Tensor) -> Tensor:
+        entropy = super().loss(weights, received, frozen, images, labels)
+        squares = [(weights[name] - received[name]).square() for name, _ in self.net.named_parameters()]
+        distance = sum(square.sum() if self.params.norm == "sum" else square.mean() for square in squares)
+        return entropy + 0.5 * self.params.mu * distance

@@ -1,0 +1,28 @@
+"""Two-stream L2: the baseline of Yao et al., Two-Stream Federated Learning: Reduce the Communication Costs, VCIP 2018.
+
+Local loss: cross entropy + lambda * 1/2 * sum over batch and classes of (logit_global - logit_local)^2. The sum (no mean over the
+batch) is the authors' code, which the paper does not spell out.
+"""
+
+from typing import ClassVar
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedrepro.algorithms.base import FedAvg, Weights
+from fedrepro.config import Frozen, NonNegative
+
+
+class Algorithm(FedAvg):
+    class Params(Frozen):
+        weight: NonNegative = 0.001  # lambda
+
+    neutral: ClassVar[dict] = {"weight": 0.0}
+
+    def frozen(self, received: Weights, images: Tensor) -> tuple[Tensor, ...]:
+        return (self.forward(received, images).logits,)
+
+    def loss(self, weights: Weights, received: Weights, frozen: tuple[Tensor, ...], images: Tensor, labels: Tensor) -> Tensor:
+        logits = self.forward(weights, images).logits
+        distance = 0.5 * (frozen[0] - logits).square().sum()
+        return F.cross_entropy(logits, labels) + self.params.weight * distance

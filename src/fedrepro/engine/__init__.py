@@ -1,0 +1,1 @@
+"""Federated training: rounds, local training, evaluation, and the folder that a run leaves behind."""

@@ -1,0 +1,61 @@
+"""A data set on the device, seen through a partition: what each client trains on and is tested on."""
+
+import torch
+from torch import Tensor
+
+from fedrepro.config import RunConfig
+from fedrepro.datasets import Dataset
+from fedrepro.engine import augmentation
+from fedrepro.partitions import Partition, subset
+
+CHUNK = 1000  # images scaled at a time
+
+
+class FederatedData:
+    """Images and labels on `device`; without augmentation the images are scaled once and for all."""
+
+    def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, device: torch.device) -> None:
+        train, test = subset(dataset, config.train_images, config.test_images)
+        self.config, self.dataset, self.partition, self.device = config, dataset, partition, device
+        self.dtype = getattr(torch, config.precision)
+        self.train_x = dataset.train_x[train].to(device)
+        self.train_y = dataset.train_y[train].to(device)
+        self.test_y = dataset.test_y[test].to(device)
+        self.test_x = self._scaled(dataset.test_x[test].to(device))
+        if partition.permutations is not None:
+            self._permute_test()
+        if not config.augment:
+            self.train_x = self._scaled(self.train_x)
+
+    def train_part(self, client: int, round: int) -> tuple[Tensor, Tensor]:
+        """The client's training images as `batch` expects them, and labels."""
+        index = torch.from_numpy(self.partition.train_of(client, round)).to(self.device)
+        return self.train_x[index], self.train_y[index]
+
+    def test_part(self, client: int, round: int) -> tuple[Tensor, Tensor]:
+        """The client's own test images (under its permutation, where there is one) and labels."""
+        index = torch.from_numpy(self.partition.test_of(client, round)).to(self.device)
+        return self.test_x[index], self.test_y[index]
+
+    def batch(self, images: Tensor, client: int, generator: torch.Generator | None) -> Tensor:
+        """What the network sees of training images: augmented from `generator`, scaled, in the client's pixel order."""
+        if self.config.augment:
+            changed = augmentation.apply(images.to(self.dtype), self.config.augment, generator)
+            images = augmentation.scale(changed, self.config.inputs, self.dataset)
+        return self._permuted(images, client)
+
+    def _scaled(self, images: Tensor) -> Tensor:
+        chunks = (augmentation.scale(chunk.to(self.dtype), self.config.inputs, self.dataset) for chunk in images.split(CHUNK))
+        return torch.cat(list(chunks))
+
+    def _permuted(self, images: Tensor, client: int) -> Tensor:
+        if self.partition.permutations is None:
+            return images
+        order = torch.from_numpy(self.partition.permutations[client]).to(self.device)
+        return images.flatten(2)[:, :, order].view(images.shape)
+
+    def _permute_test(self) -> None:
+        """Each test image stands in the pixel order of the client that owns it, in the global test as in the client's own."""
+        for client in range(self.partition.clients):
+            index = torch.from_numpy(self.partition.test_of(client, 0)).to(self.device)
+            self.test_x[index] = self._permuted(self.test_x[index], client)

@@ -1,0 +1,229 @@
+"""One run and the folder that it leaves: resumable, stoppable, complete or marked as unfinished.
+
+    config.json       what ran: resolved config, data identity, code digest
+    metrics.csv       one row per round
+    summary.json      status and final numbers; there exactly if the run is over
+    model.safetensors the global weights, with the state they belong to
+    environment.json  versions and hardware
+    log.txt, timing.json   when and how long; the only files that differ between two identical runs
+    checkpoint.safetensors while unfinished
+"""
+
+import csv
+import json
+import logging
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedrepro import provenance
+from fedrepro.config import RunConfig
+from fedrepro.datasets import Dataset
+from fedrepro.engine import checkpoint
+from fedrepro.engine.federation import COLUMNS, Federation, Row, State
+from fedrepro.errors import UserError
+from fedrepro.partitions import Partition
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run and where it lies: `folder` is named by what determines the result."""
+
+    folder: Path
+    config: RunConfig
+    data: str  # the data set's identity
+    code: str
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def summary(self) -> Path:
+        return self.folder / "summary.json"
+
+    def record(self) -> dict[str, Any]:
+        """What config.json holds."""
+        return {"config": self.config.model_dump(mode="json"), "data": self.data, "code": self.code}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to save and when to stop; times in seconds, `deadline` on the monotonic clock."""
+
+    checkpoint_seconds: float = 30
+    deadline: float | None = None
+
+    def forbid(self, seconds: float) -> bool:
+        """Whether a piece of work of this length would pass the deadline."""
+        return self.deadline is not None and time.monotonic() + seconds >= self.deadline
+
+
+def pick_device(name: str) -> torch.device:
+    """auto takes CUDA where there is one. The settings that make a device repeat its bits are made here, once per process."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("device: cuda was asked for but torch sees none; choose auto or cpu")
+    device = torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+    torch.set_num_threads(1)  # several processes beat several threads on networks this small, and sums keep their order
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    return device
+
+
+def finished(run: Run) -> bool:
+    """Whether the run is over. Writes its summary again from the final state where only that is missing."""
+    if run.summary.exists():
+        return True
+    if not (run.folder / "model.safetensors").exists():
+        return False
+    state, rows = checkpoint.load(run.folder / "model.safetensors")
+    _write(run.summary, _json(_summary(run, state, rows)))
+    return True
+
+
+def train(run: Run, dataset: Dataset, partition: Partition, device: torch.device, limits: Limits) -> bool:
+    """Bring the run to its end, from where it was left. False: it stopped at the deadline, at a checkpoint."""
+    if finished(run):
+        return True
+    _make(run.folder)
+    _write(run.folder / "config.json", _json(run.record()))
+    with _Log(run.folder / "log.txt"):
+        federation = Federation(run.config, dataset, partition, device)
+        state, rows = _resume(run, federation)
+        began, before = time.monotonic(), state.round
+        state = _rounds(run, federation, state, rows, limits)
+        _time(run, state.round - before, time.monotonic() - began)
+        if state.round < run.config.rounds and not state.diverged:
+            log.info("stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds)
+            return False
+        _finish(run, state, rows, device, federation)
+    return True
+
+
+def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
+    path = run.folder / "checkpoint.safetensors"
+    if not path.exists():
+        state, row = federation.start()
+        return state, [row]
+    state, rows = checkpoint.load(path)
+    log.info("resumed after round %d", state.round)
+    return State(state.round, federation.place(state.weights), federation.place(state.server), state.diverged), rows
+
+
+def _rounds(run: Run, federation: Federation, state: State, rows: list[Row], limits: Limits) -> State:
+    saved, last = time.monotonic(), 0.0
+    while state.round < run.config.rounds and not state.diverged:
+        began = time.monotonic()
+        if limits.forbid(last):  # the next round will take about as long as the last
+            _save(run, state, rows)
+            break
+        state, row = federation.advance(state)
+        rows.append(row)
+        _log_round(run, row)
+        last = time.monotonic() - began
+        if time.monotonic() - saved >= limits.checkpoint_seconds:
+            _save(run, state, rows)
+            saved = time.monotonic()
+    return state
+
+
+def _save(run: Run, state: State, rows: list[Row]) -> None:
+    checkpoint.save(run.folder / "checkpoint.safetensors", state, rows)
+    _write(run.folder / "metrics.csv", _csv(rows))
+
+
+def _finish(run: Run, state: State, rows: list[Row], device: torch.device, federation: Federation) -> None:
+    """The final files, summary last: whoever sees it sees a whole run."""
+    if state.diverged:
+        log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
+    _write(run.folder / "metrics.csv", _csv(rows))
+    _write(run.folder / "environment.json", _json(provenance.environment(device)))
+    checkpoint.save(run.folder / "model.safetensors", state, rows)
+    _write(run.summary, _json(_summary(run, state, rows)))
+    (run.folder / "checkpoint.safetensors").unlink(missing_ok=True)
+    log.info("finished: test accuracy %s", _summary(run, state, rows)["test_accuracy"])
+
+
+def _summary(run: Run, state: State, rows: list[Row]) -> dict[str, Any]:
+    tested = [row["test_accuracy"] for row in rows if row["test_accuracy"] is not None]
+    return {
+        "run": run.id,
+        "status": f"diverged at round {state.round}" if state.diverged else "finished",
+        "rounds": state.round,
+        "test_accuracy": tested[-1],
+        "best_test_accuracy": max(tested),
+        "bytes_down": sum(row["bytes_down"] for row in rows),
+        "bytes_up": sum(row["bytes_up"] for row in rows),
+        "weights": sum(tensor.numel() for tensor in state.weights.values()),
+        "data": run.data,
+        "code": run.code,
+    }
+
+
+def read_metrics(path: Path) -> list[Row]:
+    """The rows of a metrics.csv; a cell that was not measured is None."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [{key: _number(key, cell) for key, cell in row.items()} for row in csv.DictReader(file)]
+
+
+def _number(column: str, cell: str) -> int | float | None:
+    if cell == "":
+        return None
+    return int(cell) if column in ("round", "bytes_down", "bytes_up") else float(cell)
+
+
+def _csv(rows: list[Row]) -> str:
+    lines = [",".join("" if row[column] is None else repr(row[column]) for column in COLUMNS) for row in rows]
+    return "\n".join([",".join(COLUMNS), *lines]) + "\n"
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=1, sort_keys=True) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot create the run's folder: {error.strerror}; choose another with --results") from None
+
+
+def _time(run: Run, rounds: int, seconds: float) -> None:
+    path = run.folder / "timing.json"
+    spent = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rounds": 0, "seconds": 0.0}
+    _write(path, _json({"rounds": spent["rounds"] + rounds, "seconds": round(spent["seconds"] + seconds, 2)}))
+
+
+def _log_round(run: Run, row: Row) -> None:
+    accuracy = "-" if row["test_accuracy"] is None else f"{row['test_accuracy']:.4f}"
+    log.info("round %d/%d: test accuracy %s, train loss %.4f", row["round"], run.config.rounds, accuracy, row["train_loss"])
+
+
+class _Log:
+    """The package's log also goes to the run's own file while it trains."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        self.handler = logging.FileHandler(self.path, encoding="utf-8")
+        self.handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
+        logging.getLogger("fedrepro").addHandler(self.handler)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("fedrepro").removeHandler(self.handler)
+        self.handler.close()

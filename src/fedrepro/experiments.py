@@ -1,0 +1,193 @@
+"""From settings to work: which runs an experiment consists of at the active scale, and where each of them lies.
+
+A run's folder is `results/runs/<paper>/<dataset>-<algorithm>-s<seed>-<hash>`; the hash covers its resolved config, its data's
+identity and the code that it executes, so that a changed number or line names another folder and nothing stale is ever read.
+Committed results under `results/kept/` stand for every run with the same config and data, whatever was refactored since.
+"""
+
+import functools
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedrepro import algorithms, datasets, models, partitions, provenance
+from fedrepro.config import Choice, Experiment, Params, RunConfig, merge, parse
+from fedrepro.engine.run import Run
+from fedrepro.errors import UserError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Every folder, in one place."""
+
+    data: Path = Path("data")
+    results: Path = Path("results")
+    reports: Path = Path("reports")
+
+    @property
+    def raw(self) -> Path:
+        return self.data / "raw"
+
+    def prepared(self, dataset: str) -> Path:
+        return self.data / "prepared" / dataset
+
+    def partition(self, config: RunConfig, data: str) -> Path:
+        """Where a run's partition is stored; its name covers all that it depends on."""
+        choice = config.partition
+        images = (config.train_images, config.test_images)
+        key = provenance.digest([choice.model_dump(mode="json"), images, data, provenance.partition_digest(choice.name)], 8)
+        return self.data / "partitions" / f"{config.dataset}-{choice.name}-s{config.seed}-{key}.npz"
+
+    def runs(self, paper: str) -> Path:
+        return self.results / "runs" / paper
+
+    def kept(self, paper: str) -> Path:
+        return self.results / "kept" / paper
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a figure: an algorithm with its settings, one run per seed."""
+
+    label: str
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An experiment at the active scale; `skipped` says why it has no series."""
+
+    paper: str
+    name: str
+    training: Experiment | None
+    series: tuple[Series, ...]
+    skipped: str | None = None
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(run for series in self.series for run in series.runs)
+
+
+def plan(params: Params, paths: Paths) -> dict[str, dict[str, Planned]]:
+    """paper -> experiment -> what it consists of. Raises UserError for any name or number that cannot be."""
+    identify = functools.cache(lambda name: datasets.identify(name, paths.raw, paths.prepared(name), params.mirror))
+    planned: dict[str, dict[str, Planned]] = {}
+    for paper, experiments in params.papers.items():
+        kept = kept_runs(paths.kept(paper))
+        planned[paper] = {}
+        for name, values in experiments.items():
+            overlay = params.active.experiments.get(paper, {}).get(name, {})
+            if "skip" in overlay:
+                planned[paper][name] = Planned(paper, name, None, (), str(overlay["skip"]))
+                continue
+            where = f"params.yaml: papers.{paper}.{name} at scale {params.scale}"
+            training = parse(Experiment, merge(values, overlay), where)
+            series = tuple(
+                Series(label, tuple(_runs(params, paths, paper, training, choice, kept, identify, f"{where}: series.{label}")))
+                for label, choice in training.series.items()
+            )
+            planned[paper][name] = Planned(paper, name, training, series)
+    return planned
+
+
+def _runs(params: Params, paths: Paths, paper: str, training: Experiment, choice: Choice, kept, identify, where: str):
+    """One resolved run per seed."""
+    shared = training.model_dump(exclude={"series", "seeds"})
+    own = dict(choice.options)
+    shared = merge(shared, own.pop("with", {}))
+    for seed in training.seeds or params.active.seeds:
+        values = shared | {"algorithm": {"name": choice.name, **own}, "seed": seed}
+        try:
+            config = resolve(parse(RunConfig, values, where))
+        except UserError as error:
+            raise UserError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
+        data = identify(config.dataset)
+        yield kept.get(same(config, data)) or Run(
+            paths.runs(paper) / run_id(config, data), config, data, code_digest(config)
+        )
+
+
+def resolve(config: RunConfig) -> RunConfig:
+    """With every option of partition, model and algorithm written out. Raises UserError for an unknown name or option."""
+    filled = {
+        kind: {"name": choice.name, **room.settings(choice).model_dump(mode="json")}
+        for kind, choice, room in (
+            ("partition", config.partition, partitions),
+            ("model", config.model, models),
+            ("algorithm", config.algorithm, algorithms),
+        )
+    }
+    resolved = parse(RunConfig, config.model_dump() | filled, "run")
+    clients = filled["partition"]["clients"]
+    if resolved.clients_per_round > clients:
+        raise UserError(f"clients_per_round: at most the {clients} clients of the partition (got {resolved.clients_per_round})")
+    return resolved
+
+
+def code_digest(config: RunConfig) -> str:
+    return provenance.code_digest(config.partition.name, config.model.name, config.algorithm.name)
+
+
+def run_id(config: RunConfig, data: str) -> str:
+    """Readable slug and hash of all that determines the result."""
+    key = provenance.digest({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
+    return f"{config.dataset}-{config.algorithm.name}-s{config.seed}-{key}"
+
+
+def same(config: RunConfig, data: str) -> str:
+    """What two runs have in common exactly if they ask the same question, whatever code answered it."""
+    return provenance.digest({"config": config.model_dump(mode="json"), "data": data}, 64)
+
+
+def kept_runs(folder: Path) -> dict[str, Run]:
+    """The committed runs of a paper by what they ask. One whose config today's schema does not know is left out, with a warning."""
+    found = {}
+    for path in sorted(folder.glob("*/config.json")):
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            config = resolve(parse(RunConfig, record["config"], str(path)))
+        except UserError as error:
+            log.warning("kept result left out: %s", error)
+            continue
+        if (path.parent / "summary.json").exists():
+            found[same(config, record["data"])] = Run(path.parent, config, record["data"], record["code"])
+    return found
+
+
+def select(planned: dict[str, dict[str, Planned]], paper: str | None, names: list[str] | None) -> list[Planned]:
+    """The experiments of one paper (or all) with these names (or all). Raises UserError for an unknown one."""
+    if paper is not None and paper not in planned:
+        raise UserError(f"unknown paper '{paper}': choose from {', '.join(planned)}")
+    chosen = [item for key, group in planned.items() if paper in (None, key) for item in group.values()]
+    valid = [item.name for item in chosen]
+    for name in names or []:
+        if name not in valid:
+            raise UserError(f"unknown experiment '{name}': choose from {', '.join(valid)}")
+    return [item for item in chosen if not names or item.name in names]
+
+
+def unique(chosen: list[Planned]) -> list[Run]:
+    """Their runs, each once: a baseline that two figures share is trained once."""
+    return list({run.folder: run for item in chosen for run in item.runs}.values())
+
+
+def write_runs(runs: list[Run], path: Path) -> None:
+    """Unfinished runs as one file, for `train --runs` on a machine that has only `src/` and the data."""
+    listed = [run.record() | {"folder": str(run.folder)} for run in runs if not run.summary.exists()]
+    path.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
+
+
+def read_runs(path: Path, paths: Paths) -> list[Run]:
+    """What `write_runs` wrote. Raises UserError if the code here is not the code that the runs were planned with."""
+    runs = []
+    for record in json.loads(path.read_text(encoding="utf-8")):
+        config = parse(RunConfig, record["config"], str(path))
+        if record["code"] != code_digest(config):
+            raise UserError(f"{path}: planned with other code than this machine has; copy src/ and export again")
+        folder = paths.results / Path(record["folder"]).relative_to("results")
+        runs.append(Run(folder, config, record["data"], record["code"]))
+    return runs

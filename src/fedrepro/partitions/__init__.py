@@ -1,0 +1,145 @@
+"""Who holds which images: a partition assigns train and test images to clients and is stored as a file of its own.
+
+Each module here is one way to partition and declares frozen `Params` and
+`split(params, labels, classes, clients, rng) -> parts`, a list of index arrays into the train set. What follows from the parts
+is the same for all of them: every client's test part gets the class proportions of its train part.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedrepro import registry, rng
+from fedrepro.config import Choice, RunConfig, parse
+from fedrepro.datasets import Dataset
+from fedrepro.errors import UserError
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Disjoint parts of a data set and how clients own them; indices count from 0 in the (sub)set that was partitioned.
+
+    A client owns one part of its own, unless `redraw_seed` is given: then the parts are dealt out anew every round.
+    """
+
+    train: list[np.ndarray]  # one int64 array of train indices per part
+    test: list[np.ndarray]  # one int64 array of test indices per part, same class proportions
+    clients: int
+    permutations: np.ndarray | None = None  # (clients, H*W) pixel order of each client's images
+    redraw_seed: int | None = None
+
+    def owned(self, client: int, round: int) -> list[int]:
+        """The parts that `client` holds in `round`."""
+        if self.redraw_seed is None:
+            return [client] if len(self.train) == self.clients else self._deal(np.arange(len(self.train)), client)
+        order = rng.numpy_generator(self.redraw_seed, "redraw", round).permutation(len(self.train))
+        return self._deal(order, client)
+
+    def _deal(self, order: np.ndarray, client: int) -> list[int]:
+        return sorted(int(part) for part in np.array_split(order, self.clients)[client])
+
+    def train_of(self, client: int, round: int) -> np.ndarray:
+        return np.concatenate([self.train[part] for part in self.owned(client, round)])
+
+    def test_of(self, client: int, round: int) -> np.ndarray:
+        return np.concatenate([self.test[part] for part in self.owned(client, round)])
+
+    def counts(self, labels: np.ndarray, classes: int, round: int = 1) -> np.ndarray:
+        """(clients, classes) number of train images, for the heat map."""
+        rows = [np.bincount(labels[self.train_of(client, round)], minlength=classes) for client in range(self.clients)]
+        return np.stack(rows)
+
+
+def settings(choice: Choice):
+    """The partition's parsed `Params`."""
+    return parse(registry.module("partitions", choice.name).Params, choice.options, f"partition {choice.name}")
+
+
+def subset(dataset: Dataset, train: int | None, test: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the images in use: the first n of a fixed shuffle, so that a larger n contains the smaller; None takes all."""
+    chosen = []
+    for name, labels, count in (("train", dataset.train_y, train), ("test", dataset.test_y, test)):
+        if count is not None and count > len(labels):
+            raise UserError(f"{name}_images: {dataset.name} has {len(labels)} {name} images (got {count})")
+        order = rng.numpy_generator(0, f"subset-{name}").permutation(len(labels))
+        chosen.append(np.sort(order[:count]))
+    return chosen[0], chosen[1]
+
+
+def of_run(config: RunConfig, dataset: Dataset) -> Partition:
+    """The partition that a run's config names, over the images that it uses."""
+    train, test = subset(dataset, config.train_images, config.test_images)
+    return create(
+        config.partition,
+        dataset.train_y.numpy()[train],
+        dataset.test_y.numpy()[test],
+        dataset.classes,
+        pixels=dataset.train_x[0, 0].numel(),
+        seed=config.seed,
+    )
+
+
+def create(choice: Choice, labels: np.ndarray, test_labels: np.ndarray, classes: int, pixels: int, seed: int) -> Partition:
+    """Partition a labelled set: a pure function of its arguments. `pixels` is H*W of the images. Raises UserError if it cannot be met."""
+    module, params = registry.module("partitions", choice.name), settings(choice)
+    if params.clients > len(labels):
+        raise UserError(f"partition {choice.name}: clients: {params.clients} clients cannot share {len(labels)} train images")
+    parts = module.split(params, labels, classes, rng.numpy_generator(seed, "partition"))
+    parts = [np.sort(part).astype(np.int64) for part in parts]
+    if any(len(part) == 0 for part in parts):
+        raise UserError(f"partition {choice.name}: a client got no images; use fewer clients or more images")
+    counts = np.stack([np.bincount(labels[part], minlength=classes) for part in parts])
+    test = _matching_test(counts, test_labels, rng.numpy_generator(seed, "partition-test"))
+    permutations = None
+    if getattr(params, "permute_pixels", False):
+        draw = rng.numpy_generator(seed, "permutation")
+        permutations = np.stack([draw.permutation(pixels) for _ in range(params.clients)])
+    redraw = seed if getattr(params, "redraw", False) else None
+    return Partition(parts, test, params.clients, permutations, redraw)
+
+
+def _matching_test(counts: np.ndarray, labels: np.ndarray, draw: np.random.Generator) -> list[np.ndarray]:
+    """Deal the test images of each class to the parts in proportion to their train images of it: disjoint, and covering where
+    the class is held by anyone."""
+    parts: list[list[np.ndarray]] = [[] for _ in counts]
+    for label in range(counts.shape[1]):
+        if counts[:, label].sum() == 0:
+            continue
+        images = draw.permutation(np.flatnonzero(labels == label))
+        ends = np.round(np.cumsum(counts[:, label]) / counts[:, label].sum() * len(images)).astype(int)
+        for part, chunk in zip(parts, np.split(images, ends[:-1]), strict=True):
+            part.append(chunk)
+    return [np.sort(np.concatenate(part)).astype(np.int64) for part in parts]
+
+
+def save(partition: Partition, path: Path) -> None:
+    """Write one .npz; `load` reads it back."""
+    arrays = {
+        "train": np.concatenate(partition.train),
+        "train_ends": np.cumsum([len(part) for part in partition.train]),
+        "test": np.concatenate(partition.test),
+        "test_ends": np.cumsum([len(part) for part in partition.test]),
+        "clients": np.array(partition.clients),
+    }
+    if partition.permutations is not None:
+        arrays["permutations"] = partition.permutations
+    if partition.redraw_seed is not None:
+        arrays["redraw_seed"] = np.array(partition.redraw_seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.part")
+    with temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    temporary.replace(path)
+
+
+def load(path: Path) -> Partition:
+    """Read what `save` wrote."""
+    with np.load(path, allow_pickle=False) as stored:
+        return Partition(
+            train=np.split(stored["train"], stored["train_ends"][:-1]),
+            test=np.split(stored["test"], stored["test_ends"][:-1]),
+            clients=int(stored["clients"]),
+            permutations=stored["permutations"] if "permutations" in stored else None,
+            redraw_seed=int(stored["redraw_seed"]) if "redraw_seed" in stored else None,
+        )

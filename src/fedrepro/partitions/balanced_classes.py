@@ -1,0 +1,48 @@
+"""N x C (Psi-Net): N clients with exactly C classes each, the whole set dealt out once, every class to N*C/classes clients."""
+
+import numpy as np
+
+from fedrepro.config import Count, Frozen
+from fedrepro.errors import UserError
+
+TRIES = 1000
+
+
+class Params(Frozen):
+    clients: Count
+    classes_per_client: Count
+
+
+def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
+    owners = _owners(params, classes, draw)
+    parts: list[list[np.ndarray]] = [[] for _ in range(params.clients)]
+    for label in range(classes):
+        images = draw.permutation(np.flatnonzero(labels == label))
+        for client, chunk in zip(owners[label], np.array_split(images, len(owners[label])), strict=True):
+            parts[client].append(chunk)
+    return [np.concatenate(part) for part in parts]
+
+
+def _owners(params: Params, classes: int, draw: np.random.Generator) -> list[list[int]]:
+    """For each class the clients that hold it: a random balanced assignment; a draw that gets stuck is tried again."""
+    places = params.clients * params.classes_per_client
+    if params.classes_per_client > classes:
+        raise UserError(f"partition balanced_classes: classes_per_client: at most {classes} (got {params.classes_per_client})")
+    if places % classes:
+        raise UserError(
+            f"partition balanced_classes: clients x classes_per_client = {places} must be a multiple of {classes} classes"
+        )
+    for _ in range(TRIES):
+        free = np.full(classes, places // classes)
+        owners: list[list[int]] = [[] for _ in range(classes)]
+        for client in draw.permutation(params.clients):
+            # the classes with most free places go first, ties at random: leaves room for the last clients
+            order = np.lexsort((draw.random(classes), -free))[: params.classes_per_client]
+            if free[order].min() == 0:
+                break
+            free[order] -= 1
+            for label in order:
+                owners[label].append(int(client))
+        if not free.any():
+            return owners
+    raise UserError(f"partition balanced_classes: no balanced assignment in {TRIES} tries; change clients or classes_per_client")

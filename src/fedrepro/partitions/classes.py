@@ -1,0 +1,29 @@
+"""The classes are split among the clients, each class wholly at one client (FedMMD Fig. 4a and c: two clients, 5 + 5 classes).
+
+`redraw` deals the classes out anew every round, as the authors' code does for CIFAR-10; the paper reads as fixed.
+`groups` states who holds what (e.g. [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]] or even and odd digits); without it the deal is random.
+"""
+
+import numpy as np
+
+from fedrepro.config import Count, Frozen
+from fedrepro.errors import UserError
+
+
+class Params(Frozen):
+    clients: Count = 2
+    redraw: bool = False
+    groups: tuple[tuple[int, ...], ...] | None = None
+
+
+def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
+    if params.clients > classes:
+        raise UserError(f"partition classes: clients: {params.clients} clients cannot split {classes} classes; at most {classes}")
+    if params.redraw:
+        if params.groups is not None:
+            raise UserError("partition classes: groups: fixed groups and redraw: true exclude each other")
+        return [np.flatnonzero(labels == label) for label in range(classes)]  # one part per class; Partition deals them each round
+    groups = params.groups or np.array_split(draw.permutation(classes), params.clients)
+    if len(groups) != params.clients or sorted(label for group in groups for label in group) != list(range(classes)):
+        raise UserError(f"partition classes: groups: need {params.clients} groups that hold each of the {classes} classes once")
+    return [np.flatnonzero(np.isin(labels, list(group))) for group in groups]

@@ -1,0 +1,56 @@
+"""Dirichlet by client (Hsu et al. 2019): client k draws class shares q_k ~ Dir(alpha * prior) and fills its share of images.
+
+`overlap: false` draws from what is left (every image at most once). `overlap: true` draws each client's images from the whole
+set, as the FedCL authors' code does, so that clients share images. `prior: unit` is alpha per class, as that code has it;
+`prior: classes` is alpha times the class frequencies, as Hsu et al. write it.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from fedrepro.config import Count, Frozen, Positive
+
+
+class Params(Frozen):
+    clients: Count
+    alpha: Positive
+    prior: Literal["unit", "classes"] = "unit"
+    overlap: bool = False
+
+
+def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
+    size = len(labels) // params.clients
+    frequencies = np.bincount(labels, minlength=classes) / len(labels)
+    concentration = params.alpha * (np.ones(classes) if params.prior == "unit" else frequencies)
+    present = frequencies > 0
+    stock = [list(draw.permutation(np.flatnonzero(labels == label))) for label in range(classes)]
+    parts = []
+    for _ in range(params.clients):
+        shares = np.zeros(classes)
+        shares[present] = draw.dirichlet(concentration[present])
+        if params.overlap:
+            parts.append(_overlapping(shares, size, stock, draw))
+        else:
+            parts.append(_remaining(shares, size, stock, draw))
+    return parts
+
+
+def _overlapping(shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator) -> np.ndarray:
+    wanted = np.minimum(np.floor(size * shares).astype(int), [len(images) for images in stock])
+    chosen = [draw.choice(images, count, replace=False) for images, count in zip(stock, wanted, strict=True) if count]
+    return np.concatenate(chosen) if chosen else np.empty(0, dtype=np.int64)
+
+
+def _remaining(shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator) -> np.ndarray:
+    """`size` images from what is left; when a class runs out its share goes to the others."""
+    chosen: list[int] = []
+    while len(chosen) < size:
+        left = np.array([len(images) for images in stock])
+        odds = np.where(left > 0, shares, 0.0)
+        if odds.sum() == 0:  # all of this client's classes are gone: take what there is
+            odds = left.astype(float)
+        wanted = np.minimum(draw.multinomial(size - len(chosen), odds / odds.sum()), left)
+        for images, count in zip(stock, wanted, strict=True):
+            chosen.extend(images.pop() for _ in range(count))
+    return np.array(chosen)

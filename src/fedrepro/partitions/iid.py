@@ -1,0 +1,13 @@
+"""Uniform parts: a random equal split of the train set (McMahan et al. 2017, "IID")."""
+
+import numpy as np
+
+from fedrepro.config import Count, Frozen
+
+
+class Params(Frozen):
+    clients: Count
+
+
+def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
+    return np.array_split(draw.permutation(len(labels)), params.clients)

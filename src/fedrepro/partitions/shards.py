@@ -1,0 +1,22 @@
+"""Label-sorted shards (McMahan et al. 2017): sort by label, cut into clients x shards equal pieces, deal them out at random."""
+
+import numpy as np
+
+from fedrepro.config import Count, Frozen
+from fedrepro.errors import UserError
+
+
+class Params(Frozen):
+    clients: Count
+    shards: Count = 2  # per client
+
+
+def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
+    total = params.clients * params.shards
+    if total > len(labels):
+        raise UserError(f"partition shards: {params.clients} clients x {params.shards} shards need {total} images, got {len(labels)}")
+    # the shuffle before the stable sort decides which images of a label stand together
+    shuffled = draw.permutation(len(labels))
+    pieces = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], total)
+    dealt = draw.permutation(total).reshape(params.clients, params.shards)
+    return [np.concatenate([pieces[shard] for shard in mine]) for mine in dealt]

@@ -1,0 +1,69 @@
+"""Train a list of runs one after the other in one process, bringing along what they need: data, partition."""
+
+import functools
+import logging
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from fedrepro import datasets, partitions
+from fedrepro.config import RunConfig
+from fedrepro.datasets import Dataset
+from fedrepro.engine import run as engine
+from fedrepro.engine.run import Limits, Run
+from fedrepro.errors import UserError
+from fedrepro.experiments import Paths
+
+log = logging.getLogger(__name__)
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(folder: Path) -> Dataset:
+    return datasets.load(folder)
+
+
+def dataset(name: str, paths: Paths, mirror: str | None) -> Dataset:
+    """The prepared data set; fetched and prepared first where it is not there."""
+    folder = paths.prepared(name)
+    if not (folder / "meta.json").exists():
+        datasets.fetch(name, paths.raw, mirror)
+        datasets.prepare(name, paths.raw, folder)
+    return _loaded(folder)
+
+
+def partition(config: RunConfig, identity: str, paths: Paths, mirror: str | None) -> partitions.Partition:
+    """The stored partition of a run; drawn and stored first where it is not there."""
+    path = paths.partition(config, identity)
+    if not path.exists():
+        partitions.save(partitions.of_run(config, dataset(config.dataset, paths, mirror)), path)
+    return partitions.load(path)
+
+
+def train(
+    runs: Iterable[Run],
+    paths: Paths,
+    *,
+    mirror: str | None = None,
+    device: str = "auto",
+    checkpoint_seconds: float = 30,
+    budget: float | None = None,
+) -> list[Run]:
+    """Bring every run to its end; finished ones cost milliseconds. `budget` in seconds ends the work at a checkpoint.
+
+    Returns the runs that are not over yet. Raises UserError when the data are not those that a run is named after.
+    """
+    limits = Limits(checkpoint_seconds, None if budget is None else time.monotonic() + budget)
+    place, unfinished = None, []
+    for run in runs:
+        if engine.finished(run):
+            continue
+        place = place or engine.pick_device(device)
+        data = dataset(run.config.dataset, paths, mirror)
+        if data.meta["identity"] != run.data:
+            raise UserError(
+                f"{paths.prepared(data.name)}: these data changed since the work was planned; delete the folder and start again"
+            )
+        log.info("%s on %s", run.id, place)
+        if not engine.train(run, data, partition(run.config, run.data, paths, mirror), place, limits):
+            unfinished.append(run)
+    return unfinished

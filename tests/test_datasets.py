@@ -1,0 +1,692 @@
+"""Fetching, decoding and preparing: on small made files, on a local server, and on real data where a mirror is at hand."""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import pickle
+import shutil
+import struct
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from fedrepro import datasets, registry
+from fedrepro.datasets import _fetch, _formats, cifar10, cifar100, emnist_letters, mnist
+from fedrepro.errors import UserError
+
+META_KEYS = {
+    *("name", "title", "classes", "class_names", "shape", "train", "test"),
+    *("pixels", "identity", "official", "source", "mean", "std"),
+}
+
+
+def md5(data: bytes) -> str:
+    return hashlib.md5(data).hexdigest()
+
+
+def idx_bytes(array: np.ndarray) -> bytes:
+    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.astype(np.uint8).tobytes()
+
+
+def mnist_files(train: int = 20, test: int = 10, labels: int = 10) -> dict[str, bytes]:
+    draw = np.random.default_rng(0)
+    arrays = {}
+    for part, count in (("train", train), ("t10k", test)):
+        arrays[f"{part}-images-idx3-ubyte.gz"] = draw.integers(0, 256, (count, 28, 28))
+        arrays[f"{part}-labels-idx1-ubyte.gz"] = np.arange(count) % labels
+    return {name: gzip.compress(idx_bytes(array), mtime=0) for name, array in arrays.items()}
+
+
+def write_all(folder: Path, files: dict[str, bytes]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def cifar_batch(count: int, key: bytes = b"labels", classes: int = 10) -> dict:
+    images = np.random.default_rng(count).integers(0, 256, (count, 3072)).astype(np.uint8)
+    return {b"data": images, key: [k % classes for k in range(count)]}
+
+
+def cifar10_files(protocol: int = 4) -> dict[str, bytes]:
+    return {name: pickle.dumps(cifar_batch(4 + k), protocol) for k, name in enumerate([*cifar10.TRAIN, cifar10.TEST])}
+
+
+def tar_gz(path: Path, files: dict[str, bytes], links: dict[str, str] | None = None) -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+        for name, target in (links or {}).items():
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.SYMTYPE, target
+            archive.addfile(member)
+
+
+def leftovers(folder: Path) -> list[str]:
+    return [str(path) for path in folder.rglob("*") if path.name.endswith(".part")]
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    write_all(tmp_path / "mirror" / "mnist", mnist_files())
+    return tmp_path / "mirror"
+
+
+def ready(name: str, tmp_path: Path, mirror: Path) -> tuple[Path, Path]:
+    datasets.fetch(name, tmp_path / "raw", str(mirror))
+    return tmp_path / "raw", tmp_path / "prepared" / name
+
+
+def assert_fails(name: str, tmp_path: Path, mirror: Path, *words: str) -> str:
+    """Fetching or preparing fails with one line that holds `words`, and leaves nothing half-written."""
+    with pytest.raises(UserError) as caught:
+        raw, out = ready(name, tmp_path, mirror)
+        datasets.prepare(name, raw, out)
+    message = str(caught.value)
+    assert "\n" not in message and all(word in message for word in words), message
+    assert not (tmp_path / "prepared" / name / "meta.json").exists() and not leftovers(tmp_path)
+    return message
+
+
+# What a data set is
+
+
+def test_every_module_declares_the_contract():
+    names = registry.names("datasets")
+    assert {"digits", "mnist", "cifar10", "cifar100", "emnist_letters", "pneumonia", "chest_xray"} <= set(names)
+    for name in names:
+        module = registry.module("datasets", name)
+        assert module.__doc__ and module.TITLE and callable(module.read)
+        assert len(set(module.CLASSES)) == len(module.CLASSES) >= 2
+        assert module.PIXELS is None or len(module.PIXELS) == 64
+        for file in module.FILES:
+            assert len(file.md5) == 32 and file.urls and all(url.startswith("http") for url in file.urls)
+        assert bool(module.FILES) == bool(module.MIRROR)
+        for layout in module.MIRROR:
+            assert all(".." not in path and not path.startswith("/") for path in layout)
+    assert len(cifar100.CLASSES) == 100 and len(emnist_letters.CLASSES) == 26
+
+
+def test_unknown_name_lists_the_valid_ones(tmp_path):
+    with pytest.raises(UserError, match=r"unknown dataset 'mnits': choose from .*mnist"):
+        datasets.fetch("mnits", tmp_path)
+
+
+@pytest.mark.parametrize(("name", "shape", "counts"), [
+    ("digits", (1, 16, 16), (1438, 359)), ("digits_rgb", (3, 16, 16), (1438, 359)), ("digits_100", (1, 16, 16), (6000, 1500)),
+])  # fmt: skip
+def test_digits_need_no_network(name, shape, counts, tmp_path, monkeypatch):
+    monkeypatch.setattr(_fetch, "download", None)
+    datasets.fetch(name, tmp_path / "raw")
+    meta = datasets.prepare(name, tmp_path / "raw", tmp_path / name)
+    data = datasets.load(tmp_path / name)
+    assert set(meta) == META_KEYS and data.meta == meta
+    assert meta["pixels"] == meta["identity"] == registry.module("datasets", name).PIXELS
+    assert (len(data.train_x), len(data.test_x)) == counts == (meta["train"], meta["test"])
+    assert tuple(data.train_x.shape[1:]) == shape and data.train_x.dtype == torch.uint8 and data.train_y.dtype == torch.int64
+    assert torch.equal(data.test_y.unique(), torch.arange(data.classes))
+    assert int(data.train_x.max()) > 240
+    assert datasets.describe(meta) == f"{meta['title']} (quick scale stand-in)"
+    unit = data.train_x.double() / 255
+    assert torch.allclose(unit.mean((0, 2, 3)), torch.tensor(meta["mean"], dtype=torch.float64), atol=1e-9)
+    assert torch.allclose(unit.std((0, 2, 3), correction=0), torch.tensor(meta["std"], dtype=torch.float64), atol=1e-9)
+
+
+def test_pairs_never_share_a_digit_between_train_and_test(tmp_path):
+    from fedrepro.datasets import digits, digits_100
+
+    parts = dict(zip(("train", "test"), digits_100.read(tmp_path)[::2], strict=True))
+    pool = dict(zip(("train", "test"), digits.split()[::2], strict=True))
+    bank = {part: {x.tobytes() for x in images} for part, images in pool.items()}
+    assert not bank["train"] & bank["test"]
+    for part, images in parts.items():
+        halves = np.concatenate([images[:, 0, ::2, :8], images[:, 0, ::2, 8:]])
+        assert {np.ascontiguousarray(x).tobytes() for x in halves} <= bank[part]
+
+
+def test_loading_needs_the_training_core_only(tmp_path):
+    datasets.fetch("digits", tmp_path / "raw")
+    datasets.prepare("digits", tmp_path / "raw", tmp_path / "out")
+    code = (
+        "import sys; from pathlib import Path; from fedrepro import datasets; datasets.load(Path(sys.argv[1]));"
+        "print([m for m in ('torchvision', 'sklearn', 'requests', 'PIL', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "out"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# Mirrors and formats
+
+
+def test_mnist_layout_from_a_folder(mirror, tmp_path):
+    raw, out = ready("mnist", tmp_path, mirror)
+    meta = datasets.prepare("mnist", raw, out)
+    assert meta["source"] == "mirror" and not meta["official"] and meta["identity"] == meta["pixels"]
+    assert datasets.describe(meta) == "MNIST (mirror; differs from the official release)"
+    assert datasets.load(out).train_y.tolist() == [k % 10 for k in range(20)]
+    shutil.rmtree(mirror)
+    assert datasets.fetch("mnist", raw, str(mirror)) == raw / "mnist"  # complete: the mirror is not asked again
+
+
+def test_official_release_is_recognised_by_its_pixels_or_its_files(mirror, tmp_path, monkeypatch):
+    raw, out = ready("mnist", tmp_path, mirror)
+    pixels = datasets.prepare("mnist", raw, out)["pixels"]
+    monkeypatch.setattr(mnist, "PIXELS", pixels)
+    assert datasets.describe(datasets.prepare("mnist", raw, out)) == "MNIST (official release)"
+    files = tuple(_fetch.File(name, ("http://localhost:1/",), md5(data)) for name, data in mnist_files().items())
+    monkeypatch.setattr(mnist, "PIXELS", None)
+    monkeypatch.setattr(mnist, "FILES", files)
+    expected = datasets.identify("mnist", raw, tmp_path / "nothing")
+    meta = datasets.prepare("mnist", raw, out)
+    assert meta["official"] and meta["identity"] == expected != meta["pixels"] == pixels
+
+
+def test_prepared_bytes_are_deterministic_and_replace_older_ones(mirror, tmp_path):
+    raw, out = ready("mnist", tmp_path, mirror)
+    datasets.prepare("mnist", raw, out)
+    first = (out / "arrays.npz").read_bytes()
+    (out / "keep.txt").write_text("mine")
+    datasets.prepare("mnist", raw, out)
+    assert (out / "arrays.npz").read_bytes() == first
+    assert sorted(path.name for path in out.iterdir()) == ["arrays.npz", "keep.txt", "meta.json"]
+    assert [path.name for path in out.parent.iterdir()] == ["mnist"]
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+@pytest.mark.parametrize("packed", [True, False])
+def test_cifar_batches_loose_and_in_an_archive(protocol, packed, tmp_path):
+    files, mirror = cifar10_files(protocol), tmp_path / "mirror"
+    if packed:
+        mirror.mkdir()
+        tar_gz(mirror / cifar10.ARCHIVE, {f"{cifar10.FOLDER}/{name}": data for name, data in files.items()})
+    else:
+        write_all(mirror / cifar10.FOLDER, files)
+    raw, out = ready("cifar10", tmp_path, mirror)
+    assert datasets.prepare("cifar10", raw, out)["shape"] == [3, 32, 32]
+    data = datasets.load(out)
+    assert len(data.train_x) == 4 + 5 + 6 + 7 + 8 and len(data.test_x) == 9
+    assert np.array_equal(data.test_x.numpy().reshape(9, -1), cifar_batch(9)[b"data"])
+
+
+def test_pickles_of_python_2_and_both_numpys_are_read():
+    # what python 2 and numpy 1 wrote into the official batches, opcode by opcode
+    python2 = (
+        b"\x80\x02}q\x01(U\x04dataq\x02cnumpy.core.multiarray\n_reconstruct\nq\x03cnumpy\nndarray\nq\x04K\x00\x85U\x01b\x87Rq\x05"
+        b"(K\x01K\x02K\x03\x86cnumpy\ndtype\nq\x06U\x02u1K\x00K\x01\x87Rq\x07(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xff"
+        b"K\x00tb\x89U\x06\x00\x01\x02\x03\xfe\xfftbU\x06labelsq\x08]q\x09(K\x00K\x01eu."
+    )
+    record = _formats.unpickle(python2, "batch")
+    assert record[b"labels"] == [0, 1] and record[b"data"].tolist() == [[0, 1, 2], [3, 254, 255]]
+    array = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    data = pickle.dumps({b"data": array, "bytes": b"\xff"}, 2)
+    for home in (b"numpy.core.multiarray", b"numpy._core.multiarray"):
+        moved = data.replace(b"numpy._core.multiarray", home)
+        assert np.array_equal(_formats.unpickle(moved, "batch")[b"data"], array)
+
+
+def test_emnist_letters_stand_upright_and_start_at_zero(tmp_path):
+    draw, path = np.random.default_rng(0), tmp_path / "mirror" / "emnist" / "gzip.zip"
+    path.parent.mkdir(parents=True)
+    images = draw.integers(0, 256, (26, 28, 28)).astype(np.uint8)
+    with zipfile.ZipFile(path, "w") as archive:
+        for part in ("train", "test"):
+            stem = f"gzip/emnist-letters-{part}"
+            archive.writestr(f"{stem}-images-idx3-ubyte.gz", gzip.compress(idx_bytes(images)))
+            archive.writestr(f"{stem}-labels-idx1-ubyte.gz", gzip.compress(idx_bytes(np.arange(1, 27))))
+    raw, out = ready("emnist_letters", tmp_path, tmp_path / "mirror")
+    datasets.prepare("emnist_letters", raw, out)
+    data = datasets.load(out)
+    assert data.train_y.tolist() == list(range(26)) and data.classes == 26
+    assert np.array_equal(data.train_x[:, 0].numpy(), images.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("keys", [("images", "labels"), ("x", "y")])
+def test_pneumonia_joins_train_and_val(keys, tmp_path):
+    folder = tmp_path / "mirror" / "pneumonia28"
+    folder.mkdir(parents=True)
+    arrays = {}
+    for part, count in (("train", 4), ("val", 3), ("test", 2)):
+        arrays[f"{part}_{keys[0]}"] = np.full((count, 28, 28), count, np.uint8)
+        arrays[f"{part}_{keys[1]}"] = np.arange(count, dtype=np.uint8)[:, None] % 2  # MedMNIST stores a column
+    np.savez_compressed(folder / "pneumoniamnist.npz", **arrays)
+    raw, out = ready("pneumonia", tmp_path, tmp_path / "mirror")
+    datasets.prepare("pneumonia", raw, out)
+    data = datasets.load(out)
+    assert data.train_x[:, 0, 0, 0].tolist() == [4] * 4 + [3] * 3 and data.train_y.tolist() == [0, 1, 0, 1, 0, 1, 0]
+    assert data.test_x.shape == (2, 1, 28, 28)
+
+
+def xray_tree(root: Path) -> Path:
+    for part in ("train", "test", "val"):
+        for value, name in ((10, "NORMAL"), (200, "PNEUMONIA")):
+            folder = root / part / name
+            folder.mkdir(parents=True)
+            for k in range(2):
+                Image.new("RGB", (90, 70), (value + k,) * 3).save(folder / f"{k}.png")
+            (folder / ".DS_Store").write_text("no image")
+    return root
+
+
+@pytest.mark.parametrize("place", ["mirror", "raw"])
+def test_class_folders_from_where_the_user_unpacked_them(place, tmp_path):
+    xray_tree(tmp_path / place / "chest_xray")
+    raw, out = ready("chest_xray", tmp_path, tmp_path / "mirror")
+    meta = datasets.prepare("chest_xray", raw, out)
+    data = datasets.load(out)
+    assert data.train_x[:, 0, 0, 0].tolist() == [10, 11, 200, 201] * 2 and data.test_x.shape == (4, 1, 64, 64)
+    assert data.test_y.tolist() == [0, 0, 1, 1]
+    assert datasets.describe(meta).endswith("(user's copy, not checked against the official release)")
+
+
+def test_class_folders_missing_or_broken(tmp_path):
+    message = assert_fails("chest_xray", tmp_path, tmp_path / "mirror", "train/NORMAL", "kaggle.com", "chest_xray")
+    assert str(tmp_path / "mirror") in message
+    broken = xray_tree(tmp_path / "raw" / "chest_xray") / "test" / "NORMAL" / "1.png"
+    broken.write_bytes(broken.read_bytes()[:60])
+    assert_fails("chest_xray", tmp_path, tmp_path / "mirror", str(broken), "damaged")
+    for path in broken.parent.iterdir():
+        path.unlink()
+    assert_fails("chest_xray", tmp_path, tmp_path / "mirror", str(broken.parent), "no .jpeg")
+
+
+# Identity
+
+
+def test_identity_without_prepared_data_touches_no_network(tmp_path, monkeypatch):
+    monkeypatch.setattr(_fetch, "download", None)
+    assert datasets.identify("mnist", tmp_path, tmp_path / "out") == mnist.PIXELS
+    digest = datasets.identify("cifar10", tmp_path, tmp_path / "out")
+    assert len(digest) == 64 and digest != datasets.identify("fashion_mnist", tmp_path, tmp_path / "out")
+    assert (
+        datasets.identify("digits", tmp_path, tmp_path / "out", "http://localhost:1")
+        == registry.module("datasets", "digits").PIXELS
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_identity_of_a_mirror_is_what_its_files_decode_to(mirror, tmp_path):
+    raw, out = tmp_path / "raw", tmp_path / "out"
+    identity = datasets.identify("mnist", raw, out, str(mirror))
+    assert identity == datasets.load(out).meta["pixels"] != mnist.PIXELS
+    shutil.rmtree(mirror)
+    shutil.rmtree(raw)
+    assert datasets.identify("mnist", raw, out) == identity  # prepared data have the last word
+
+
+def test_one_pixel_or_label_changes_the_identity():
+    arrays = tuple(np.zeros(shape, t) for shape, t in zip([(2, 1, 2, 2), (2,)] * 2, (np.uint8, np.int64) * 2, strict=True))
+    seen = {datasets._pixels(arrays)}
+    for k in range(4):
+        changed = [a.copy() for a in arrays]
+        changed[k].flat[-1] = 1
+        seen.add(datasets._pixels(tuple(changed)))
+    assert len(seen) == 5
+
+
+# Files that are not what they should be
+
+
+def damage(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def replaced(name: str, data: bytes) -> dict[str, bytes]:
+    return mnist_files() | {name: data}
+
+
+IMAGES, LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
+BAD_MNIST = {
+    "truncated gz": (IMAGES, damage(mnist_files()[IMAGES]), "truncated"),
+    "not gz": (IMAGES, b"<html>not found</html>", "truncated or damaged"),
+    "empty": (IMAGES, b"", "not an IDX file"),
+    "wrong magic": (IMAGES, gzip.compress(b"\0\0\x0d\x03" + bytes(12)), "not an IDX file"),
+    "absurd size": (IMAGES, gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12), "4294967295 x"),
+    "short": (IMAGES, gzip.compress(idx_bytes(np.zeros((20, 28, 28)))[:-1]), "fewer bytes"),
+    "long": (IMAGES, gzip.compress(idx_bytes(np.zeros((20, 28, 28))) + b"x"), "more bytes"),
+    "label out of range": (LABELS, gzip.compress(idx_bytes(np.full(20, 10))), "labels 10..10, expected 0..9"),
+    "count mismatch": (LABELS, gzip.compress(idx_bytes(np.zeros(19))), "20 images but 19 labels"),
+    "no images": (LABELS, gzip.compress(idx_bytes(np.zeros(0))), "20 images but 0 labels"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_MNIST)
+def test_damaged_idx(case, mirror, tmp_path):
+    name, data, words = BAD_MNIST[case]
+    write_all(mirror / "mnist", {name: data})
+    message = assert_fails("mnist", tmp_path, mirror, words, "fetch")
+    assert (name if name == IMAGES else "train part") in message
+
+
+def test_raw_file_changed_after_fetching(mirror, tmp_path):
+    raw, out = ready("mnist", tmp_path, mirror)
+    path = raw / "mnist" / IMAGES
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(UserError, match=rf"{IMAGES}: changed or gone since it was fetched; delete"):
+        datasets.prepare("mnist", raw, out)
+    path.unlink()
+    ready("mnist", tmp_path, mirror)
+    assert datasets.prepare("mnist", raw, out)["train"] == 20
+
+
+def test_preparing_before_fetching(tmp_path):
+    with pytest.raises(UserError, match="raw files missing or incomplete; fetch"):
+        datasets.prepare("mnist", tmp_path / "raw", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_incomplete_mirror_names_the_file_and_leaves_none(mirror, tmp_path):
+    (mirror / "mnist" / LABELS).unlink()
+    assert_fails("mnist", tmp_path, mirror, str(mirror / "mnist" / LABELS), "is not there", "FEDREPRO_DATA_MIRROR")
+    assert list((tmp_path / "raw" / "mnist").iterdir()) == []
+
+
+def test_truncated_archives(tmp_path):
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    tar_gz(mirror / cifar10.ARCHIVE, {f"{cifar10.FOLDER}/{name}": data for name, data in cifar10_files().items()})
+    write_all(mirror, {cifar10.ARCHIVE: damage((mirror / cifar10.ARCHIVE).read_bytes())})
+    assert_fails("cifar10", tmp_path, mirror, cifar10.ARCHIVE, "truncated or damaged")
+    write_all(mirror / "emnist", {"gzip.zip": b"PK\x03\x04" + bytes(50)})
+    assert_fails("emnist_letters", tmp_path, mirror, "gzip.zip", "truncated or damaged")
+    buffer = io.BytesIO()
+    np.savez(buffer, train_images=np.zeros((5, 28, 28), np.uint8))
+    write_all(mirror / "pneumonia28", {"pneumoniamnist.npz": damage(buffer.getvalue())})
+    assert_fails("pneumonia", tmp_path, mirror, "pneumoniamnist.npz", "truncated or damaged")
+    shutil.rmtree(tmp_path / "raw")
+    write_all(mirror / "pneumonia28", {"pneumoniamnist.npz": buffer.getvalue()})
+    assert_fails("pneumonia", tmp_path, mirror, "no array val_images or val_x", "train_images")
+
+
+def test_archive_cannot_write_outside_or_smuggle_links(tmp_path):
+    mirror, files = tmp_path / "mirror", {f"{cifar10.FOLDER}/{name}": data for name, data in cifar10_files().items()}
+    mirror.mkdir()
+    tar_gz(mirror / cifar10.ARCHIVE, files | {"../../evil": b"x", str(tmp_path / "evil"): b"x"}, {"link": "/etc/passwd"})
+    raw, out = ready("cifar10", tmp_path, mirror)
+    datasets.prepare("cifar10", raw, out)
+    assert not list(tmp_path.rglob("evil")) and not list(tmp_path.rglob("link"))
+    shutil.rmtree(tmp_path / "raw")
+    shutil.rmtree(tmp_path / "prepared")
+    test = f"{cifar10.FOLDER}/{cifar10.TEST}"
+    tar_gz(mirror / cifar10.ARCHIVE, {name: data for name, data in files.items() if name != test}, {test: "/etc/passwd"})
+    assert_fails("cifar10", tmp_path, mirror, cifar10.ARCHIVE, test, "is a link")
+    shutil.rmtree(tmp_path / "raw")
+    tar_gz(mirror / cifar10.ARCHIVE, {name: data for name, data in files.items() if name != test})
+    assert_fails("cifar10", tmp_path, mirror, cifar10.ARCHIVE, test, "is not in it")
+
+
+class Evil:
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_pickles_that_run_code_are_refused(protocol, tmp_path):
+    mirror, mark = tmp_path / "mirror", tmp_path / "mark"
+    for evil in (Evil(os.mkdir, str(mark)), Evil(eval, "1"), Evil(np.load, "x"), Evil(getattr, "x", "y")):
+        data = pickle.dumps({b"data": evil, b"labels": []}, protocol)
+        write_all(mirror / cifar10.FOLDER, cifar10_files() | {"data_batch_3": data})
+        shutil.rmtree(tmp_path / "raw", ignore_errors=True)
+        assert_fails("cifar10", tmp_path, mirror, "data_batch_3", "pickle asks for", "refused")
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(("batch", "words"), [
+    (b"garbage", "not in the expected format"),
+    (pickle.dumps(cifar_batch(5))[:-900], "truncated or damaged|not in the expected format"),
+    (pickle.dumps([1, 2]), "not in the expected format"),
+    (pickle.dumps({b"data": cifar_batch(5)[b"data"]}), "labels"),
+    (pickle.dumps({b"data": cifar_batch(5)[b"data"], b"labels": [0]}), "expected 1 x 3072 bytes"),
+    (pickle.dumps({b"data": cifar_batch(5)[b"data"] / 2, b"labels": [0] * 5}), "expected 5 x 3072 bytes, found float64"),
+])  # fmt: skip
+def test_damaged_cifar_batches(batch, words, tmp_path):
+    write_all(tmp_path / "mirror" / cifar10.FOLDER, cifar10_files() | {"data_batch_2": batch})
+    with pytest.raises(UserError, match=rf"data_batch_2.*({words})"):
+        datasets.prepare("cifar10", ready("cifar10", tmp_path, tmp_path / "mirror")[0], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_npz_of_objects_is_not_unpickled(tmp_path):
+    folder = tmp_path / "mirror" / "pneumonia28"
+    folder.mkdir(parents=True)
+    evil = np.array([Evil(os.mkdir, str(tmp_path / "mark"))], dtype=object)
+    parts = [f"{part}_{key}" for part in ("train", "val", "test") for key in ("images", "labels")]
+    np.savez(folder / "pneumoniamnist.npz", **dict.fromkeys(parts, evil))
+    assert_fails("pneumonia", tmp_path, tmp_path / "mirror", "pneumoniamnist.npz", "allow_pickle")
+    assert not (tmp_path / "mark").exists()
+
+
+def test_unwritable_folders(mirror, tmp_path):
+    blocker = tmp_path / "blocker"  # a file where a folder is needed stops even root
+    blocker.write_text("")
+    with pytest.raises(UserError, match=r"blocker.*cannot read or write \(.*check permissions"):
+        datasets.fetch("mnist", blocker, str(mirror))
+    raw, _ = ready("mnist", tmp_path, mirror)
+    with pytest.raises(UserError, match=r"blocker.*cannot read or write \(.*check permissions"):
+        datasets.prepare("mnist", raw, blocker / "mnist")
+
+
+def test_loading_what_is_missing_or_damaged(mirror, tmp_path):
+    raw, out = ready("mnist", tmp_path, mirror)
+    with pytest.raises(UserError, match=r"meta\.json: not there; prepare"):
+        datasets.load(out)
+    datasets.prepare("mnist", raw, out)
+    (out / "arrays.npz").write_bytes(damage((out / "arrays.npz").read_bytes()))
+    with pytest.raises(UserError, match=r"arrays\.npz: truncated or damaged.*prepare the data set again"):
+        datasets.load(out)
+    (out / "meta.json").write_text("{")
+    with pytest.raises(UserError, match=r"meta\.json: damaged; delete it"):
+        datasets.identify("mnist", raw, out)
+
+
+# The network
+
+
+class Server(ThreadingHTTPServer):
+    """Serves `files` (path -> bytes) with ranges; the next `drops` answers break off, the next `busy` are 503."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files, self.drops, self.busy, self.log, self.ranges = {}, 0, 0, [], True
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        server, data = self.server, self.server.files.get(self.path)
+        server.log.append((self.path, self.headers.get("Range")))
+        if server.busy:
+            server.busy -= 1
+            return self.send_error(503)
+        if data is None:
+            return self.send_error(404)
+        start = int((self.headers.get("Range") or "bytes=0-")[6:-1]) if server.ranges else 0
+        if start >= len(data) > 0:
+            return self.send_error(416)
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+        self.send_header("Content-Length", str(len(data) - start))
+        self.end_headers()
+        body = data[start:]
+        if server.drops:
+            server.drops -= 1
+            body = damage(body)
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setattr(_fetch, "BACKOFF", 0)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def release(server, monkeypatch):
+    """A made release of MNIST on the server, pinned as the official one."""
+    files = mnist_files()
+    server.files = {f"/{name}": data for name, data in files.items()}
+    pinned = tuple(_fetch.File(name, (f"{server.url}/{name}",), md5(data)) for name, data in files.items())
+    monkeypatch.setattr(mnist, "FILES", pinned)
+    monkeypatch.setattr(mnist, "PIXELS", None)
+    return server
+
+
+def test_official_download_then_nothing_to_do(release, tmp_path):
+    expected = datasets.identify("mnist", tmp_path / "raw", tmp_path / "out")
+    folder = datasets.fetch("mnist", tmp_path / "raw")
+    assert len(release.log) == 4 and not leftovers(tmp_path)
+    meta = datasets.prepare("mnist", tmp_path / "raw", tmp_path / "out")
+    assert meta["source"] == "official" and meta["official"] and meta["identity"] == expected
+    assert datasets.describe(meta) == "MNIST (official release)"
+    datasets.fetch("mnist", tmp_path / "raw")
+    assert len(release.log) == 4
+    (folder / "source.json").unlink()  # files held by their checksums are adopted, not downloaded again
+    datasets.fetch("mnist", tmp_path / "raw")
+    assert len(release.log) == 4
+
+
+def test_download_resumes_after_a_break(release, tmp_path):
+    release.drops = 1
+    folder = datasets.fetch("mnist", tmp_path / "raw")
+    data = release.files[f"/{IMAGES}"]
+    assert (folder / IMAGES).read_bytes() == data
+    assert release.log[1] == (f"/{IMAGES}", f"bytes={len(data) // 2}-")
+    assert len(release.log) == 5  # once for each file, and once more for the rest of the first
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_download_goes_on_where_an_earlier_process_stopped(ranges, release, tmp_path):
+    release.ranges = ranges
+    data = release.files[f"/{IMAGES}"]
+    write_all(tmp_path / "raw" / "mnist", {f"{IMAGES}.part": data[:100]})
+    folder = datasets.fetch("mnist", tmp_path / "raw")
+    assert len(release.log) == 4
+    assert release.log[0] == (f"/{IMAGES}", "bytes=100-") and (folder / IMAGES).read_bytes() == data and not leftovers(folder)
+
+
+@pytest.mark.parametrize("stale", [b"of another file", b"x" * 100_000])
+def test_a_part_that_does_not_fit_is_dropped(stale, release, tmp_path):
+    write_all(tmp_path / "raw" / "mnist", {f"{IMAGES}.part": stale})
+    folder = datasets.fetch("mnist", tmp_path / "raw")
+    assert (folder / IMAGES).read_bytes() == release.files[f"/{IMAGES}"]
+
+
+def test_busy_server_is_asked_again_but_not_for_ever(release, tmp_path):
+    release.busy = 2
+    datasets.fetch("mnist", tmp_path / "raw")
+    assert len(release.log) == 6
+    release.busy = 10**6
+    with pytest.raises(UserError, match=r"cannot download .*tried 3 times"):
+        datasets.fetch("mnist", tmp_path / "other")
+    assert len(release.log) == 9 and not leftovers(tmp_path)
+
+
+def test_wrong_checksum_from_the_official_source(release, tmp_path):
+    release.files[f"/{IMAGES}"] = b"not the release"
+    with pytest.raises(UserError, match=rf"MNIST: cannot download {IMAGES} .*wrong checksum {md5(b'not the release')}"):
+        datasets.fetch("mnist", tmp_path / "raw")
+    assert list((tmp_path / "raw" / "mnist").iterdir()) == [] and len(release.log) == 1
+
+
+def test_second_address_serves_where_the_first_does_not(release, tmp_path, monkeypatch):
+    first, *rest = mnist.FILES
+    release.files["/wrong"] = b"wrong"
+    urls = (f"{release.url}/gone", f"{release.url}/wrong", *first.urls)
+    monkeypatch.setattr(mnist, "FILES", (_fetch.File(first.name, urls, first.md5), *rest))
+    datasets.fetch("mnist", tmp_path / "raw")
+    assert [path for path, _ in release.log[:3]] == ["/gone", "/wrong", f"/{IMAGES}"]
+
+
+def test_no_network_tells_of_the_mirror(release, tmp_path, monkeypatch):
+    first, *rest = mnist.FILES
+    monkeypatch.setattr(mnist, "FILES", (_fetch.File(first.name, ("http://127.0.0.1:1/x",), first.md5), *rest))
+    with pytest.raises(UserError) as caught:
+        datasets.fetch("mnist", tmp_path / "raw")
+    for words in ("MNIST", IMAGES, "ConnectionError", "FEDREPRO_DATA_MIRROR", "--config data_mirror=PATH_OR_URL"):
+        assert words in str(caught.value)
+    assert list((tmp_path / "raw" / "mnist").iterdir()) == []
+
+
+def test_mirror_by_url_falls_back_to_its_other_layout(server, tmp_path):
+    server.files = {f"/data/{cifar10.FOLDER}/{name}": data for name, data in cifar10_files().items()}
+    datasets.fetch("cifar10", tmp_path / "raw", f"{server.url}/data/")
+    assert datasets.prepare("cifar10", tmp_path / "raw", tmp_path / "out")["source"] == "mirror"
+    server.files.pop(f"/data/{cifar10.FOLDER}/{cifar10.TEST}")
+    with pytest.raises(UserError, match=r"data mirror http.*cannot download test_batch .*HTTP 404"):
+        datasets.fetch("cifar10", tmp_path / "other", f"{server.url}/data")
+    assert list((tmp_path / "other" / "cifar10").iterdir()) == []
+
+
+def test_files_of_a_mirror_give_way_to_the_official_release(release, tmp_path):
+    write_all(tmp_path / "mirror" / "mnist", mnist_files(train=30))
+    raw, out = ready("mnist", tmp_path, tmp_path / "mirror")
+    assert datasets.prepare("mnist", raw, out)["train"] == 30
+    datasets.fetch("mnist", raw)
+    meta = datasets.prepare("mnist", raw, out)
+    assert meta["train"] == 20 and meta["official"]
+    assert json.loads((raw / "mnist" / "source.json").read_text())["source"] == "official"
+
+
+# Real data
+
+
+@pytest.fixture(scope="session")
+def real_mirror(tmp_path_factory):
+    """A mirror of real data: the user's, or one of MNIST made of the packed sets beside the repository."""
+    if given := os.environ.get("FEDREPRO_DATA_MIRROR"):
+        return given
+    packed = Path(__file__).resolve().parents[2] / "shared" / "data" / "mnist"
+    if not packed.is_dir():
+        pytest.skip("no real data: set FEDREPRO_DATA_MIRROR")
+    root = tmp_path_factory.mktemp("mirror")
+    shutil.copytree(packed, root / "mnist")
+    return str(root)
+
+
+def test_real_mnist_is_the_official_release(real_mirror, tmp_path):
+    raw, out = tmp_path / "raw", tmp_path / "out"
+    assert datasets.identify("mnist", raw, out, real_mirror) == mnist.PIXELS
+    data = datasets.load(out)
+    assert datasets.describe(data.meta) == "MNIST (official release)"
+    assert data.train_x.shape == (60000, 1, 28, 28) and data.test_x.shape == (10000, 1, 28, 28)
+    assert data.meta["mean"] == pytest.approx([0.1307], abs=1e-4) and data.meta["std"] == pytest.approx([0.3081], abs=1e-4)
+    assert data.train_y.bincount().tolist()[:3] == [5923, 6742, 5958]
+
+
+@pytest.mark.parametrize(("name", "counts", "phrase"), [
+    ("cifar100", (50000, 10000), "CIFAR-100 (official release)"), ("pneumonia", (5232, 624), "PneumoniaMNIST ("),
+])  # fmt: skip
+def test_other_real_sets(name, counts, phrase, real_mirror, tmp_path):
+    first = registry.module("datasets", name).MIRROR[-1][0]
+    if _fetch.is_url(real_mirror) or not (Path(real_mirror) / first).is_file():
+        pytest.skip(f"no {first} in the data mirror")
+    datasets.fetch(name, tmp_path / "raw", real_mirror)
+    meta = datasets.prepare(name, tmp_path / "raw", tmp_path / "out")
+    assert (meta["train"], meta["test"]) == counts and datasets.describe(meta).startswith(phrase)
