@@ -41,9 +41,13 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=command)
         if name == "train":
             sub.add_argument("--budget", type=_seconds, help="stop cleanly after this long, e.g. 90s, 9m, 2h")
-            sub.add_argument("--runs", type=Path, help="a list of runs that `fedrepro plan --export` wrote, instead of settings")
+            sub.add_argument(
+                "--runs", type=Path, help="a list of runs that `fedrepro plan --export` wrote, instead of settings"
+            )
         if name == "plan":
-            sub.add_argument("--export", type=Path, help="write the unfinished runs to this file, for a machine without settings")
+            sub.add_argument(
+                "--export", type=Path, help="write the unfinished runs to this file, for a machine without settings"
+            )
         if name == "prune":
             sub.add_argument("--yes", action="store_true", help="delete; without it the folders are only listed")
     return parser
@@ -105,19 +109,19 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _keep(options: argparse.Namespace) -> int:
-    from fedrepro import results
+    from fedrepro import shelf
 
     _, paths, chosen = _selected(options)
-    for folder in results.keep(chosen, paths):
+    for folder in shelf.keep(chosen, paths):
         sys.stdout.write(f"{folder}\n")
     return 0
 
 
 def _prune(options: argparse.Namespace) -> int:
-    from fedrepro import results
+    from fedrepro import shelf
 
     params, paths = _settings(options)
-    for path in results.prune(params, paths, delete=options.yes):
+    for path in shelf.prune(params, paths, delete=options.yes):
         sys.stdout.write(f"{'deleted' if options.yes else 'would delete'} {path}\n")
     return 0
 

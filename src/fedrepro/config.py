@@ -1,4 +1,4 @@
-"""Everything a user may set, as frozen models that refuse unknown keys. This is the only reader of params.yaml and of the experiment files.
+"""Everything a user may set, as frozen models that refuse unknown keys. The only reader of params.yaml.
 
 `RunConfig` is one training run, fully resolved: two runs are the same run exactly if their configs and their data are the same.
 """
@@ -103,6 +103,7 @@ class Params(Frozen):
     data_mirror: str | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     checkpoint_seconds: NonNegative = 30
+    only_finished: bool = False  # report what is there; an experiment with unfinished runs counts as not run
     mlflow_uri: str = "sqlite:///mlflow.db"
     scales: dict[str, Scale]
     papers: dict[str, dict[str, dict[str, Any]]]
@@ -114,7 +115,9 @@ class Params(Frozen):
         for name, scale in self.scales.items():
             for paper, overlays in scale.experiments.items():
                 if paper not in self.papers:
-                    raise ValueError(f"scales.{name}.experiments: unknown paper '{paper}': choose from {', '.join(self.papers)}")
+                    raise ValueError(
+                        f"scales.{name}.experiments: unknown paper '{paper}': choose from {', '.join(self.papers)}"
+                    )
                 for experiment in overlays:
                     if experiment not in self.papers[paper]:
                         valid = ", ".join(self.papers[paper])

@@ -90,8 +90,16 @@ def plan(params: Params, paths: Paths) -> dict[str, dict[str, Planned]]:
                 Series(label, tuple(_runs(params, paths, paper, training, choice, kept, identify, f"{where}: series.{label}")))
                 for label, choice in training.series.items()
             )
-            planned[paper][name] = Planned(paper, name, training, series)
+            planned[paper][name] = _reportable(params, Planned(paper, name, training, series))
     return planned
+
+
+def _reportable(params: Params, planned: Planned) -> Planned:
+    """With `only_finished` an experiment that is not complete counts as skipped."""
+    missing = [run for run in planned.runs if not run.summary.exists()] if params.only_finished else []
+    if not missing:
+        return planned
+    return Planned(planned.paper, planned.name, None, (), f"{len(missing)} of {len(planned.runs)} runs are not finished")
 
 
 def _runs(params: Params, paths: Paths, paper: str, training: Experiment, choice: Choice, kept, identify, where: str):
@@ -106,9 +114,7 @@ def _runs(params: Params, paths: Paths, paper: str, training: Experiment, choice
         except UserError as error:
             raise UserError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
         data = identify(config.dataset)
-        yield kept.get(same(config, data)) or Run(
-            paths.runs(paper) / run_id(config, data), config, data, code_digest(config)
-        )
+        yield kept.get(same(config, data)) or Run(paths.runs(paper) / run_id(config, data), config, data, code_digest(config))
 
 
 def resolve(config: RunConfig) -> RunConfig:
@@ -144,7 +150,7 @@ def same(config: RunConfig, data: str) -> str:
 
 
 def kept_runs(folder: Path) -> dict[str, Run]:
-    """The committed runs of a paper by what they ask. One whose config today's schema does not know is left out, with a warning."""
+    """The committed runs of a paper by what they ask. One that today's settings cannot express is left out, with a warning."""
     found = {}
     for path in sorted(folder.glob("*/config.json")):
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -191,3 +197,65 @@ def read_runs(path: Path, paths: Paths) -> list[Run]:
         folder = paths.results / Path(record["folder"]).relative_to("results")
         runs.append(Run(folder, config, record["data"], record["code"]))
     return runs
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Unfinished and finished runs of one series, trained by one process."""
+
+    name: str
+    runs: tuple[Run, ...]
+
+
+def batches(planned: dict[str, dict[str, Planned]]) -> list[Batch]:
+    """Every run that is not kept, once: grouped by the first experiment and series that need it."""
+    seen: set[Path] = set()
+    found = []
+    for paper, group in planned.items():
+        for item in group.values():
+            for series in item.series:
+                runs = tuple(run for run in series.runs if run.folder not in seen and "kept" not in run.folder.parts)
+                seen |= {run.folder for run in runs}
+                if runs:
+                    label = "".join(character if character.isalnum() else "_" for character in series.label)
+                    found.append(Batch(f"{paper}_{item.name}_{label}", runs))
+    return found
+
+
+def note(planned: Planned, params: Params) -> dict[str, Any]:
+    """What the gathered results say of an experiment beside its numbers."""
+    training = planned.training and planned.training.model_dump(mode="json", exclude={"series", "seeds"})
+    return {
+        "paper": planned.paper,
+        "experiment": planned.name,
+        "scale": params.scale,
+        "scale_note": params.active.note,
+        "compare": params.active.compare,
+        "skipped": planned.skipped,
+        "training": training,
+    }
+
+
+def folders(planned: Planned) -> dict[str, list[Path]]:
+    """Label -> the run folders of its seeds."""
+    return {series.label: [run.folder for run in series.runs] for series in planned.series}
+
+
+def listed(planned: dict[str, dict[str, Planned]]) -> list[tuple[str, str, str, Run]]:
+    """(paper, experiment, label, run) of everything that is planned."""
+    return [
+        (paper, item.name, series.label, run)
+        for paper, group in planned.items()
+        for item in group.values()
+        for series in item.series
+        for run in series.runs
+    ]
+
+
+def partition_files(planned: dict[str, dict[str, Planned]], paths: Paths) -> dict[str, list[Path]]:
+    """Paper -> the drawn partition of each of its experiments, of the first seed."""
+    first = {
+        paper: [paths.partition(item.runs[0].config, item.runs[0].data) for item in group.values() if item.runs]
+        for paper, group in planned.items()
+    }
+    return {paper: list(dict.fromkeys(path.with_suffix(".png") for path in found)) for paper, found in first.items()}

@@ -32,7 +32,16 @@ def code_digest(partition: str, model: str, algorithm: str) -> str:
 @functools.cache
 def partition_digest(name: str) -> str:
     """Hash of the code that draws a partition."""
-    return digest({module: _essence(_file(module)) for module in _closure((f"fedrepro.partitions.{name}", "fedrepro.partitions"))})
+    return digest(
+        {module: _essence(_file(module)) for module in _closure((f"fedrepro.partitions.{name}", "fedrepro.partitions"))}
+    )
+
+
+def report_digest() -> str:
+    """Hash of the code that makes artifacts from results."""
+    sources = sorted([*PACKAGE.glob("report/*.py"), PACKAGE / "metrics.py", PACKAGE / "results.py"])
+    templates = {path.name: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.glob("report/templates/*"))}
+    return digest({str(path.relative_to(PACKAGE)): _essence(path) for path in sources} | templates)
 
 
 def _closure(entries: tuple[str, ...]) -> list[str]:
@@ -74,7 +83,7 @@ def _essence(path: Path) -> str:
 
 @functools.cache
 def commit() -> str:
-    """The commit of the checkout that the package lies in, "-dirty" where tracked files differ; FEDREPRO_COMMIT where there is none."""
+    """The checkout's commit, "-dirty" where tracked files differ; the variable FEDREPRO_COMMIT where there is no checkout."""
     command = ["git", "-C", str(PACKAGE), "describe", "--always", "--abbrev=10", "--dirty", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.strip()

@@ -8,7 +8,7 @@ from fedrepro.errors import UserError
 
 
 def names(kind: str) -> list[str]:
-    """Names of the modules in the package `fedrepro.<kind>`, e.g. `names("models")`; private ones (`_x`) and `base` are left out."""
+    """Names of the modules in the package `fedrepro.<kind>`, e.g. `names("models")`, without private ones (`_x`) and `base`."""
     package = importlib.import_module(f"fedrepro.{kind}")
     found = (module.name for module in pkgutil.iter_modules(package.__path__))
     return sorted(name for name in found if not name.startswith("_") and name != "base")

@@ -1,4 +1,4 @@
-"""The only source of randomness: a generator is a pure function of named coordinates, so that no draw depends on what ran before it.
+"""The only source of randomness: a generator is a pure function of named coordinates, so no draw depends on what ran before.
 
 Resuming, reordering clients or changing the executor therefore cannot change a single sample.
 """

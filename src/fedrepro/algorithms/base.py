@@ -50,8 +50,8 @@ class FedAvg:
     # a client, in its local training
 
     def frozen(self, received: Weights, images: Tensor) -> tuple[Tensor, ...]:
-        """Per-image results of the received, unchanging network that the loss needs; the engine evaluates this once per image and
-        round where images are not augmented. Rows go with the rows of `images`."""
+        """Per-image results of the received, unchanging network that the loss needs, a row for each of `images`; the engine
+        evaluates this once per image and round where images are not augmented."""
         return ()
 
     def loss(self, weights: Weights, received: Weights, frozen: tuple[Tensor, ...], images: Tensor, labels: Tensor) -> Tensor:
@@ -64,7 +64,9 @@ class FedAvg:
 
     # the server, after a round
 
-    def aggregate(self, weights: Weights, server: Weights, uploads: list[Weights], shares: list[float]) -> tuple[Weights, Weights]:
+    def aggregate(
+        self, weights: Weights, server: Weights, uploads: list[Weights], shares: list[float]
+    ) -> tuple[Weights, Weights]:
         """New global weights and server state from the uploads; `shares` sum to 1."""
         return {name: mean([upload[name] for upload in uploads], shares) for name in weights}, server
 

@@ -1,7 +1,7 @@
 """Two-stream L2: the baseline of Yao et al., Two-Stream Federated Learning: Reduce the Communication Costs, VCIP 2018.
 
-Local loss: cross entropy + lambda * 1/2 * sum over batch and classes of (logit_global - logit_local)^2. The sum (no mean over the
-batch) is the authors' code, which the paper does not spell out.
+Local loss: cross entropy + lambda * 1/2 * sum over batch and classes of (logit_global - logit_local)^2. That it is a
+sum, not a mean over the batch, is the authors' code; the paper does not spell it out.
 """
 
 from typing import ClassVar

@@ -1,8 +1,9 @@
 """Data sets: one small module each, from official files or a mirror to checked uint8 arrays.
 
-A module declares TITLE, CLASSES (their names), PIXELS (the checksum of the official release's arrays, None where nobody
-here could compute it), FILES (the official files), MIRROR (layouts of paths below a mirror) and `read(raw)`, which returns
-train_x, train_y, test_x, test_y: images (N, C, H, W) uint8, labels (N,) from 0. `raw` is the set's own folder of raw files.
+A module declares TITLE, EXTENT (image shape, train and test images), CLASSES (their names), PIXELS (the checksum of the
+official release's arrays, None where nobody here could compute it), FILES (the official files), MIRROR (layouts of paths
+below a mirror) and `read(raw)`, which returns train_x, train_y, test_x, test_y: images (N, C, H, W) uint8, labels (N,) from
+0. `raw` is the set's own folder of raw files.
 A set of class folders that the user unpacks declares FOLDERS, OPTIONAL and HOW to get them instead of files.
 
 What a run used is its data's `identity`: the checksum of the pixels; only where the official pixels are not pinned and
@@ -91,6 +92,11 @@ def identify(name: str, raw: Path, prepared: Path, mirror: str | None = None) ->
         return pinned
     fetch(name, raw, mirror)
     return prepare(name, raw, prepared)["identity"]
+
+
+def extent(name: str) -> tuple[tuple[int, int, int], int, int]:
+    """Image shape (C, H, W), number of train and of test images: known before anything is fetched."""
+    return registry.module("datasets", name).EXTENT
 
 
 def describe(meta: dict[str, Any]) -> str:

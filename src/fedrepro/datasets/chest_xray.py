@@ -11,6 +11,7 @@ import numpy as np
 from fedrepro.datasets._formats import Arrays, class_folders
 
 TITLE = "Chest X-Ray Images (Pneumonia)"
+EXTENT = ((1, 64, 64), 5232, 624)
 CLASSES = ("normal", "pneumonia")
 PIXELS = None
 FILES = ()

@@ -6,6 +6,7 @@ from fedrepro.datasets._fetch import File
 from fedrepro.datasets._formats import Arrays, cifar
 
 TITLE = "CIFAR-10"
+EXTENT = ((3, 32, 32), 50000, 10000)
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PIXELS = None
 ARCHIVE, FOLDER = "cifar-10-python.tar.gz", "cifar-10-batches-py"

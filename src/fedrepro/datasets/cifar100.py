@@ -6,6 +6,7 @@ from fedrepro.datasets._fetch import File
 from fedrepro.datasets._formats import Arrays, cifar
 
 TITLE = "CIFAR-100"
+EXTENT = ((3, 32, 32), 50000, 10000)
 NAMES = """
 apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle
 caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish forest

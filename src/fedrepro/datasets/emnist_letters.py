@@ -10,6 +10,7 @@ from fedrepro.datasets._fetch import File
 from fedrepro.datasets._formats import Arrays, idx_in_zip
 
 TITLE = "EMNIST letters"
+EXTENT = ((1, 28, 28), 124800, 20800)
 CLASSES = tuple("abcdefghijklmnopqrstuvwxyz")
 PIXELS = None
 ARCHIVE = "gzip.zip"

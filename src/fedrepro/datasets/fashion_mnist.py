@@ -6,6 +6,7 @@ from fedrepro.datasets._fetch import File
 from fedrepro.datasets._formats import Arrays, mnist_like
 
 TITLE = "Fashion-MNIST"
+EXTENT = ((1, 28, 28), 60000, 10000)
 CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 PIXELS = None
 SOURCE = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"

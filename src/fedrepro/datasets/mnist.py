@@ -6,6 +6,7 @@ from fedrepro.datasets._fetch import File
 from fedrepro.datasets._formats import Arrays, mnist_like
 
 TITLE = "MNIST"
+EXTENT = ((1, 28, 28), 60000, 10000)
 CLASSES = tuple("0123456789")
 PIXELS = "4c8c6258b9ab9162a99370c7176f17934ac13feb780494befda68fe87ffdf1d3"
 SOURCES = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/")

@@ -11,6 +11,7 @@ from fedrepro.datasets._fetch import File
 from fedrepro.datasets._formats import Arrays, npz
 
 TITLE = "PneumoniaMNIST"
+EXTENT = ((1, 28, 28), 5232, 624)
 CLASSES = ("normal", "pneumonia")
 PIXELS = None
 ARCHIVE = "pneumoniamnist.npz"

@@ -1,12 +1,12 @@
 """One run and the folder that it leaves: resumable, stoppable, complete or marked as unfinished.
 
-    config.json       what ran: resolved config, data identity, code digest
-    metrics.csv       one row per round
-    summary.json      status and final numbers; there exactly if the run is over
-    model.safetensors the global weights, with the state they belong to
-    environment.json  versions and hardware
-    log.txt, timing.json   when and how long; the only files that differ between two identical runs
-    checkpoint.safetensors while unfinished
+config.json       what ran: resolved config, data identity and description, code digest
+metrics.csv       one row per round
+summary.json      status and final numbers; there exactly if the run is over
+model.safetensors the global weights, with the state they belong to
+environment.json  versions and hardware
+log.txt, timing.json   when and how long; the only files that differ between two identical runs
+checkpoint.safetensors while unfinished
 """
 
 import csv
@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from fedrepro import provenance
+from fedrepro import datasets, provenance
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import checkpoint
@@ -94,7 +94,7 @@ def train(run: Run, dataset: Dataset, partition: Partition, device: torch.device
     if finished(run):
         return True
     _make(run.folder)
-    _write(run.folder / "config.json", _json(run.record()))
+    _write(run.folder / "config.json", _json(run.record() | {"dataset": datasets.describe(dataset.meta)}))
     with _Log(run.folder / "log.txt"):
         federation = Federation(run.config, dataset, partition, device)
         state, rows = _resume(run, federation)
@@ -102,7 +102,9 @@ def train(run: Run, dataset: Dataset, partition: Partition, device: torch.device
         state = _rounds(run, federation, state, rows, limits)
         _time(run, state.round - before, time.monotonic() - began)
         if state.round < run.config.rounds and not state.diverged:
-            log.info("stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds)
+            log.info(
+                "stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds
+            )
             return False
         _finish(run, state, rows, device, federation)
     return True

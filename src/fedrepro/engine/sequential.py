@@ -46,7 +46,7 @@ def train_client(
 
 
 def batches(config: RunConfig, images: int, round: int, client: int) -> list[Tensor]:
-    """The mini-batches of one local training, as index tensors: each epoch a fresh shuffle, the last batch as long as what is left."""
+    """The mini-batches of one local training, as index tensors: every epoch a fresh shuffle, the last takes the rest."""
     generator = rng.generator(config.seed, "batches", round, client)
     epochs = (torch.randperm(images, generator=generator) for _ in range(config.local_epochs))
     return [batch for epoch in epochs for batch in epoch.split(config.batch_size)]

@@ -24,7 +24,7 @@ class BaseParams(Frozen):
 
 
 class Outputs(NamedTuple):
-    """What a forward pass returns: class scores (B, classes), the layer before them (B, D), the extractor's maps (B, C, H, W)."""
+    """What a forward pass returns: scores (B, classes), the layer before (B, D), the extractor's maps (B, C, H, W)."""
 
     logits: Tensor
     penultimate: Tensor
@@ -46,7 +46,7 @@ class Net(nn.Module):
 
 
 def conv_pool(channels: int, filters: int, kernel: int, pool: nn.Module | None) -> list[nn.Module]:
-    """Same-size convolution, pooling, ReLU. Pooling first gives the same numbers as ReLU first (max and ReLU commute) for less work."""
+    """Same-size convolution, pooling, ReLU. Pooling first gives the numbers of ReLU first (the two commute) for less work."""
     layers: list[nn.Module] = [nn.Conv2d(channels, filters, kernel, padding=kernel // 2)]
     return [*layers, *([pool] if pool else []), nn.ReLU()]
 

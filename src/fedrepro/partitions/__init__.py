@@ -81,7 +81,7 @@ def of_run(config: RunConfig, dataset: Dataset) -> Partition:
 
 
 def create(choice: Choice, labels: np.ndarray, test_labels: np.ndarray, classes: int, pixels: int, seed: int) -> Partition:
-    """Partition a labelled set: a pure function of its arguments. `pixels` is H*W of the images. Raises UserError if it cannot be met."""
+    """Partition a labelled set: a pure function of its arguments. `pixels` is H*W. Raises UserError if it cannot be met."""
     module, params = registry.module("partitions", choice.name), settings(choice)
     if params.clients > len(labels):
         raise UserError(f"partition {choice.name}: clients: {params.clients} clients cannot share {len(labels)} train images")
@@ -140,6 +140,6 @@ def load(path: Path) -> Partition:
             train=np.split(stored["train"], stored["train_ends"][:-1]),
             test=np.split(stored["test"], stored["test_ends"][:-1]),
             clients=int(stored["clients"]),
-            permutations=stored["permutations"] if "permutations" in stored else None,
+            permutations=stored.get("permutations"),
             redraw_seed=int(stored["redraw_seed"]) if "redraw_seed" in stored else None,
         )

@@ -45,4 +45,6 @@ def _owners(params: Params, classes: int, draw: np.random.Generator) -> list[lis
                 owners[label].append(int(client))
         if not free.any():
             return owners
-    raise UserError(f"partition balanced_classes: no balanced assignment in {TRIES} tries; change clients or classes_per_client")
+    raise UserError(
+        f"partition balanced_classes: no balanced assignment in {TRIES} tries; change clients or classes_per_client"
+    )

@@ -18,11 +18,15 @@ class Params(Frozen):
 
 def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
     if params.clients > classes:
-        raise UserError(f"partition classes: clients: {params.clients} clients cannot split {classes} classes; at most {classes}")
+        raise UserError(
+            f"partition classes: clients: {params.clients} clients cannot split {classes} classes; at most {classes}"
+        )
     if params.redraw:
         if params.groups is not None:
             raise UserError("partition classes: groups: fixed groups and redraw: true exclude each other")
-        return [np.flatnonzero(labels == label) for label in range(classes)]  # one part per class; Partition deals them each round
+        return [
+            np.flatnonzero(labels == label) for label in range(classes)
+        ]  # one part per class; Partition deals them each round
     groups = params.groups or np.array_split(draw.permutation(classes), params.clients)
     if len(groups) != params.clients or sorted(label for group in groups for label in group) != list(range(classes)):
         raise UserError(f"partition classes: groups: need {params.clients} groups that hold each of the {classes} classes once")

@@ -1,4 +1,4 @@
-"""Dirichlet by class (hetero-dir of Yurochkin et al. 2019 and FedMA): for each class the clients' shares are drawn from Dir(alpha).
+"""Dirichlet by class (hetero-dir of Yurochkin et al. 2019 and FedMA): each class's shares are drawn from Dir(alpha).
 
 A client that already holds its fair number of images gets none of the class; the whole is drawn anew until every client has
 `min_size` images.

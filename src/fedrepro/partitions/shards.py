@@ -14,7 +14,9 @@ class Params(Frozen):
 def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
     total = params.clients * params.shards
     if total > len(labels):
-        raise UserError(f"partition shards: {params.clients} clients x {params.shards} shards need {total} images, got {len(labels)}")
+        raise UserError(
+            f"partition shards: {params.clients} clients x {params.shards} shards need {total} images, got {len(labels)}"
+        )
     # the shuffle before the stable sort decides which images of a label stand together
     shuffled = draw.permutation(len(labels))
     pieces = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], total)

@@ -1,0 +1,22 @@
+# Reproduces every table and figure: `snakemake --cores 2`. What runs, and how large, stands in params.yaml; what each artifact
+# consists of in workflow/experiments/. Targets: all (default), a paper, a figure or table by its name, train, data.
+
+
+configfile: "params.yaml"
+
+
+container: "docker://ghcr.io/astral-sh/uv:python3.12-bookworm-slim"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        f"{REPORTS}/index.html",
+        NOTEBOOKS,
+        MIRRORED,

@@ -1,0 +1,87 @@
+"""Reductions: from a run's curve to one number, from seeds to a mean with its interval. A cell names the one it used."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# 97.5 % quantiles of Student's t for 1..30 degrees of freedom: scipy.stats.t.ppf(0.975, n), to spare the reports a slow import
+T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
+T975 += (2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
+
+Curve = Sequence[tuple[int, float]]  # (round, value), in the order of rounds
+
+
+def mean_last(curve: Curve, rounds: int = 1) -> float:
+    """Mean of the values of the last `rounds` rounds; 1 is the last value."""
+    end = curve[-1][0]
+    return _mean([value for round, value in curve if round > end - rounds])
+
+
+def at_round(curve: Curve, round: int, smooth: int = 1) -> float | None:
+    """Value at a round, averaged over the `smooth` rounds that end there; None where the run is shorter."""
+    values = [value for when, value in curve if round - smooth < when <= round]
+    return _mean(values) if curve[-1][0] >= round and values else None
+
+
+def best(curve: Curve) -> float:
+    return max(value for _, value in curve)
+
+
+def rounds_to(curve: Curve, target: float, smooth: int = 1) -> int | None:
+    """First round whose value, averaged over the last `smooth` rounds, is at least `target`; None if it never is.
+
+    A single value may be a spike: `smooth` > 1 asks for more. Round 0, before any training, does not count.
+    """
+    values: list[float] = []
+    for round, value in curve:
+        if round == 0:
+            continue
+        values.append(value)
+        if len(values) >= smooth and _mean(values[-smooth:]) >= target:
+            return round
+    return None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Mean over seeds with its 95 % interval (Student's t); `low` and `high` are None for a single seed."""
+
+    mean: float
+    std: float | None
+    n: int
+
+    @property
+    def half_width(self) -> float | None:
+        return None if self.std is None else T975[min(self.n - 1, len(T975)) - 1] * self.std / math.sqrt(self.n)
+
+    @property
+    def low(self) -> float | None:
+        return None if self.half_width is None else self.mean - self.half_width
+
+    @property
+    def high(self) -> float | None:
+        return None if self.half_width is None else self.mean + self.half_width
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Mean and sample standard deviation over seeds (at least one value)."""
+    centre = _mean(values)
+    if len(values) == 1:
+        return Estimate(centre, None, 1)
+    return Estimate(centre, math.sqrt(sum((value - centre) ** 2 for value in values) / (len(values) - 1)), len(values))
+
+
+def distance(curve: Curve, reported: Curve, smooth: int = 1) -> float | None:
+    """Root mean squared difference of two curves over the rounds that both have, each averaged over `smooth` rounds."""
+    ours, theirs = _smoothed(curve, smooth), _smoothed(reported, smooth)
+    common = sorted(set(ours) & set(theirs))
+    return math.sqrt(_mean([(ours[round] - theirs[round]) ** 2 for round in common])) if common else None
+
+
+def _smoothed(curve: Curve, smooth: int) -> dict[int, float]:
+    values = [(round, value) for round, value in curve if round > 0]
+    return {values[i][0]: _mean([v for _, v in values[i - smooth + 1 : i + 1]]) for i in range(smooth - 1, len(values))}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

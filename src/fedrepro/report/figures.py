@@ -1,0 +1,137 @@
+"""Figures at their printed size: curves of accuracy over rounds, and the heat map of a partition."""
+
+import hashlib
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+
+from fedrepro.report.loading import Results
+from fedrepro.report.spec import Figure
+
+COLUMN = 3.3  # inches, one column of a two-column page
+METRICS = {
+    "test_accuracy": "test accuracy (%)",
+    "personal_accuracy": "own-test accuracy after local training (%)",
+    "initial_accuracy": "own-test accuracy before local training (%)",
+}
+# Okabe and Ito's colours, safe for the colour-blind; an algorithm keeps its own in every figure of every paper
+STYLES = {
+    "fedavg": ("#000000", "o"),
+    "fedmmd": ("#D55E00", "s"),
+    "l2": ("#0072B2", "^"),
+    "fedprox": ("#009E73", "D"),
+}
+SPARE = (("#CC79A7", "v"), ("#E69F00", "P"), ("#56B4E9", "X"), ("#8C6BB1", "<"), ("#7F7F7F", ">"))
+LINES = ((), (4, 1.5), (1, 1))
+
+
+def setup() -> None:
+    """Print style: 8 pt text, fonts embedded as outlines that LaTeX accepts."""
+    sns.set_theme(context="paper", style="ticks")
+    text = dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), 8) | dict.fromkeys(
+        ("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 7
+    )
+    plt.rcParams.update(text | {"pdf.fonttype": 42, "savefig.dpi": 200, "axes.linewidth": 0.6, "svg.hashsalt": "fedrepro"})
+
+
+def style(algorithm: str) -> tuple[str, str]:
+    """Colour and marker of an algorithm; one that is not listed gets a spare pair that depends on its name alone."""
+    index = int(hashlib.sha256(algorithm.encode()).hexdigest(), 16) % len(SPARE)
+    return STYLES.get(algorithm, SPARE[index])
+
+
+def looks(results: Results) -> dict[str, dict]:
+    """Series -> how it is drawn. Variants of one algorithm share its colour and differ in dashes; many of them get shades."""
+    algorithms = {label: series["algorithm"]["name"] for label, series in results.note["series"].items()}
+    found = {}
+    for name in dict.fromkeys(algorithms.values()):
+        labels = [label for label, algorithm in algorithms.items() if algorithm == name]
+        colour, marker = style(name)
+        shades = [colour] * len(labels) if len(labels) <= len(LINES) else sns.color_palette("viridis", len(labels))
+        for index, (label, shade) in enumerate(zip(labels, shades, strict=True)):
+            dashes = LINES[index % len(LINES)] if len(labels) <= len(LINES) else ()
+            found[label] = {"color": shade, "marker": marker, "dashes": dashes}
+    return found
+
+
+def curves(figure: Figure, results: Results, reported: dict) -> plt.Figure:
+    """One panel: mean over seeds, band of one standard deviation, the paper's curves dotted, the target as a line."""
+    drawing, axes = plt.subplots(figsize=(COLUMN, 2.5), layout="constrained")
+    if results.skipped:
+        _explain(axes, results.skipped)
+        return drawing
+    drawn = looks(results)
+    for label in results.labels:
+        seeds = results.curves(label, figure.metric)
+        look = drawn[label]
+        if not seeds:
+            axes.plot([], [], color=look["color"], label=f"{label}: {'; '.join(results.diverged(label))}")
+            continue
+        table = pd.DataFrame([(round, 100 * value) for curve in seeds.values() for round, value in curve], columns=["x", "y"])
+        sns.lineplot(table, x="x", y="y", ax=axes, errorbar="sd", color=look["color"], linewidth=1, label=label, legend=False)
+        line = axes.lines[-1]
+        line.set_dashes(look["dashes"] or (None, None))
+        line.set(marker=look["marker"], markersize=3, markevery=max(1, int(table["x"].max()) // 8))
+    _paper(axes, figure, results, reported, drawn)
+    _frame(axes, figure, results)
+    return drawing
+
+
+def _paper(axes: Axes, figure: Figure, results: Results, reported: dict, drawn: dict) -> None:
+    """The paper's digitised curves, behind ours; only where the scale allows to compare."""
+    if results.compare != "full":
+        return
+    last = max(int(row["round"]) for row in results.rows)
+    shown = [(label, key) for label, key in figure.reported.items() if label in drawn]
+    for label, key in shown:
+        points = [(round, 100 * value) for round, value in reported[key] if round <= last]
+        axes.plot(*zip(*points, strict=True), ":", color=drawn[label]["color"], linewidth=0.9, alpha=0.8, zorder=1)
+    if shown:
+        axes.plot([], [], ":", color="0.3", linewidth=0.9, label="in the paper")
+
+
+def _frame(axes: Axes, figure: Figure, results: Results) -> None:
+    target = figure.target.get(results.note["scale"])
+    if target is not None:
+        axes.axhline(100 * target, color="0.5", linewidth=0.6, zorder=0)
+        axes.annotate(f"{100 * target:g} %", (1, 100 * target), xycoords=("axes fraction", "data"), fontsize=6, color="0.4",
+                      ha="right", va="bottom", xytext=(-2, 1), textcoords="offset points")  # fmt: skip
+    axes.set(xlabel="round of communication", ylabel=METRICS[figure.metric], xlim=(0, None))
+    axes.set_ylim(None, min(axes.get_ylim()[1], 100.5))
+    axes.legend(frameon=False, handlelength=2.2, loc="lower right")
+    sns.despine(ax=axes)
+
+
+def _explain(axes: Axes, reason: str) -> None:
+    axes.text(0.5, 0.5, f"not run:\n{reason}", ha="center", va="center", wrap=True, fontsize=8, color="0.3")
+    axes.set_axis_off()
+
+
+def save(drawing: plt.Figure, path: Path) -> None:
+    """`path`.pdf and `path`.png, without dates, so that the same numbers give the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawing.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None, "ModDate": None})
+    drawing.savefig(path.with_suffix(".png"), metadata={"Software": None})
+    plt.close(drawing)
+
+
+def caption(figure: Figure, results: Results) -> str:
+    """What a reader must know beside the picture: seeds, band, data, target, scale."""
+    if results.skipped:
+        return f"{figure.title}. Not run at this scale: {results.skipped}."
+    runs = results.runs()
+    seeds = sorted({run["seed"] for run in runs})
+    data = ", ".join(sorted({run["dataset"] for run in runs}))
+    spread = f"mean over {len(seeds)} seeds, band of one standard deviation" if len(seeds) > 1 else "one seed, so no band"
+    measure = METRICS[figure.metric].removesuffix(" (%)")
+    text = f"{figure.title}. Global model, {measure} after every round; {spread}. Data: {data}."
+    if results.compare == "full" and figure.reported:
+        text += " Dotted: the paper's curves, read from its PDF."
+    precision = ", ".join(sorted({f"{run['precision']}, {run['executor']} executor" for run in runs}))
+    return f"{text} Scale {results.note['scale']}: {results.note['scale_note']}. {precision}."

@@ -1,0 +1,139 @@
+"""The two documents that gather everything: `index.html`, one file that needs nothing else, and `report.tex`."""
+
+import base64
+import csv
+import logging
+import shutil
+import subprocess
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from fedrepro.errors import UserError
+from fedrepro.report.loading import Results, load
+from fedrepro.report.plain import write_plain
+from fedrepro.report.spec import Paper
+from fedrepro.report.tables import escape
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that the documents show of one paper."""
+
+    key: str
+    spec: Paper
+    results: dict[str, Results]
+    figures: list[dict[str, Any]]
+    tables: list[dict[str, Any]]
+    verdicts: list[dict[str, str]]
+    partitions: list[Path]
+
+
+def compose(specs: dict[str, Paper], folder: Path, partitions: dict[str, list[Path]]) -> None:
+    """All documents of a scale, from the artifacts below `folder`; beside them metrics.json and curves.csv for DVC."""
+    papers = []
+    for key, spec in specs.items():
+        names = dict.fromkeys(figure.experiment for figure in spec.figures.values())
+        results = {name: load(folder / "data" / key, name) for name in names}
+        papers.append(collect(key, spec, results, folder, partitions.get(key, [])))
+    write(papers, folder)
+    write_plain({paper.key: paper.results for paper in papers}, folder)
+
+
+def collect(key: str, spec: Paper, results: dict[str, Results], folder: Path, partitions: list[Path]) -> Content:
+    """Read back a paper's artifacts from `folder` (reports/<scale>)."""
+    figures = [
+        {
+            "key": name,
+            "title": figure.title,
+            "experiment": figure.experiment,
+            "caption": (folder / "figures" / f"{name}.txt").read_text(encoding="utf-8").strip(),
+            "png": folder / "figures" / f"{name}.png",
+        }
+        for name, figure in spec.figures.items()
+    ]
+    tables = [
+        {
+            "key": name,
+            "title": table.title,
+            "rows": _rows(folder / "tables" / f"{name}.csv"),
+            "experiments": _of(spec, table.figures),
+        }
+        for name, table in spec.tables.items()
+    ]
+    verdicts = list(csv.DictReader((folder / "tables" / f"{key}_verdicts.csv").open(encoding="utf-8", newline="")))
+    for verdict in verdicts:
+        verdict["experiment"] = spec.figures[spec.claims[verdict["Key"]].figure].experiment
+    return Content(key, spec, results, figures, tables, verdicts, [path for path in partitions if path.exists()])
+
+
+def _rows(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def _of(spec: Paper, figures: tuple[str, ...]) -> list[str]:
+    return [spec.figures[name].experiment for name in figures]
+
+
+def write(papers: list[Content], folder: Path) -> None:
+    """`<folder>/index.html` and `<folder>/report.tex`, and report.pdf where a LaTeX is installed."""
+    first = next(iter(papers[0].results.values())).note
+    shared = {"papers": papers, "scale": first["scale"], "note": first["scale_note"], "tally": _tally}
+    html = _environment(autoescape=True).get_template("index.html.j2").render(shared | {"picture": _picture})
+    (folder / "index.html").write_text(html, encoding="utf-8")
+    brackets = {
+        "block_start_string": "<%",
+        "block_end_string": "%>",
+        "variable_start_string": "<<",
+        "variable_end_string": ">>",
+    }
+    environment = _environment(autoescape=False, comment_start_string="<#", comment_end_string="#>", **brackets)
+    environment.filters["tex"] = escape
+    (folder / "report.tex").write_text(environment.get_template("report.tex.j2").render(shared), encoding="utf-8")
+    typeset(folder)
+
+
+def _environment(**options: Any) -> jinja2.Environment:
+    loader = jinja2.PackageLoader("fedrepro.report")
+    return jinja2.Environment(
+        loader=loader,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **options,
+    )
+
+
+def _picture(path: Path) -> str:
+    """A PNG as a data address, so that the page needs no other file."""
+    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
+
+
+def _tally(verdicts: list[dict[str, str]]) -> dict[str, int]:
+    return dict(Counter(verdict["Verdict"] for verdict in verdicts))
+
+
+def typeset(folder: Path) -> Path | None:
+    """report.pdf beside report.tex; None where no pdflatex is installed. Raises UserError when LaTeX fails."""
+    program = shutil.which("pdflatex")
+    if program is None:
+        log.info("no pdflatex here, so report.tex was not typeset")
+        return None
+    for _ in range(2):  # the second pass knows the references
+        done = subprocess.run(
+            [program, "-interaction=nonstopmode", "-halt-on-error", "report.tex"],
+            cwd=folder, capture_output=True, timeout=300, env={"PATH": str(Path(program).parent), "SOURCE_DATE_EPOCH": "0"},
+        )  # fmt: skip
+        if done.returncode:
+            complaint = [line for line in done.stdout.decode(errors="replace").splitlines() if line.startswith("!")]
+            raise UserError(f"{folder / 'report.tex'}: pdflatex failed: {' '.join(complaint)}; see report.log beside it")
+    for suffix in ("aux", "log", "out"):
+        (folder / f"report.{suffix}").unlink(missing_ok=True)
+    return folder / "report.pdf"

@@ -1,0 +1,126 @@
+"""Tables as data frames of text, and the files that they become: .csv and .tex (booktabs)."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from fedrepro.metrics import Estimate, distance, estimate, mean_last, rounds_to
+from fedrepro.report.loading import Results
+from fedrepro.report.spec import Figure, Paper, Table
+
+NONE = "-"
+
+
+def build(table: Table, paper: Paper, results: dict[str, Results], curves: dict) -> pd.DataFrame:
+    """The table's rows; `results` by experiment, `curves` the paper's digitised ones."""
+    rows = []
+    for key in table.figures:
+        figure = paper.figures[key]
+        rows += KINDS[table.kind](key, figure, table, results[figure.experiment], curves)
+    return pd.DataFrame(rows)
+
+
+def _rounds_to_target(key: str, figure: Figure, table: Table, results: Results, curves: dict) -> list[dict]:
+    target = figure.target.get(results.note["scale"])
+    if results.skipped or target is None:
+        return [{"Panel": key, "Series": f"not run: {results.skipped}" if results.skipped else "no target at this scale"}]
+    rows = []
+    for label in results.labels:
+        seeds = results.curves(label, figure.metric)
+        row = {"Panel": key, "Series": label, "Target (%)": f"{100 * target:g}"}
+        row["Rounds"] = _rounds(seeds, target, 1)
+        row[f"Rounds, mean of {table.smooth}"] = _rounds(seeds, target, table.smooth)
+        row["Saved vs " + table.baseline] = _saved(label, table.baseline, results, figure.metric, target)
+        row["Paper's rounds"] = _reported(figure, label, curves, target, results)
+        row["Final accuracy (%)"] = _percent([mean_last(curve, 5) for curve in seeds.values()])
+        row["MB per round"] = f"{_megabytes(results, label):.3g}"
+        row["Seeds"] = str(len(seeds)) + "".join(f"; {text}" for text in results.diverged(label))
+        rows.append(row)
+    return rows
+
+
+def _curve_distance(key: str, figure: Figure, table: Table, results: Results, curves: dict) -> list[dict]:
+    if results.skipped:
+        return [{"Series": f"not run: {results.skipped}"}]
+    reported = curves[table.reported]
+    found = {}
+    for label in results.labels:
+        seeds = results.curves(label, figure.metric)
+        found[label] = [distance(curve, reported, table.smooth) for curve in seeds.values()]
+    known = {label: sum(values) / len(values) for label, values in found.items() if values}
+    nearest = min(known, key=known.get) if known else None
+    return [
+        {
+            "Series": label,
+            "Distance (points)": _percent(values) if values else "; ".join(results.diverged(label)),
+            "Seeds": str(len(values)),
+            "": "nearest" if label == nearest else "",
+        }
+        for label, values in found.items()
+    ]
+
+
+KINDS = {"rounds_to_target": _rounds_to_target, "curve_distance": _curve_distance}
+
+
+def _rounds(seeds: dict, target: float, smooth: int) -> str:
+    reached = [rounds_to(curve, target, smooth) for curve in seeds.values()]
+    known = [round for round in reached if round is not None]
+    if not known:
+        return "never" if reached else NONE
+    if len(known) < len(reached):
+        return f"{sum(known) / len(known):.1f} ({len(known)} of {len(reached)} seeds)"
+    return _spread(estimate([float(round) for round in known]), 1 if len(known) > 1 else 0)
+
+
+def _saved(label: str, baseline: str, results: Results, metric: str, target: float) -> str:
+    """Mean over seeds of the paired saving; only where every seed of both series arrives."""
+    if label == baseline:
+        return NONE
+    ours, theirs = results.curves(label, metric), results.curves(baseline, metric)
+    pairs = [(rounds_to(curve, target), rounds_to(theirs[seed], target)) for seed, curve in ours.items() if seed in theirs]
+    if not pairs or any(None in pair for pair in pairs):
+        return NONE
+    return f"{_spread(estimate([100 * (1 - mine / base) for mine, base in pairs]), 1)} %"
+
+
+def _reported(figure: Figure, label: str, curves: dict, target: float, results: Results) -> str:
+    """From the paper's curve, and only where our numbers may be held against it."""
+    if results.compare != "full" or label not in figure.reported:
+        return NONE
+    round = rounds_to(curves[figure.reported[label]], target)
+    return "never" if round is None else f"{round:g}"
+
+
+def _megabytes(results: Results, label: str) -> float:
+    """Sent down and up in a round by all participants together, in 10^6 bytes."""
+    runs = results.runs(label)
+    return sum((run["bytes_down"] + run["bytes_up"]) / max(run["rounds"], 1) for run in runs) / len(runs) / 1e6
+
+
+def _percent(values: list[float]) -> str:
+    return _spread(estimate([100 * value for value in values]), 2) if values else NONE
+
+
+def _spread(found: Estimate, digits: int) -> str:
+    return f"{found.mean:.{digits}f}" + ("" if found.std is None else f" ± {found.std:.{digits}f}")
+
+
+def write(frame: pd.DataFrame, folder: Path, key: str) -> None:
+    """`<key>.csv` and `<key>.tex`; the latter needs the booktabs package."""
+    folder.mkdir(parents=True, exist_ok=True)
+    frame = frame.fillna("")
+    frame.to_csv(folder / f"{key}.csv", index=False, lineterminator="\n")
+    (folder / f"{key}.tex").write_text(latex(frame), encoding="utf-8")
+
+
+def latex(frame: pd.DataFrame, widths: str | None = None) -> str:
+    """A booktabs tabular; special characters escaped."""
+    styled = frame.map(escape).rename(columns=escape).style.hide(axis="index")
+    return styled.to_latex(hrules=True, column_format=widths or "l" * len(frame.columns))
+
+
+def escape(text: str) -> str:
+    """Plain text as LaTeX."""
+    marks = {"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "±": r"$\pm$", "<": "$<$", ">": "$>$", "α": r"$\alpha$", "–": "--"}
+    return "".join(marks.get(character, character) for character in str(text))

@@ -1,0 +1,156 @@
+"""One verdict per published claim, computed from the claim's cell over seeds. Nothing here is typed in by hand."""
+
+from dataclasses import dataclass
+
+from fedrepro.metrics import Estimate, at_round, estimate, mean_last, rounds_to
+from fedrepro.report.loading import Results
+from fedrepro.report.spec import Cell, Claim
+
+REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
+AGREES, DISAGREES, NOT_COMPARED, NOT_RUN = "direction agrees", "direction disagrees", "not compared", "not run"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, our number for it and what follows. `ours` is None where no number could be computed; `why` then says so."""
+
+    key: str
+    claim: Claim
+    status: str
+    why: str
+    ours: Estimate | None = None
+
+    @property
+    def reported(self) -> str:
+        return show(self.claim.cell, self.claim.reported)
+
+    @property
+    def found(self) -> str:
+        """Our mean with its 95 % interval, or that there is one seed only."""
+        if self.ours is None:
+            return "-"
+        text = show(self.claim.cell, self.ours.mean)
+        if self.ours.half_width is None:
+            return f"{text} (1 seed)"
+        return f"{text} ± {show(self.claim.cell, self.ours.half_width, signed=False)} (n = {self.ours.n})"
+
+
+def show(cell: Cell, value: float | str, signed: bool = True) -> str:
+    """A cell's value in its unit: rounds, percent of rounds saved, points of accuracy."""
+    if isinstance(value, str):
+        return value
+    if cell.kind == "difference":
+        return f"{100 * value:{'+' if signed else ''}.1f} points"
+    if cell.kind == "reduction":
+        return f"{100 * value:.1f} %"
+    return f"{value:.0f} rounds" if float(value).is_integer() else f"{value:.1f} rounds"
+
+
+def decide(key: str, claim: Claim, results: Results, metric: str) -> Verdict:
+    """The verdict on a claim at the scale that the results were made at."""
+    if results.skipped:
+        return Verdict(key, claim, NOT_RUN, results.skipped)
+    cell = claim.cell
+    if results.note["scale"] in claim.scale_targets:
+        cell = cell.model_copy(update={"target": claim.scale_targets[results.note["scale"]]})
+    values, problem = measure(cell, results, metric)
+    ours = estimate(values) if values else None
+    if results.compare == "none":
+        return Verdict(key, claim, NOT_COMPARED, results.note["scale_note"], ours)
+    if problem:
+        return Verdict(key, claim, *_without_number(problem, claim, results), ours)
+    if cell.kind == "never":
+        return Verdict(key, claim, *_never(cell, results, metric))
+    if results.compare == "direction":
+        return Verdict(key, claim, *_direction(claim, cell, ours), ours)
+    return Verdict(key, claim, *_full(claim, ours), ours)
+
+
+def measure(cell: Cell, results: Results, metric: str) -> tuple[list[float], str]:
+    """The cell's value for each seed, and what keeps it from being one (empty if nothing does)."""
+    method = results.curves(cell.series, metric)
+    baseline = results.curves(cell.baseline, metric) if cell.baseline else {}
+    lost = results.diverged(cell.series) + (results.diverged(cell.baseline) if cell.baseline else [])
+    if lost:
+        return [], f"diverged: {'; '.join(lost)}"
+    values = []
+    for seed, curve in method.items():
+        if cell.kind == "never":
+            continue
+        value = _value(cell, curve, baseline.get(seed))
+        if isinstance(value, str):
+            return [], f"seed {seed}: {value}"
+        values.append(value)
+    return values, ""
+
+
+def _value(cell: Cell, curve, baseline) -> float | str:
+    """The cell's value for one seed, or why there is none."""
+    if cell.kind == "difference":
+        if cell.last is not None:
+            return mean_last(curve, cell.last) - mean_last(baseline, cell.last)
+        pair = at_round(curve, cell.round, cell.smooth), at_round(baseline, cell.round, cell.smooth)
+        return pair[0] - pair[1] if None not in pair else f"not run to round {cell.round}"
+    reached = rounds_to(curve, cell.target, cell.smooth)
+    if reached is None:
+        return f"{cell.series} does not reach {100 * cell.target:g} % within {curve[-1][0]} rounds"
+    if cell.kind == "rounds_to":
+        return float(reached)
+    needed = rounds_to(baseline, cell.target, cell.smooth)
+    if needed is None:
+        within = f"{100 * cell.target:g} % within {baseline[-1][0]} rounds"
+        return f"{cell.baseline} does not reach {within}; {cell.series} does at {reached}"
+    return 1 - reached / needed
+
+
+def _without_number(problem: str, claim: Claim, results: Results) -> tuple[str, str]:
+    """A method that arrives where its baseline does not agrees in direction, and no more can be said."""
+    arrives = claim.cell.kind == "reduction" and problem.split(": ", 1)[-1].startswith(f"{claim.cell.baseline} does not")
+    if results.compare == "direction":
+        return (AGREES if arrives and claim.reported > 0 else NOT_COMPARED), problem
+    return (PARTLY if arrives and claim.reported > 0 else NOT), problem
+
+
+def _never(cell: Cell, results: Results, metric: str) -> tuple[str, str]:
+    if results.compare == "direction":
+        return NOT_COMPARED, "a number of rounds is compared at scale paper only"
+    curves = results.curves(cell.series, metric)
+    reached = {seed: rounds_to(curve, cell.target, cell.smooth) for seed, curve in curves.items()}
+    hits = [f"seed {seed} at round {round}" for seed, round in reached.items() if round is not None]
+    best = max(value for curve in curves.values() for _, value in curve)
+    if not hits:
+        return REPRODUCED, f"best value {100 * best:.1f} % over {len(curves)} seed(s)"
+    return (NOT if len(hits) == len(curves) else PARTLY), f"reached: {', '.join(hits)}"
+
+
+def _direction(claim: Claim, cell: Cell, ours: Estimate) -> tuple[str, str]:
+    if cell.kind == "rounds_to":
+        return NOT_COMPARED, "a number of rounds is compared at scale paper only"
+    if claim.reported == 0:
+        close = abs(ours.mean) <= claim.tolerance
+        return (
+            AGREES if close else DISAGREES
+        ), f"{'within' if close else 'beyond'} {show(cell, claim.tolerance, signed=False)}"
+    target = f", at {100 * cell.target:g} % accuracy" if cell.target else ""
+    return (
+        AGREES if ours.mean * claim.reported > 0 else DISAGREES
+    ), f"only the sign is judged at this scale{target}{_spread(ours)}"
+
+
+def _full(claim: Claim, ours: Estimate) -> tuple[str, str]:
+    gap = show(claim.cell, abs(ours.mean - claim.reported), signed=False)
+    allowed = show(claim.cell, claim.tolerance, signed=False)
+    close = abs(ours.mean - claim.reported) <= claim.tolerance
+    text = f"{gap} from the reported value, {allowed} allowed{_spread(ours)}"
+    signed = claim.cell.kind in ("reduction", "difference") and claim.reported != 0
+    if signed and ours.mean * claim.reported <= 0:
+        return NOT, f"the direction is not as reported; {text}"
+    if signed and ours.low is not None and ours.low <= 0 <= ours.high:
+        return PARTLY, f"the interval contains zero; {text}"
+    if close:
+        return REPRODUCED, text
+    return (PARTLY if signed else NOT), f"the direction is as reported; {text}" if signed else text
+
+
+def _spread(ours: Estimate) -> str:
+    return "; one seed, so without an interval" if ours.n == 1 else ""

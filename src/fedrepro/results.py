@@ -1,0 +1,53 @@
+"""Finished runs gathered per experiment: the only files that reports read. Light: imports neither torch nor pandas."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+from fedrepro.errors import UserError
+
+
+def gather(note: dict[str, Any], series: dict[str, list[Path]], out: Path) -> None:
+    """Write `<out>/<experiment>.csv` (one row per series, seed and round) and `.json` (settings and provenance).
+
+    `note` describes the experiment, `series` lists the run folders of each label; a skipped experiment has none and leaves
+    its reason in `note`.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, str]] = []
+    described = {}
+    for label, folders in series.items():
+        records = [_record(folder) for folder in folders]
+        described[label] = {"algorithm": _json(folders[0] / "config.json")["config"]["algorithm"], "runs": records}
+        for folder, record in zip(folders, records, strict=True):
+            with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+                rows += [
+                    {"series": label, "seed": str(record["seed"]), "run": record["run"]} | row for row in csv.DictReader(file)
+                ]
+    with (out / f"{note['experiment']}.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]) if rows else ["series", "seed", "run", "round"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    text = json.dumps(note | {"series": described}, indent=1)
+    (out / f"{note['experiment']}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """Where a run's numbers come from. Raises UserError when it is not over."""
+    if not (folder / "summary.json").exists():
+        raise UserError(f"{folder}: not finished; train it first")
+    summary, stored, environment = (_json(folder / f"{name}.json") for name in ("summary", "config", "environment"))
+    taken = {key: summary[key] for key in ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")}
+    return {
+        "run": folder.name,
+        "kept": "kept" in folder.parts,
+        "dataset": stored["dataset"],
+        **{key: stored["config"][key] for key in ("seed", "precision", "executor")},
+        **taken,
+        **{key: environment[key] for key in ("commit", "device", "hardware", "torch")},
+    }
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,46 @@
+"""What stays and what goes: finished runs kept in the repository, run folders that nothing names any more."""
+
+import shutil
+from pathlib import Path
+
+from fedrepro import experiments
+from fedrepro.config import Params
+from fedrepro.experiments import Paths, Planned
+
+KEPT = ("config.json", "metrics.csv", "summary.json", "environment.json", "timing.json")
+
+
+def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
+    """Copy the small files of finished runs to `results/kept/`, to be committed. Returns the new folders.
+
+    A kept run is found by its config and data alone, so an older one that asks the same is replaced.
+    """
+    new = []
+    for item in chosen:
+        shelf = paths.kept(item.paper)
+        for run in item.runs:
+            if not run.summary.exists() or run.folder.parent == shelf:
+                continue
+            old = experiments.kept_runs(shelf).get(experiments.same(run.config, run.data))
+            if old is not None:
+                shutil.rmtree(old.folder)
+            (shelf / run.id).mkdir(parents=True)
+            for name in KEPT:
+                shutil.copyfile(run.folder / name, shelf / run.id / name)
+            new.append(shelf / run.id)
+    return new
+
+
+def prune(params: Params, paths: Paths, delete: bool) -> list[Path]:
+    """Run folders and partitions that no scale of the settings names; deleted if asked to. Kept results stay."""
+    named = set()
+    for scale in params.scales:
+        planned = experiments.plan(params.model_copy(update={"scale": scale, "only_finished": False}), paths)
+        for run in experiments.unique(experiments.select(planned, None, None)):
+            partition = paths.partition(run.config, run.data)
+            named |= {run.folder, partition, partition.with_suffix(".png")}
+    there = [*(paths.results / "runs").glob("*/*"), *(paths.data / "partitions").glob("*")]
+    stale = sorted(path for path in there if path not in named and path.name != ".gitignore")
+    for path in stale if delete else []:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return stale

@@ -1,0 +1,90 @@
+"""A small federation on made images; every test of the training core starts from it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedrepro import partitions, registry, rng
+from fedrepro.config import RunConfig, merge, parse
+from fedrepro.datasets import Dataset
+from fedrepro.engine.federation import Federation, Row, State
+from fedrepro.engine.run import Run, pick_device
+from fedrepro.experiments import resolve
+
+ALGORITHMS = registry.names("algorithms")
+PLAIN = {
+    "dataset": "made",
+    "partition": {"name": "iid", "clients": 4},
+    "model": {"name": "mnist_cnn", "width": 0.05},
+    "clients_per_round": 3,
+    "rounds": 3,
+    "local_epochs": 2,
+    "batch_size": 8,
+    "lr": 0.1,
+    "precision": "float64",
+    "algorithm": {"name": "fedavg"},
+    "seed": 0,
+}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def device() -> torch.device:
+    """The processor, with one thread and repeatable sums."""
+    return pick_device("cpu")
+
+
+def config(**changes) -> RunConfig:
+    """A resolved run: `PLAIN` with changes laid over it."""
+    return resolve(parse(RunConfig, merge(PLAIN, changes), "test"))
+
+
+def images(train: int = 80, test: int = 40, shape: tuple[int, int, int] = (1, 12, 12), classes: int = 10) -> Dataset:
+    """Images that can be learned: one random picture per class, noise over it; the labels come in turn."""
+    pictures = 192 * torch.randint(0, 2, (classes, *shape), generator=rng.generator(0, "pictures"))
+    parts = []
+    for name, count in (("train", train), ("test", test)):
+        labels = torch.arange(count) % classes
+        noise = torch.randint(0, 64, (count, *shape), generator=rng.generator(0, name))
+        parts += [(pictures[labels] + noise).to(torch.uint8), labels]
+    meta = {"mean": [0.5] * shape[0], "std": [0.2] * shape[0], "identity": "made"}
+    meta |= {"title": "Made images", "source": "scikit-learn", "official": False}
+    return Dataset("made", *parts, classes, meta)
+
+
+def partition(config: RunConfig, dataset: Dataset) -> partitions.Partition:
+    return partitions.of_run(config, dataset)
+
+
+def federation(config: RunConfig, dataset: Dataset | None = None) -> Federation:
+    dataset = dataset or images()
+    return Federation(config, dataset, partition(config, dataset), torch.device("cpu"))
+
+
+def advance(federation: Federation, rounds: int | None = None) -> tuple[State, list[Row]]:
+    """The state after so many rounds (all of them by default) and the rows from round 0 on."""
+    state, row = federation.start()
+    rows = [row]
+    for _ in range(federation.config.rounds if rounds is None else rounds):
+        state, row = federation.advance(state)
+        rows.append(row)
+    return state, rows
+
+
+def a_run(folder: Path, config: RunConfig) -> Run:
+    return Run(folder, config, data="made", code="code")
+
+
+def assert_close(left: dict, right: dict, tolerance: float) -> None:
+    """The same tensors, relative to the largest of their values."""
+    assert left.keys() == right.keys()
+    for name in left:
+        scale = max(1.0, float(right[name].abs().max()))
+        assert float((left[name] - right[name]).abs().max()) <= tolerance * scale, name
+
+
+def assert_same(left: dict, right: dict) -> None:
+    """The same tensors to the bit."""
+    assert left.keys() == right.keys()
+    for name in left:
+        assert torch.equal(left[name], right[name]), name

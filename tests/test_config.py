@@ -1,0 +1,162 @@
+"""Settings: a mistake is told with its place, its key and what is valid; overlays are laid level by level."""
+
+from pathlib import Path
+
+import pytest
+from conftest import PLAIN, config
+from pydantic import ValidationError
+
+from fedrepro.config import Choice, Experiment, Params, RunConfig, merge, parse, read_params, read_yaml
+from fedrepro.errors import UserError
+from fedrepro.experiments import resolve
+
+RUN = dict(PLAIN)
+SMALL = """
+scale: quick
+scales:
+  quick: {seeds: [0], compare: none, note: small, experiments: {paper: {fig: {rounds: 2}}}}
+papers:
+  paper: {fig: {rounds: 9}}
+"""
+
+
+def refused(model, values, *words):
+    with pytest.raises(UserError) as caught:
+        parse(model, values, "settings.yaml")
+    for word in ("settings.yaml: ", *words):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"round": 3}, ["round: unknown key: choose from algorithm, augment, batch_size", "rounds"]),
+    ({"rounds": -1}, ["rounds: ", "greater than or equal to 1 (got -1)"]),
+    ({"rounds": 0}, ["rounds: ", "(got 0)"]),
+    ({"rounds": 2.5}, ["rounds: ", "integer", "(got 2.5)"]),
+    ({"rounds": "many"}, ["rounds: ", "integer", "(got 'many')"]),
+    ({"train_images": 0}, ["train_images: ", "(got 0)"]),
+    ({"batch_size": None}, ["batch_size: "]),
+    ({"lr": 0}, ["lr: ", "greater than 0 (got 0)"]),
+    ({"lr": "inf"}, ["lr: ", "finite"]),
+    ({"lr_floor": -0.1}, ["lr_floor: ", "(got -0.1)"]),
+    ({"momentum": 1.5}, ["momentum: ", "(got 1.5)"]),
+    ({"seed": -1}, ["seed: ", "(got -1)"]),
+    ({"inputs": "raw"}, ["inputs: ", "'unit', 'half', 'standardised' or 'normalised'", "(got 'raw')"]),
+    ({"weighting": "size"}, ["weighting: ", "'uniform' or 'samples'"]),
+    ({"precision": "float16"}, ["precision: ", "'float32' or 'float64'"]),
+    ({"augment": ["rotate"]}, ["augment.0: ", "'crop', 'flip', 'brightness' or 'contrast'"]),
+    ({"executor": "threads"}, ["executor: ", "'sequential'"]),
+    ({"model": {"width": 0.1}}, ["model.name: "]),
+    ({"model": "mnist_cnn"}, ["model: "]),
+], ids=str)  # fmt: skip
+def test_mistakes_in_a_run(changes, words):
+    refused(RunConfig, RUN | changes, *words)
+
+
+def test_every_mistake_is_told_at_once():
+    refused(
+        RunConfig, RUN | {"rounds": -1, "lr": 0, "sed": 1}, "settings.yaml: rounds: ", "settings.yaml: lr: ", "sed: unknown key"
+    )
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"partition": {"name": "halves"}}, "unknown partition 'halves': choose from balanced_classes, classes, "),
+    ({"model": {"name": "vgg"}}, "unknown model 'vgg': choose from cifar_cnn, mnist_cnn"),
+    ({"algorithm": {"name": "sgd"}}, "unknown algorithm 'sgd': choose from fedavg, "),
+    ({"algorithm": {"name": "_private"}}, "unknown algorithm '_private'"),
+    ({"algorithm": {"name": "base"}}, "unknown algorithm 'base'"),
+    ({"algorithm": {"name": "fedprox", "nu": 1}}, "algorithm fedprox: nu: unknown key: choose from mu, norm"),
+    ({"algorithm": {"name": "fedprox", "mu": -1}}, "algorithm fedprox: mu: .*greater than or equal to 0 .got -1"),
+    ({"algorithm": {"name": "fedavg", "mu": 1}}, "algorithm fedavg: mu: unknown key"),
+    ({"partition": {"name": "iid"}}, "partition iid: clients: Field required"),
+    ({"clients_per_round": 9}, "clients_per_round: at most the 4 clients of the partition .got 9"),
+], ids=str)  # fmt: skip
+def test_mistakes_in_choices(changes, words):
+    with pytest.raises(UserError, match=words):
+        resolve(parse(RunConfig, RUN | changes, "run"))
+
+
+def test_nesterov_needs_momentum():
+    refused(RunConfig, RUN | {"nesterov": True}, "nesterov", "momentum")
+
+
+def test_settings_are_frozen_and_a_choice_keeps_its_options():
+    run = config(algorithm={"name": "fedprox", "mu": 1})
+    with pytest.raises(ValidationError):
+        run.rounds = 5
+    assert run.algorithm.options == {"mu": 1.0, "norm": "sum"}
+    assert Choice(name="x", a=1, b={"c": 2}).options == {"a": 1, "b": {"c": 2}}
+
+
+def test_resolving_writes_every_option_out_and_once_is_enough():
+    run = config(model={"arch": "code"}, algorithm={"name": "fedmmd"})
+    assert run.model.options == {"arch": "code", "init": "truncated_normal", "width": 0.05}
+    assert run.algorithm.options == {"weight": 0.1, "on": "logits", "kernel": "fixed19", "floor": 1e-4}
+    assert resolve(run) == run == parse(RunConfig, run.model_dump(mode="json"), "again")
+
+
+def test_merging():
+    base = {"a": 1, "b": {"c": 2, "d": 3}, "model": {"name": "x", "width": 1}, "list": [1, 2]}
+    assert merge(base, {}) == base
+    assert merge(base, {"b": {"c": 9}}) == base | {"b": {"c": 9, "d": 3}}
+    assert merge(base, {"list": [3]}) == base | {"list": [3]}
+    assert merge(base, {"b": 5, "new": {"k": 1}}) == base | {"b": 5, "new": {"k": 1}}
+    assert merge(base, {"model": {"width": 2}})["model"] == {"name": "x", "width": 2}
+    assert merge(base, {"model": {"name": "x", "depth": 2}})["model"] == {"name": "x", "width": 1, "depth": 2}
+    assert merge(base, {"model": {"name": "y", "depth": 2}})["model"] == {"name": "y", "depth": 2}
+    assert base == {"a": 1, "b": {"c": 2, "d": 3}, "model": {"name": "x", "width": 1}, "list": [1, 2]}
+
+
+def test_an_experiment_needs_a_series():
+    shared = {key: value for key, value in RUN.items() if key not in ("algorithm", "seed")}
+    refused(Experiment, shared | {"series": {}}, "at least one series")
+    refused(Experiment, shared | {"series": {"a": {"mu": 1}}}, "series.a.name: ")
+    assert (
+        parse(Experiment, shared | {"series": {"a": {"name": "fedavg", "with": {"lr": 1}}}}, "x").series["a"].name == "fedavg"
+    )
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "params.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_reading_params(tmp_path, monkeypatch):
+    monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
+    params = read_params(write(tmp_path, SMALL))
+    assert params.active.seeds == (0,) and params.mirror is None and params.checkpoint_seconds == 30
+    monkeypatch.setenv("FEDREPRO_DATA_MIRROR", "there")
+    assert params.mirror == "there" and read_params(tmp_path / "params.yaml", {"data_mirror": "here"}).mirror == "here"
+
+
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ("scale: quick", "scale: fast", "scale: unknown scale 'fast': choose from quick"),
+    ("fig: {rounds: 2}", "figure: {}", r"scales.quick.experiments.paper: unknown experiment 'figure': choose from fig"),
+    ("{paper: {fig: {rounds: 2}}}", "{article: {}}", r"scales.quick.experiments: unknown paper 'article': choose from paper"),
+    ("scale: quick", "scale: quick\nmirror: x", r"mirror: unknown key: choose from checkpoint_seconds, data_mirror, device"),
+    ("compare: none", "compare: exact", r"scales.quick.compare: .*'none', 'direction' or 'full' \(got 'exact'\)"),
+    ("seeds: [0]", "seeds: []", r"scales.quick.seeds: "),
+    ("note: small", "note: small, color: red", r"scales.quick.color: unknown key: choose from compare, experiments, note"),
+], ids=str)  # fmt: skip
+def test_mistakes_in_params(old, new, words, tmp_path):
+    path = write(tmp_path, SMALL.replace(old, new))
+    with pytest.raises(UserError, match=rf"params\.yaml: (.*{words})"):
+        read_params(path)
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("a: [1", r"params\.yaml: not valid YAML: .*line"),
+    ("- 1\n- 2", r"params\.yaml: expected keys and values"),
+    ("", r"params\.yaml: expected keys and values"),
+    (None, r"params\.yaml: no such file"),
+])  # fmt: skip
+def test_unreadable_params(text, words, tmp_path):
+    path = tmp_path / "params.yaml" if text is None else write(tmp_path, text)
+    with pytest.raises(UserError, match=words):
+        read_yaml(path)
+
+
+def test_the_settings_that_come_along_are_valid():
+    path = Path(__file__).parents[1] / "params.yaml"
+    for scale in read_params(path).scales:
+        assert isinstance(read_params(path, {"scale": scale}), Params)

@@ -1,0 +1,273 @@
+"""The round loop: who takes part, what they see, what is sent, measured and written down."""
+
+import numpy as np
+import pytest
+import torch
+from conftest import advance, assert_close, assert_same, config, federation, images, partition
+
+from fedrepro import rng
+from fedrepro.engine import augmentation
+from fedrepro.engine.evaluation import evaluate
+from fedrepro.engine.federation import COLUMNS, size
+from fedrepro.engine.sequential import batches, train_client
+from fedrepro.errors import UserError
+
+# Randomness
+
+
+def draw(*coordinates):
+    return torch.rand(4, generator=rng.generator(*coordinates)).tolist()
+
+
+def test_a_draw_is_a_function_of_its_coordinates():
+    everyone = [(0, "a"), (1, "a"), (0, "b"), (0, "a", 1), (0, "a", 0, 1), (0, "a", 1, 1), (0, "a", 11), (0, "a", 1, 10)]
+    assert len({tuple(draw(*coordinates)) for coordinates in everyone}) == len(everyone)
+    assert all(draw(*coordinates) == draw(*coordinates) for coordinates in everyone)
+    assert rng.numpy_generator(3, "a").random() == rng.numpy_generator(3, "a").random() != rng.numpy_generator(4, "a").random()
+
+
+def test_cohort_is_a_function_of_seed_and_round():
+    one = federation(config(partition={"clients": 20}, clients_per_round=5))
+    other = federation(config(partition={"clients": 20}, clients_per_round=5, lr=1.0, algorithm={"name": "fedprox"}))
+    seeded = federation(config(partition={"clients": 20}, clients_per_round=5, seed=1))
+    cohorts = [one.cohort(round) for round in range(1, 9)]
+    assert cohorts == [other.cohort(round) for round in range(1, 9)]
+    assert cohorts != [seeded.cohort(round) for round in range(1, 9)]
+    assert all(sorted(set(cohort)) == cohort and len(cohort) == 5 for cohort in cohorts)
+    assert len({tuple(cohort) for cohort in cohorts}) > 4
+
+
+def test_batches_are_shuffled_epochs():
+    settings = config(batch_size=8, local_epochs=2)
+    drawn = batches(settings, 20, round=1, client=2)
+    assert [len(batch) for batch in drawn] == [8, 8, 4] * 2
+    first, second = torch.cat(drawn[:3]).tolist(), torch.cat(drawn[3:]).tolist()
+    assert sorted(first) == sorted(second) == list(range(20)) and first != second
+    assert torch.cat(batches(settings, 20, 1, 2)).tolist() == first + second
+    assert first not in [torch.cat(batches(settings, 20, *place)[:3]).tolist() for place in ((2, 2), (1, 1))]
+
+
+# Schedules, weights, bytes, measurements
+
+
+def test_learning_rate_falls_until_it_reaches_the_floor():
+    fed = federation(config(lr=0.1, lr_decay=0.5, lr_floor=0.03))
+    assert [fed.lr(round) for round in (1, 2, 3, 4, 99)] == [0.1, 0.05, 0.025, 0.025, 0.025]
+    fed = federation(config(lr=0.1, lr_decay=0.5))
+    assert fed.lr(5) == 0.1 / 16
+    _, rows = advance(fed)
+    assert [row["lr"] for row in rows] == [None, 0.1, 0.05, 0.025]
+    assert federation(config(lr=0.3)).lr(1000) == 0.3
+
+
+def test_rate_of_the_round_is_used():
+    whole, _ = advance(federation(config(lr_decay=0.5)), 2)
+    fed = federation(config(lr_decay=0.5))
+    state, _ = advance(fed, 1)
+    halved = federation(config(lr=0.05))
+    assert_same(whole.weights, halved.advance(state)[0].weights)
+
+
+def test_bytes_are_participants_times_the_model():
+    for precision, width in (("float32", 4), ("float64", 8)):
+        fed = federation(config(precision=precision))
+        state, rows = advance(fed, 1)
+        model = width * sum(tensor.numel() for tensor in fed.algorithm.net.parameters())
+        assert size(state.weights) == model
+        assert (rows[0]["bytes_down"], rows[0]["bytes_up"]) == (0, 0)
+        assert (rows[1]["bytes_down"], rows[1]["bytes_up"]) == (3 * model, 3 * model)
+
+
+def test_evaluates_every_second_round_and_at_the_end():
+    measured = ("test_accuracy", "test_loss", "initial_accuracy", "personal_accuracy")
+    _, rows = advance(federation(config(evaluate_every=2, rounds=5, local_epochs=1)))
+    assert [row["round"] for row in rows] == [0, 1, 2, 3, 4, 5]
+    assert all(tuple(row) == COLUMNS for row in rows)
+    for row in rows[1:]:
+        assert all((row[key] is not None) == (row["round"] in (2, 4, 5)) for key in measured)
+        assert row["train_loss"] > 0
+
+
+def test_measuring_changes_nothing():
+    often, _ = advance(federation(config(evaluate_every=1)))
+    seldom, _ = advance(federation(config(evaluate_every=3)))
+    assert_same(often.weights, seldom.weights)
+
+
+def test_accuracies_before_and_after_local_training():
+    fed = federation(config(partition={"name": "classes", "clients": 4}))
+    state, _ = advance(fed, 2)
+    after, row = fed.advance(state)
+    initial, personal = [], []
+    for client in fed.cohort(3):
+        part = fed.data.test_part(client, 3)
+        trained, _ = train_client(fed.algorithm, fed.config, fed.data, state.weights, client, 3, fed.lr(3))
+        initial.append(evaluate(fed.algorithm, state.weights, *part)[0])
+        personal.append(evaluate(fed.algorithm, trained, *part)[0])
+    assert row["initial_accuracy"] == pytest.approx(np.mean(initial))
+    assert row["personal_accuracy"] == pytest.approx(np.mean(personal)) and np.mean(personal) > np.mean(initial)
+    assert (row["test_accuracy"], row["test_loss"]) == evaluate(fed.algorithm, after.weights, fed.data.test_x, fed.data.test_y)
+
+
+def test_evaluation_by_hand():
+    fed = federation(config(), images(test=1201))  # several chunks, the last not full
+    state, row = fed.start()
+    logits = fed.algorithm.forward(state.weights, fed.data.test_x).logits
+    chances = logits.softmax(1)[torch.arange(1201), fed.data.test_y]
+    assert row["test_accuracy"] == (logits.argmax(1) == fed.data.test_y).double().mean().item()
+    assert row["test_loss"] == pytest.approx(-chances.log().mean().item(), rel=1e-12)
+
+
+def test_clients_without_test_images_are_left_out_of_the_mean():
+    nothing = federation(config(test_images=1, partition={"name": "classes", "clients": 4}, clients_per_round=4))
+    _, row = nothing.advance(nothing.start()[0])
+    assert row["initial_accuracy"] in (0.0, 1.0) and row["personal_accuracy"] in (0.0, 1.0)
+
+
+def test_weighting():
+    uneven = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 5}
+    results = {}
+    for weighting in ("samples", "uniform"):
+        fed = federation(config(partition=uneven, weighting=weighting))
+        start, _ = fed.start()
+        results[weighting] = fed.advance(start)[0].weights
+        cohort = fed.cohort(1)
+        sizes = [len(fed.data.partition.train[client]) for client in cohort]
+        shares = [count / sum(sizes) for count in sizes] if weighting == "samples" else [1 / 3] * 3
+        trained = [
+            train_client(fed.algorithm, fed.config, fed.data, start.weights, client, 1, fed.lr(1))[0] for client in cohort
+        ]
+        expected = {key: sum(s * one[key] for s, one in zip(shares, trained, strict=True)) for key in start.weights}
+        assert_close(results[weighting], expected, 1e-14)
+        assert len(set(sizes)) > 1
+    assert any(not torch.equal(results["samples"][key], results["uniform"][key]) for key in start.weights)
+
+
+def test_single_and_double_precision_agree():
+    single, rows = advance(federation(config(precision="float32")))
+    double, other = advance(federation(config(precision="float64")))
+    assert {tensor.dtype for tensor in double.weights.values()} == {torch.float64}
+    assert {tensor.dtype for tensor in single.weights.values()} == {torch.float32}
+    assert_close({key: tensor.double() for key, tensor in single.weights.items()}, double.weights, 1e-4)
+    assert [row["test_loss"] for row in rows] == pytest.approx([row["test_loss"] for row in other], rel=1e-4)
+
+
+def test_it_learns():
+    _, rows = advance(federation(config(rounds=10, inputs="half", momentum=0.9, model={"width": 0.2})))
+    assert (
+        rows[0]["test_accuracy"] < 0.2
+        and rows[-1]["test_accuracy"] > 0.6
+        and rows[-1]["test_loss"] < rows[0]["test_loss"] - 0.5
+    )
+
+
+def test_a_method_may_send_more_than_the_weights():
+    """Importances, masks, centres: what a participant receives may hold other tensors beside the network's."""
+    fed = federation(config())
+    plain = fed.advance(fed.start()[0])[1]
+    fed.algorithm.broadcast = lambda weights, server: (
+        weights | {"importance/head.weight": torch.ones_like(weights["head.weight"])}
+    )
+    row = fed.advance(fed.start()[0])[1]
+    assert row["bytes_down"] > plain["bytes_down"] and row["test_loss"] == plain["test_loss"]
+
+
+def test_divergence_keeps_the_last_good_weights():
+    fed = federation(config(lr=1e12, precision="float32", rounds=9))
+    states = [fed.start()[0]]
+    while not states[-1].diverged:
+        states.append(fed.advance(states[-1])[0])
+        assert len(states) < 9
+    assert_same(states[-1].weights, states[-2].weights)
+    assert all(tensor.isfinite().all() for tensor in states[-1].weights.values())
+
+
+def test_too_many_participants():
+    with pytest.raises(UserError, match=r"clients_per_round: at most the 4 clients of the partition \(got 5\)"):
+        config(clients_per_round=5)
+    dataset, good = images(), config()
+    with pytest.raises(UserError, match=r"clients_per_round: at most the 4 clients"):
+        from fedrepro.engine.federation import Federation
+
+        Federation(good.model_copy(update={"clients_per_round": 5}), dataset, partition(good, dataset), torch.device("cpu"))
+
+
+# Images
+
+
+def test_augmentation_repeats_from_its_generator():
+    x = torch.randint(0, 256, (6, 3, 9, 9)).double()
+    names = ("crop", "flip", "brightness", "contrast")
+    one, again, other = (augmentation.apply(x, names, rng.generator(0, "augment", round)) for round in (1, 1, 2))
+    assert torch.equal(one, again) and not torch.equal(one, other) and one.shape == x.shape
+    assert all(not torch.equal(augmentation.apply(x, (name,), rng.generator(0, "augment")), x) for name in names)
+
+
+def test_crop_and_flip():
+    x = torch.arange(1, 82).view(1, 1, 9, 9).expand(200, 1, 9, 9).double()
+    padded = torch.nn.functional.pad(x[0, 0], (4, 4, 4, 4))
+    windows = {tuple(padded[r : r + 9, c : c + 9].flatten().tolist()) for r in range(9) for c in range(9)}
+    found = {tuple(image.flatten().tolist()) for image in augmentation.apply(x, ("crop",), rng.generator(0, "augment"))}
+    assert found <= windows and len(found) > 60
+    flipped = augmentation.apply(x, ("flip",), rng.generator(0, "augment"))
+    mirrored = [torch.equal(image, x[0].flip(-1)) for image in flipped]
+    assert all(m or torch.equal(image, x[0]) for m, image in zip(mirrored, flipped, strict=True)) and 70 < sum(mirrored) < 130
+
+
+def test_brightness_and_contrast():
+    x = (torch.rand(500, 3, 4, 4, generator=rng.generator(0, "x")) * 255).double()
+    shift = (augmentation.apply(x, ("brightness",), rng.generator(0, "augment")) - x).flatten(1)
+    assert shift.std(1).max() < 1e-9 and -63 <= shift.min() < -60 and 60 < shift.max() <= 63
+    changed = augmentation.apply(x, ("contrast",), rng.generator(0, "augment"))
+    assert torch.allclose(changed.mean((2, 3)), x.mean((2, 3)))
+    factor = changed.std((2, 3)) / x.std((2, 3))
+    assert (factor.amax(1) - factor.amin(1)).max() < 1e-9 and 0.2 <= factor.min() < 0.25 and 1.75 < factor.max() <= 1.8
+
+
+def test_scaling():
+    dataset = images(shape=(3, 6, 6))
+    x = dataset.train_x.double()
+    assert torch.equal(augmentation.scale(x, "unit", dataset), x / 255)
+    assert torch.equal(augmentation.scale(x, "half", dataset), x / 255 - 0.5)
+    assert torch.allclose(augmentation.scale(x, "normalised", dataset), (x / 255 - 0.5) / 0.2)
+    flat = augmentation.scale(x, "standardised", dataset).flatten(1)
+    assert flat.mean(1).abs().max() < 1e-12 and (flat.std(1, correction=0) - 1).abs().max() < 1e-12
+    assert (augmentation.scale(torch.full((1, 3, 6, 6), 7.0), "standardised", dataset) == 0).all()
+    dim = torch.full((1, 1, 2, 2), 7.0)
+    dim[0, 0, 0, 0] = 7.4  # deviation below 1/sqrt(4): divided by that
+    assert augmentation.scale(dim, "standardised", dataset).max().item() == pytest.approx(0.3 * 2, rel=1e-4)
+
+
+def test_augmented_runs_repeat_and_leave_test_images_alone():
+    settings = config(augment=("crop", "flip", "brightness", "contrast"), inputs="standardised", algorithm={"name": "l2"})
+    one, again = federation(settings), federation(settings)
+    assert_same(advance(one, 2)[0].weights, advance(again, 2)[0].weights)
+    assert torch.equal(one.data.test_x, augmentation.scale(images().test_x.double(), "standardised", images()))
+    calm = federation(config(inputs="standardised", algorithm={"name": "l2"}))
+    assert any(not torch.equal(calm.start()[0].weights[key], tensor) for key, tensor in advance(one, 1)[0].weights.items())
+
+
+def test_permuted_images():
+    settings, dataset = config(partition={"name": "permuted", "clients": 4}), images()
+    fed = federation(settings, dataset)
+    parts, orders = fed.data.partition, fed.data.partition.permutations
+    for client in range(4):
+        x, _ = fed.data.train_part(client, 1)
+        raw = dataset.train_x[parts.train[client]].double().flatten(2) / 255
+        assert torch.equal(fed.data.batch(x, client, None).flatten(2), raw[:, :, orders[client]])
+        raw = dataset.test_x[parts.test[client]].double().flatten(2) / 255
+        assert torch.equal(fed.data.test_part(client, 1)[0].flatten(2), raw[:, :, orders[client]])
+        assert torch.equal(fed.data.test_x[parts.test[client]], fed.data.test_part(client, 1)[0])
+
+
+def test_redrawn_classes_reach_training():
+    fed = federation(config(partition={"name": "classes", "clients": 2, "redraw": True}, clients_per_round=2))
+    held = [tuple(fed.data.train_part(0, round)[1].unique().tolist()) for round in range(1, 6)]
+    assert len(set(held)) > 1 and all(len(classes) == 5 for classes in held)
+    assert held[0] == tuple(fed.data.test_part(0, 1)[1].unique().tolist())
+
+
+def test_subset_of_the_images():
+    fed = federation(config(train_images=40, test_images=20))
+    assert (len(fed.data.train_x), len(fed.data.test_x)) == (40, 20)
+    assert sum(len(fed.data.train_part(client, 1)[1]) for client in range(4)) == 40

@@ -1,0 +1,202 @@
+"""Every way to partition keeps to the same rules; then what each of them promises."""
+
+import numpy as np
+import pytest
+from conftest import config, images
+
+from fedrepro import partitions, registry
+from fedrepro.config import Choice
+from fedrepro.errors import UserError
+from fedrepro.partitions import balanced_classes, dirichlet_by_class
+
+CLASSES = 10
+TRAIN, TEST = np.arange(400) % CLASSES, np.arange(200) % CLASSES
+OPTIONS = {
+    "balanced_classes": {"classes_per_client": 5},
+    "dirichlet": {"alpha": 0.5},
+    "dirichlet_by_class": {"alpha": 0.5},
+}
+VARIANTS = [(name, {}) for name in registry.names("partitions")] + [
+    ("classes", {"redraw": True}),
+    ("classes", {"clients": 2, "groups": [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]}),
+    ("dirichlet", {"prior": "classes"}),
+    ("dirichlet", {"overlap": True}),
+    ("permuted", {"permute_pixels": False}),
+    ("shards", {"shards": 5}),
+]
+every = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=[f"{n}-{'-'.join(o)}".rstrip("-") for n, o in VARIANTS])
+
+
+def make(name, seed=0, labels=TRAIN, test_labels=TEST, **options):
+    choice = Choice(name=name, **({"clients": 4} | OPTIONS.get(name, {}) | options))
+    return partitions.create(choice, labels, test_labels, CLASSES, pixels=16, seed=seed)
+
+
+def classes_of(partition):
+    return partition.counts(TRAIN, CLASSES)
+
+
+def same(one, other):
+    pairs = [*zip(one.train, other.train, strict=True), *zip(one.test, other.test, strict=True)]
+    return (
+        all(np.array_equal(*pair) for pair in pairs)
+        and np.array_equal(one.permutations, other.permutations)
+        and (one.clients, one.redraw_seed) == (other.clients, other.redraw_seed)
+    )
+
+
+@every
+def test_parts_are_disjoint_and_cover(name, options):
+    parts = make(name, **options)
+    used = np.concatenate(parts.train)
+    if options.get("overlap"):
+        assert all(len(np.unique(part)) == len(part) for part in parts.train)
+    else:
+        assert sorted(used) == list(range(400))
+    assert sorted(np.concatenate(parts.test)) == list(range(200))
+    held = [parts.train_of(client, 3) for client in range(parts.clients)]
+    assert sorted(np.concatenate(held)) == sorted(used)
+
+
+@every
+def test_test_part_has_the_proportions_of_the_train_part(name, options):
+    parts = make(name, **options)
+    train = np.stack([np.bincount(TRAIN[part], minlength=CLASSES) for part in parts.train])
+    test = np.stack([np.bincount(TEST[part], minlength=CLASSES) for part in parts.test])
+    assert np.abs(test - 20 * train / train.sum(0)).max() <= 1
+
+
+@every
+def test_the_seed_decides(name, options):
+    assert same(make(name, **options), make(name, **options))
+    assert "groups" in options or not same(make(name, **options), make(name, seed=1, **options))
+
+
+@every
+def test_save_and_load(name, options, tmp_path):
+    partition = make(name, **options)
+    partitions.save(partition, tmp_path / "new" / "partition.npz")
+    assert same(partition, partitions.load(tmp_path / "new" / "partition.npz"))
+    assert len(list((tmp_path / "new").iterdir())) == 1
+
+
+@every
+def test_uneven_classes_and_a_class_without_images(name, options):
+    labels = np.repeat([0, 1, 2, 3, 4, 5, 6, 7, 8], [150, 90, 50, 30, 25, 20, 15, 12, 8])
+    if name == "classes" and options.get("redraw"):
+        with pytest.raises(UserError, match="got no images"):
+            make(name, labels=labels, **options)
+        return
+    used = np.concatenate(make(name, labels=labels, **options).train)
+    assert options.get("overlap") or sorted(used) == list(range(400))
+
+
+@pytest.mark.parametrize("name", registry.names("partitions"))
+def test_more_clients_than_images(name):
+    with pytest.raises(UserError, match=f"partition {name}: clients: 401 clients cannot share 400"):
+        make(name, clients=401)
+
+
+def test_shards():
+    parts = make("shards", clients=10)  # 20 shards of 20: each of one class
+    assert [len(part) for part in parts.train] == [40] * 10
+    assert (classes_of(parts) > 0).sum(1).max() == 2
+    parts = make("shards", clients=4)  # 8 shards of 50: each of two classes
+    assert [len(part) for part in parts.train] == [100] * 4
+    assert (classes_of(parts) > 0).sum(1).max() <= 4
+    with pytest.raises(UserError, match="100 clients x 5 shards need 500 images, got 400"):
+        make("shards", clients=100, shards=5)
+
+
+def test_classes():
+    held = classes_of(make("classes", clients=2))
+    assert (held > 0).sum(1).tolist() == [5, 5] and set(held[held > 0]) == {40}
+    even, odd = classes_of(make("classes", clients=2, groups=[[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]])) > 0
+    assert even.tolist() == [True, False] * 5 and odd.tolist() == [False, True] * 5
+
+
+def test_classes_dealt_anew_every_round():
+    parts, again = make("classes", clients=2, redraw=True), make("classes", clients=2, redraw=True)
+    deals = [parts.owned(0, round) for round in range(1, 9)]
+    assert deals == [again.owned(0, round) for round in range(1, 9)]
+    assert len({tuple(deal) for deal in deals}) > 4
+    for round in range(1, 9):
+        assert sorted(parts.owned(0, round) + parts.owned(1, round)) == list(range(10))
+        assert set(TRAIN[parts.train_of(0, round)]) == set(TEST[parts.test_of(0, round)]) == set(deals[round - 1])
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"clients": 11}, "clients: 11 clients cannot split 10 classes"),
+    ({"clients": 2, "groups": [[0, 1], [2, 3]]}, "groups: need 2 groups"),
+    ({"clients": 3, "groups": [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]}, "groups: need 3 groups"),
+    ({"clients": 2, "groups": [[0, 1, 2, 3, 4, 5], [5, 6, 7, 8, 9]]}, "groups: need 2 groups"),
+    ({"clients": 2, "redraw": True, "groups": [[0], [1]]}, "groups: .* redraw"),
+])  # fmt: skip
+def test_impossible_classes(options, words):
+    with pytest.raises(UserError, match=f"partition classes: {words}"):
+        make("classes", **options)
+
+
+@pytest.mark.parametrize(("clients", "each"), [(4, 5), (10, 2), (20, 3), (5, 10)])
+def test_balanced_classes(clients, each):
+    held = classes_of(make("balanced_classes", clients=clients, classes_per_client=each))
+    assert ((held > 0).sum(1) == each).all()
+    assert ((held > 0).sum(0) == clients * each // CLASSES).all()
+    assert np.ptp(held[held > 0]) <= 1
+
+
+def test_impossible_balanced_classes(monkeypatch):
+    with pytest.raises(UserError, match="classes_per_client: at most 10 .got 11."):
+        make("balanced_classes", clients=10, classes_per_client=11)
+    with pytest.raises(UserError, match="clients x classes_per_client = 12 must be a multiple of 10"):
+        make("balanced_classes", clients=4, classes_per_client=3)
+    monkeypatch.setattr(balanced_classes, "TRIES", 0)
+    with pytest.raises(UserError, match="in 0 tries; change clients or classes_per_client"):
+        make("balanced_classes")
+
+
+@pytest.mark.parametrize("options", [{}, {"prior": "classes"}, {"overlap": True}], ids=str)
+def test_dirichlet_at_the_ends_of_alpha(options):
+    even = classes_of(make("dirichlet", alpha=1e6, **options))
+    assert even.min() >= 2 and even.max() <= 25  # around 10
+    skewed = classes_of(make("dirichlet", clients=10, alpha=1e-3, **options))
+    assert (skewed.max(1) >= 38).sum() >= 4 and skewed[0].max() >= 38  # of 40 images: one class and next to nothing else
+
+
+def test_dirichlet_leaves_over_what_cannot_be_shared_evenly():
+    assert [len(part) for part in make("dirichlet", clients=3).train] == [133] * 3
+
+
+def test_dirichlet_by_class_tries_a_bounded_number_of_times(monkeypatch):
+    assert min(len(part) for part in make("dirichlet_by_class", alpha=0.1, min_size=30).train) >= 30
+    monkeypatch.setattr(dirichlet_by_class, "TRIES", 5)
+    with pytest.raises(
+        UserError, match=r"dirichlet_by_class: no draw in 5 .*lower min_size or clients, or raise alpha \(got 0.5\)"
+    ):
+        make("dirichlet_by_class", min_size=101)
+
+
+def test_permuted():
+    orders = make("permuted").permutations
+    assert orders.shape == (4, 16) and len({tuple(order) for order in orders}) == 4
+    assert all(sorted(order) == list(range(16)) for order in orders)
+    assert make("permuted", permute_pixels=False).permutations is None
+
+
+@pytest.mark.parametrize("name", registry.names("partitions"))
+def test_unknown_option(name):
+    with pytest.raises(UserError, match=f"partition {name}: color: unknown key: choose from .*clients"):
+        make(name, color=3)
+
+
+def test_subsets_contain_one_another():
+    dataset = images()
+    small, large, whole = (partitions.subset(dataset, count, None)[0] for count in (20, 50, None))
+    assert set(small) < set(large) < set(whole) and len(small) == 20 and whole.tolist() == list(range(80))
+    with pytest.raises(UserError, match=r"test_images: made has 40 test images \(got 41\)"):
+        partitions.subset(dataset, 10, 41)
+
+
+def test_partition_of_a_run_counts_from_zero_in_its_subset():
+    part = partitions.of_run(config(train_images=60, test_images=20), images())
+    assert sorted(np.concatenate(part.train)) == list(range(60)) and sorted(np.concatenate(part.test)) == list(range(20))

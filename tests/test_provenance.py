@@ -1,0 +1,135 @@
+"""A result is named by the code that computes it: comments and layout do not count, numbers do."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedrepro import provenance
+
+
+def forget():
+    for cached in (
+        provenance.code_digest,
+        provenance.partition_digest,
+        provenance._imports,
+        provenance._essence,
+        provenance.commit,
+    ):
+        cached.cache_clear()
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A copy of the package that may be changed."""
+    copy = tmp_path / "fedrepro"
+    shutil.copytree(provenance.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(provenance, "PACKAGE", copy)
+    forget()
+    yield copy
+    forget()
+
+
+def digests():
+    forget()
+    return {name: provenance.code_digest("iid", "mnist_cnn", name) for name in ("fedavg", "fedprox")}
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_digest_of_values():
+    assert provenance.digest({"a": 1, "b": [2.5]}) == provenance.digest({"b": [2.5], "a": 1})
+    values = [{"a": 1}, {"a": 2}, {"b": 1}, {"a": "1"}, [1], 1]
+    assert len({provenance.digest(value) for value in values}) == len(values)
+    assert len(provenance.digest(1)) == 10 and len(provenance.digest(1, 64)) == 64
+
+
+def test_a_copy_has_the_same_digest(package):
+    copied = digests()
+    forget()
+    provenance.PACKAGE = Path(provenance.__file__).parent
+    assert digests() == copied
+
+
+def test_comments_docstrings_and_layout_do_not_count(package):
+    before = digests()
+    path = package / "algorithms" / "fedprox.py"
+    change(path, "        squares = ", "        # a remark\n\n        squares = ")
+    change(path, '"""FedProx: ', '"""Another docstring. ')
+    change(path, "        mu: NonNegative", '        """Options."""\n\n        mu: NonNegative')
+    change(package / "engine" / "federation.py", '"""One round. ', '"""A round. ')
+    change(
+        package / "engine" / "sequential.py", "lr=lr,\n        momentum=config.momentum,", "lr=(lr), momentum=config.momentum,"
+    )
+    assert digests() == before
+
+
+@pytest.mark.parametrize(("file", "old", "new", "changed"), [
+    ("algorithms/fedprox.py", "0.5 *", "0.4 *", {"fedprox"}),
+    ("algorithms/base.py", "total.add_(", "total.sub_(", {"fedavg", "fedprox"}),
+    ("engine/federation.py", "round - 1", "round - 2", {"fedavg", "fedprox"}),
+    ("engine/evaluation.py", "CHUNK = 500", "CHUNK = 499", {"fedavg", "fedprox"}),
+    ("models/base.py", "std=0.1", "std=0.2", {"fedavg", "fedprox"}),
+    ("models/mnist_cnn.py", "scaled(32)", "scaled(33)", {"fedavg", "fedprox"}),
+    ("models/cifar_cnn.py", "scaled(64)", "scaled(65)", set()),
+    ("partitions/iid.py", "params.clients)", "params.clients + 1)", {"fedavg", "fedprox"}),
+    ("partitions/shards.py", "shards: Count = 2", "shards: Count = 3", set()),
+    ("rng.py", ">> 1", ">> 2", {"fedavg", "fedprox"}),
+    ("engine/run.py", "indent=1", "indent=2", set()),
+    ("cli.py", "error: ", "mistake: ", set()),
+    ("datasets/digits.py", "8", "9", set()),
+])  # fmt: skip
+def test_changed_code_counts_where_it_is_executed(file, old, new, changed, package):
+    before = digests()
+    change(package / file, old, new)
+    after = digests()
+    assert {name for name in before if before[name] != after[name]} == changed
+
+
+def test_partition_digest(package):
+    def both():
+        forget()
+        return provenance.partition_digest("permuted"), provenance.partition_digest("shards")
+
+    before = both()
+    change(package / "algorithms" / "fedprox.py", "0.5 *", "0.4 *")
+    assert both() == before
+    change(package / "partitions" / "iid.py", "params.clients)", "params.clients + 1)")  # which `permuted` is made of
+    assert both() == (provenance.partition_digest("permuted"), before[1]) and both()[0] != before[0]
+
+
+def test_commit(tmp_path, monkeypatch):
+    def git(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
+
+    monkeypatch.setattr(provenance, "PACKAGE", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.setenv("FEDREPRO_COMMIT", "abc")
+    found = []
+    for step in ("no checkout", "clean", "dirty"):
+        if step == "clean":
+            (tmp_path / "file").write_text("1")
+            git("init")
+            git("add", "file")
+            git("commit", "-m", "one")
+            git("tag", "v1")
+        elif step == "dirty":
+            (tmp_path / "file").write_text("2")
+        forget()
+        found.append(provenance.commit())
+    forget()
+    assert found[0] == "abc" and len(found[1]) == 10 and found[2] == f"{found[1]}-dirty"
+
+
+def test_environment():
+    found = provenance.environment(torch.device("cpu"))
+    assert found["torch"] == torch.__version__ and found["device"] == "cpu" and found["cuda"] is None and found["hardware"]
+    assert json.loads(json.dumps(found)) == found

@@ -1,0 +1,208 @@
+"""A run's folder: however often and wherever a run is stopped, the same bytes come out."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import ALGORITHMS, a_run, config, images, partition
+
+from fedrepro.config import RunConfig
+from fedrepro.engine import checkpoint
+from fedrepro.engine import run as engine
+from fedrepro.engine.federation import State
+from fedrepro.engine.run import Limits
+from fedrepro.errors import UserError
+
+FREE = ("log.txt", "timing.json")  # may differ between two runs
+FILES = {"config.json", "metrics.csv", "summary.json", "model.safetensors", "environment.json", *FREE}
+NOW = Limits(deadline=0.0)
+
+
+def train(folder: Path, settings: RunConfig, limits: Limits | None = None) -> bool:
+    dataset = images()
+    return engine.train(a_run(folder, settings), dataset, partition(settings, dataset), torch.device("cpu"), limits or Limits())
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("[!.]*") if path.name not in FREE}
+
+
+def summary(folder: Path) -> dict:
+    return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+
+
+class Stops:
+    """Limits that let so many rounds through and then stop."""
+
+    checkpoint_seconds = 1e9
+
+    def __init__(self, rounds: int = 1) -> None:
+        self.left = rounds
+
+    def forbid(self, seconds: float) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_stopping_and_going_on_changes_nothing(name, tmp_path):
+    settings = config(algorithm={"name": name}, precision="float32", momentum=0.9)
+    whole, pieces = tmp_path / "whole" / "run", tmp_path / "pieces" / "run"
+    assert train(whole, settings)
+    assert [train(pieces, settings, Stops()) for _ in range(3)] == [False, False, True]
+    assert contents(whole) == contents(pieces)
+
+
+@pytest.mark.parametrize("changes", [
+    {"partition": {"name": "classes", "clients": 2, "redraw": True}, "clients_per_round": 1},
+    {"partition": {"name": "permuted", "clients": 4}, "evaluate_every": 2},
+    {"augment": ("crop", "brightness"), "inputs": "standardised"},
+], ids=lambda changes: next(iter(changes)))  # fmt: skip
+def test_stopping_in_other_settings(changes, tmp_path):
+    whole, pieces = tmp_path / "whole" / "run", tmp_path / "pieces" / "run"
+    assert train(whole, config(**changes))
+    assert [train(pieces, config(**changes), Stops(2)) for _ in range(2)] == [False, True]
+    assert contents(whole) == contents(pieces)
+
+
+def test_a_finished_run(tmp_path):
+    settings = config()
+    assert train(tmp_path / "run", settings)
+    assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
+    assert train(tmp_path / "run", settings, NOW)
+    assert before == {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
+
+    rows, told = engine.read_metrics(tmp_path / "run" / "metrics.csv"), summary(tmp_path / "run")
+    state, stored = checkpoint.load(tmp_path / "run" / "model.safetensors")
+    assert rows == stored and [row["round"] for row in rows] == [0, 1, 2, 3] and state.round == 3
+    assert (told["status"], told["rounds"], told["run"], told["data"], told["code"]) == ("finished", 3, "run", "made", "code")
+    assert told["test_accuracy"] == rows[-1]["test_accuracy"]
+    assert told["best_test_accuracy"] == max(row["test_accuracy"] for row in rows)
+    assert told["bytes_up"] == sum(row["bytes_up"] for row in rows)
+    assert RunConfig.model_validate(json.loads((tmp_path / "run" / "config.json").read_text())["config"]) == settings
+
+
+def test_deadline_in_the_past(tmp_path):
+    assert train(tmp_path / "run", config(), NOW) is False
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert "checkpoint.safetensors" in names and not names & {"summary.json", "model.safetensors"}
+    assert train(tmp_path / "run", config())
+    assert train(tmp_path / "other" / "run", config())
+    assert contents(tmp_path / "run") == contents(tmp_path / "other" / "run")
+    assert json.loads((tmp_path / "run" / "timing.json").read_text())["rounds"] == 3
+
+
+def test_deadline_stops_before_a_round_that_would_pass_it():
+    assert not Limits().forbid(1e9)
+    limits = Limits(deadline=time.monotonic() + 50)
+    assert limits.forbid(60) and not limits.forbid(10)
+
+
+def test_divergence_is_a_result(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, "fedrepro"):
+        assert train(tmp_path / "run", config(lr=1e12, precision="float32", rounds=9))
+    told, rows = summary(tmp_path / "run"), engine.read_metrics(tmp_path / "run" / "metrics.csv")
+    assert told["status"] == f"diverged at round {rows[-1]['round']}" and rows[-1]["round"] == len(rows) - 1 < 9
+    assert rows[-1]["test_accuracy"] is None and 0 <= told["test_accuracy"] <= 1
+    assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
+    assert "diverged at round" in caplog.text and "diverged at round" in (tmp_path / "run" / "log.txt").read_text()
+    assert train(tmp_path / "run", config(lr=1e12, precision="float32", rounds=9))
+
+
+LONG = {"rounds": 40, "precision": "float32", "algorithm": {"name": "fedprox"}}
+CHILD = """
+import sys
+from conftest import config
+from fedrepro.engine.run import Limits, pick_device
+from test_run import LONG, Path, train
+pick_device("cpu")
+train(Path(sys.argv[1]), config(**LONG), Limits(checkpoint_seconds=0))
+"""
+
+
+def test_killed_in_the_middle(tmp_path):
+    """kill -9 once a checkpoint is there, then the same command again: as if nothing had happened."""
+    killed, whole = tmp_path / "killed" / "run", tmp_path / "whole" / "run"
+    folders = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(killed)], env=environment)
+    until = time.monotonic() + 60
+    while not (killed / "checkpoint.safetensors").exists():
+        assert child.poll() is None and time.monotonic() < until, "the run ended or hung before its first checkpoint"
+        time.sleep(0.002)
+    os.kill(child.pid, signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    assert not (killed / "summary.json").exists()
+    assert train(killed, config(**LONG)) and train(whole, config(**LONG))
+    assert contents(whole) == contents(killed)
+
+
+def test_half_written_files_of_a_killed_process_are_removed(tmp_path):
+    assert not train(tmp_path / "run", config(), NOW)
+    (tmp_path / "run" / ".checkpoint.safetensors.part").write_bytes(b"half")
+    assert train(tmp_path / "run", config())
+    assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
+
+
+def test_killed_before_the_summary(tmp_path):
+    """The state is there, so that the next call has only to write the summary and to clear up."""
+    assert train(tmp_path / "run", config())
+    whole = contents(tmp_path / "run")
+    state, rows = checkpoint.load(tmp_path / "run" / "model.safetensors")
+    checkpoint.save(tmp_path / "run" / "checkpoint.safetensors", state, rows)
+    (tmp_path / "run" / "summary.json").unlink()
+    assert train(tmp_path / "run", config())
+    assert contents(tmp_path / "run") == whole
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a checkpoint", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
+def test_damaged_checkpoint(damage, tmp_path):
+    assert not train(tmp_path / "run", config(), NOW)
+    (tmp_path / "run" / "checkpoint.safetensors").write_bytes(damage)
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors: not a checkpoint of this program .*delete it"):
+        train(tmp_path / "run", config())
+
+
+def test_checkpoint_keeps_every_bit(tmp_path):
+    weights = {
+        "a": torch.tensor([0.1, -0.0, 1e-45, float("inf")]),
+        "n": torch.tensor(7),
+        "d": torch.rand(2, dtype=torch.float64),
+    }
+    rows = [{"round": 0, "loss": 0.1 + 0.2, "lr": None}, {"round": 1, "loss": float("inf"), "lr": 1e-4}]
+    checkpoint.save(tmp_path / "file", State(4, weights, {"a": torch.zeros(1)}, diverged=True), rows)
+    state, stored = checkpoint.load(tmp_path / "file")
+    assert stored == rows and (state.round, state.diverged) == (4, True)
+    assert all(
+        torch.equal(weights[key], state.weights[key]) and weights[key].dtype == state.weights[key].dtype for key in weights
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_server_state_may_be_the_weights_themselves(tmp_path):
+    """A method that keeps the last global weights need not copy them."""
+    weights = {"a": torch.arange(6.0)}
+    checkpoint.save(tmp_path / "file", State(1, weights, {"last": weights["a"], "half": weights["a"][:3]}), [])
+    server = checkpoint.load(tmp_path / "file")[0].server
+    assert torch.equal(server["last"], weights["a"]) and torch.equal(server["half"], weights["a"][:3])
+
+
+def test_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot create the run's folder: .*choose another with --results"):
+        train(tmp_path / "file" / "run", config())
+
+
+def test_device_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="device: cuda was asked for .*choose auto or cpu"):
+        engine.pick_device("cuda")
+    assert engine.pick_device("auto").type == engine.pick_device("cpu").type == "cpu"

@@ -1,0 +1,74 @@
+# The work of the active scale, resolved once: all rules below read these names.
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
+
+from fedrepro import estimate, experiments, provenance
+from fedrepro.config import Params
+from fedrepro.config import parse as settings_from
+from fedrepro.errors import UserError
+from fedrepro.report import spec
+
+try:
+    PARAMS = settings_from(Params, config, "params.yaml")
+    PATHS = experiments.Paths()
+    PLAN = experiments.plan(PARAMS, PATHS)
+    SPECS = {paper: spec.read(paper, PARAMS) for paper in PLAN}
+    OWNER = spec.owners(SPECS)  # figure or table -> its paper
+    RUNS = experiments.unique(experiments.select(PLAN, None, None))
+    BATCHES = experiments.batches(PLAN)
+    if workflow.is_main_process and any(not run.summary.exists() for run in RUNS):
+        logger.info(
+            "To be trained:\n"
+            + estimate.report(PARAMS, PATHS, experiments.select(PLAN, None, None))
+        )
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+REPORTS = f"reports/{PARAMS.scale}"
+REPORT_CODE = provenance.report_digest()
+MIRRORED = f"results/mlflow-{PARAMS.scale}.json"
+PARTITIONS = {PATHS.partition(run.config, run.data).stem: run for run in RUNS}
+
+
+wildcard_constraints:
+    dataset="[a-z0-9_]+",
+    partition="[A-Za-z0-9_-]+",
+    paper="[a-z0-9_]+",
+    experiment="[a-z0-9_]+",
+    figure="|".join(
+        key for specification in SPECS.values() for key in specification.figures
+    ),
+    table="|".join(
+        key for specification in SPECS.values() for key in specification.tables
+    ),
+
+
+def gathered(paper, figures):
+    """The gathered results behind some figures of a paper."""
+    names = {SPECS[paper].figures[figure].experiment for figure in figures}
+    return expand(
+        f"{REPORTS}/data/{paper}/{{experiment}}.json", experiment=sorted(names)
+    )
+
+
+def files(keys):
+    """The files of some figures and tables."""
+    kinds = {
+        key: (
+            ("figures", "pdf", "png")
+            if key in SPECS[OWNER[key]].figures
+            else ("tables", "tex", "csv")
+        )
+        for key in keys
+    }
+    return [
+        f"{REPORTS}/{folder}/{key}.{ext}"
+        for key, (folder, *exts) in kinds.items()
+        for ext in exts
+    ]
+
+
+def verdicts(paper):
+    return f"{REPORTS}/tables/{paper}_verdicts.csv"

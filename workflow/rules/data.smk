@@ -1,0 +1,63 @@
+# Raw files -> checked arrays -> who holds which images.
+
+
+rule data:
+    input:
+        expand(
+            "data/prepared/{dataset}/meta.json",
+            dataset=sorted({run.config.dataset for run in RUNS}),
+        ),
+        expand("data/partitions/{partition}.npz", partition=PARTITIONS),
+
+
+rule fetch:
+    output:
+        "data/raw/{dataset}/source.json",
+    log:
+        "logs/fetch/{dataset}.log",
+    benchmark:
+        "logs/benchmarks/fetch-{dataset}.tsv"
+    threads: 1
+    resources:
+        network=1,
+    params:
+        mirror=PARAMS.mirror,
+    script:
+        "../scripts/fetch.py"
+
+
+rule prepare:
+    input:
+        rules.fetch.output,
+    output:
+        "data/prepared/{dataset}/arrays.npz",
+        "data/prepared/{dataset}/meta.json",
+    log:
+        "logs/prepare/{dataset}.log",
+    benchmark:
+        "logs/benchmarks/prepare-{dataset}.tsv"
+    threads: 1
+    script:
+        "../scripts/prepare.py"
+
+
+rule partition:
+    input:
+        lambda wildcards: PATHS.prepared(
+            PARTITIONS[wildcards.partition].config.dataset
+        )
+        / "meta.json",
+    output:
+        stored="data/partitions/{partition}.npz",
+        drawn="data/partitions/{partition}.png",
+    log:
+        "logs/partition/{partition}.log",
+    benchmark:
+        "logs/benchmarks/partition-{partition}.tsv"
+    threads: 1
+    params:
+        config=lambda wildcards: PARTITIONS[wildcards.partition].config.model_dump(
+            mode="json"
+        ),
+    script:
+        "../scripts/partition.py"

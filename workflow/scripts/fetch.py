@@ -1,0 +1,11 @@
+"""Snakemake -> datasets.fetch."""
+
+from pathlib import Path
+
+from _log import user_errors
+from snakemake.script import snakemake
+
+with user_errors(snakemake):
+    from fedrepro import datasets
+
+    datasets.fetch(snakemake.wildcards.dataset, Path("data/raw"), snakemake.params.mirror)

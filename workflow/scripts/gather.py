@@ -1,0 +1,11 @@
+"""Snakemake -> results.gather."""
+
+from pathlib import Path
+
+from _log import user_errors
+from snakemake.script import snakemake
+
+with user_errors(snakemake):
+    from fedrepro import results
+
+    results.gather(snakemake.params.note, snakemake.params.series, Path(snakemake.output[0]).parent)

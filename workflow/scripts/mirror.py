@@ -1,0 +1,13 @@
+"""Snakemake -> tracking.mirror. A server that does not answer is noted; the results are in the files anyway."""
+
+import json
+from pathlib import Path
+
+from _log import user_errors
+from snakemake.script import snakemake
+
+with user_errors(snakemake):
+    from fedrepro import tracking
+
+    counts = tracking.mirror(snakemake.params.runs, snakemake.params.uri, snakemake.params.scale)
+    Path(snakemake.output[0]).write_text(json.dumps(vars(counts), indent=1) + "\n", encoding="utf-8")

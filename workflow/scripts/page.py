@@ -1,0 +1,11 @@
+"""Snakemake -> page.compose."""
+
+from pathlib import Path
+
+from _log import user_errors
+from snakemake.script import snakemake
+
+with user_errors(snakemake):
+    from fedrepro.report import page
+
+    page.compose(snakemake.params.papers, Path(snakemake.params.folder), snakemake.params.partitions)

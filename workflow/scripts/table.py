@@ -1,0 +1,12 @@
+"""Snakemake -> artifacts.write_tables."""
+
+from pathlib import Path
+
+from _log import user_errors
+from snakemake.script import snakemake
+
+with user_errors(snakemake):
+    from fedrepro.report import artifacts
+
+    out = Path(snakemake.output[0]).parent
+    artifacts.write_tables(snakemake.params.paper, [snakemake.params.key], Path(snakemake.params.data), out)

@@ -1,0 +1,11 @@
+"""Snakemake -> training.train. The job fails if runs are left over, which a retry or the next call goes on with."""
+
+from _log import user_errors
+from snakemake.script import snakemake
+
+with user_errors(snakemake):
+    from fedrepro import training
+    from fedrepro.experiments import Paths
+
+    given = {key: snakemake.params[key] for key in ("mirror", "device", "checkpoint_seconds")}
+    training.train(snakemake.params.runs, Paths(), **given)
