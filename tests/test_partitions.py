@@ -176,6 +176,11 @@ def test_dirichlet_by_class_tries_a_bounded_number_of_times(monkeypatch):
         make("dirichlet_by_class", min_size=101)
 
 
+def test_dirichlet_by_class_gives_nothing_to_clients_that_have_their_share():
+    sizes = [len(part) for seed in range(5) for part in make("dirichlet_by_class", seed=seed, alpha=0.1).train]
+    assert max(sizes) < 100 + 40  # below the fair 100 before its last class, and a class has 40
+
+
 def test_permuted():
     orders = make("permuted").permutations
     assert orders.shape == (4, 16) and len({tuple(order) for order in orders}) == 4

@@ -44,9 +44,10 @@ class Stops:
     checkpoint_seconds = 1e9
 
     def __init__(self, rounds: int = 1) -> None:
-        self.left = rounds
+        self.left, self.asked = rounds, []
 
     def forbid(self, seconds: float) -> bool:
+        self.asked.append(seconds)
         self.left -= 1
         return self.left < 0
 
@@ -106,6 +107,12 @@ def test_deadline_stops_before_a_round_that_would_pass_it():
     assert limits.forbid(60) and not limits.forbid(10)
 
 
+def test_a_round_is_expected_to_take_as_long_as_the_last(tmp_path):
+    limits = Stops(2)
+    assert not train(tmp_path / "run", config(), limits)
+    assert limits.asked[0] == 0 and min(limits.asked[1:]) > 0
+
+
 def test_divergence_is_a_result(tmp_path, caplog):
     with caplog.at_level(logging.INFO, "fedrepro"):
         assert train(tmp_path / "run", config(lr=1e12, precision="float32", rounds=9))
@@ -147,7 +154,7 @@ def test_killed_in_the_middle(tmp_path):
 
 def test_half_written_files_of_a_killed_process_are_removed(tmp_path):
     assert not train(tmp_path / "run", config(), NOW)
-    (tmp_path / "run" / ".checkpoint.safetensors.part").write_bytes(b"half")
+    (tmp_path / "run" / ".checkpoint.safetensors.12345.part").write_bytes(b"half")
     assert train(tmp_path / "run", config())
     assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
 

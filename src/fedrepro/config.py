@@ -7,14 +7,23 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from fedrepro.errors import UserError
 
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=1)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+def _no_bool(value: Any) -> Any:
+    """YAML's `true` is no number, though Python counts it as 1."""
+    if isinstance(value, bool):
+        raise ValueError("expected a number")
+    return value
+
+
+Number = BeforeValidator(_no_bool)
+Count = Annotated[int, Number, Field(ge=1)]
+NonNegative = Annotated[float, Number, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Number, Field(ge=0, le=1)]
 
 
 class Frozen(BaseModel):
@@ -62,12 +71,18 @@ class Training(Frozen):
     precision: Literal["float32", "float64"] = "float32"
     executor: Literal["sequential"] = "sequential"
 
+    @model_validator(mode="after")
+    def _nesterov_has_momentum(self) -> "Training":
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("nesterov: true needs a momentum above 0")
+        return self
+
 
 class RunConfig(Training):
     """One run: one algorithm, one seed."""
 
     algorithm: Choice
-    seed: Annotated[int, Field(ge=0)]
+    seed: Annotated[int, Number, Field(ge=0)]
 
 
 class Experiment(Training):
@@ -78,7 +93,7 @@ class Experiment(Training):
     """
 
     series: dict[str, Choice]
-    seeds: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    seeds: tuple[Annotated[int, Number, Field(ge=0)], ...] | None = None
 
     @model_validator(mode="after")
     def _has_series(self) -> "Experiment":
@@ -90,7 +105,7 @@ class Experiment(Training):
 class Scale(Frozen):
     """How large to run: an overlay on every experiment, and how far its numbers may be held against a paper's."""
 
-    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    seeds: tuple[Annotated[int, Number, Field(ge=0)], ...] = Field(min_length=1)
     compare: Literal["none", "direction", "full"]
     note: str
     experiments: dict[str, dict[str, dict[str, Any]]] = {}  # paper -> experiment -> overlay; {skip: reason} leaves one out
@@ -184,6 +199,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run in the repository's top folder or name the file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read as text: {error}") from None
     except yaml.YAMLError as error:
         raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):

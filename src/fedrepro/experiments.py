@@ -77,7 +77,7 @@ def plan(params: Params, paths: Paths) -> dict[str, dict[str, Planned]]:
     identify = functools.cache(lambda name: datasets.identify(name, paths.raw, paths.prepared(name), params.mirror))
     planned: dict[str, dict[str, Planned]] = {}
     for paper, experiments in params.papers.items():
-        kept = kept_runs(paths.kept(paper))
+        kept = stored_runs(paths.kept(paper))
         planned[paper] = {}
         for name, values in experiments.items():
             overlay = params.active.experiments.get(paper, {}).get(name, {})
@@ -106,7 +106,7 @@ def _runs(params: Params, paths: Paths, paper: str, training: Experiment, choice
     """One resolved run per seed."""
     shared = training.model_dump(exclude={"series", "seeds"})
     own = dict(choice.options)
-    shared = merge(shared, own.pop("with", {}))
+    shared = merge(shared, _overrides(own.pop("with", {}), where))
     for seed in training.seeds or params.active.seeds:
         values = shared | {"algorithm": {"name": choice.name, **own}, "seed": seed}
         try:
@@ -115,6 +115,15 @@ def _runs(params: Params, paths: Paths, paper: str, training: Experiment, choice
             raise UserError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
         data = identify(config.dataset)
         yield kept.get(same(config, data)) or Run(paths.runs(paper) / run_id(config, data), config, data, code_digest(config))
+
+
+def _overrides(values: Any, where: str) -> dict[str, Any]:
+    """What a series sets for itself beside its algorithm's options."""
+    if not isinstance(values, dict):
+        raise UserError(f"{where}: with: expected settings of the training, e.g. {{lr: 0.01}} (got {values!r})")
+    if refused := {"seed", "algorithm", "series", "seeds"} & set(values):
+        raise UserError(f"{where}: with: {', '.join(sorted(refused))} cannot be set for one series")
+    return values
 
 
 def resolve(config: RunConfig) -> RunConfig:
@@ -149,15 +158,15 @@ def same(config: RunConfig, data: str) -> str:
     return provenance.digest({"config": config.model_dump(mode="json"), "data": data}, 64)
 
 
-def kept_runs(folder: Path) -> dict[str, Run]:
-    """The committed runs of a paper by what they ask. One that today's settings cannot express is left out, with a warning."""
+def stored_runs(folder: Path) -> dict[str, Run]:
+    """The finished runs in a folder by what they ask. One that today's settings cannot express is left out, with a warning."""
     found = {}
     for path in sorted(folder.glob("*/config.json")):
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         try:
             config = resolve(parse(RunConfig, record["config"], str(path)))
         except UserError as error:
-            log.warning("kept result left out: %s", error)
+            log.warning("stored result left out: %s", error)
             continue
         if (path.parent / "summary.json").exists():
             found[same(config, record["data"])] = Run(path.parent, config, record["data"], record["code"])
@@ -194,8 +203,8 @@ def read_runs(path: Path, paths: Paths) -> list[Run]:
         config = parse(RunConfig, record["config"], str(path))
         if record["code"] != code_digest(config):
             raise UserError(f"{path}: planned with other code than this machine has; copy src/ and export again")
-        folder = paths.results / Path(record["folder"]).relative_to("results")
-        runs.append(Run(folder, config, record["data"], record["code"]))
+        paper, name = Path(record["folder"]).parts[-2:]
+        runs.append(Run(paths.runs(paper) / name, config, record["data"], record["code"]))
     return runs
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 PACKAGE = Path(__file__).parent
 ENTRY = "fedrepro.engine.federation"  # everything that computes a number is reached from here or named in the config
-NOT_NUMERIC = ("fedrepro.config", "fedrepro.errors", "fedrepro.registry", "fedrepro.datasets")  # data: by their own checksum
+# data count by their own checksum
+NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ("config", "errors", "registry", "files", "datasets"))
 
 
 def digest(value: Any, length: int = 10) -> str:

@@ -13,21 +13,24 @@ KEPT = ("config.json", "metrics.csv", "summary.json", "environment.json", "timin
 def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
     """Copy the small files of finished runs to `results/kept/`, to be committed. Returns the new folders.
 
-    A kept run is found by its config and data alone, so an older one that asks the same is replaced.
+    A kept run is found by its config and data alone. So one that earlier code finished is kept too, if today's has not run,
+    and a run of today's code takes the place of what is kept.
     """
     new = []
     for item in chosen:
         shelf = paths.kept(item.paper)
+        done, kept = experiments.stored_runs(paths.runs(item.paper)), experiments.stored_runs(shelf)
         for run in item.runs:
-            if not run.summary.exists() or run.folder.parent == shelf:
+            key = experiments.same(run.config, run.data)
+            found = run if run.summary.exists() else done.get(key)
+            if found is None or found.folder.parent == shelf:
                 continue
-            old = experiments.kept_runs(shelf).get(experiments.same(run.config, run.data))
-            if old is not None:
-                shutil.rmtree(old.folder)
-            (shelf / run.id).mkdir(parents=True)
+            if key in kept:
+                shutil.rmtree(kept[key].folder)
+            (shelf / found.id).mkdir(parents=True, exist_ok=True)
             for name in KEPT:
-                shutil.copyfile(run.folder / name, shelf / run.id / name)
-            new.append(shelf / run.id)
+                shutil.copyfile(found.folder / name, shelf / found.id / name)
+            new.append(shelf / found.id)
     return new
 
 

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 from _log import user_errors
-from snakemake.script import snakemake
 
 with user_errors(snakemake):
     from fedrepro import tracking

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from _log import user_errors
-from snakemake.script import snakemake
 
 with user_errors(snakemake):
     from fedrepro.report import page

@@ -1,7 +1,6 @@
 """Snakemake -> training.train. The job fails if runs are left over, which a retry or the next call goes on with."""
 
 from _log import user_errors
-from snakemake.script import snakemake
 
 with user_errors(snakemake):
     from fedrepro import training

@@ -28,14 +28,15 @@ class FedAvg:
     def __init__(self, params: Params, net: nn.Module) -> None:
         self.params = params
         self.net = self.wrap(net)
+        self.names = tuple(self.net.state_dict())
 
     def wrap(self, net: nn.Module) -> nn.Module:
         """The network that is trained: `net`, or a module around it."""
         return net
 
     def forward(self, weights: Weights, images: Tensor) -> Outputs:
-        """The trained network at `weights`."""
-        return functional_call(self.net, weights, (images,))
+        """The trained network at `weights`, which may hold other tensors beside the network's."""
+        return functional_call(self.net, {name: weights[name] for name in self.names}, (images,))
 
     # the server, before a round
 

@@ -1,14 +1,15 @@
 """A run's state as one file that is either the old or the new one, whenever the process is killed."""
 
 import json
-import os
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from fedrepro.engine.federation import Row, State
 from fedrepro.errors import UserError
+from fedrepro.files import replacing
 
 
 def save(path: Path, state: State, rows: list[Row]) -> None:
@@ -16,11 +17,9 @@ def save(path: Path, state: State, rows: list[Row]) -> None:
     tensors = {f"weights/{name}": tensor for name, tensor in state.weights.items()}
     tensors |= {f"server/{name}": tensor for name, tensor in state.server.items()}
     note = {"round": state.round, "diverged": state.diverged, "rows": rows}
-    temporary = path.with_name(f".{path.name}.part")
-    save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, temporary, {"state": json.dumps(note)})
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    own = {name: tensor.cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+    with replacing(path) as temporary:
+        save_file(own, temporary, {"state": json.dumps(note)})
 
 
 def load(path: Path) -> tuple[State, list[Row]]:

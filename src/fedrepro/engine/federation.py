@@ -93,7 +93,9 @@ class Federation:
             "bytes_up": sum(size(upload) for upload in uploads),
             "lr": self.lr(round),
         }
-        if not math.isfinite(row["train_loss"]) or not all(tensor.isfinite().all() for tensor in new.values()):
+        if not math.isfinite(row["train_loss"]) or not all(
+            tensor.isfinite().all() for tensor in (*new.values(), *server.values())
+        ):
             return State(round, state.weights, state.server, diverged=True), row
         return State(round, new, server), row | (self._tested(new) if measured else {})
 

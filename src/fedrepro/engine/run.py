@@ -26,6 +26,7 @@ from fedrepro.datasets import Dataset
 from fedrepro.engine import checkpoint
 from fedrepro.engine.federation import COLUMNS, Federation, Row, State
 from fedrepro.errors import UserError
+from fedrepro.files import replacing
 from fedrepro.partitions import Partition
 
 log = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ def finished(run: Run) -> bool:
     if not (run.folder / "model.safetensors").exists():
         return False
     state, rows = checkpoint.load(run.folder / "model.safetensors")
-    _write(run.summary, _json(_summary(run, state, rows)))
+    _close(run, state, rows)
     return True
 
 
@@ -149,9 +150,15 @@ def _finish(run: Run, state: State, rows: list[Row], device: torch.device, feder
     _write(run.folder / "metrics.csv", _csv(rows))
     _write(run.folder / "environment.json", _json(provenance.environment(device)))
     checkpoint.save(run.folder / "model.safetensors", state, rows)
-    _write(run.summary, _json(_summary(run, state, rows)))
-    (run.folder / "checkpoint.safetensors").unlink(missing_ok=True)
+    _close(run, state, rows)
     log.info("finished: test accuracy %s", _summary(run, state, rows)["test_accuracy"])
+
+
+def _close(run: Run, state: State, rows: list[Row]) -> None:
+    """Clear away what only an unfinished run needs, then the summary."""
+    for path in (run.folder / "checkpoint.safetensors", *run.folder.glob(".*.part")):
+        path.unlink(missing_ok=True)
+    _write(run.summary, _json(_summary(run, state, rows)))
 
 
 def _summary(run: Run, state: State, rows: list[Row]) -> dict[str, Any]:
@@ -192,9 +199,8 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def _make(folder: Path) -> None:

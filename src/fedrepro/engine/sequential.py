@@ -54,6 +54,8 @@ def batches(config: RunConfig, images: int, round: int, client: int) -> list[Ten
 
 @torch.no_grad()
 def _frozen(algorithm: FedAvg, received: Weights, images: Tensor) -> tuple[Tensor, ...]:
-    """What the unchanging received network says of each image, in large batches."""
+    """What the unchanging received network says of each image, in large batches; its buffers stay as they are."""
+    algorithm.net.eval()
     rows = [algorithm.frozen(received, chunk) for chunk in images.split(CHUNK)]
+    algorithm.net.train()
     return tuple(torch.cat(parts) for parts in zip(*rows, strict=True))

@@ -1,4 +1,5 @@
-"""Networks. Each module declares frozen `Params` and `layers(params, shape, classes) -> (extractor, hidden)`."""
+"""Networks. Each module declares frozen `Params` and `layers(params, shape) -> (extractor, sizes)`:
+the convolutions, and how many units each dense layer after them has."""
 
 from fedrepro import registry
 from fedrepro.config import Choice, parse

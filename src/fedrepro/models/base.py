@@ -67,6 +67,10 @@ def build(choice: Choice, shape: tuple[int, int, int], classes: int, generator: 
     for part in net.modules():
         if isinstance(part, nn.Conv2d | nn.Linear):
             INITS[params.init](part, generator)
+        elif isinstance(part, nn.modules.batchnorm._NormBase | nn.GroupNorm | nn.LayerNorm):
+            part.reset_parameters()
+        elif [*part.parameters(recurse=False), *part.buffers(recurse=False)]:
+            raise TypeError(f"model {choice.name}: say here how {type(part).__name__} starts")
     return net
 
 

@@ -14,6 +14,7 @@ from fedrepro import registry, rng
 from fedrepro.config import Choice, RunConfig, parse
 from fedrepro.datasets import Dataset
 from fedrepro.errors import UserError
+from fedrepro.files import replacing
 
 
 @dataclass(frozen=True)
@@ -127,10 +128,8 @@ def save(partition: Partition, path: Path) -> None:
     if partition.redraw_seed is not None:
         arrays["redraw_seed"] = np.array(partition.redraw_seed)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.part")
-    with temporary.open("wb") as file:
+    with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
-    temporary.replace(path)
 
 
 def load(path: Path) -> Partition:

@@ -32,7 +32,7 @@ def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Gene
         if params.overlap:
             parts.append(_overlapping(shares, size, stock, draw))
         else:
-            parts.append(_remaining(shares, size, stock, draw))
+            parts.append(_remaining(shares, concentration, size, stock, draw))
     return parts
 
 
@@ -42,14 +42,19 @@ def _overlapping(shares: np.ndarray, size: int, stock: list[list[int]], draw: np
     return np.concatenate(chosen) if chosen else np.empty(0, dtype=np.int64)
 
 
-def _remaining(shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator) -> np.ndarray:
-    """`size` images from what is left; when a class runs out its share goes to the others."""
+def _remaining(
+    shares: np.ndarray, concentration: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator
+) -> np.ndarray:
+    """`size` images from what is left. A class that runs out leaves its share to the others; if all of the client's classes
+    are gone, it draws shares anew over those that are left."""
     chosen: list[int] = []
     while len(chosen) < size:
         left = np.array([len(images) for images in stock])
         odds = np.where(left > 0, shares, 0.0)
-        if odds.sum() == 0:  # all of this client's classes are gone: take what there is
-            odds = left.astype(float)
+        if odds.sum() == 0:
+            shares = np.zeros(len(left))
+            shares[left > 0] = draw.dirichlet(concentration[left > 0])
+            odds = shares
         wanted = np.minimum(draw.multinomial(size - len(chosen), odds / odds.sum()), left)
         for images, count in zip(stock, wanted, strict=True):
             chosen.extend(images.pop() for _ in range(count))
