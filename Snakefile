@@ -5,7 +5,7 @@
 configfile: "params.yaml"
 
 
-container: "docker://ghcr.io/astral-sh/uv:python3.12-bookworm-slim"
+container: "docker://python:3.12-slim"
 
 
 include: "workflow/rules/common.smk"

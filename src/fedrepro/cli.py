@@ -1,6 +1,7 @@
-"""The command line: `fedrepro train | plan | keep | prune`. Snakemake calls the same functions."""
+"""The command line: `fedrepro train | plan | keep | prune | schema`. Snakemake calls the same functions."""
 
 import argparse
+import json
 import logging
 import re
 import sys
@@ -36,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
         ("plan", _plan, "what would run, and what it costs"),
         ("keep", _keep, "copy finished runs to results/kept, to be committed"),
         ("prune", _prune, "delete runs and partitions that no settings name any more"),
+        ("schema", _schema, "print the JSON schema of the settings file"),
     ):
         sub = commands.add_parser(name, help=text, parents=[common])
         sub.set_defaults(command=command)
@@ -123,6 +125,13 @@ def _prune(options: argparse.Namespace) -> int:
     params, paths = _settings(options)
     for path in shelf.prune(params, paths, delete=options.yes):
         sys.stdout.write(f"{'deleted' if options.yes else 'would delete'} {path}\n")
+    return 0
+
+
+def _schema(options: argparse.Namespace) -> int:
+    from fedrepro.config import schema
+
+    sys.stdout.write(json.dumps(schema(), indent=1) + "\n")
     return 0
 
 

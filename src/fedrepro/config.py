@@ -211,3 +211,15 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def read_params(path: Path = Path("params.yaml"), overrides: dict[str, Any] | None = None) -> Params:
     """params.yaml with command-line overrides laid over it."""
     return parse(Params, merge(read_yaml(path), overrides or {}), str(path))
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of params.yaml, for editors; in it no key of an experiment is required, since overlays may give it."""
+    described = Params.model_json_schema()
+    experiment = Experiment.model_json_schema()
+    described["$defs"] |= experiment.pop("$defs")
+    experiment.pop("required")
+    described["$defs"]["Experiment"] = experiment
+    listed = {"type": "object", "additionalProperties": {"$ref": "#/$defs/Experiment"}}
+    described["properties"]["papers"] = {"type": "object", "additionalProperties": listed}
+    return described

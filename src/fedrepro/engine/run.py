@@ -94,6 +94,7 @@ def train(run: Run, dataset: Dataset, partition: Partition, device: torch.device
     """Bring the run to its end, from where it was left. False: it stopped at the deadline, at a checkpoint."""
     if finished(run):
         return True
+    provenance.commit()  # remembered from here on: what is committed while this process trains is not what it runs
     _make(run.folder)
     _write(run.folder / "config.json", _json(run.record() | {"dataset": datasets.describe(dataset.meta)}))
     with _Log(run.folder / "log.txt"):

@@ -1,0 +1,156 @@
+"""The whole pipeline on a tiny job, in a folder of its own: what runs, what does not run again, what a kill leaves."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fedrepro.config import schema
+
+ROOT = Path(__file__).parents[1]
+MADE = shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
+
+
+def shrink(folder: Path, **changes) -> None:
+    """params.yaml with one small experiment; the other ones are skipped."""
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    quick = params["scales"]["quick"]
+    quick["seeds"] = [0]
+    for name in params["papers"]["fedmmd_fedfusion"]:
+        quick["experiments"]["fedmmd_fedfusion"][name] = {"skip": "not part of this test"}
+    quick["experiments"]["fedmmd_fedfusion"]["fig4d"] = {
+        "dataset": "digits",
+        "rounds": 2,
+        "clients_per_round": 2,
+        "partition": {"clients": 10},
+        "model": {"width": 0.1},
+        **changes,
+    }
+    (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "snakemake", *arguments]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(folder / "src"), "FEDREPRO_COMMIT": "test"}
+
+
+def snakemake(folder: Path, *arguments: str) -> str:
+    """Run to the end; what it printed."""
+    done = subprocess.run(command(*arguments), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def summaries(folder: Path) -> dict[str, float]:
+    return {path.parent.name: path.stat().st_mtime for path in folder.glob("results/runs/*/*/summary.json")}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    """A copy of the project with the tiny job done at one core."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("src", "workflow"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "Snakefile", folder)
+    shrink(folder)
+    snakemake(folder, "--cores", "1")
+    return folder
+
+
+def test_everything_is_made_then_nothing_is_left_to_do(project):
+    made = project / "reports" / "quick"
+    for name in (
+        "index.html", "report.tex", "metrics.json", "figures/fig4d.pdf", "figures/fig4d.png", "figures/fig4a.pdf",
+        "tables/fig4_rounds.tex", "tables/fedmmd_fedfusion_verdicts.csv", "notebooks/fig4d.ipynb",
+    ):  # fmt: skip
+        assert (made / name).stat().st_size > 0, name
+    assert json.loads((project / "results/mlflow-quick.json").read_text())["new"] == 3
+    assert len(summaries(project)) == 3
+    assert "Nothing to be done" in snakemake(project, "--cores", "2")
+
+
+def test_the_executed_notebook_shows_the_panel(project):
+    cells = json.loads((project / "reports/quick/notebooks/fig4d.ipynb").read_text(encoding="utf-8"))["cells"]
+    shown = [output for cell in cells for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in shown)
+    assert not any(output["output_type"] == "error" for output in shown)
+
+
+def test_two_cores_give_the_same_tables(project, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(
+        project, other, ignore=shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
+    )
+    snakemake(other, "--cores", "2", "fedmmd_fedfusion")
+    for path in (project / "reports/quick/tables").iterdir():
+        assert path.read_bytes() == (other / "reports/quick/tables" / path.name).read_bytes(), path.name
+
+
+def test_a_changed_number_reruns_what_it_touches(project):
+    before = summaries(project)
+    params = yaml.safe_load((project / "params.yaml").read_text(encoding="utf-8"))
+    params["papers"]["fedmmd_fedfusion"]["fig4d"]["series"]["FedMMD"]["weight"] = 0.2
+    (project / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+    snakemake(project, "--cores", "2", "fig4d")
+    after = summaries(project)
+    assert [name.split("-")[1] for name in after.keys() - before.keys()] == ["fedmmd"]
+    assert {name: after[name] for name in before} == before
+    shrink(project)
+    assert "train_" not in snakemake(project, "--cores", "2", "fig4d")
+
+
+def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
+    """kill -9 of everything in the middle of training, then the same command: same bytes as an undisturbed run."""
+    folder = tmp_path / "killed"
+    shutil.copytree(
+        project, folder, ignore=shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
+    )
+    shrink(folder, rounds=60)
+    params = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
+    (folder / "params.yaml").write_text(yaml.safe_dump(params | {"checkpoint_seconds": 0}), encoding="utf-8")
+    process = subprocess.Popen(
+        command("--cores", "1", "train"), cwd=folder, env=environment(folder), start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not list(folder.glob("results/runs/*/*/checkpoint.safetensors")):
+        assert time.monotonic() < deadline and process.poll() is None, "no checkpoint was written"
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert list(folder.glob("results/runs/*/*/checkpoint.safetensors")), "killed too late: the run was over"
+    snakemake(folder, "--unlock")
+    snakemake(folder, "--cores", "1", "train")
+
+    calm = tmp_path / "calm"
+    shutil.copytree(folder, calm, ignore=MADE)
+    snakemake(calm, "--cores", "2", "train")
+    for run in (calm / "results/runs/fedmmd_fedfusion").iterdir():
+        for name in ("config.json", "metrics.csv", "summary.json", "environment.json", "model.safetensors"):
+            assert (run / name).read_bytes() == (folder / run.relative_to(calm) / name).read_bytes(), f"{run.name}/{name}"
+
+
+def test_a_mistake_in_the_settings_is_one_clear_message(project, tmp_path):
+    folder = tmp_path / "mistaken"
+    shutil.copytree(project, folder, ignore=MADE)
+    shrink(folder, rounds=-3)
+    done = subprocess.run(command("-n"), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=120)
+    message = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "papers.fedmmd_fedfusion.fig4d" in message and "rounds" in message and "-3" in message
+    assert "Traceback" not in message
+
+
+def test_the_schema_beside_the_settings_is_current():
+    stored = json.loads((ROOT / "workflow/schemas/params.schema.json").read_text(encoding="utf-8"))
+    assert stored == schema(), "write it again: fedrepro schema > workflow/schemas/params.schema.json"
