@@ -30,7 +30,7 @@ GOLDEN = Path(__file__).parent / "golden"
 WITH_NEUTRAL = [name for name in ALGORITHMS if registry.module("algorithms", name).Algorithm.neutral is not None]
 VARIANTS = [(name, {}) for name in ALGORITHMS] + [
     ("fedprox", {"norm": "mean"}),
-    ("fedmmd", {"on": "features", "kernel": "mean_distance"}),
+    ("fedmmd", {"outputs": "features", "kernel": "mean_distance"}),
 ]
 OPTIMISERS = {
     "plain": {},
@@ -258,7 +258,7 @@ METHODS = [
     ("fedprox", {"mu": 0.7, "norm": "mean"}, partial(proximal, 0.7, "mean")),
     ("l2", {"weight": 0.3}, partial(half_squares, 0.3)),
     ("fedmmd", {"weight": 0.6}, partial(discrepancy, 0.6, "logits", "fixed19", 1e-4)),
-    ("fedmmd", {"weight": 0.6, "on": "features"}, partial(discrepancy, 0.6, "features", "fixed19", 1e-4)),
+    ("fedmmd", {"weight": 0.6, "outputs": "features"}, partial(discrepancy, 0.6, "features", "fixed19", 1e-4)),
     ("fedmmd", {"weight": 0.6, "kernel": "mean_distance"}, partial(discrepancy, 0.6, "logits", "mean_distance", 1e-4)),
     ("fedmmd", {"weight": 0.6, "floor": 50.0}, partial(discrepancy, 0.6, "logits", "fixed19", 50.0)),
 ]

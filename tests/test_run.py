@@ -213,3 +213,23 @@ def test_device_that_is_not_there(monkeypatch):
     with pytest.raises(UserError, match="device: cuda was asked for .*choose auto or cpu"):
         engine.pick_device("cuda")
     assert engine.pick_device("auto").type == engine.pick_device("cpu").type == "cpu"
+
+
+def test_training_needs_no_more_than_the_core(tmp_path):
+    """A bare GPU machine has torch, numpy, pydantic and safetensors; nothing else may be imported to plan or train."""
+    program = """
+import sys
+
+class Bare:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"yaml", "requests", "tqdm", "pandas", "sklearn", "scipy", "matplotlib", "seaborn", "torchvision",
+                                  "snakemake", "mlflow", "dvc", "jinja2", "nbformat", "PIL"}:
+            raise ModuleNotFoundError(f"{name} is not on a bare machine", name=name)
+
+sys.meta_path.insert(0, Bare())
+from fedrepro import cli, experiments, registry, training
+for kind in ("datasets", "partitions", "models", "algorithms"):
+    for name in registry.names(kind):
+        registry.module(kind, name)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

@@ -5,8 +5,8 @@ where the paper is silent: the outputs are logits; the kernel is the sum of 19 G
 `VARIANCES`; the estimate is the biased one (mean over all B x B pairs, the diagonal included), and below 1e-4 it is a constant,
 without gradient.
 
-Options: `on: features` compares the layer before the logits (the paper's drawing); `kernel: mean_distance` takes 5 Gaussians
-exp(-d^2 / (b 2^i)), i = -2..2, with b the mean squared distance of the pooled pairs (a third-party version).
+Options: `outputs: features` compares the layer before the logits (the paper's drawing); `kernel: mean_distance` takes 5
+Gaussians exp(-d^2 / (b 2^i)), i = -2..2, with b the mean squared distance of the pooled pairs (a third-party version).
 """
 
 from typing import ClassVar, Literal
@@ -24,7 +24,7 @@ VARIANCES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 5, 10, 15, 20, 25, 30, 35, 1
 class Algorithm(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 0.1  # lambda
-        on: Literal["logits", "features"] = "logits"
+        outputs: Literal["logits", "features"] = "logits"
         kernel: Literal["fixed19", "mean_distance"] = "fixed19"
         floor: NonNegative = 1e-4
 
@@ -40,7 +40,7 @@ class Algorithm(FedAvg):
 
     def _compared(self, weights: Weights, images: Tensor) -> tuple[Tensor, Tensor]:
         outputs = self.forward(weights, images)
-        return outputs.logits, outputs.logits if self.params.on == "logits" else outputs.penultimate
+        return outputs.logits, outputs.logits if self.params.outputs == "logits" else outputs.penultimate
 
 
 def mmd2(a: Tensor, b: Tensor, kernel: str = "fixed19") -> Tensor:

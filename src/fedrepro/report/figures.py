@@ -62,7 +62,7 @@ def looks(results: Results) -> dict[str, dict]:
 
 def curves(figure: Figure, results: Results, reported: dict) -> plt.Figure:
     """One panel: mean over seeds, band of one standard deviation, the paper's curves dotted, the target as a line."""
-    drawing, axes = plt.subplots(figsize=(COLUMN, 2.5), layout="constrained")
+    drawing, axes = plt.subplots(figsize=(COLUMN, 2.7), layout="constrained")
     if results.skipped:
         _explain(axes, results.skipped)
         return drawing
@@ -88,10 +88,13 @@ def _paper(axes: Axes, figure: Figure, results: Results, reported: dict, drawn: 
     if results.compare != "full":
         return
     last = max(int(row["round"]) for row in results.rows)
-    shown = [(label, key) for label, key in figure.reported.items() if label in drawn]
-    for label, key in shown:
+    shown: dict[str, list[str]] = {}
+    for label, key in figure.reported.items():
+        shown.setdefault(key, []).append(label)
+    for key, labels in shown.items():
         points = [(round, 100 * value) for round, value in reported[key] if round <= last]
-        axes.plot(*zip(*points, strict=True), ":", color=drawn[label]["color"], linewidth=0.9, alpha=0.8, zorder=1)
+        colour = drawn[labels[0]]["color"] if len(labels) == 1 else "0.3"  # one curve for all: nobody's colour
+        axes.plot(*zip(*points, strict=True), ":", color=colour, linewidth=0.9, alpha=0.8, zorder=1)
     if shown:
         axes.plot([], [], ":", color="0.3", linewidth=0.9, label="in the paper")
 
@@ -100,11 +103,13 @@ def _frame(axes: Axes, figure: Figure, results: Results) -> None:
     target = figure.target.get(results.note["scale"])
     if target is not None:
         axes.axhline(100 * target, color="0.5", linewidth=0.6, zorder=0)
-        axes.annotate(f"{100 * target:g} %", (1, 100 * target), xycoords=("axes fraction", "data"), fontsize=6, color="0.4",
-                      ha="right", va="bottom", xytext=(-2, 1), textcoords="offset points")  # fmt: skip
+        place = {"xy": (1, 100 * target), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        axes.annotate(f"{100 * target:g} %", **place, xytext=(2, 0), fontsize=6, color="0.4", ha="left", va="center")
     axes.set(xlabel="round of communication", ylabel=METRICS[figure.metric], xlim=(0, None))
     axes.set_ylim(None, min(axes.get_ylim()[1], 100.5))
-    axes.legend(frameon=False, handlelength=2.2, loc="lower right")
+    labels = axes.get_legend_handles_labels()[1]
+    columns = 2 if max(map(len, labels)) > 12 else min(len(labels), 3)
+    axes.figure.legend(frameon=False, handlelength=2.2, columnspacing=1.2, ncols=columns, loc="outside upper center")
     sns.despine(ax=axes)
 
 

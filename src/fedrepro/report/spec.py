@@ -31,7 +31,7 @@ class Table(Frozen):
     figures: tuple[str, ...]
     baseline: str | None = None
     smooth: Count = 1
-    reported: str | None = None
+    rounds: Count | None = None  # only these many from the start
 
 
 class Cell(Frozen):

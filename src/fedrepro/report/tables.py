@@ -1,5 +1,6 @@
 """Tables as data frames of text, and the files that they become: .csv and .tex (booktabs)."""
 
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -17,7 +18,7 @@ def build(table: Table, paper: Paper, results: dict[str, Results], curves: dict)
     for key in table.figures:
         figure = paper.figures[key]
         rows += KINDS[table.kind](key, figure, table, results[figure.experiment], curves)
-    return pd.DataFrame(rows)
+    return pd.DataFrame(_nearest(rows) if table.kind == "curve_distance" else rows)
 
 
 def _rounds_to_target(key: str, figure: Figure, table: Table, results: Results, curves: dict) -> list[dict]:
@@ -40,24 +41,26 @@ def _rounds_to_target(key: str, figure: Figure, table: Table, results: Results, 
 
 
 def _curve_distance(key: str, figure: Figure, table: Table, results: Results, curves: dict) -> list[dict]:
+    """Every series that has a curve in the paper, with its root mean squared distance from it, in points of accuracy."""
     if results.skipped:
-        return [{"Series": f"not run: {results.skipped}"}]
-    reported = curves[table.reported]
-    found = {}
-    for label in results.labels:
-        seeds = results.curves(label, figure.metric)
-        found[label] = [distance(curve, reported, table.smooth) for curve in seeds.values()]
-    known = {label: sum(values) / len(values) for label, values in found.items() if values}
-    nearest = min(known, key=known.get) if known else None
-    return [
-        {
-            "Series": label,
-            "Distance (points)": _percent(values) if values else "; ".join(results.diverged(label)),
-            "Seeds": str(len(values)),
-            "": "nearest" if label == nearest else "",
-        }
-        for label, values in found.items()
-    ]
+        return [{"Panel": key, "Series": f"not run: {results.skipped}"}]
+    rows = []
+    for label, name in figure.reported.items():
+        reported = [point for point in curves[name] if point[0] <= (table.rounds or math.inf)]
+        seeds = results.curves(label, figure.metric).values()
+        values = [distance(curve, reported, table.smooth) for curve in seeds]
+        row = {"Panel": key, "Series": label, "Paper's curve": name}
+        row["Distance (points)"] = _percent(values) if values else "; ".join(results.diverged(label))
+        rows.append(row | {"Seeds": str(len(values)), "mean": sum(values) / len(values) if values else math.inf})
+    return rows
+
+
+def _nearest(rows: list[dict]) -> list[dict]:
+    """Mark, among the rows that compare with the same curve of the paper, the nearest."""
+    for row in rows:
+        rivals = [other["mean"] for other in rows if "mean" in other and other["Paper's curve"] == row.get("Paper's curve")]
+        row[""] = "nearest" if len(rivals) > 1 and row["mean"] == min(rivals) else ""
+    return [{name: value for name, value in row.items() if name != "mean"} for row in rows]
 
 
 KINDS = {"rounds_to_target": _rounds_to_target, "curve_distance": _curve_distance}

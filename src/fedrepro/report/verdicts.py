@@ -56,7 +56,7 @@ def decide(key: str, claim: Claim, results: Results, metric: str) -> Verdict:
     values, problem = measure(cell, results, metric)
     ours = estimate(values) if values else None
     if results.compare == "none":
-        return Verdict(key, claim, NOT_COMPARED, results.note["scale_note"], ours)
+        return Verdict(key, claim, NOT_COMPARED, f"scale {results.note['scale']} is never held against a paper", ours)
     if problem:
         return Verdict(key, claim, *_without_number(problem, claim, results), ours)
     if cell.kind == "never":

@@ -1,0 +1,85 @@
+"""From curves to numbers and from seeds to intervals, by hand and against scipy."""
+
+import math
+import random
+
+import pytest
+from scipy import stats
+
+from fedrepro.metrics import T975, at_round, best, distance, estimate, mean_last, rounds_to
+
+CURVE = list(enumerate([0.95, 0.1, 0.9, 0.2, 0.7, 0.8, 0.9]))  # round 0 stands before any training
+
+
+@pytest.mark.parametrize(("target", "smooth", "expected"), [
+    (0.9, 1, 2),  # a spike
+    (0.9, 2, None),
+    (0.75, 2, 5),  # (0.7 + 0.8) / 2
+    (0.79, 3, 6),  # (0.7 + 0.8 + 0.9) / 3
+    (0.5, 3, 4),  # (0.9 + 0.2 + 0.7) / 3
+    (0.95, 1, None),  # reached in round 0 only, which does not count
+    (0.0, 1, 1),
+    (0.0, 4, 4),  # a mean of four rounds needs four
+    (0.0, 7, None),
+])  # fmt: skip
+def test_rounds_to(target, smooth, expected):
+    assert rounds_to(CURVE, target, smooth) == expected
+
+
+def test_rounds_to_with_rounds_left_out():
+    assert rounds_to([(0, 0.1), (5, 0.5), (10, 0.9)], 0.9) == 10
+    assert rounds_to([(0, 0.99)], 0.5) is None and rounds_to([], 0.5) is None
+
+
+def test_mean_last():
+    assert mean_last(CURVE) == 0.9
+    assert mean_last(CURVE, 3) == pytest.approx(0.8)
+    assert mean_last(CURVE, 100) == pytest.approx(sum(value for _, value in CURVE) / 7)
+    assert mean_last([(0, 0.0), (5, 0.2), (10, 0.4)], 6) == pytest.approx(0.3)  # the last six rounds, two values
+
+
+def test_at_round():
+    assert at_round(CURVE, 4) == 0.7
+    assert at_round(CURVE, 6, 3) == pytest.approx(0.8)
+    assert at_round(CURVE, 7) is None and at_round(CURVE, 7, 5) is None
+    gaps = [(0, 0.0), (5, 0.2), (10, 0.4)]
+    assert at_round(gaps, 7) is None and at_round(gaps, 7, 3) == 0.2
+    assert best(CURVE) == 0.95
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 31])
+def test_interval_is_students(count):
+    draw = random.Random(count)
+    values = [draw.gauss(0.5, 0.1) for _ in range(count)]
+    found = estimate(values)
+    low, high = stats.t.interval(0.95, count - 1, loc=found.mean, scale=stats.sem(values))
+    assert (found.mean, found.std) == (pytest.approx(stats.tmean(values)), pytest.approx(stats.tstd(values)))
+    assert (found.low, found.high) == (pytest.approx(low, rel=1e-3), pytest.approx(high, rel=1e-3))
+
+
+def test_interval_by_hand():
+    found = estimate([0.4, 0.5, 0.6])
+    assert (found.mean, found.std, found.n) == (pytest.approx(0.5), pytest.approx(0.1), 3)
+    assert found.half_width == pytest.approx(4.303 * 0.1 / math.sqrt(3))
+
+
+def test_one_seed_has_no_interval():
+    found = estimate([0.4])
+    assert (found.mean, found.n) == (0.4, 1)
+    assert found.std is found.half_width is found.low is found.high is None
+
+
+def test_quantiles():
+    assert len(T975) == 30
+    for freedom, value in enumerate(T975, start=1):
+        assert value == pytest.approx(stats.t.ppf(0.975, freedom), abs=5.1e-4)
+    many = estimate([float(value) for value in range(100)])  # beyond the table its last, somewhat larger quantile
+    assert many.half_width == pytest.approx(T975[-1] * many.std / 10) and T975[-1] > stats.t.ppf(0.975, 99)
+
+
+def test_distance():
+    ours, theirs = [(0, 9.0), (1, 0.1), (2, 0.5), (3, 0.6)], [(1, 0.1), (2, 0.2), (3, 1.0), (4, 7.0)]
+    assert distance(ours, theirs) == pytest.approx(math.sqrt((0 + 0.3**2 + 0.4**2) / 3))
+    assert distance(ours, theirs, 2) == pytest.approx(math.sqrt(((0.3 - 0.15) ** 2 + (0.55 - 0.6) ** 2) / 2))
+    assert distance(ours, ours, 3) == 0
+    assert distance(ours, theirs, 4) is None and distance(ours, [(9, 1.0)]) is None

@@ -1,0 +1,502 @@
+"""Tables, figures and the two documents, from made results: the numbers in them, and that they are fit to be read."""
+
+import csv
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from matplotlib.colors import to_hex
+from test_results import arrives, ends, made, store
+
+from fedrepro.config import Params, parse
+from fedrepro.errors import UserError
+from fedrepro.report import artifacts, figures, page, spec, tables
+from fedrepro.report.spec import Figure, Paper, Table
+
+CURVES = '{"c:FedAvg": [[1, 2, 3, 4, 5, 6], [0.2, 0.3, 0.5, 0.95, 0.8, 0.96]]}'
+PAPER = {
+    "title": "A paper & its 100 % {brackets}",
+    "reference": "A. Uthor. μ_1 ≤ $5 ~ #3 ^2 \\ back",
+    "curves": "curves.json",
+    "figures": {
+        "one": {
+            "title": "One",
+            "experiment": "first",
+            "target": {"paper": 0.9, "quick": 0.9},
+            "reported": {"FedAvg": "c:FedAvg"},
+        },
+        "two": {"title": "Two", "experiment": "second", "target": {"paper": 0.9}},
+    },
+    "tables": {
+        "rounds": {"title": "Rounds", "kind": "rounds_to_target", "figures": ["one", "two"], "baseline": "FedAvg", "smooth": 5},
+        "apart": {"title": "Distance", "kind": "curve_distance", "figures": ["one"], "smooth": 2, "reported": "c:FedAvg"},
+    },
+    "claims": {
+        "saves": {
+            "text": "FedMMD saves 50 % <of all>",
+            "source": "Table 1",
+            "figure": "one",
+            "cell": {"kind": "reduction", "series": "FedMMD", "baseline": "FedAvg", "target": 0.9},
+            "reported": 0.5,
+            "tolerance": 0.1,
+        },
+        "far": {
+            "text": "FedMMD arrives after 3 rounds",
+            "source": "Table 2",
+            "figure": "two",
+            "cell": {"kind": "rounds_to", "series": "FedMMD", "target": 0.9},
+            "reported": 3,
+        },
+    },
+}
+SERIES = {"FedMMD": {0: arrives(4), 1: arrives(6)}, "FedAvg": {0: arrives(10), 1: arrives(10)}}
+SERIES |= {"L2": {0: arrives(None), 1: arrives(8)}}
+LOST = {("L2", 0): "diverged at round 7"}
+MIRROR = "MNIST (mirror; differs from the official release)"
+FIRST, SECOND = made(SERIES, lost=LOST, dataset=MIRROR), made({}, skipped="left for the next scale")
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory) -> Paper:
+    return read(tmp_path_factory.mktemp("spec"), PAPER)
+
+
+def read(folder: Path, values: dict, curves: str = CURVES) -> Paper:
+    import yaml
+
+    (folder / "p.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    (folder / "curves.json").write_text(curves, encoding="utf-8")
+    series = {"series": dict.fromkeys(SERIES, {})}
+    scale = {"seeds": [0], "compare": "full", "note": "n"}
+    scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
+    found = spec.read("p", parse(Params, scales | {"papers": {"p": {"first": series, "second": series}}}, "test"), folder)
+    return found.model_copy(update={"curves": str(folder / "curves.json")})
+
+
+@pytest.fixture(scope="module")
+def reports(paper, tmp_path_factory) -> Path:
+    """A scale's folder with everything in it."""
+    folder = tmp_path_factory.mktemp("reports") / "paper"
+    store(FIRST, folder / "data" / "p", "first")
+    store(SECOND, folder / "data" / "p", "second")
+    artifacts.draw_figures(paper, paper.figures, folder / "data" / "p", folder / "figures")
+    artifacts.write_tables(paper, paper.tables, folder / "data" / "p", folder / "tables")
+    artifacts.write_verdicts(paper, "p", folder / "data" / "p", folder / "tables")
+    drawn = folder / "partition.png"
+    shutil.copyfile(folder / "figures" / "two.png", drawn)
+    page.compose({"p": paper}, folder, {"p": [drawn, folder / "absent.png"]})
+    return folder
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# ---- tables
+
+
+def test_rounds_to_target_by_hand(reports):
+    first, second, third, absent = rows(reports / "tables" / "rounds.csv")
+    assert (first["Panel"], first["Series"], first["Target (%)"], first["Seeds"]) == ("one", "FedMMD", "90", "2")
+    assert first["Rounds"] == "5.0 ± 1.4"  # 4 and 6
+    assert first["Rounds, mean of 5"] == "9.0 ± 1.4"  # five values of 95 %
+    assert first["Saved vs FedAvg"] == "50.0 ± 14.1 %"  # 60 % and 40 %
+    assert first["Final accuracy (%)"] == "95.00 ± 0.00"
+    assert first["MB per round"] == "2"  # 1.5 down and 0.5 up
+    assert (second["Series"], second["Rounds"], second["Saved vs FedAvg"]) == ("FedAvg", "10.0 ± 0.0", "-")
+    assert (first["Paper's rounds"], second["Paper's rounds"]) == ("-", "4")
+    assert (third["Rounds"], third["Seeds"]) == ("8", "1; seed 0 diverged at round 7")
+    assert third["Saved vs FedAvg"] == "-"  # not from the seed that happened to survive
+    assert (absent["Panel"], absent["Series"], absent["Rounds"]) == ("two", "not run: left for the next scale", "")
+
+
+TABLE = Table(title="t", kind="rounds_to_target", figures=("f",), baseline="FedAvg", smooth=5)
+
+
+def build(found, table=TABLE, curves=None, **figure) -> list[dict]:
+    values = {"title": "F", "experiment": "e", "target": {"paper": 0.9, "small": 0.9}} | figure
+    paper = Paper(title="p", reference="r", figures={"f": Figure(**values)}, tables={}, claims={})
+    return tables.build(table, paper, {"e": found}, curves or {}).fillna("").to_dict("records")
+
+
+def test_rounds_that_only_some_seeds_reach():
+    row, baseline = build(made({"FedMMD": {0: arrives(4), 1: arrives(None)}, "FedAvg": {0: arrives(8), 1: arrives(8)}}))
+    assert (row["Rounds"], row["Saved vs FedAvg"]) == ("4.0 (1 of 2 seeds)", "-")
+    row, baseline = build(made({"FedMMD": {0: arrives(4)}, "FedAvg": {0: arrives(None)}}))
+    assert (row["Rounds"], row["Saved vs FedAvg"], baseline["Rounds"]) == ("4", "-", "never")
+
+
+def test_saving_without_the_whole_baseline():
+    lost = {("FedAvg", 1): "diverged at round 3"}
+    row, baseline = build(made({"FedMMD": {0: arrives(4), 1: arrives(4)}, "FedAvg": {0: arrives(8), 1: arrives(8)}}, lost=lost))
+    assert row["Saved vs FedAvg"] == "-" and baseline["Seeds"] == "1; seed 1 diverged at round 3"
+
+
+def test_every_seed_diverged():
+    row = build(made({"FedAvg": {0: arrives(4)}}, lost={("FedAvg", 0): "diverged at round 3"}))[0]
+    assert (row["Rounds"], row["Final accuracy (%)"], row["Seeds"]) == ("-", "-", "0; seed 0 diverged at round 3")
+
+
+def test_final_accuracy_is_the_mean_of_five_rounds():
+    curve = [0.1, 0.2, 0.5, 0.6, 0.7, 0.8, 0.9]
+    assert build(made({"FedAvg": {0: curve}}))[0]["Final accuracy (%)"] == "70.00"
+    row = build(made({"FedAvg": {0: ends(0.7), 1: ends(0.8), 2: ends(0.9)}}))[0]
+    assert row["Final accuracy (%)"] == "80.00 ± 10.00"
+
+
+def test_the_papers_rounds_only_where_they_may_be_compared():
+    curves, figure = {"c": [(1, 0.5), (2, 0.95)]}, {"reported": {"FedAvg": "c"}}
+    for compare, expected in (("full", "2"), ("direction", "-")):
+        assert build(made({"FedAvg": {0: arrives(4)}}, compare), curves=curves, **figure)[0]["Paper's rounds"] == expected
+    assert build(made({"FedAvg": {0: arrives(4)}}, "none"))[0]["Series"] == "no target at this scale"
+
+
+def test_distances():
+    table = Table(title="t", kind="curve_distance", figures=("f",), smooth=1, reported="c")
+    curves = {"c": [(1, 0.5), (2, 0.5)]}
+    series = {"near": {0: [0, 0.5, 0.6], 1: [0, 0.5, 0.5]}, "far": {0: [0, 0.9, 0.9]}, "gone": {0: [0, 0.1, 0.2]}}
+    near, far, gone = build(made(series, lost={("gone", 0): "diverged at round 2"}), table, curves)
+    assert near["Distance (points)"] == "3.54 ± 5.00" and near[""] == "nearest"  # 10 / sqrt 2 and 0
+    assert far["Distance (points)"] == "40.00" and far[""] == ""
+    assert gone["Distance (points)"] == "seed 0 diverged at round 2"
+    none = build(made({"FedAvg": {0: [0, 0.5]}}), table.model_copy(update={"smooth": 5}), curves)
+    assert (none[0]["Distance (points)"], none[0]["Seeds"]) == ("-", "0")  # no round in common
+    assert build(made({}, skipped="why"), table, curves) == [{"Series": "not run: why"}]
+
+
+def test_latex_table(reports):
+    text = (reports / "tables" / "rounds.tex").read_text()
+    assert text.startswith("% Rounds. Scale paper: how scale paper is.\n")
+    body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert {line.count(" & ") for line in body} == {9} and len(body) == 5
+    assert body[1] == (
+        r"one & FedMMD & 90 & 5.0 $\pm$ 1.4 & 9.0 $\pm$ 1.4 & 50.0 $\pm$ 14.1 \% & - & 95.00 $\pm$ 0.00 & 2 & 2 \\"
+    )
+    for rule in (r"\begin{tabular}{llllllllll}", r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}"):
+        assert text.count(rule) == 1
+
+
+@pytest.mark.parametrize(("plain", "latex"), [
+    ("50 % of_a & #1", r"50 \% of\_a \& \#1"),
+    ("{a} $b ^ ~", r"\{a\} \$b \textasciicircum{} \textasciitilde{}"),
+    ("a\\b", r"a\textbackslash{}b"),
+    ("1 ± 2 ≤ α < μ", r"1 $\pm$ 2 $\le$ $\alpha$ $<$ $\mu$"),
+    ("[0, 1]", "{[}0, 1]"),  # behind \\ a bracket would be an option
+    ("a – b", "a -- b"),
+])  # fmt: skip
+def test_special_characters(plain, latex):
+    assert tables.escape(plain) == latex
+
+
+def test_verdict_files(reports):
+    saves, far = rows(reports / "tables" / "p_verdicts.csv")
+    assert (saves["Key"], saves["Verdict"], saves["Reported"]) == ("saves", "partly", "50.0 %")  # 60 % and 40 %
+    assert saves["Ours"] == "50.0 ± 127.1 % (n = 2)" and saves["Why"].endswith(f"; on {MIRROR}")
+    assert (far["Verdict"], far["Why"], far["Ours"]) == ("not run", "left for the next scale", "-")
+    text = (reports / "tables" / "p_verdicts.tex").read_text()
+    assert r"FedMMD saves 50 \% $<$of all$>$ & 50.0 \% & 50.0 $\pm$ 127.1 \% (n = 2) & partly" in text
+
+
+# ---- figures
+
+
+def drawing(found, **figure):
+    figures.setup()
+    values = {"title": "F", "experiment": "e", "target": {"paper": 0.9}} | figure
+    return figures.curves(Figure(**values), found, {"c": [(1, 0.5), (2, 0.95), (99, 0.99)]})
+
+
+def drawn(picture) -> dict:
+    lines = {line.get_label(): line for line in picture.axes[0].lines}
+    return {label: line for label, line in lines.items() if not label.startswith("_")}
+
+
+def legend(picture) -> list[str]:
+    found = picture.legends or [picture.axes[0].get_legend()]
+    return [text.get_text() for text in found[0].get_texts()]
+
+
+def test_figure_files(reports):
+    for key in ("one", "two"):
+        pdf, png = ((reports / "figures" / f"{key}.{ext}").read_bytes() for ext in ("pdf", "png"))
+        assert pdf.startswith(b"%PDF") and png.startswith(b"\x89PNG")
+        assert b"/Type3" not in pdf and b"/FontFile2" in pdf
+        width = float(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", pdf)[1])
+        assert width == pytest.approx(72 * figures.COLUMN, abs=0.1) and int.from_bytes(png[16:20], "big") == 660
+
+
+def test_same_numbers_same_bytes(reports, paper, tmp_path):
+    artifacts.draw_figures(paper, paper.figures, reports / "data" / "p", tmp_path)
+    for path in sorted((reports / "figures").iterdir()):
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
+
+
+def test_a_curve_is_the_mean_in_percent():
+    picture = drawing(made({"FedMMD": {0: [0.1, 0.5, 0.9], 1: [0.1, 0.7, 0.5]}}))
+    assert drawn(picture)["FedMMD"].get_xydata().tolist() == [
+        [0, pytest.approx(10)],
+        [1, pytest.approx(60)],
+        [2, pytest.approx(70)],
+    ]
+    band = picture.axes[0].collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (pytest.approx(10), pytest.approx(70 + 28.284, abs=0.01))  # one standard deviation
+
+
+def test_one_seed_has_no_band():
+    picture = drawing(made({"FedMMD": {0: [0.1, 0.5, 0.9]}}))
+    paths = [path for collection in picture.axes[0].collections for path in collection.get_paths()]
+    assert all(path.vertices[:, 1].size == 0 or path.get_extents().height < 81 for path in paths)
+    assert len(drawn(picture)) == 1
+
+
+def test_an_algorithm_has_one_look_in_every_figure():
+    curve = {0: arrives(3)}
+    one = drawn(drawing(made({"FedMMD": curve, "FedAvg": curve})))
+    two = drawn(drawing(made({"unknown": curve, "L2": curve, "FedAvg": curve})))
+    assert one["FedAvg"].get_color() == two["FedAvg"].get_color() and one["FedAvg"].get_marker() == two["FedAvg"].get_marker()
+    assert figures.style("unknown") == figures.style("unknown") and figures.style("unknown") in figures.SPARE
+    looks = [figures.style(name) for name in ("fedavg", "fedmmd", "l2", "fedprox")]
+    assert len(set(looks)) == len({look[0] for look in looks}) == 4
+
+
+def test_variants_of_one_algorithm():
+    few = made({"L2": {0: arrives(3)}, "L2 b": {0: arrives(3)}})
+    few.note["series"]["L2 b"]["algorithm"]["name"] = "l2"
+    a, b = figures.looks(few).values()
+    assert a["color"] == b["color"] and a["dashes"] != b["dashes"]
+    many = made({f"v{n}": {0: arrives(3)} for n in range(7)})
+    for series in many.note["series"].values():
+        series["algorithm"]["name"] = "fedavg"
+    colours = {to_hex(look["color"]) for look in figures.looks(many).values()}
+    assert len(colours) == 7
+    assert max(sum(int(colour[i : i + 2], 16) for i in (1, 3, 5)) for colour in colours) < 520  # none too light on white
+
+
+def test_diverged_runs_are_named():
+    lost = {("FedMMD", 0): "diverged at round 2", ("FedAvg", 1): "diverged at round 3"}
+    found = made({"FedMMD": {0: arrives(3)}, "FedAvg": {0: arrives(3), 1: arrives(3)}}, lost=lost)
+    assert legend(drawing(found)) == ["FedMMD: diverged", "FedAvg (1 of 2 seeds)"]
+    text = figures.caption(Figure(title="F", experiment="e"), found)
+    assert "FedMMD: seed 0 diverged at round 2, not shown. FedAvg: seed 1 diverged at round 3, not shown." in text
+    everything = made({"FedMMD": {0: arrives(3)}}, lost=lost)
+    assert legend(drawing(everything, reported={"FedMMD": "c"})) == ["FedMMD: diverged", "in the paper"]
+
+
+def test_nothing_lies_over_the_curves():
+    """The legend stands above the panel and the target's label beside it."""
+    picture = drawing(made({"FedMMD": {0: ends(0.92), 1: ends(0.88)}, "FedAvg": {0: ends(0.9)}}))
+    picture.canvas.draw()
+    panel = picture.axes[0].get_window_extent()
+    assert picture.legends[0].get_window_extent().y0 >= panel.y1
+    label = next(text for text in picture.axes[0].texts if text.get_text() == "90 %")
+    assert label.get_window_extent().x0 >= panel.x1 and label.get_window_extent().x1 <= picture.bbox.x1
+
+
+def test_the_papers_curves_only_where_they_may_be_compared():
+    series, reported = {"FedMMD": {0: arrives(3)}}, {"FedMMD": "c"}
+    assert legend(drawing(made(series), reported=reported)) == ["FedMMD", "in the paper"]
+    dotted = [line for line in drawing(made(series), reported=reported).axes[0].lines if line.get_linestyle() == ":"]
+    assert dotted[0].get_xydata().tolist() == [[1, 50], [2, 95]]  # up to our last round
+    for compare in ("direction", "none"):
+        picture = drawing(made(series, compare), reported=reported)
+        assert legend(picture) == ["FedMMD"]
+        scale = {"direction": "scale small", "none": "scale quick"}[compare]
+        assert scale in [text.get_text() for text in picture.axes[0].texts]
+
+
+def test_a_skipped_figure_says_why():
+    picture = drawing(made({}, skipped="no time for this one"))
+    assert "not run" in picture.axes[0].texts[0].get_text() and "no time for this one" in picture.axes[0].texts[0].get_text()
+
+
+def test_captions(reports):
+    one, two = ((reports / "figures" / f"{key}.txt").read_text() for key in ("one", "two"))
+    for words in ("One. ", "test accuracy after every round", "mean over 2 seeds, band of one standard deviation", MIRROR,
+                  "Dotted: the paper's curves", "Scale paper: how scale paper is", "float32, sequential executor"):  # fmt: skip
+        assert words in one
+    assert two == "Two. Not run at this scale: left for the next scale.\n"
+    single = figures.caption(
+        Figure(title="F", experiment="e", reported={"FedMMD": "c"}), made({"FedMMD": {3: arrives(1)}}, "none")
+    )
+    assert "one seed, so no band" in single and "Dotted" not in single
+    assert "after every 5 rounds" in figures.caption(
+        Figure(title="F", experiment="e"), made({"FedMMD": {3: arrives(1)}}, evaluate_every=5)
+    )
+
+
+# ---- documents
+
+
+class Tags(HTMLParser):
+    """Which tags a page has, and whether each is closed where it should be."""
+
+    EMPTY = {"meta", "img", "br", "hr", "link", "input"}
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open, self.seen, self.words = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] != ["style"]:
+            self.words.append(data)
+
+    def all(self, tag: str, key: str) -> list[str]:
+        return [attributes.get(key) for name, attributes in self.seen if name == tag]
+
+
+@pytest.fixture(scope="module")
+def tags(reports) -> Tags:
+    return Tags((reports / "index.html").read_text(encoding="utf-8"))
+
+
+def test_the_page_needs_no_other_file(tags, reports):
+    text = (reports / "index.html").read_text(encoding="utf-8")
+    assert not {"script", "link", "iframe", "object", "base"} & {tag for tag, _ in tags.seen}
+    assert all(source.startswith("data:image/png;base64,") for source in tags.all("img", "src"))
+    assert all(target.startswith(("#", "../../results/")) for target in tags.all("a", "href"))
+    assert not re.search(r"url\(|@import|\bsrcset\b", text)
+
+
+def test_the_page_is_whole(tags):
+    ids = [attributes["id"] for _, attributes in tags.seen if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {href[1:] for href in tags.all("a", "href") if href.startswith("#")} <= set(ids)
+    assert {"p", "one", "two", "rounds", "apart", "claim-saves", "claim-far", "runs-first", "runs-second"} <= set(ids)
+    assert tags.all("html", "lang") == ["en"] and "viewport" in tags.all("meta", "name")
+
+
+def test_pictures_have_alternative_texts(tags):
+    one, two, partition = tags.all("img", "alt")  # the partition that is not there is left out
+    assert one.startswith("One: accuracy over rounds") and two == "Two: not run at this scale" and "partition" in partition
+
+
+def test_the_page_names_data_runs_and_verdicts(tags):
+    words = " ".join(" ".join(tags.words).split())
+    badges = [attributes["class"] for tag, attributes in tags.seen if tag == "span"]
+    assert badges == ["badge partly", "badge not-run"] * 2 and "1 partly" in words and "1 not run" in words
+    assert MIRROR in words and "left for the next scale" in words and "How scale paper is." in words
+    assert "../../results/runs/p/mnist-fedmmd-s0-abc/" in tags.all("a", "href")
+    assert "seed 0 diverged at round 7" in words and "FedMMD saves 50 % <of all>" in words
+
+
+def test_a_note_keeps_its_capitals(reports, paper, tmp_path):
+    shutil.copytree(reports, tmp_path / "copy")
+    for key, found in (("first", FIRST), ("second", SECOND)):
+        found = type(found)(found.note | {"scale_note": "real MNIST <b>"}, found.rows)
+        store(found, tmp_path / "copy" / "data" / "p", key)
+    page.compose({"p": paper}, tmp_path / "copy", {})
+    text = (tmp_path / "copy" / "index.html").read_text(encoding="utf-8")
+    assert "Real MNIST &lt;b&gt;." in text and "Partitions" not in text
+
+
+def test_kept_runs_are_linked_where_they_lie(reports, paper, tmp_path):
+    shutil.copytree(reports, tmp_path / "copy")
+    found = made(SERIES)
+    found.note["series"]["FedMMD"]["runs"][0]["kept"] = True
+    store(found, tmp_path / "copy" / "data" / "p", "first")
+    page.compose({"p": paper}, tmp_path / "copy", {})
+    assert "../../results/kept/p/mnist-fedmmd-s0-abc/" in (tmp_path / "copy" / "index.html").read_text(encoding="utf-8")
+
+
+def test_report_tex_is_balanced(reports):
+    text = (reports / "report.tex").read_text(encoding="utf-8")
+    begun, ended = (re.findall(rf"\\{word}{{(\w+)}}", text) for word in ("begin", "end"))
+    assert sorted(begun) == sorted(ended) and text.rstrip().endswith(r"\end{document}")
+    bare = re.sub(r"\\[\\{}]", "", text)
+    assert bare.count("{") == bare.count("}") and re.sub(r"\\\$", "", text).count("$") % 2 == 0
+    assert r"\section{A paper \& its 100 \% \{brackets\}}" in text
+    assert r"$\mu$\_1 $\le$ \$5 \textasciitilde{} \#3 \textasciicircum{}2 \textbackslash{} back" in text
+    for path in re.findall(r"\\(?:input|includegraphics){([^}]+)}", text):
+        assert (reports / path).exists(), path
+    assert "scale paper" in text and "left for the next scale" in text
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
+def test_report_compiles(reports):
+    assert page.typeset(reports).read_bytes().startswith(b"%PDF")
+
+
+def test_typesetting_with_a_stand_in(tmp_path, monkeypatch):
+    """Without pdflatex nothing happens; a failure is told by LaTeX's own words."""
+    (tmp_path / "report.tex").write_text("")
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert page.typeset(tmp_path) is None
+    program = tmp_path / "bin" / "pdflatex"
+    program.write_text("#!/bin/sh\necho > report.pdf\necho > report.aux\n")
+    program.chmod(0o755)
+    assert page.typeset(tmp_path) == tmp_path / "report.pdf" and not (tmp_path / "report.aux").exists()
+    program.write_text("#!/bin/sh\necho '! Undefined control sequence.'\nexit 1\n")
+    with pytest.raises(UserError, match=r"report.tex: pdflatex failed: ! Undefined control sequence\."):
+        page.typeset(tmp_path)
+
+
+# ---- what the artifacts consist of
+
+
+def changed(*path, value) -> dict:
+    import copy
+
+    values = copy.deepcopy(PAPER)
+    place = values
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return values
+
+
+@pytest.mark.parametrize(("values", "words"), [
+    (changed("figures", "one", "experiment", value="third"), "figures.one: unknown experiment 'third': choose from first, second"),
+    (changed("figures", "one", "reported", value={"FedX": "c:FedAvg"}), "unknown series 'FedX': choose from FedMMD, FedAvg, L2"),
+    (changed("figures", "one", "reported", value={"L2": "c:L2"}), "figures.one.reported: unknown curve 'c:L2': choose from c:FedAvg"),
+    (changed("figures", "one", "target", value={"papr": 0.9}), "unknown scale 'papr': choose from paper, small, quick"),
+    (changed("figures", "one", "metric", value="loss"), "figures.one.metric: "),
+    (changed("claims", "saves", "scale_targets", value={"tiny": 0.9}), "claims.saves.scale_targets: unknown scale 'tiny'"),
+    (changed("claims", "saves", "figure", value="six"), "claims.saves: unknown figure 'six': choose from one, two"),
+    (changed("claims", "saves", "reported", value="never"), "claims.saves: reported: 'never' goes with a cell of kind never"),
+    (changed("claims", "saves", "cell", "baseline", value=None), "a cell of kind reduction needs baseline"),
+    (changed("claims", "saves", "cell", "baseline", value="FedX"), "unknown series 'FedX'"),
+    (changed("claims", "saves", "cell", "kind", value="difference"), "needs last or round"),
+    (changed("claims", "saves", "tolerance", value=-1), "claims.saves.tolerance: "),
+    (changed("claims", "saves", "tolerence", value=1), "tolerence: unknown key"),
+    (changed("tables", "rounds", "figures", value=["one", "six"]), "tables.rounds: unknown figure 'six'"),
+    (changed("tables", "rounds", "baseline", value=None), "a table of kind rounds_to_target needs baseline"),
+    (changed("tables", "rounds", "baseline", value="FedX"), "unknown series 'FedX'"),
+    (changed("tables", "apart", "reported", value=None), "a table of kind curve_distance needs reported"),
+    (changed("tables", "apart", "reported", value="c:x"), "tables.apart.reported: unknown curve 'c:x'"),
+], ids=lambda value: value[:40] if isinstance(value, str) else "")  # fmt: skip
+def test_mistakes_in_a_papers_file(values, words, tmp_path):
+    with pytest.raises(UserError) as caught:
+        read(tmp_path, values)
+    assert "p.yaml: " in str(caught.value) and words in str(caught.value)
+
+
+def test_a_name_stands_for_one_artifact(paper):
+    assert spec.owners({"p": paper}) == dict.fromkeys(("one", "two", "rounds", "apart"), "p")
+    for others in ({"p": paper, "q": paper}, {"q": paper, "one": paper}):
+        with pytest.raises(UserError, match="already names something else"):
+            spec.owners(others)
+
+
+def test_the_committed_papers_can_be_read():
+    from fedrepro.config import read_params
+
+    top = Path(__file__).parents[1]
+    params = read_params(top / "params.yaml")
+    for name in params.papers:
+        found = spec.read(name, params, top / "workflow" / "experiments")
+        assert found.claims and spec.read_curves(found, top / "workflow" / "experiments")
