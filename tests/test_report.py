@@ -31,7 +31,7 @@ PAPER = {
     },
     "tables": {
         "rounds": {"title": "Rounds", "kind": "rounds_to_target", "figures": ["one", "two"], "baseline": "FedAvg", "smooth": 5},
-        "apart": {"title": "Distance", "kind": "curve_distance", "figures": ["one"], "smooth": 2, "reported": "c:FedAvg"},
+        "apart": {"title": "Distance", "kind": "curve_distance", "figures": ["one"], "smooth": 2},
     },
     "claims": {
         "saves": {
@@ -155,16 +155,31 @@ def test_the_papers_rounds_only_where_they_may_be_compared():
 
 
 def test_distances():
-    table = Table(title="t", kind="curve_distance", figures=("f",), smooth=1, reported="c")
-    curves = {"c": [(1, 0.5), (2, 0.5)]}
+    table = Table(title="t", kind="curve_distance", figures=("f",), smooth=1)
+    curves = {"c": [(1, 0.5), (2, 0.5), (3, 1.0)]}
     series = {"near": {0: [0, 0.5, 0.6], 1: [0, 0.5, 0.5]}, "far": {0: [0, 0.9, 0.9]}, "gone": {0: [0, 0.1, 0.2]}}
-    near, far, gone = build(made(series, lost={("gone", 0): "diverged at round 2"}), table, curves)
+    reported = {"reported": dict.fromkeys(series, "c")}
+    near, far, gone = build(made(series, lost={("gone", 0): "diverged at round 2"}), table, curves, **reported)
     assert near["Distance (points)"] == "3.54 ± 5.00" and near[""] == "nearest"  # 10 / sqrt 2 and 0
-    assert far["Distance (points)"] == "40.00" and far[""] == ""
-    assert gone["Distance (points)"] == "seed 0 diverged at round 2"
-    none = build(made({"FedAvg": {0: [0, 0.5]}}), table.model_copy(update={"smooth": 5}), curves)
-    assert (none[0]["Distance (points)"], none[0]["Seeds"]) == ("-", "0")  # no round in common
-    assert build(made({}, skipped="why"), table, curves) == [{"Series": "not run: why"}]
+    assert far["Distance (points)"] == "40.00" and far[""] == "" and far["Paper's curve"] == "c"
+    assert gone["Distance (points)"] == "seed 0 diverged at round 2" and gone[""] == ""
+    assert build(made({}, skipped="why"), table, curves) == [{"Panel": "f", "Series": "not run: why", "": ""}]
+
+
+def test_distances_over_the_first_rounds():
+    table, found = Table(title="t", kind="curve_distance", figures=("f",), rounds=2), made({"FedAvg": {0: [0, 0.5, 0.5, 0.0]}})
+    curves, figure = {"c": [(1, 0.5), (2, 0.6), (3, 1.0)]}, {"reported": {"FedAvg": "c"}}
+    assert build(found, table, curves, **figure)[0]["Distance (points)"] == "7.07"
+    row = build(found, table.model_copy(update={"smooth": 5}), curves, **figure)[0]
+    assert (row["Distance (points)"], row["Seeds"], row[""]) == ("-", "0", "")  # no round in common
+    series = {"a": {0: [0, 0.5]}, "b": {0: [0, 0.5]}}
+    both = build(
+        made(series, lost=dict.fromkeys((("a", 0), ("b", 0)), "diverged at round 1")),
+        table,
+        curves,
+        reported={"a": "c", "b": "c"},
+    )
+    assert [row[""] for row in both] == ["", ""]  # nobody is nearest where nobody arrived
 
 
 def test_latex_table(reports):
@@ -460,9 +475,9 @@ def changed(*path, value) -> dict:
 
 
 @pytest.mark.parametrize(("values", "words"), [
-    (changed("figures", "one", "experiment", value="third"), "figures.one: unknown experiment 'third': choose from first, second"),
-    (changed("figures", "one", "reported", value={"FedX": "c:FedAvg"}), "unknown series 'FedX': choose from FedMMD, FedAvg, L2"),
-    (changed("figures", "one", "reported", value={"L2": "c:L2"}), "figures.one.reported: unknown curve 'c:L2': choose from c:FedAvg"),
+    (changed("figures", "one", "experiment", value="third"), "unknown experiment 'third': choose from first, second"),
+    (changed("figures", "one", "reported", value={"FedX": "c:FedAvg"}), "series 'FedX': choose from FedMMD, FedAvg, L2"),
+    (changed("figures", "one", "reported", value={"L2": "c:L2"}), "unknown curve 'c:L2': choose from c:FedAvg"),
     (changed("figures", "one", "target", value={"papr": 0.9}), "unknown scale 'papr': choose from paper, small, quick"),
     (changed("figures", "one", "metric", value="loss"), "figures.one.metric: "),
     (changed("claims", "saves", "scale_targets", value={"tiny": 0.9}), "claims.saves.scale_targets: unknown scale 'tiny'"),
@@ -476,8 +491,7 @@ def changed(*path, value) -> dict:
     (changed("tables", "rounds", "figures", value=["one", "six"]), "tables.rounds: unknown figure 'six'"),
     (changed("tables", "rounds", "baseline", value=None), "a table of kind rounds_to_target needs baseline"),
     (changed("tables", "rounds", "baseline", value="FedX"), "unknown series 'FedX'"),
-    (changed("tables", "apart", "reported", value=None), "a table of kind curve_distance needs reported"),
-    (changed("tables", "apart", "reported", value="c:x"), "tables.apart.reported: unknown curve 'c:x'"),
+    (changed("tables", "apart", "figures", value=["two"]), "unknown figure with reported curves 'two': choose from one"),
 ], ids=lambda value: value[:40] if isinstance(value, str) else "")  # fmt: skip
 def test_mistakes_in_a_papers_file(values, words, tmp_path):
     with pytest.raises(UserError) as caught:

@@ -282,7 +282,11 @@ def test_numbers_of_rounds_are_not_compared_at_a_smaller_scale():
 
 def test_quick_scale_is_shown_and_not_compared():
     found = verdict(ROUNDS, {0: arrives(10)}, compare="none", reported=10)
-    assert (found.status, found.why, found.found) == ("not compared", "how scale quick is", "10 rounds (1 seed)")
+    assert (found.status, found.why, found.found) == (
+        "not compared",
+        "scale quick is never held against a paper",
+        "10 rounds (1 seed)",
+    )
     assert verdict(ROUNDS, {0: arrives(None)}, compare="none", reported=10).status == "not compared"
     assert verdict(NEVER, {0: arrives(None)}, compare="none", reported="never").status == "not compared"
 

@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+from fedrepro.engine import progress
 from fedrepro.errors import UserError
 
 
@@ -14,6 +15,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command. Exit code 0; 2 for the user's mistakes, told in one message; 3 when a time budget ended the work."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    for handler in logging.getLogger().handlers:
+        progress.quiet_rounds(handler)
     try:
         return options.command(options)
     except UserError as error:

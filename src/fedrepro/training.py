@@ -57,6 +57,9 @@ def train(
     for run in runs:
         if engine.finished(run):
             continue
+        if limits.forbid(0):
+            unfinished.append(run)
+            continue
         place = place or engine.pick_device(device)
         data = dataset(run.config.dataset, paths, mirror)
         if data.meta["identity"] != run.data:

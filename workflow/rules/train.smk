@@ -7,6 +7,15 @@ rule train:
         [run.summary for run in RUNS],
 
 
+for paper in PLAN:
+
+    rule:
+        name:
+            f"train_{paper}"
+        input:
+            [run.summary for run in experiments.unique(PLAN[paper].values())],
+
+
 for batch in BATCHES:
 
     rule:

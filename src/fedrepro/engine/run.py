@@ -23,7 +23,7 @@ import torch
 from fedrepro import datasets, provenance
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
-from fedrepro.engine import checkpoint
+from fedrepro.engine import checkpoint, progress
 from fedrepro.engine.federation import COLUMNS, Federation, Row, State
 from fedrepro.errors import UserError
 from fedrepro.files import replacing
@@ -124,18 +124,20 @@ def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
 
 def _rounds(run: Run, federation: Federation, state: State, rows: list[Row], limits: Limits) -> State:
     saved, last = time.monotonic(), 0.0
-    while state.round < run.config.rounds and not state.diverged:
-        began = time.monotonic()
-        if limits.forbid(last):  # the next round will take about as long as the last
-            _save(run, state, rows)
-            break
-        state, row = federation.advance(state)
-        rows.append(row)
-        _log_round(run, row)
-        last = time.monotonic() - began
-        if time.monotonic() - saved >= limits.checkpoint_seconds:
-            _save(run, state, rows)
-            saved = time.monotonic()
+    with progress.bar(run.config.rounds, state.round) as shown:
+        while state.round < run.config.rounds and not state.diverged:
+            began = time.monotonic()
+            if limits.forbid(last):  # the next round will take about as long as the last
+                _save(run, state, rows)
+                break
+            state, row = federation.advance(state)
+            rows.append(row)
+            _log_round(run, row)
+            shown(row["test_accuracy"])
+            last = time.monotonic() - began
+            if time.monotonic() - saved >= limits.checkpoint_seconds:
+                _save(run, state, rows)
+                saved = time.monotonic()
     return state
 
 
@@ -219,7 +221,8 @@ def _time(run: Run, rounds: int, seconds: float) -> None:
 
 def _log_round(run: Run, row: Row) -> None:
     accuracy = "-" if row["test_accuracy"] is None else f"{row['test_accuracy']:.4f}"
-    log.info("round %d/%d: test accuracy %s, train loss %.4f", row["round"], run.config.rounds, accuracy, row["train_loss"])
+    text = "round %d/%d: test accuracy %s, train loss %.4f"
+    log.info(text, row["round"], run.config.rounds, accuracy, row["train_loss"], extra=progress.SHOWN_AS_BAR)
 
 
 class _Log:
