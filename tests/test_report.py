@@ -66,7 +66,7 @@ def paper(tmp_path_factory) -> Paper:
 def read(folder: Path, values: dict, curves: str = CURVES) -> Paper:
     import yaml
 
-    (folder / "p.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    (folder / "p.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     (folder / "curves.json").write_text(curves, encoding="utf-8")
     series = {"series": dict.fromkeys(SERIES, {})}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
@@ -196,7 +196,7 @@ def test_latex_table(reports):
 
 @pytest.mark.parametrize(("plain", "latex"), [
     ("50 % of_a & #1", r"50 \% of\_a \& \#1"),
-    ("{a} $b ^ ~", r"\{a\} \$b \textasciicircum{} \textasciitilde{}"),
+    ("{a} $b ^ ~", r"\{a\} $\mathdollar$b \textasciicircum{} \textasciitilde{}"),
     ("a\\b", r"a\textbackslash{}b"),
     ("1 ± 2 ≤ α < μ", r"1 $\pm$ 2 $\le$ $\alpha$ $<$ $\mu$"),
     ("[0, 1]", "{[}0, 1]"),  # behind \\ a bracket would be an option
@@ -434,7 +434,7 @@ def test_report_tex_is_balanced(reports):
     bare = re.sub(r"\\[\\{}]", "", text)
     assert bare.count("{") == bare.count("}") and re.sub(r"\\\$", "", text).count("$") % 2 == 0
     assert r"\section{A paper \& its 100 \% \{brackets\}}" in text
-    assert r"$\mu$\_1 $\le$ \$5 \textasciitilde{} \#3 \textasciicircum{}2 \textbackslash{} back" in text
+    assert r"$\mu$\_1 $\le$ $\mathdollar$5 \textasciitilde{} \#3 \textasciicircum{}2 \textbackslash{} back" in text
     for path in re.findall(r"\\(?:input|includegraphics){([^}]+)}", text):
         assert (reports / path).exists(), path
     assert "scale paper" in text and "left for the next scale" in text

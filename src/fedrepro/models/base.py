@@ -1,9 +1,10 @@
 """What every network shares: three named stages, reproducible initial weights."""
 
 import math
-from typing import Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from fedrepro import registry
@@ -21,6 +22,20 @@ class BaseParams(Frozen):
 
     def scaled(self, units: int) -> int:
         return max(1, round(units * self.width))
+
+
+class PaperOrCode(BaseParams):
+    """Options of a network that a paper's text and its authors' code describe differently; each comes with its initial weights."""
+
+    arch: Literal["paper", "code"] = "paper"
+    inits: ClassVar[dict[str, Init]]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_init(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "init" not in values and values.get("arch", "paper") in cls.inits:
+            return values | {"init": cls.inits[values.get("arch", "paper")]}
+        return values
 
 
 class Outputs(NamedTuple):

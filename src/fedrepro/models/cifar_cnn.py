@@ -1,20 +1,15 @@
 """The two CIFAR networks of the FedMMD paper: as its text says (two convolutions; 1,756,426 weights; also FedFusion's), and as
 FedMMD's code has it (AlexNet-like, Glorot-uniform; 3,630,602). Counts hold for 32x32 colour images and 10 classes."""
 
-from typing import Literal
+from typing import ClassVar
 
 from torch import nn
 
-from fedrepro.models.base import BaseParams, Init, conv_pool
+from fedrepro.models.base import PaperOrCode, conv_pool
 
 
-class Params(BaseParams):
-    arch: Literal["paper", "code"] = "paper"
-    init: Init | None = None  # None: what the arch comes with
-
-    def model_post_init(self, _: object) -> None:
-        if self.init is None:
-            object.__setattr__(self, "init", "pytorch" if self.arch == "paper" else "glorot")
+class Params(PaperOrCode):
+    inits: ClassVar = {"paper": "pytorch", "code": "glorot"}
 
 
 def layers(params: Params, shape: tuple[int, int, int]) -> tuple[nn.Module, list[int]]:

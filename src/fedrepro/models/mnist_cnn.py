@@ -1,20 +1,15 @@
 """The two MNIST networks of the FedMMD paper: as its text says (McMahan et al. 2017; 1,663,370 weights), and as its code has it
 (1024 dense units, truncated-normal weights; 3,274,634). Counts hold for 28x28 grey images and 10 classes."""
 
-from typing import Literal
+from typing import ClassVar
 
 from torch import nn
 
-from fedrepro.models.base import BaseParams, Init, conv_pool
+from fedrepro.models.base import PaperOrCode, conv_pool
 
 
-class Params(BaseParams):
-    arch: Literal["paper", "code"] = "paper"
-    init: Init | None = None  # None: what the arch comes with
-
-    def model_post_init(self, _: object) -> None:
-        if self.init is None:
-            object.__setattr__(self, "init", "pytorch" if self.arch == "paper" else "truncated_normal")
+class Params(PaperOrCode):
+    inits: ClassVar = {"paper": "pytorch", "code": "truncated_normal"}
 
 
 def layers(params: Params, shape: tuple[int, int, int]) -> tuple[nn.Module, list[int]]:

@@ -1,0 +1,268 @@
+"""The command line: a mistake is one message with exit code 2; a tiny federation is planned, trained, kept and pruned."""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fedrepro import cli
+from fedrepro.config import merge
+
+SETTINGS = {
+    "scale": "quick",
+    "device": "cpu",
+    "scales": {
+        "quick": {"seeds": [0], "compare": "none", "note": "q"},
+        "other": {"seeds": [1], "compare": "none", "note": "o", "experiments": {"p": {"fig": {"skip": "no time"}}}},
+    },
+    "papers": {
+        "p": {
+            "fig": {
+                "dataset": "digits",
+                "train_images": 60,
+                "test_images": 30,
+                "partition": {"name": "iid", "clients": 3},
+                "model": {"name": "mnist_cnn", "width": 0.05},
+                "clients_per_round": 2,
+                "rounds": 2,
+                "local_epochs": 1,
+                "batch_size": 10,
+                "lr": 0.1,
+                "series": {"FedAvg": {"name": "fedavg"}, "Prox": {"name": "fedprox", "mu": 0.1}},
+            }
+        }
+    },
+}
+
+
+def write(folder: Path, changes: dict, name: str = "params.yaml") -> Path:
+    (folder / name).write_text(yaml.safe_dump(merge(SETTINGS, changes)), encoding="utf-8")
+    return folder / name
+
+
+def fig(**changes) -> dict:
+    return {"papers": {"p": {"fig": changes}}}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """An empty place to work in."""
+    monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(capsys, *arguments: str) -> str:
+    """The one message of a command that ends with exit code 2."""
+    assert cli.main(list(arguments)) == 2
+    told = capsys.readouterr().err
+    messages = [line for line in told.splitlines() if line.startswith("error: ")]
+    assert len(messages) == 1 and "Traceback" not in told
+    return told[told.index("error: ") + 7 :].strip()
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"scale": "huge"}, ["scale: unknown scale 'huge': choose from other, quick"]),
+    ({"scael": "quick"}, ["scael: unknown key: choose from ", "scale"]),
+    ({"device": "gpu"}, ["device: ", "'auto', 'cpu' or 'cuda'"]),
+    ({"scales": {"quick": {"seeds": []}}}, ["scales.quick.seeds: "]),
+    ({"scales": {"quick": {"compare": "all"}}}, ["scales.quick.compare: ", "'none', 'direction' or 'full'"]),
+    ({"scales": {"quick": {"experiments": {"q": {}}}}}, ["scales.quick.experiments: unknown paper 'q': choose from p"]),
+    ({"scales": {"quick": {"experiments": {"p": {"x": {}}}}}}, ["unknown experiment 'x': choose from fig"]),
+    (fig(round=3), ["papers.p.fig", "round: unknown key: choose from ", "rounds"]),
+    (fig(rounds=-3), ["papers.p.fig", "rounds: ", "(got -3)"]),
+    (fig(clients_per_round=9), ["papers.p.fig", "clients_per_round: at most the 3 clients of the partition (got 9)"]),
+    (fig(dataset="mnst"), ["unknown dataset 'mnst': choose from ", "mnist"]),
+    (fig(model={"name": "resnet"}), ["papers.p.fig", "unknown model 'resnet': choose from ", "mnist_cnn"]),
+    (fig(series={"X": {"name": "fedx"}}), ["papers.p.fig", "series.X", "unknown algorithm 'fedx': choose from ", "fedprox"]),
+    (fig(series={"Prox": {"my": 1}}), ["series.Prox", "my: unknown key: choose from ", "mu"]),
+], ids=str)  # fmt: skip
+def test_mistakes_in_the_settings(changes, words, here, capsys):
+    write(here, changes, "mine.yaml")
+    for command in ("train", "plan"):
+        told = refused(capsys, command, "--params", "mine.yaml")
+        assert "dataset" in words[0] or told.startswith("mine.yaml: ")
+        for word in words:
+            assert word in told
+    assert sorted(path.name for path in here.iterdir()) == ["mine.yaml"]
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    (fig(partition={"name": "shards", "clients": 40}), "partition shards: 40 clients x 2 shards need 80 images, got 60"),
+    (fig(partition={"clients": 61}), "partition iid: clients: 61 clients cannot share 60 train images"),
+    (fig(train_images=9999), "train_images: digits has 1438 train images (got 9999)"),
+], ids=str)  # fmt: skip
+def test_partitions_that_cannot_be_met(changes, words, here, capsys, ready):
+    write(here, changes)
+    (here / "data").symlink_to(ready / "data")
+    assert words in refused(capsys, "train")
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    (None, "params.yaml: no such file"),
+    ("scale: [quick", "params.yaml: not valid YAML: "),
+    ("- quick", "params.yaml: expected keys and values at the top level"),
+    ("", "params.yaml: expected keys and values at the top level"),
+    ("\x80", "params.yaml: "),
+])  # fmt: skip
+def test_files_that_are_no_settings(text, words, here, capsys):
+    if text is not None:
+        (here / "params.yaml").write_text(text, encoding="latin-1")
+    assert words in refused(capsys, "train")
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("train", "--scale", "huge"), "unknown scale 'huge': choose from other, quick"),
+    (("train", "--paper", "q"), "unknown paper 'q': choose from p"),
+    (("plan", "--experiment", "fig9"), "unknown experiment 'fig9': choose from fig"),
+    (("keep", "--experiment", "fig", "--experiment", "x"), "unknown experiment 'x'"),
+    (("plan", "--device", "tpu"), "device: "),
+    (("train", "--runs", "absent.json"), "absent.json: cannot be read"),
+    (("plan", "--export", "absent/runs.json"), "absent/runs.json: cannot be written"),
+    (("train", "--data-mirror", "absent"), "absent"),
+    (("train", "--results", "params.yaml"), "cannot create the run's folder"),
+])  # fmt: skip
+def test_mistakes_in_the_options(arguments, words, here, capsys, request):
+    write(here, {})
+    if "--results" in arguments:
+        (here / "data").symlink_to(request.getfixturevalue("ready") / "data")
+    if "--data-mirror" in arguments:
+        write(here, fig(dataset="mnist"))
+    assert words in refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("fly",), ("plan", "--budget", "3"), ("train", "--budget", "soon"), ("train", "--no")]
+)
+def test_usage(arguments, here, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(list(arguments))
+    assert caught.value.code == 2 and "error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("9m", 540), ("1.5h", 5400), ("0", 0)])
+def test_budget(text, seconds):
+    assert cli._seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "-3", "3d", "1 h", "1e3", "nan", ".5m"])
+def test_no_budget(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="expected a number with s, m or h"):
+        cli._seconds(text)
+
+
+def test_a_mistake_as_the_shell_sees_it(here):
+    write(here, {})
+    folders = os.pathsep.join([str(Path(cli.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "fedrepro.cli", "train", "--paper", "q"],
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": folders},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "error: unknown paper 'q': choose from p\n")
+
+
+def test_stopped_by_hand(here, capsys, monkeypatch):
+    from fedrepro import training
+
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    write(here, {})
+    monkeypatch.setattr(training, "train", stop)
+    assert cli.main(["train"]) == 130 and "the same command goes on" in capsys.readouterr().err
+
+
+# ---- one workplace, in the order of work
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory) -> Path:
+    """A folder with settings where everything was trained, after a budget of nothing."""
+    folder = tmp_path_factory.mktemp("work")
+    write(folder, {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
+        patch.chdir(folder)
+        assert cli.main(["train", "--budget", "0s"]) == 3
+        assert not list(folder.glob("results/runs/p/*/summary.json"))
+        assert cli.main(["train"]) == 0
+    return folder
+
+
+def snapshot(folder: Path) -> dict:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_train_trains(ready):
+    runs = sorted((ready / "results" / "runs" / "p").iterdir())
+    assert [re.sub("-[0-9a-f]{10}$", "", run.name) for run in runs] == ["digits-fedavg-s0", "digits-fedprox-s0"]
+    for run in runs:
+        told = json.loads((run / "summary.json").read_text())
+        assert (told["status"], told["rounds"]) == ("finished", 2) and 0 <= told["test_accuracy"] <= 1
+        assert len((run / "metrics.csv").read_text().splitlines()) == 4
+    assert len(list((ready / "data" / "partitions").glob("*.npz"))) == 1  # the two share it
+
+
+def test_train_twice_does_nothing(ready, monkeypatch):
+    monkeypatch.chdir(ready)
+    before = snapshot(ready)
+    assert cli.main(["train"]) == cli.main(["train", "--budget", "0s"]) == 0
+    assert snapshot(ready) == before
+
+
+def test_a_skipped_experiment_needs_no_training(ready, monkeypatch, capsys):
+    monkeypatch.chdir(ready)
+    assert cli.main(["train", "--scale", "other"]) == 0
+    assert cli.main(["plan", "--scale", "other"]) == 0 and "skipped: no time" in capsys.readouterr().out
+
+
+def test_plan_and_export(ready, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(ready)
+    assert cli.main(["plan"]) == 0 and re.search(r"p/fig +0 of 2 ", capsys.readouterr().out)
+    params = write(tmp_path, fig(rounds=1, series={"Prox": None, "FedAvg": {"name": "fedavg"}}) | {"scale": "quick"})
+    values = yaml.safe_load(params.read_text())
+    del values["papers"]["p"]["fig"]["series"]["Prox"]
+    params.write_text(yaml.safe_dump(values))
+    results = str(tmp_path / "results")
+    assert cli.main(["plan", "--params", str(params), "--results", results, "--export", str(tmp_path / "runs.json")]) == 0
+    assert re.search(r"p/fig +1 of 1 ", capsys.readouterr().out)
+    assert cli.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results, "--device", "cpu"]) == 0
+    (run,) = (tmp_path / "results" / "runs" / "p").iterdir()
+    assert json.loads((run / "summary.json").read_text())["rounds"] == 1
+    assert cli.main(["plan", "--params", str(params), "--results", results]) == 0
+    assert re.search(r"p/fig +0 of 1 ", capsys.readouterr().out)
+
+
+def test_a_plan_where_nothing_can_be_written(ready, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(ready)
+    (tmp_path / "file").write_text("")
+    assert cli.main(["plan", "--results", str(tmp_path / "file")]) == 0 and "2 of 2" in capsys.readouterr().out
+
+
+def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
+    import shutil
+
+    shutil.copytree(ready, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    assert cli.main(["keep"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 2 and all(Path(line).parent == Path("results/kept/p") and Path(line).is_dir() for line in told)
+    assert cli.main(["keep"]) == 0 and capsys.readouterr().out == ""
+    write(tmp_path / "copy", fig(lr=0.2))
+    assert cli.main(["prune"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 2 and all(line.startswith("would delete results/runs/p/digits-") for line in told)
+    assert cli.main(["prune", "--yes"]) == 0
+    assert capsys.readouterr().out.splitlines() == [line.replace("would delete", "deleted") for line in told]
+    assert not any(Path("results/runs/p").iterdir()) and len(list(Path("results/kept/p").iterdir())) == 2
+
+
+def test_schema(capsys):
+    assert cli.main(["schema"]) == 0
+    assert {"scale", "papers", "scales"} <= set(json.loads(capsys.readouterr().out)["properties"])

@@ -1,0 +1,121 @@
+"""DVC around Snakemake: dvc.yaml fits params.yaml at every scale, and a change reaches only what it touches."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from dvc.dependency.param import ParamsDependency
+from dvc.repo import Repo
+
+ROOT = Path(__file__).parents[1]
+PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+PAPER = "fedmmd_fedfusion"
+KEPT = Path("results/kept")
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch) -> Path:
+    """A copy of the repository, without data and results, as the working folder."""
+    for name in ("Snakefile", "params.yaml", "dvc.yaml", ".dvcignore", ".gitignore"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("src", "workflow"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / ".dvc", tmp_path / ".dvc", ignore=shutil.ignore_patterns("tmp", "cache", "config.local"))
+    (tmp_path / KEPT).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["git", "init", "-q"], check=True)
+    return tmp_path
+
+
+def change(edit) -> None:
+    """Apply a function to the settings in params.yaml."""
+    values = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))
+    edit(values)
+    Path("params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+
+
+def stages() -> dict:
+    with Repo(".") as repo:
+        return {stage.addressing: stage for stage in repo.index.stages}
+
+
+def outputs(stage) -> dict:
+    return {out.def_path: out for out in stage.outs}
+
+
+@pytest.mark.parametrize("scale", PARAMS["scales"])
+def test_stages_fit_the_settings(copy, scale):
+    change(lambda values: values.update(scale=scale))
+    found = stages()
+    assert set(found) == {"data", *(f"train@{paper}" for paper in PARAMS["papers"]), "report"}
+    for stage in found.values():
+        for dependency in stage.deps:
+            if isinstance(dependency, ParamsDependency):
+                dependency.validate_filepath()
+                assert set(dependency.params) <= set(dependency.read_params()), stage.addressing
+            else:
+                produced = dependency.def_path.startswith(("data/", "results/runs"))
+                assert produced or Path(dependency.def_path).exists(), f"{stage.addressing}: {dependency}"
+
+
+def test_runs_persist_and_reports_do_not(copy):
+    found = stages()
+    for paper in PARAMS["papers"]:
+        runs = outputs(found[f"train@{paper}"])[f"results/runs/{paper}"]
+        assert runs.persist and runs.use_cache
+    for out in found["report"].outs:
+        assert not out.persist and not out.use_cache
+    assert outputs(found["report"])["reports/quick/metrics.json"].metric
+    plot = outputs(found["report"])["reports/quick/curves.csv"].plot
+    assert Path(f".dvc/plots/{plot['template']}.json").exists()
+
+
+def test_metrics_are_in_reach_of_git(copy):
+    """What DVC does not store and git ignores could not be compared with an earlier commit."""
+    for scale in PARAMS["scales"]:
+        for name in ("metrics.json", "curves.csv"):
+            assert subprocess.run(["git", "check-ignore", "-q", f"reports/{scale}/{name}"]).returncode == 1
+
+
+def test_configuration(copy):
+    with Repo(".") as repo:
+        assert repo.config["core"]["analytics"] is False
+        assert repo.config["core"]["check_update"] is False
+        assert repo.config["cache"]["type"] == ["copy"]
+        assert repo.config["core"]["remote"] in repo.config["remote"]
+        assert {"data", "report"} < set(repo.status())
+    assert "url = ../" in Path(".dvc/config").read_text(encoding="utf-8")  # the same place for every clone beside this one
+
+
+def test_a_change_trains_only_what_it_touches(copy):
+    """One experiment, one round: a change to one algorithm makes one new run and leaves the others alone."""
+    change(shrink)
+    first = repro(f"train@{PAPER}")
+    change(lambda values: values["papers"][PAPER]["fig4c"]["series"]["L2 0.001"].update(weight=0.5))
+    second = repro(f"train@{PAPER}")
+    assert len(second) == len(first) + 1
+    assert first.items() <= second.items()
+    assert repro(f"train@{PAPER}") == second
+
+
+def shrink(values: dict) -> None:
+    experiments = values["papers"][PAPER]
+    small = {"dataset": "digits", "rounds": 1, "train_images": 100, "test_images": 50, "model": {"width": 0.1}}
+    overlay = {name: small if name == "fig4c" else {"skip": "not tested here"} for name in experiments}
+    quick = values["scales"]["quick"] | {"seeds": [0], "experiments": {PAPER: overlay}}
+    values.update(scale="quick", device="cpu", papers={PAPER: experiments}, scales={"quick": quick})
+
+
+def repro(stage: str) -> dict[str, int]:
+    """The finished runs after `dvc repro`, and when each of them was trained."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [sys.executable, "-m", "dvc", "repro", stage], env=os.environ | {"PATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = Path("results/runs", PAPER).glob("*/model.safetensors")
+    return {run.parent.name: run.stat().st_mtime_ns for run in runs}

@@ -1,0 +1,357 @@
+"""From settings to runs: what is trained, under which name, what is kept and what is stale."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from test_provenance import change, forget
+
+from fedrepro import experiments, provenance, shelf
+from fedrepro.config import Params, merge, parse
+from fedrepro.engine.run import Run
+from fedrepro.errors import UserError
+from fedrepro.experiments import Paths, batches, plan, select, unique
+
+SHARED = {
+    "dataset": "digits",
+    "partition": {"name": "iid", "clients": 4},
+    "model": {"name": "mnist_cnn", "width": 0.05},
+    "clients_per_round": 2,
+    "rounds": 3,
+    "local_epochs": 1,
+    "batch_size": 8,
+    "lr": 0.1,
+}
+OVERLAY = {"one": {"rounds": 9}, "two": {"skip": "no time"}}
+SETTINGS = {
+    "scale": "quick",
+    "scales": {
+        "quick": {"seeds": [0, 1], "compare": "none", "note": "q"},
+        "long": {"seeds": [0], "compare": "full", "note": "l", "experiments": {"p": OVERLAY}},
+    },
+    "papers": {
+        "p": {
+            "one": SHARED | {"series": {"FedMMD": {"name": "fedmmd"}, "FedAvg": {"name": "fedavg"}}},
+            "two": SHARED | {"series": {"FedAvg again": {"name": "fedavg"}, "Prox": {"name": "fedprox", "mu": 0.1}}},
+        },
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_mirror(monkeypatch):
+    monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
+
+
+@pytest.fixture
+def paths(tmp_path) -> Paths:
+    return Paths(tmp_path / "data", tmp_path / "results", tmp_path / "reports")
+
+
+def params(**changes) -> Params:
+    return parse(Params, merge(SETTINGS, changes), "test")
+
+
+def one(**changes) -> Params:
+    """With other settings for the experiment "one"."""
+    return params(papers={"p": {"one": changes}})
+
+
+def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
+    return {
+        (name, series.label, run.config.seed): run.id
+        for name, item in plan(settings, paths)["p"].items()
+        for series in item.series
+        for run in series.runs
+    }
+
+
+def finish(run: Run, text: str = "") -> Run:
+    """As if it had been trained."""
+    run.folder.mkdir(parents=True, exist_ok=True)
+    for name in shelf.KEPT:
+        (run.folder / name).write_text(text)
+    (run.folder / "config.json").write_text(json.dumps(run.record()))
+    (run.folder / "model.safetensors").write_text("large")
+    return run
+
+
+def kept(run: Run, paths: Paths, name: str) -> Run:
+    """As if code that is gone had trained it, and it had been kept."""
+    return finish(Run(paths.kept("p") / name, run.config, run.data, "older"))
+
+
+def test_one_run_per_series_and_seed(paths):
+    planned = plan(params(), paths)["p"]
+    assert list(planned) == ["one", "two"] and len(planned["one"].runs) == len(planned["two"].runs) == 4
+    first = planned["one"].series[0]
+    assert first.label == "FedMMD" and [run.config.seed for run in first.runs] == [0, 1]
+    run = first.runs[0]
+    assert run.folder.parent == paths.results / "runs" / "p" and run.id.startswith("digits-fedmmd-s0-")
+    assert run.config.algorithm.options["weight"] == 0.1 and run.config.model.options["width"] == 0.05  # defaults written out
+    assert not paths.results.exists() and not paths.data.exists()  # a plan writes nothing
+
+
+def test_a_shared_baseline_is_trained_once(paths):
+    planned = plan(params(), paths)
+    assert len(unique(select(planned, None, None))) == 6
+    assert planned["p"]["one"].series[1].runs == planned["p"]["two"].series[0].runs
+    assert {path for path, *_ in experiments.listed(planned)} == {"p"} and len(experiments.listed(planned)) == 8
+
+
+def test_batches_never_repeat_a_run(paths):
+    planned = plan(params(), paths)
+    found = batches(planned)
+    assert [batch.name for batch in found] == ["p_one_FedMMD", "p_one_FedAvg", "p_two_Prox"]
+    runs = [run.folder for batch in found for run in batch.runs]
+    assert sorted(runs) == sorted({run.folder for run in unique(select(planned, None, None))})
+    kept(planned["p"]["two"].series[1].runs[0], paths, "old")
+    assert [len(batch.runs) for batch in batches(plan(params(), paths))] == [2, 2, 1]
+
+
+def test_batches_have_names_of_their_own(paths):
+    series = {"a b": {"name": "fedprox", "mu": 1}, "a_b": {"name": "fedprox", "mu": 2}, "a.b": {"name": "fedprox", "mu": 3}}
+    names = [batch.name for batch in batches(plan(one(series=series), paths))]
+    assert len(names) == len(set(names)) == 6 and all(name.isidentifier() for name in names)
+
+
+@pytest.mark.parametrize(("changes", "same"), [
+    ({"lr": 0.2}, {"FedAvg again", "Prox"}),
+    ({"partition": {"clients": 5}}, {"FedAvg again", "Prox"}),
+    ({"series": {"FedMMD": {"weight": 0.5}}}, {"FedAvg", "FedAvg again", "Prox"}),
+    ({"series": {"FedAvg": {"with": {"lr": 0.2}}}}, {"FedMMD", "FedAvg again", "Prox"}),
+    ({"lr_decay": 1.0}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),  # what is the default anyway
+    ({"seeds": [1, 0]}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),
+], ids=str)  # fmt: skip
+def test_a_changed_number_changes_what_depends_on_it(changes, same, paths):
+    before, after = ids(params(), paths), ids(one(**changes), paths)
+    assert {label for key, label, seed in before if before[key, label, seed] == after[key, label, seed]} == same
+    assert all((before[key] == after[key]) == (key[1] in same) for key in before)
+
+
+def test_a_changed_line_of_code_changes_what_runs_it(paths, tmp_path, monkeypatch):
+    before = ids(params(), paths)
+    copy = tmp_path / "fedrepro"
+    shutil.copytree(provenance.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(provenance, "PACKAGE", copy)
+    try:
+        path = copy / "algorithms" / "fedmmd.py"
+        path.write_text("# a comment\n" + path.read_text() + "\n\n# the end\n")
+        forget()
+        assert ids(params(), paths) == before
+        change(path, "1e-6, 1e-5", "2e-6, 1e-5")
+        forget()
+        after = ids(params(), paths)
+        assert {key[1] for key in before if before[key] != after[key]} == {"FedMMD"}
+    finally:
+        monkeypatch.undo()
+        forget()
+
+
+def test_kept_results_stand_for_the_same_question(paths):
+    run = plan(params(), paths)["p"]["one"].series[0].runs[0]
+    old = kept(run, paths, "from-older-code")
+    planned = plan(params(), paths)["p"]["one"].series[0].runs
+    assert planned[0].folder == old.folder and planned[0].code == "older" and planned[1].folder.parent != old.folder.parent
+    other = plan(one(lr=0.2), paths)["p"]["one"].series[0].runs[0]
+    assert other.folder.parent == paths.runs("p")
+    old.summary.unlink()
+    assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
+
+
+def test_a_kept_result_of_other_data_is_not_taken(paths):
+    run = plan(params(), paths)["p"]["one"].series[0].runs[0]
+    finish(Run(paths.kept("p") / "other", run.config, "other pixels", run.code))
+    assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
+
+
+def test_a_kept_result_that_todays_settings_cannot_express(paths, caplog):
+    run = plan(params(), paths)["p"]["one"].series[0].runs[0]
+    old = kept(run, paths, "old")
+    record = run.record()
+    record["config"]["gone"] = 1
+    (old.folder / "config.json").write_text(json.dumps(record))
+    assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
+    assert "stored result left out" in caplog.text and "gone: unknown key" in caplog.text
+
+
+def test_only_finished(paths):
+    item = plan(params(), paths)["p"]["one"]
+    for run in item.runs[:3]:
+        finish(run)
+    planned = plan(params(only_finished=True), paths)["p"]
+    assert planned["one"].skipped == "1 of 4 runs are not finished" and planned["one"].runs == ()
+    assert planned["two"].skipped == "3 of 4 runs are not finished"  # one of the shared baseline is there
+    finish(item.runs[3])
+    planned = plan(params(only_finished=True), paths)["p"]
+    assert planned["one"].skipped is None and len(planned["one"].runs) == 4
+
+
+def test_overlays(paths):
+    planned = plan(params(scale="long"), paths)["p"]
+    assert [run.config.rounds for run in planned["one"].runs] == [9, 9]
+    assert planned["two"].skipped == "no time" and planned["two"].series == ()
+    found = experiments.note(planned["two"], params(scale="long"))
+    assert (found["skipped"], found["training"], found["compare"]) == ("no time", None, "full")
+    found = experiments.note(planned["one"], params(scale="long"))
+    assert found["training"]["rounds"] == 9 and "series" not in found["training"] and found["scale_note"] == "l"
+    overlay = {"scales": {"quick": {"experiments": {"p": {"one": {"model": {"name": "cifar_cnn"}, "dataset": "digits_rgb"}}}}}}
+    run = plan(params(**overlay), paths)["p"]["one"].runs[0]
+    assert run.config.model.options["width"] == 1.0  # another name drops the old one's options
+
+
+@pytest.mark.parametrize(("skip", "runs"), [(None, 4), (False, 4), ("why", 0)])
+def test_skip_may_be_taken_back(skip, runs, paths):
+    planned = plan(params(scales={"quick": {"experiments": {"p": {"one": {"skip": skip}}}}}), paths)["p"]["one"]
+    assert len(planned.runs) == runs
+
+
+def test_with_overrides_one_series(paths):
+    series = {"A": {"name": "fedavg", "with": {"lr": 0.5, "model": {"width": 0.1}}}, "B": {"name": "fedavg"}}
+    found = {item.label: item.runs[0].config for item in plan(one(series=series), paths)["p"]["one"].series}
+    assert (found["A"].lr, found["A"].model.options["width"], found["A"].model.options["arch"]) == (0.5, 0.1, "paper")
+    assert found["B"].lr == 0.1 and found["A"].algorithm == found["B"].algorithm
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"dataset": "mnst"}, "unknown dataset 'mnst': choose from chest_xray, cifar10"),
+    ({"partition": {"name": "random"}}, "unknown partition 'random': choose from "),
+    ({"model": {"name": "resnet"}}, "unknown model 'resnet': choose from "),
+    ({"series": {"X": {"name": "fedx"}}}, "series.X: unknown algorithm 'fedx': choose from fedavg, "),
+    ({"series": {"FedMMD": {"wait": 1}}}, "wait: unknown key: choose from "),
+    ({"series": {"FedMMD": {"weight": -1}}}, "weight: "),
+    ({"series": {"FedAvg": {"with": 3}}}, "with: expected settings of the training, e.g. {lr: 0.01} (got 3)"),
+    ({"series": {"FedAvg": {"with": {"seed": 3}}}}, "with: seed cannot be set for one series"),
+    ({"series": {"FedAvg": {"with": {"rate": 3}}}}, "rate: unknown key: choose from "),
+    ({"rounds": -3}, "rounds: "),
+    ({"clients_per_round": 9}, "clients_per_round: at most the 4 clients of the partition (got 9)"),
+], ids=str)  # fmt: skip
+def test_mistakes_name_the_place(changes, words, paths):
+    with pytest.raises(UserError) as caught:
+        plan(one(**changes), paths, "mine.yaml")
+    assert words in str(caught.value)
+    if "dataset" not in changes:
+        assert str(caught.value).startswith("mine.yaml: papers.p.one at scale quick: ")
+
+
+def test_skip_needs_a_reason(paths):
+    with pytest.raises(UserError, match="papers.p.one at scale quick: skip: expected the reason as text"):
+        plan(params(scales={"quick": {"experiments": {"p": {"one": {"skip": True}}}}}), paths)
+
+
+def test_select(paths):
+    planned = plan(params(), paths)
+    assert [item.name for item in select(planned, "p", None)] == ["one", "two"]
+    assert [item.name for item in select(planned, None, ["two"])] == ["two"]
+    with pytest.raises(UserError, match="unknown paper 'q': choose from p"):
+        select(planned, "q", None)
+    with pytest.raises(UserError, match="unknown experiment 'three': choose from one, two"):
+        select(planned, "p", ["one", "three"])
+
+
+def test_runs_travel_as_a_file(paths, tmp_path):
+    runs = unique(select(plan(params(), paths), None, None))
+    finish(runs[0])
+    experiments.write_runs(runs, tmp_path / "runs.json")
+    elsewhere = Paths(results=tmp_path / "elsewhere")
+    found = experiments.read_runs(tmp_path / "runs.json", elsewhere)
+    assert [run.folder for run in found] == [elsewhere.runs("p") / run.id for run in runs[1:]]
+    assert [run.record() for run in found] == [run.record() for run in runs[1:]]
+    records = json.loads((tmp_path / "runs.json").read_text())
+    records[0]["code"] = "older"
+    (tmp_path / "runs.json").write_text(json.dumps(records))
+    with pytest.raises(UserError, match="planned with other code than this machine has"):
+        experiments.read_runs(tmp_path / "runs.json", elsewhere)
+
+
+@pytest.mark.parametrize("text", ["", "{}}", '{"a": 1}', "[1]", '[{"config": {}}]'])
+def test_a_file_that_lists_no_runs(text, paths, tmp_path):
+    (tmp_path / "runs.json").write_text(text)
+    with pytest.raises(UserError, match="runs.json: not a list of runs"):
+        experiments.read_runs(tmp_path / "runs.json", paths)
+
+
+def test_files_that_cannot_be_read_or_written(paths, tmp_path):
+    with pytest.raises(UserError, match="absent.json: cannot be read"):
+        experiments.read_runs(tmp_path / "absent.json", paths)
+    with pytest.raises(UserError, match="runs.json: cannot be written"):
+        experiments.write_runs([], tmp_path / "absent" / "runs.json")
+
+
+def test_a_partitions_file_is_named_by_what_it_depends_on(paths):
+    run = plan(params(), paths)["p"]["one"].runs[0]
+    stored = paths.partition(run.config, run.data)
+    assert stored.name.startswith("digits-iid-s0-") and stored.parent == paths.data / "partitions"
+    assert stored == paths.partition(run.config.model_copy(update={"lr": 9.0, "rounds": 1}), run.data)
+    others = [
+        run.config.model_copy(update={key: value}) for key, value in (("seed", 1), ("train_images", 50), ("test_images", 9))
+    ]
+    assert len({stored, *(paths.partition(config, run.data) for config in others), paths.partition(run.config, "x")}) == 5
+    drawn = experiments.partition_files(plan(params(), paths), paths)
+    assert drawn == {"p": [stored.with_suffix(".png")]}
+
+
+# ---- the shelf
+
+
+def test_keep_copies_the_small_files_of_finished_runs(paths):
+    planned = plan(params(), paths)["p"]
+    run = finish(planned["one"].runs[0], "numbers")
+    assert shelf.keep([planned["one"]], paths) == [paths.kept("p") / run.id]
+    assert {path.name for path in (paths.kept("p") / run.id).iterdir()} == set(shelf.KEPT)
+    assert (paths.kept("p") / run.id / "metrics.csv").read_text() == "numbers"
+    again = plan(params(), paths)["p"]
+    assert again["one"].runs[0].folder == paths.kept("p") / run.id
+    assert shelf.keep(list(again.values()), paths) == []
+
+
+def test_a_shared_run_is_kept_once(paths):
+    planned = plan(params(), paths)["p"]
+    finish(planned["one"].series[1].runs[0])
+    assert len(shelf.keep(list(planned.values()), paths)) == 1
+
+
+def test_todays_code_takes_the_place_of_what_is_kept(paths):
+    today = plan(params(), paths)["p"]["one"].runs[0]
+    old = kept(today, paths, "old")
+    assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == [] and old.folder.exists()
+    finish(today, "newer")
+    assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / today.id]
+    assert not old.folder.exists() and (paths.kept("p") / today.id / "metrics.csv").read_text() == "newer"
+
+
+def test_what_older_code_finished_is_kept_where_nothing_else_is(paths):
+    run = plan(params(), paths)["p"]["one"].runs[0]
+    finish(Run(paths.runs("p") / "older", run.config, run.data, "older"))
+    assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / "older"]
+    finish(Run(paths.runs("p") / "other", run.config, run.data, "other"))
+    assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == []
+
+
+def test_prune_lists_what_no_scale_names(paths):
+    everything = {run for scale in ("quick", "long") for run in unique(select(plan(params(scale=scale), paths), None, None))}
+    for run in everything:
+        finish(run)
+    some = next(iter(everything))
+    stale = finish(Run(paths.runs("p") / "digits-fedavg-s0-gone", some.config, some.data, "older"))
+    safe = finish(Run(paths.kept("p") / "x", some.config, "other", "older"))
+    drawn = paths.partition(some.config, some.data)
+    drawn.parent.mkdir(parents=True)
+    for path in (drawn, drawn.with_suffix(".png"), drawn.with_name("digits-iid-s9-gone.npz"), drawn.with_name(".gitignore")):
+        path.write_text("")
+    expected = sorted([stale.folder, drawn.with_name("digits-iid-s9-gone.npz")])
+    for settings in (params(), params(only_finished=True), params(scale="long")):
+        assert shelf.prune(settings, paths, delete=False) == expected
+    assert stale.folder.exists()
+    assert shelf.prune(params(), paths, delete=True) == expected
+    assert (
+        not any(path.exists() for path in expected) and safe.folder.exists() and all(run.summary.exists() for run in everything)
+    )
+    assert shelf.prune(params(), paths, delete=True) == []
+
+
+def test_folders(paths):
+    planned = plan(params(), paths)["p"]["one"]
+    assert experiments.folders(planned)["FedAvg"] == [run.folder for run in planned.series[1].runs]
+    assert Paths().raw == Path("data/raw") and Paths().prepared("mnist") == Path("data/prepared/mnist")
