@@ -18,5 +18,6 @@ rule all:
     default_target: True
     input:
         f"{REPORTS}/index.html",
+        [f"{REPORTS}/report.pdf"] if typeset.available() else [],
         NOTEBOOKS,
         MIRRORED,

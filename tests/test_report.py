@@ -12,7 +12,7 @@ from test_results import arrives, ends, made, store
 
 from fedrepro.config import Params, parse
 from fedrepro.errors import UserError
-from fedrepro.report import artifacts, figures, page, spec, tables
+from fedrepro.report import artifacts, figures, page, spec, tables, typeset
 from fedrepro.report.spec import Figure, Paper, Table
 
 CURVES = '{"c:FedAvg": [[1, 2, 3, 4, 5, 6], [0.2, 0.3, 0.5, 0.95, 0.8, 0.96]]}'
@@ -310,6 +310,13 @@ def test_nothing_lies_over_the_curves():
     assert label.get_window_extent().x0 >= panel.x1 and label.get_window_extent().x1 <= picture.bbox.x1
 
 
+def test_a_long_legend_fits():
+    picture = drawing(made({f"paper network, 0.0{n}": {0: arrives(3)} for n in range(7)}))
+    picture.canvas.draw()
+    box = picture.legends[0].get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= picture.bbox.x1 and box.y1 <= picture.bbox.y1
+
+
 def test_the_papers_curves_only_where_they_may_be_compared():
     series, reported = {"FedMMD": {0: arrives(3)}}, {"FedMMD": "c"}
     assert legend(drawing(made(series), reported=reported)) == ["FedMMD", "in the paper"]
@@ -442,22 +449,27 @@ def test_report_tex_is_balanced(reports):
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
 def test_report_compiles(reports):
-    assert page.typeset(reports).read_bytes().startswith(b"%PDF")
+    typeset.typeset(reports / "report.tex")
+    assert (reports / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_typesetting_with_a_stand_in(tmp_path, monkeypatch):
-    """Without pdflatex nothing happens; a failure is told by LaTeX's own words."""
-    (tmp_path / "report.tex").write_text("")
+    """Without pdflatex a message says so; a failure is told by LaTeX's own words."""
+    source = tmp_path / "report.tex"
+    source.write_text("")
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert page.typeset(tmp_path) is None
+    assert not typeset.available()
+    with pytest.raises(UserError, match="no pdflatex here; install texlive"):
+        typeset.typeset(source)
     program = tmp_path / "bin" / "pdflatex"
     program.write_text("#!/bin/sh\necho > report.pdf\necho > report.aux\n")
     program.chmod(0o755)
-    assert page.typeset(tmp_path) == tmp_path / "report.pdf" and not (tmp_path / "report.aux").exists()
+    typeset.typeset(source)
+    assert (tmp_path / "report.pdf").exists() and not (tmp_path / "report.aux").exists()
     program.write_text("#!/bin/sh\necho '! Undefined control sequence.'\nexit 1\n")
     with pytest.raises(UserError, match=r"report.tex: pdflatex failed: ! Undefined control sequence\."):
-        page.typeset(tmp_path)
+        typeset.typeset(source)
 
 
 # ---- what the artifacts consist of

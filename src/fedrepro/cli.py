@@ -22,6 +22,9 @@ def main(arguments: list[str] | None = None) -> int:
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped; the same command goes on from the last checkpoint\n")
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -79,7 +82,7 @@ def _selected(options: argparse.Namespace):
     from fedrepro import experiments
 
     params, paths = _settings(options)
-    planned = experiments.plan(params, paths)
+    planned = experiments.plan(params, paths, str(options.params))
     return params, paths, experiments.select(planned, options.paper, options.experiment)
 
 
@@ -126,7 +129,7 @@ def _prune(options: argparse.Namespace) -> int:
     from fedrepro import shelf
 
     params, paths = _settings(options)
-    for path in shelf.prune(params, paths, delete=options.yes):
+    for path in shelf.prune(params, paths, delete=options.yes, file=str(options.params)):
         sys.stdout.write(f"{'deleted' if options.yes else 'would delete'} {path}\n")
     return 0
 

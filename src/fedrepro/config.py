@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from fedrepro.errors import UserError
 
@@ -19,7 +19,15 @@ def _no_bool(value: Any) -> Any:
     return value
 
 
+def _distinct(values: tuple) -> tuple:
+    if len(set(values)) < len(values):
+        raise ValueError("each seed once")
+    return values
+
+
 Number = BeforeValidator(_no_bool)
+Seed = Annotated[int, Number, Field(ge=0)]
+Seeds = Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_distinct)]
 Count = Annotated[int, Number, Field(ge=1)]
 NonNegative = Annotated[float, Number, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
@@ -82,7 +90,7 @@ class RunConfig(Training):
     """One run: one algorithm, one seed."""
 
     algorithm: Choice
-    seed: Annotated[int, Number, Field(ge=0)]
+    seed: Seed
 
 
 class Experiment(Training):
@@ -93,7 +101,7 @@ class Experiment(Training):
     """
 
     series: dict[str, Choice]
-    seeds: tuple[Annotated[int, Number, Field(ge=0)], ...] | None = None
+    seeds: Seeds | None = None
 
     @model_validator(mode="after")
     def _has_series(self) -> "Experiment":
@@ -105,7 +113,7 @@ class Experiment(Training):
 class Scale(Frozen):
     """How large to run: an overlay on every experiment, and how far its numbers may be held against a paper's."""
 
-    seeds: tuple[Annotated[int, Number, Field(ge=0)], ...] = Field(min_length=1)
+    seeds: Seeds
     compare: Literal["none", "direction", "full"]
     note: str
     experiments: dict[str, dict[str, dict[str, Any]]] = {}  # paper -> experiment -> overlay; {skip: reason} leaves one out

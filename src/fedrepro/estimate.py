@@ -4,6 +4,7 @@ Operations are counted on the network itself (a training step counts as three fo
 measured here for each combination of network, method and batch, remembered in `results/speed.json`.
 """
 
+import contextlib
 import json
 import time
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from fedrepro import algorithms, datasets, models, provenance, rng
 from fedrepro.config import Params, RunConfig
 from fedrepro.engine.run import Run, pick_device
 from fedrepro.experiments import Paths, Planned
+from fedrepro.files import replacing
 
 STEPS = 4  # timed, after one that is not
 
@@ -53,8 +55,10 @@ def _speed(config: RunConfig, paths: Paths, device: torch.device) -> dict[str, f
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if key not in known:
         known[key] = _measure(config, device)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+        with contextlib.suppress(OSError):  # what cannot be remembered is measured again
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as temporary:
+                temporary.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     return known[key]
 
 

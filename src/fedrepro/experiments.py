@@ -49,6 +49,11 @@ class Paths:
         return self.results / "kept" / paper
 
 
+def is_kept(folder: Path) -> bool:
+    """Whether a run's folder is on the shelf of committed results."""
+    return folder.parent.parent.name == "kept"
+
+
 @dataclass(frozen=True)
 class Series:
     """One line of a figure: an algorithm with its settings, one run per seed."""
@@ -72,19 +77,21 @@ class Planned:
         return tuple(run for series in self.series for run in series.runs)
 
 
-def plan(params: Params, paths: Paths) -> dict[str, dict[str, Planned]]:
-    """paper -> experiment -> what it consists of. Raises UserError for any name or number that cannot be."""
+def plan(params: Params, paths: Paths, file: str = "params.yaml") -> dict[str, dict[str, Planned]]:
+    """paper -> experiment -> what it consists of. Raises UserError, naming `file`, for any name or number that cannot be."""
     identify = functools.cache(lambda name: datasets.identify(name, paths.raw, paths.prepared(name), params.mirror))
     planned: dict[str, dict[str, Planned]] = {}
     for paper, experiments in params.papers.items():
         kept = stored_runs(paths.kept(paper))
         planned[paper] = {}
         for name, values in experiments.items():
-            overlay = params.active.experiments.get(paper, {}).get(name, {})
-            if "skip" in overlay:
-                planned[paper][name] = Planned(paper, name, None, (), str(overlay["skip"]))
+            overlay = dict(params.active.experiments.get(paper, {}).get(name, {}))
+            where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
+            if reason := overlay.pop("skip", None):
+                if not isinstance(reason, str):
+                    raise UserError(f"{where}: skip: expected the reason as text (got {reason!r})")
+                planned[paper][name] = Planned(paper, name, None, (), reason)
                 continue
-            where = f"params.yaml: papers.{paper}.{name} at scale {params.scale}"
             training = parse(Experiment, merge(values, overlay), where)
             series = tuple(
                 Series(label, tuple(_runs(params, paths, paper, training, choice, kept, identify, f"{where}: series.{label}")))
@@ -193,18 +200,27 @@ def unique(chosen: list[Planned]) -> list[Run]:
 def write_runs(runs: list[Run], path: Path) -> None:
     """Unfinished runs as one file, for `train --runs` on a machine that has only `src/` and the data."""
     listed = [run.record() | {"folder": str(run.folder)} for run in runs if not run.summary.exists()]
-    path.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
+    try:
+        path.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def read_runs(path: Path, paths: Paths) -> list[Run]:
     """What `write_runs` wrote. Raises UserError if the code here is not the code that the runs were planned with."""
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))
+        listed = [(record["config"], record["data"], record["code"], Path(record["folder"]).parts[-2:]) for record in records]
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}; write it with: fedrepro plan --export") from None
+    except (ValueError, TypeError, KeyError):
+        raise UserError(f"{path}: not a list of runs; write it with: fedrepro plan --export") from None
     runs = []
-    for record in json.loads(path.read_text(encoding="utf-8")):
-        config = parse(RunConfig, record["config"], str(path))
-        if record["code"] != code_digest(config):
+    for values, data, code, (paper, name) in listed:
+        config = parse(RunConfig, values, str(path))
+        if code != code_digest(config):
             raise UserError(f"{path}: planned with other code than this machine has; copy src/ and export again")
-        paper, name = Path(record["folder"]).parts[-2:]
-        runs.append(Run(paths.runs(paper) / name, config, record["data"], record["code"]))
+        runs.append(Run(paths.runs(paper) / name, config, data, code))
     return runs
 
 
@@ -219,16 +235,18 @@ class Batch:
 def batches(planned: dict[str, dict[str, Planned]]) -> list[Batch]:
     """Every run that is not kept, once: grouped by the first experiment and series that need it."""
     seen: set[Path] = set()
-    found = []
+    found: dict[str, Batch] = {}
     for paper, group in planned.items():
         for item in group.values():
             for series in item.series:
-                runs = tuple(run for run in series.runs if run.folder not in seen and "kept" not in run.folder.parts)
+                runs = tuple(run for run in series.runs if run.folder not in seen and not is_kept(run.folder))
                 seen |= {run.folder for run in runs}
                 if runs:
                     label = "".join(character if character.isalnum() else "_" for character in series.label)
-                    found.append(Batch(f"{paper}_{item.name}_{label}", runs))
-    return found
+                    name = f"{paper}_{item.name}_{label}"
+                    name += f"_{len(found)}" if name in found else ""  # "a b" and "a_b" are two series
+                    found[name] = Batch(name, runs)
+    return list(found.values())
 
 
 def note(planned: Planned, params: Params) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def _record(folder: Path) -> dict[str, Any]:
     taken = {key: summary[key] for key in ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")}
     return {
         "run": folder.name,
-        "kept": "kept" in folder.parts,
+        "kept": folder.parent.parent.name == "kept",
         "dataset": stored["dataset"],
         **{key: stored["config"][key] for key in ("seed", "precision", "executor")},
         **taken,

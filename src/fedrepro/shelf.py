@@ -5,9 +5,10 @@ from pathlib import Path
 
 from fedrepro import experiments
 from fedrepro.config import Params
+from fedrepro.engine.run import Run
 from fedrepro.experiments import Paths, Planned
 
-KEPT = ("config.json", "metrics.csv", "summary.json", "environment.json", "timing.json")
+KEPT = ("config.json", "metrics.csv", "environment.json", "timing.json", "summary.json")  # the last one makes it a finished run
 
 
 def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
@@ -22,8 +23,11 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
         done, kept = experiments.stored_runs(paths.runs(item.paper)), experiments.stored_runs(shelf)
         for run in item.runs:
             key = experiments.same(run.config, run.data)
-            found = run if run.summary.exists() else done.get(key)
-            if found is None or found.folder.parent == shelf:
+            today = paths.runs(item.paper) / experiments.run_id(run.config, run.data)
+            found = Run(today, run.config, run.data, "") if (today / "summary.json").exists() else done.get(key)
+            if found is None or (key in kept and kept[key].id in (found.id, today.name)):
+                continue
+            if key in kept and found.folder != today:
                 continue
             if key in kept:
                 shutil.rmtree(kept[key].folder)
@@ -34,11 +38,11 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
     return new
 
 
-def prune(params: Params, paths: Paths, delete: bool) -> list[Path]:
+def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml") -> list[Path]:
     """Run folders and partitions that no scale of the settings names; deleted if asked to. Kept results stay."""
     named = set()
     for scale in params.scales:
-        planned = experiments.plan(params.model_copy(update={"scale": scale, "only_finished": False}), paths)
+        planned = experiments.plan(params.model_copy(update={"scale": scale, "only_finished": False}), paths, file)
         for run in experiments.unique(experiments.select(planned, None, None)):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}

@@ -8,7 +8,7 @@ from fedrepro import estimate, experiments, provenance
 from fedrepro.config import Params
 from fedrepro.config import parse as settings_from
 from fedrepro.errors import UserError
-from fedrepro.report import spec
+from fedrepro.report import spec, typeset
 
 try:
     PARAMS = settings_from(Params, config, "params.yaml")

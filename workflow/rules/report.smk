@@ -139,6 +139,20 @@ rule page:
         "../scripts/page.py"
 
 
+rule pdf:
+    input:
+        f"{REPORTS}/report.tex",
+    output:
+        f"{REPORTS}/report.pdf",
+    log:
+        f"logs/{PARAMS.scale}/pdf.log",
+    benchmark:
+        f"logs/benchmarks/{PARAMS.scale}/pdf.tsv"
+    threads: 1
+    script:
+        "../scripts/pdf.py"
+
+
 rule notebook:
     input:
         [path for paper in SPECS for path in gathered(paper, SPECS[paper].figures)],

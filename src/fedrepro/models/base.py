@@ -25,7 +25,7 @@ class BaseParams(Frozen):
 
 
 class PaperOrCode(BaseParams):
-    """Options of a network that a paper's text and its authors' code describe differently; each comes with its initial weights."""
+    """Options of a network that the paper and its authors' code describe differently, each with its own initial weights."""
 
     arch: Literal["paper", "code"] = "paper"
     inits: ClassVar[dict[str, Init]]

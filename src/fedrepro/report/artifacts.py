@@ -27,7 +27,9 @@ def write_tables(spec: Paper, keys: Iterable[str], data: Path, out: Path) -> Non
     for key in keys:
         table = spec.tables[key]
         results = {spec.figures[name].experiment: load(data, spec.figures[name].experiment) for name in table.figures}
-        tables.write(tables.build(table, spec, results, read_curves(spec)), out, key)
+        note = next(iter(results.values())).note
+        remark = f"{table.title}. Scale {note['scale']}: {note['scale_note']}."
+        tables.write(tables.build(table, spec, results, read_curves(spec)), out, key, remark)
 
 
 def decide_all(spec: Paper, data: Path) -> list[Verdict]:
@@ -53,5 +55,5 @@ def write_verdicts(spec: Paper, paper: str, data: Path, out: Path) -> None:
     records = [dict(zip(map(str.lower, columns), row, strict=True)) for row in rows]
     (out / f"{paper}_verdicts.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     frame = tables.pd.DataFrame([row[:1] + row[2:6] for row in rows], columns=columns[:1] + columns[2:6])
-    widths = r"p{0.3\linewidth}p{0.11\linewidth}p{0.16\linewidth}p{0.1\linewidth}p{0.23\linewidth}"
+    widths = "".join(rf">{{\raggedright\arraybackslash}}p{{{share}\linewidth}}" for share in (0.29, 0.11, 0.15, 0.1, 0.22))
     (out / f"{paper}_verdicts.tex").write_text(tables.latex(frame, widths), encoding="utf-8")

@@ -1,6 +1,7 @@
 """Figures at their printed size: curves of accuracy over rounds, and the heat map of a partition."""
 
 import hashlib
+import textwrap
 from pathlib import Path
 
 import matplotlib
@@ -29,6 +30,7 @@ STYLES = {
 }
 SPARE = (("#CC79A7", "v"), ("#E69F00", "P"), ("#56B4E9", "X"), ("#8C6BB1", "<"), ("#7F7F7F", ">"))
 LINES = ((), (4, 1.5), (1, 1))
+MARKERS = "osD^vPX"  # of variants that are too many for dashes
 
 
 def setup() -> None:
@@ -37,7 +39,10 @@ def setup() -> None:
     text = dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), 8) | dict.fromkeys(
         ("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 7
     )
-    plt.rcParams.update(text | {"pdf.fonttype": 42, "savefig.dpi": 200, "axes.linewidth": 0.6, "svg.hashsalt": "fedrepro"})
+    lengths = {"axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "xtick.major.size": 2.5}
+    lengths |= {"ytick.major.size": 2.5, "xtick.major.pad": 2, "ytick.major.pad": 2}
+    # the font that comes with matplotlib: what else is installed would change widths and bytes
+    plt.rcParams.update(text | lengths | {"pdf.fonttype": 42, "savefig.dpi": 200, "font.family": "DejaVu Sans"})
 
 
 def style(algorithm: str) -> tuple[str, str]:
@@ -53,31 +58,37 @@ def looks(results: Results) -> dict[str, dict]:
     for name in dict.fromkeys(algorithms.values()):
         labels = [label for label, algorithm in algorithms.items() if algorithm == name]
         colour, marker = style(name)
-        shades = [colour] * len(labels) if len(labels) <= len(LINES) else sns.color_palette("viridis", len(labels))
+        many = sns.color_palette("viridis", len(labels) + 1)[:-1]  # its last colour is too light on white
+        shades = [colour] * len(labels) if len(labels) <= len(LINES) else many
         for index, (label, shade) in enumerate(zip(labels, shades, strict=True)):
             dashes = LINES[index % len(LINES)] if len(labels) <= len(LINES) else ()
-            found[label] = {"color": shade, "marker": marker, "dashes": dashes}
+            mark = marker if len(labels) <= len(LINES) else MARKERS[index % len(MARKERS)]
+            found[label] = {"color": shade, "marker": mark, "dashes": dashes}
     return found
 
 
 def curves(figure: Figure, results: Results, reported: dict) -> plt.Figure:
     """One panel: mean over seeds, band of one standard deviation, the paper's curves dotted, the target as a line."""
-    drawing, axes = plt.subplots(figsize=(COLUMN, 2.7), layout="constrained")
+    drawing, axes = plt.subplots(figsize=(COLUMN, 0.8 if results.skipped else 2.7), layout="constrained")
     if results.skipped:
         _explain(axes, results.skipped)
         return drawing
     drawn = looks(results)
-    for label in results.labels:
+    for index, label in enumerate(results.labels):
         seeds = results.curves(label, figure.metric)
         look = drawn[label]
         if not seeds:
-            axes.plot([], [], color=look["color"], label=f"{label}: {'; '.join(results.diverged(label))}")
+            axes.plot([], [], color=look["color"], marker=look["marker"], markersize=3.5, label=f"{label}: diverged")
             continue
         table = pd.DataFrame([(round, 100 * value) for curve in seeds.values() for round, value in curve], columns=["x", "y"])
-        sns.lineplot(table, x="x", y="y", ax=axes, errorbar="sd", color=look["color"], linewidth=1, label=label, legend=False)
+        lost = f" ({len(seeds)} of {len(results.runs(label))} seeds)" if results.diverged(label) else ""
+        sns.lineplot(table, x="x", y="y", ax=axes, errorbar="sd", err_kws={"alpha": 0.15, "linewidth": 0}, color=look["color"],
+                     linewidth=1.5 if index == 0 and len(drawn) <= 4 else 1, label=label + lost, legend=False)  # fmt: skip
         line = axes.lines[-1]
         line.set_dashes(look["dashes"] or (None, None))
-        line.set(marker=look["marker"], markersize=3, markevery=max(1, int(table["x"].max()) // 8))
+        step = max(1, len(line.get_xdata()) // 8)
+        every = (index * step // len(results.labels), step)  # side by side, so that equal curves show all their markers
+        line.set(marker=look["marker"], markersize=3.5, markeredgewidth=0.4, markevery=every)
     _paper(axes, figure, results, reported, drawn)
     _frame(axes, figure, results)
     return drawing
@@ -94,7 +105,8 @@ def _paper(axes: Axes, figure: Figure, results: Results, reported: dict, drawn: 
     for key, labels in shown.items():
         points = [(round, 100 * value) for round, value in reported[key] if round <= last]
         colour = drawn[labels[0]]["color"] if len(labels) == 1 else "0.3"  # one curve for all: nobody's colour
-        axes.plot(*zip(*points, strict=True), ":", color=colour, linewidth=0.9, alpha=0.8, zorder=1)
+        rounds, values = [point[0] for point in points], [point[1] for point in points]
+        axes.plot(rounds, values, ":", color=colour, linewidth=0.9, alpha=0.8, zorder=1)
     if shown:
         axes.plot([], [], ":", color="0.3", linewidth=0.9, label="in the paper")
 
@@ -105,16 +117,20 @@ def _frame(axes: Axes, figure: Figure, results: Results) -> None:
         axes.axhline(100 * target, color="0.5", linewidth=0.6, zorder=0)
         place = {"xy": (1, 100 * target), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
         axes.annotate(f"{100 * target:g} %", **place, xytext=(2, 0), fontsize=6, color="0.4", ha="left", va="center")
+    if results.compare != "full":
+        axes.text(0.99, 0.02, f"scale {results.note['scale']}", transform=axes.transAxes, ha="right", fontsize=6, color="0.4")
     axes.set(xlabel="round of communication", ylabel=METRICS[figure.metric], xlim=(0, None))
     axes.set_ylim(None, min(axes.get_ylim()[1], 100.5))
     labels = axes.get_legend_handles_labels()[1]
     columns = 2 if max(map(len, labels)) > 12 else min(len(labels), 3)
     axes.figure.legend(frameon=False, handlelength=2.2, columnspacing=1.2, ncols=columns, loc="outside upper center")
+    axes.grid(axis="y", color="0.92", linewidth=0.5)
+    axes.set_axisbelow(True)
     sns.despine(ax=axes)
 
 
 def _explain(axes: Axes, reason: str) -> None:
-    axes.text(0.5, 0.5, f"not run:\n{reason}", ha="center", va="center", wrap=True, fontsize=8, color="0.3")
+    axes.text(0.5, 0.5, "not run:\n" + textwrap.fill(reason, 50), ha="center", va="center", fontsize=8, color="0.3")
     axes.set_axis_off()
 
 
@@ -135,7 +151,10 @@ def caption(figure: Figure, results: Results) -> str:
     data = ", ".join(sorted({run["dataset"] for run in runs}))
     spread = f"mean over {len(seeds)} seeds, band of one standard deviation" if len(seeds) > 1 else "one seed, so no band"
     measure = METRICS[figure.metric].removesuffix(" (%)")
-    text = f"{figure.title}. Global model, {measure} after every round; {spread}. Data: {data}."
+    step = results.note["training"]["evaluate_every"]
+    text = f"{figure.title}. Global model, {measure} after every {'round' if step == 1 else f'{step} rounds'}; {spread}."
+    text += "".join(f" {label}: {text}, not shown." for label in results.labels for text in results.diverged(label))
+    text += f" Data: {data}."
     if results.compare == "full" and figure.reported:
         text += " Dotted: the paper's curves, read from its PDF."
     precision = ", ".join(sorted({f"{run['precision']}, {run['executor']} executor" for run in runs}))

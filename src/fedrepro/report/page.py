@@ -2,9 +2,6 @@
 
 import base64
 import csv
-import logging
-import shutil
-import subprocess
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +9,10 @@ from typing import Any
 
 import jinja2
 
-from fedrepro.errors import UserError
 from fedrepro.report.loading import Results, load
 from fedrepro.report.plain import write_plain
 from fedrepro.report.spec import Paper
 from fedrepro.report.tables import escape
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -54,6 +48,7 @@ def collect(key: str, spec: Paper, results: dict[str, Results], folder: Path, pa
             "experiment": figure.experiment,
             "caption": (folder / "figures" / f"{name}.txt").read_text(encoding="utf-8").strip(),
             "png": folder / "figures" / f"{name}.png",
+            "skipped": results[figure.experiment].skipped,
         }
         for name, figure in spec.figures.items()
     ]
@@ -66,7 +61,8 @@ def collect(key: str, spec: Paper, results: dict[str, Results], folder: Path, pa
         }
         for name, table in spec.tables.items()
     ]
-    verdicts = list(csv.DictReader((folder / "tables" / f"{key}_verdicts.csv").open(encoding="utf-8", newline="")))
+    with (folder / "tables" / f"{key}_verdicts.csv").open(encoding="utf-8", newline="") as file:
+        verdicts = list(csv.DictReader(file))
     for verdict in verdicts:
         verdict["experiment"] = spec.figures[spec.claims[verdict["Key"]].figure].experiment
     return Content(key, spec, results, figures, tables, verdicts, [path for path in partitions if path.exists()])
@@ -82,7 +78,7 @@ def _of(spec: Paper, figures: tuple[str, ...]) -> list[str]:
 
 
 def write(papers: list[Content], folder: Path) -> None:
-    """`<folder>/index.html` and `<folder>/report.tex`, and report.pdf where a LaTeX is installed."""
+    """`<folder>/index.html` and `<folder>/report.tex`, which `typeset.py` makes a PDF of."""
     first = next(iter(papers[0].results.values())).note
     shared = {"papers": papers, "scale": first["scale"], "note": first["scale_note"], "tally": _tally}
     html = _environment(autoescape=True).get_template("index.html.j2").render(shared | {"picture": _picture})
@@ -96,7 +92,6 @@ def write(papers: list[Content], folder: Path) -> None:
     environment = _environment(autoescape=False, comment_start_string="<#", comment_end_string="#>", **brackets)
     environment.filters["tex"] = escape
     (folder / "report.tex").write_text(environment.get_template("report.tex.j2").render(shared), encoding="utf-8")
-    typeset(folder)
 
 
 def _environment(**options: Any) -> jinja2.Environment:
@@ -118,22 +113,3 @@ def _picture(path: Path) -> str:
 
 def _tally(verdicts: list[dict[str, str]]) -> dict[str, int]:
     return dict(Counter(verdict["Verdict"] for verdict in verdicts))
-
-
-def typeset(folder: Path) -> Path | None:
-    """report.pdf beside report.tex; None where no pdflatex is installed. Raises UserError when LaTeX fails."""
-    program = shutil.which("pdflatex")
-    if program is None:
-        log.info("no pdflatex here, so report.tex was not typeset")
-        return None
-    for _ in range(2):  # the second pass knows the references
-        done = subprocess.run(
-            [program, "-interaction=nonstopmode", "-halt-on-error", "report.tex"],
-            cwd=folder, capture_output=True, timeout=300, env={"PATH": str(Path(program).parent), "SOURCE_DATE_EPOCH": "0"},
-        )  # fmt: skip
-        if done.returncode:
-            complaint = [line for line in done.stdout.decode(errors="replace").splitlines() if line.startswith("!")]
-            raise UserError(f"{folder / 'report.tex'}: pdflatex failed: {' '.join(complaint)}; see report.log beside it")
-    for suffix in ("aux", "log", "out"):
-        (folder / f"report.{suffix}").unlink(missing_ok=True)
-    return folder / "report.pdf"

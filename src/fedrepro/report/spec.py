@@ -33,12 +33,19 @@ class Table(Frozen):
     smooth: Count = 1
     rounds: Count | None = None  # only these many from the start
 
+    @model_validator(mode="after")
+    def _complete(self) -> "Table":
+        if self.kind == "rounds_to_target" and self.baseline is None:
+            raise ValueError("a table of kind rounds_to_target needs baseline")
+        return self
+
 
 class Cell(Frozen):
     """A number computed from one or two series of an experiment, seed by seed.
 
     rounds_to: rounds until `series` reaches `target`. reduction: 1 - rounds(series) / rounds(baseline).
-    difference: series - baseline, mean of the `last` rounds or the value at `round`. never: `series` does not reach `target`.
+    difference: series - baseline, mean of the `last` rounds or the value at `round`. never: `series` does not reach `target`
+    (within `round` rounds, where given).
     """
 
     kind: Literal["rounds_to", "reduction", "difference", "never"]
@@ -72,6 +79,12 @@ class Claim(Frozen):
     scale_targets: dict[str, Fraction] = {}  # another target where a smaller scale cannot reach the paper's
     note: str = ""
 
+    @model_validator(mode="after")
+    def _fits(self) -> "Claim":
+        if (self.reported == "never") != (self.cell.kind == "never"):
+            raise ValueError("reported: 'never' goes with a cell of kind never, a number with any other")
+        return self
+
 
 class Paper(Frozen):
     """All of a paper."""
@@ -97,6 +110,7 @@ def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
     """A paper's artifacts; every series that they name exists in params.yaml. Raises UserError."""
     path = folder / f"{paper}.yaml"
     spec = parse(Paper, read_yaml(path), str(path))
+    _check_names(spec, params, folder, path)
     for key, figure in spec.figures.items():
         if figure.experiment not in params.papers[paper]:
             valid = ", ".join(params.papers[paper])
@@ -106,10 +120,26 @@ def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
         for claim in spec.claims.values():
             if claim.figure == key:
                 named += [name for name in (claim.cell.series, claim.cell.baseline) if name]
+        named += [table.baseline for table in spec.tables.values() if table.baseline and key in table.figures]
         for name in named:
             if name not in known:
                 raise UserError(f"{path}: figure {key}: unknown series '{name}': choose from {', '.join(known)}")
     return spec
+
+
+def _check_names(spec: Paper, params: Params, folder: Path, path: Path) -> None:
+    """Scales and digitised curves that the artifacts name exist, so that nobody learns of a misspelt one after hours."""
+    curves, scales = list(read_curves(spec, folder)), list(params.scales)
+    named = [(f"figures.{key}.target", name, "scale", scales) for key, item in spec.figures.items() for name in item.target]
+    named += [(f"claims.{k}.scale_targets", name, "scale", scales) for k, c in spec.claims.items() for name in c.scale_targets]
+    named += [(f"figures.{k}.reported", name, "curve", curves) for k, f in spec.figures.items() for name in f.reported.values()]
+    compared = {key: figure for key, figure in spec.figures.items() if figure.reported}
+    distances = [(key, table) for key, table in spec.tables.items() if table.kind == "curve_distance"]
+    wanted = "figure with reported curves"
+    named += [(f"tables.{key}.figures", name, wanted, list(compared)) for key, table in distances for name in table.figures]
+    for where, name, kind, valid in named:
+        if name not in valid:
+            raise UserError(f"{path}: {where}: unknown {kind} '{name}': choose from {', '.join(valid) or 'nothing: no curves'}")
 
 
 def read_curves(spec: Paper, folder: Path = FOLDER) -> dict[str, Curve]:

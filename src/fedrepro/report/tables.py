@@ -10,6 +10,14 @@ from fedrepro.report.loading import Results
 from fedrepro.report.spec import Figure, Paper, Table
 
 NONE = "-"
+GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "η": "eta", "λ": "lambda", "μ": "mu"}
+GREEK |= {"µ": "mu", "ρ": "rho", "σ": "sigma", "τ": "tau"}
+MATHS = {"±": "pm", "×": "times", "≤": "le", "≥": "ge", "≈": "approx", "→": "to", "−": "-"} | GREEK
+MARKS = {character: rf"\{character}" for character in "%_&#{}"}
+MARKS |= {"$": r"$\mathdollar$", "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+MARKS |= {"<": "$<$", ">": "$>$", "[": "{[}", "|": r"\textbar{}"}  # behind \\ a bracket would be an option
+MARKS |= {"–": "--", "—": "---", "…": r"\ldots{}", "“": "``", "”": "''", "’": "'"}
+MARKS |= {character: "$-$" if name == "-" else rf"$\{name}$" for character, name in MATHS.items()}
 
 
 def build(table: Table, paper: Paper, results: dict[str, Results], curves: dict) -> pd.DataFrame:
@@ -49,8 +57,9 @@ def _curve_distance(key: str, figure: Figure, table: Table, results: Results, cu
         reported = [point for point in curves[name] if point[0] <= (table.rounds or math.inf)]
         seeds = results.curves(label, figure.metric).values()
         values = [distance(curve, reported, table.smooth) for curve in seeds]
+        values = [value for value in values if value is not None]  # None: no round in common
         row = {"Panel": key, "Series": label, "Paper's curve": name}
-        row["Distance (points)"] = _percent(values) if values else "; ".join(results.diverged(label))
+        row["Distance (points)"] = _percent(values) if values else "; ".join(results.diverged(label)) or NONE
         rows.append(row | {"Seeds": str(len(values)), "mean": sum(values) / len(values) if values else math.inf})
     return rows
 
@@ -59,7 +68,7 @@ def _nearest(rows: list[dict]) -> list[dict]:
     """Mark, among the rows that compare with the same curve of the paper, the nearest."""
     for row in rows:
         rivals = [other["mean"] for other in rows if "mean" in other and other["Paper's curve"] == row.get("Paper's curve")]
-        row[""] = "nearest" if len(rivals) > 1 and row["mean"] == min(rivals) else ""
+        row[""] = "nearest" if len(rivals) > 1 and row["mean"] == min(rivals) < math.inf else ""
     return [{name: value for name, value in row.items() if name != "mean"} for row in rows]
 
 
@@ -78,7 +87,7 @@ def _rounds(seeds: dict, target: float, smooth: int) -> str:
 
 def _saved(label: str, baseline: str, results: Results, metric: str, target: float) -> str:
     """Mean over seeds of the paired saving; only where every seed of both series arrives."""
-    if label == baseline:
+    if label == baseline or results.diverged(label) or results.diverged(baseline):
         return NONE
     ours, theirs = results.curves(label, metric), results.curves(baseline, metric)
     pairs = [(rounds_to(curve, target), rounds_to(theirs[seed], target)) for seed, curve in ours.items() if seed in theirs]
@@ -106,24 +115,24 @@ def _percent(values: list[float]) -> str:
 
 
 def _spread(found: Estimate, digits: int) -> str:
-    return f"{found.mean:.{digits}f}" + ("" if found.std is None else f" ± {found.std:.{digits}f}")
+    return f"{found.mean:z.{digits}f}" + ("" if found.std is None else f" ± {found.std:.{digits}f}")
 
 
-def write(frame: pd.DataFrame, folder: Path, key: str) -> None:
-    """`<key>.csv` and `<key>.tex`; the latter needs the booktabs package."""
+def write(frame: pd.DataFrame, folder: Path, key: str, remark: str = "") -> None:
+    """`<key>.csv` and `<key>.tex`; the latter needs the booktabs package and starts with `remark` as a comment."""
     folder.mkdir(parents=True, exist_ok=True)
     frame = frame.fillna("")
     frame.to_csv(folder / f"{key}.csv", index=False, lineterminator="\n")
-    (folder / f"{key}.tex").write_text(latex(frame), encoding="utf-8")
+    (folder / f"{key}.tex").write_text(f"% {remark}\n" * bool(remark) + latex(frame), encoding="utf-8")
 
 
 def latex(frame: pd.DataFrame, widths: str | None = None) -> str:
-    """A booktabs tabular; special characters escaped."""
+    """A booktabs tabular, special characters escaped; with `widths` a longtable of such columns, which may run over pages."""
     styled = frame.map(escape).rename(columns=escape).style.hide(axis="index")
-    return styled.to_latex(hrules=True, column_format=widths or "l" * len(frame.columns))
+    kind = {"column_format": widths, "environment": "longtable"} if widths else {"column_format": "l" * len(frame.columns)}
+    return styled.to_latex(hrules=True, **kind)
 
 
 def escape(text: str) -> str:
     """Plain text as LaTeX."""
-    marks = {"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "±": r"$\pm$", "<": "$<$", ">": "$>$", "α": r"$\alpha$", "–": "--"}
-    return "".join(marks.get(character, character) for character in str(text))
+    return "".join(MARKS.get(character, character) for character in str(text))

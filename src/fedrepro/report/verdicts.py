@@ -1,6 +1,7 @@
 """One verdict per published claim, computed from the claim's cell over seeds. Nothing here is typed in by hand."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from fedrepro.metrics import Estimate, at_round, estimate, mean_last, rounds_to
 from fedrepro.report.loading import Results
@@ -8,6 +9,7 @@ from fedrepro.report.spec import Cell, Claim
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
 AGREES, DISAGREES, NOT_COMPARED, NOT_RUN = "direction agrees", "direction disagrees", "not compared", "not run"
+SLACK = 1e-9  # a value that lies on the edge of a tolerance is within it, whatever the last bit says
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Verdict:
         text = show(self.claim.cell, self.ours.mean)
         if self.ours.half_width is None:
             return f"{text} (1 seed)"
-        return f"{text} ± {show(self.claim.cell, self.ours.half_width, signed=False)} (n = {self.ours.n})"
+        number = text.rsplit(" ", 1)[0]  # the unit stands once, behind the interval
+        return f"{number} ± {show(self.claim.cell, self.ours.half_width, signed=False)} (n = {self.ours.n})"
 
 
 def show(cell: Cell, value: float | str, signed: bool = True) -> str:
@@ -40,14 +43,22 @@ def show(cell: Cell, value: float | str, signed: bool = True) -> str:
     if isinstance(value, str):
         return value
     if cell.kind == "difference":
-        return f"{100 * value:{'+' if signed else ''}.1f} points"
+        return f"{100 * value:{'+' if signed else ''}z.1f} points"
     if cell.kind == "reduction":
-        return f"{100 * value:.1f} %"
+        return f"{100 * value:z.1f} %"
     return f"{value:.0f} rounds" if float(value).is_integer() else f"{value:.1f} rounds"
 
 
 def decide(key: str, claim: Claim, results: Results, metric: str) -> Verdict:
-    """The verdict on a claim at the scale that the results were made at."""
+    """The verdict on a claim at the scale that the results were made at; it names data that are not the official release."""
+    verdict = _decide(key, claim, results, metric)
+    other = sorted({run["dataset"] for run in results.runs() if not run["dataset"].endswith("(official release)")})
+    if not other or verdict.status in (NOT_RUN, NOT_COMPARED):
+        return verdict
+    return replace(verdict, why=f"{verdict.why}; on {', '.join(other)}")
+
+
+def _decide(key: str, claim: Claim, results: Results, metric: str) -> Verdict:
     if results.skipped:
         return Verdict(key, claim, NOT_RUN, results.skipped)
     cell = claim.cell
@@ -57,8 +68,10 @@ def decide(key: str, claim: Claim, results: Results, metric: str) -> Verdict:
     ours = estimate(values) if values else None
     if results.compare == "none":
         return Verdict(key, claim, NOT_COMPARED, f"scale {results.note['scale']} is never held against a paper", ours)
+    if short := _short(claim, cell, results, metric):
+        return Verdict(key, claim, NOT_COMPARED, short, ours)
     if problem:
-        return Verdict(key, claim, *_without_number(problem, claim, results), ours)
+        return Verdict(key, claim, *_without_number(problem, claim, cell, results, metric), ours)
     if cell.kind == "never":
         return Verdict(key, claim, *_never(cell, results, metric))
     if results.compare == "direction":
@@ -70,18 +83,37 @@ def measure(cell: Cell, results: Results, metric: str) -> tuple[list[float], str
     """The cell's value for each seed, and what keeps it from being one (empty if nothing does)."""
     method = results.curves(cell.series, metric)
     baseline = results.curves(cell.baseline, metric) if cell.baseline else {}
-    lost = results.diverged(cell.series) + (results.diverged(cell.baseline) if cell.baseline else [])
-    if lost:
-        return [], f"diverged: {'; '.join(lost)}"
-    values = []
-    for seed, curve in method.items():
-        if cell.kind == "never":
-            continue
-        value = _value(cell, curve, baseline.get(seed))
-        if isinstance(value, str):
-            return [], f"seed {seed}: {value}"
-        values.append(value)
-    return values, ""
+    if problem := _lost(cell, results):
+        return [], problem
+    if not method:
+        return [], f"{cell.series} has no values of {metric}"
+    if cell.kind == "never":
+        return [], ""
+    found = {}
+    for seed in sorted({*method, *baseline}):
+        if seed not in method or (cell.baseline and seed not in baseline):
+            found[seed] = f"no run of {cell.baseline if seed in method else cell.series} with this seed"
+        else:
+            found[seed] = _value(cell, method[seed], baseline.get(seed))
+    problems = [f"seed {seed}: {value}" for seed, value in found.items() if isinstance(value, str)]
+    return ([], "; ".join(problems)) if problems else (list(found.values()), "")
+
+
+def _lost(cell: Cell, results: Results) -> str:
+    """Which of the runs that the cell needs diverged."""
+    labels = [label for label in (cell.series, cell.baseline) if label]
+    return "; ".join(f"{label}, {text}" for label in labels for text in results.diverged(label))
+
+
+def _short(claim: Claim, cell: Cell, results: Results, metric: str) -> str:
+    """Why the runs are too short to say anything of the claim, e.g. after the number of rounds was lowered; empty if not."""
+    needed = cell.round or 0
+    if cell.kind == "rounds_to":
+        needed = math.ceil(claim.reported + claim.tolerance)
+    ends = {curve[-1][0] for curve in results.curves(cell.series, metric).values()}
+    if results.compare == "full" and ends and min(ends) < needed:
+        return f"our runs end at round {min(ends)}, the claim is about round {needed}"
+    return ""
 
 
 def _value(cell: Cell, curve, baseline) -> float | str:
@@ -103,18 +135,33 @@ def _value(cell: Cell, curve, baseline) -> float | str:
     return 1 - reached / needed
 
 
-def _without_number(problem: str, claim: Claim, results: Results) -> tuple[str, str]:
-    """A method that arrives where its baseline does not agrees in direction, and no more can be said."""
-    arrives = claim.cell.kind == "reduction" and problem.split(": ", 1)[-1].startswith(f"{claim.cell.baseline} does not")
+def _without_number(problem: str, claim: Claim, cell: Cell, results: Results, metric: str) -> tuple[str, str]:
+    """Where one of two series does not arrive, the direction can be told still, and no more than that."""
+    signs = set() if cell.kind != "reduction" or _lost(cell, results) else _signs(cell, results, metric)
+    wanted = (claim.reported > 0) - (claim.reported < 0) if signs else 0
+    agrees = wanted != 0 and signs == {wanted}
     if results.compare == "direction":
-        return (AGREES if arrives and claim.reported > 0 else NOT_COMPARED), problem
-    return (PARTLY if arrives and claim.reported > 0 else NOT), problem
+        against = wanted != 0 and -wanted in signs and wanted not in signs
+        return (AGREES if agrees else DISAGREES if against else NOT_COMPARED), problem
+    return (PARTLY if agrees else NOT), problem
+
+
+def _signs(cell: Cell, results: Results, metric: str) -> set[int]:
+    """Over seeds: 1 where the series arrives before its baseline, -1 where after it, 0 where neither is first."""
+    method, baseline = results.curves(cell.series, metric), results.curves(cell.baseline, metric)
+    found = set()
+    for seed in method if method.keys() == baseline.keys() else ():
+        mine, other = (rounds_to(curves[seed], cell.target, cell.smooth) or math.inf for curves in (method, baseline))
+        found.add((mine < other) - (mine > other))
+    return found
 
 
 def _never(cell: Cell, results: Results, metric: str) -> tuple[str, str]:
     if results.compare == "direction":
         return NOT_COMPARED, "a number of rounds is compared at scale paper only"
     curves = results.curves(cell.series, metric)
+    if cell.round:
+        curves = {seed: [point for point in curve if point[0] <= cell.round] for seed, curve in curves.items()}
     reached = {seed: rounds_to(curve, cell.target, cell.smooth) for seed, curve in curves.items()}
     hits = [f"seed {seed} at round {round}" for seed, round in reached.items() if round is not None]
     best = max(value for curve in curves.values() for _, value in curve)
@@ -127,7 +174,7 @@ def _direction(claim: Claim, cell: Cell, ours: Estimate) -> tuple[str, str]:
     if cell.kind == "rounds_to":
         return NOT_COMPARED, "a number of rounds is compared at scale paper only"
     if claim.reported == 0:
-        close = abs(ours.mean) <= claim.tolerance
+        close = abs(ours.mean) <= claim.tolerance + SLACK
         return (
             AGREES if close else DISAGREES
         ), f"{'within' if close else 'beyond'} {show(cell, claim.tolerance, signed=False)}"
@@ -140,13 +187,15 @@ def _direction(claim: Claim, cell: Cell, ours: Estimate) -> tuple[str, str]:
 def _full(claim: Claim, ours: Estimate) -> tuple[str, str]:
     gap = show(claim.cell, abs(ours.mean - claim.reported), signed=False)
     allowed = show(claim.cell, claim.tolerance, signed=False)
-    close = abs(ours.mean - claim.reported) <= claim.tolerance
+    close = abs(ours.mean - claim.reported) <= claim.tolerance + SLACK
     text = f"{gap} from the reported value, {allowed} allowed{_spread(ours)}"
     signed = claim.cell.kind in ("reduction", "difference") and claim.reported != 0
     if signed and ours.mean * claim.reported <= 0:
         return NOT, f"the direction is not as reported; {text}"
     if signed and ours.low is not None and ours.low <= 0 <= ours.high:
         return PARTLY, f"the interval contains zero; {text}"
+    if close and claim.reported == 0 and ours.low is not None and max(-ours.low, ours.high) > claim.tolerance + SLACK:
+        return PARTLY, f"the interval reaches beyond what is allowed; {text}"
     if close:
         return REPRODUCED, text
     return (PARTLY if signed else NOT), f"the direction is as reported; {text}" if signed else text
