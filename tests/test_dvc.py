@@ -103,11 +103,14 @@ def test_a_change_trains_only_what_it_touches(copy):
 
 
 def shrink(values: dict) -> None:
-    experiments = values["papers"][PAPER]
+    """Leave one paper, and of that at scale quick one experiment of seconds."""
     small = {"dataset": "digits", "rounds": 1, "train_images": 100, "test_images": 50, "model": {"width": 0.1}}
-    overlay = {name: small if name == "fig4c" else {"skip": "not tested here"} for name in experiments}
-    quick = values["scales"]["quick"] | {"seeds": [0], "experiments": {PAPER: overlay}}
-    values.update(scale="quick", device="cpu", papers={PAPER: experiments}, scales={"quick": quick})
+    values.update(scale="quick", device="cpu", papers={PAPER: values["papers"][PAPER]})
+    for scale in values["scales"].values():
+        scale["experiments"] = {PAPER: scale["experiments"][PAPER]}
+    names = values["papers"][PAPER]
+    overlay = {name: small if name == "fig4c" else {"skip": "not tested here"} for name in names}
+    values["scales"]["quick"].update(seeds=[0], experiments={PAPER: overlay})
 
 
 def repro(stage: str) -> dict[str, int]:

@@ -3,11 +3,8 @@
 
 rule data:
     input:
-        expand(
-            "data/prepared/{dataset}/meta.json",
-            dataset=sorted({run.config.dataset for run in RUNS}),
-        ),
-        expand("data/partitions/{partition}.npz", partition=PARTITIONS),
+        [PATHS.prepared(run.config.dataset) / "meta.json" for run in NEEDED],
+        [PATHS.partition(run.config, run.data) for run in NEEDED],
 
 
 rule fetch:
