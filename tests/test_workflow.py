@@ -46,7 +46,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 def snakemake(folder: Path, *arguments: str) -> str:
     """Run to the end; what it printed."""
-    done = subprocess.run(command(*arguments), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command(*arguments), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -144,7 +144,7 @@ def test_a_mistake_in_the_settings_is_one_clear_message(project, tmp_path):
     folder = tmp_path / "mistaken"
     shutil.copytree(project, folder, ignore=MADE)
     shrink(folder, rounds=-3)
-    done = subprocess.run(command("-n"), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command("-n"), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=600)
     message = done.stdout + done.stderr
     assert done.returncode != 0
     assert "papers.fedmmd_fedfusion.fig4d" in message and "rounds" in message and "-3" in message

@@ -29,7 +29,9 @@ except UserError as error:
 REPORTS = f"reports/{PARAMS.scale}"
 REPORT_CODE = provenance.report_digest()
 MIRRORED = f"results/mlflow-{PARAMS.scale}.json"
-NEEDED = [] if PARAMS.only_finished else [run for batch in BATCHES for run in batch.runs]
+NEEDED = (
+    [] if PARAMS.only_finished else [run for batch in BATCHES for run in batch.runs]
+)
 PARTITIONS = {PATHS.partition(run.config, run.data).stem: run for run in RUNS}
 
 
