@@ -57,7 +57,7 @@ def train(
     for run in runs:
         if engine.finished(run):
             continue
-        if limits.forbid(0):
+        if unfinished or limits.forbid(0):
             unfinished.append(run)
             continue
         place = place or engine.pick_device(device)
