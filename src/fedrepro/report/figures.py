@@ -122,7 +122,7 @@ def _frame(axes: Axes, figure: Figure, results: Results) -> None:
     axes.set(xlabel="round of communication", ylabel=METRICS[figure.metric], xlim=(0, None))
     axes.set_ylim(None, min(axes.get_ylim()[1], 100.5))
     labels = axes.get_legend_handles_labels()[1]
-    columns = 2 if max(map(len, labels)) > 12 else min(len(labels), 3)
+    columns = 2 if max(map(len, labels)) > 12 or len(labels) == 4 else min(len(labels), 3)
     axes.figure.legend(frameon=False, handlelength=2.2, columnspacing=1.2, ncols=columns, loc="outside upper center")
     axes.grid(axis="y", color="0.92", linewidth=0.5)
     axes.set_axisbelow(True)

@@ -17,8 +17,10 @@ def draw(config: RunConfig, data: Dataset, path: Path) -> None:
     stored = partitions.load(path)
     train, _ = partitions.subset(data, config.train_images, config.test_images)
     counts = stored.counts(data.train_y.numpy()[train], data.classes)
-    options = ", ".join(f"{key} {value}" for key, value in config.partition.options.items() if value not in (None, False))
-    anew = "; dealt anew every round, round 1 shown" if stored.redraw_seed is not None else ""
+    options = ", ".join(
+        f"{key} {value}" for key, value in config.partition.options.items() if not isinstance(value, bool | None)
+    )
+    anew = "\ndealt anew every round, round 1 shown" if stored.redraw_seed is not None else ""
     setup()
     drawing = heatmap(
         counts, data.meta["class_names"], f"{data.meta['title']}: {config.partition.name}\n{options}, seed {config.seed}{anew}"
@@ -39,5 +41,7 @@ def heatmap(counts: np.ndarray, classes: list[str], title: str) -> plt.Figure:
     axes.set(xlabel="class", ylabel="client")
     axes.set_title(title, fontsize=7)
     if shown:
-        axes.tick_params(axis="x", rotation=45 if max(map(len, classes)) > 2 else 0)
+        slanted = max(map(len, classes)) > 2
+        plt.setp(axes.get_xticklabels(), rotation=45 * slanted, ha="right" if slanted else "center", rotation_mode="anchor")
+    plt.setp(axes.get_yticklabels(), rotation=0)
     return drawing
