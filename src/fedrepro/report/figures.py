@@ -120,7 +120,8 @@ def _frame(axes: Axes, figure: Figure, results: Results) -> None:
     if results.compare != "full":
         axes.text(0.99, 0.02, f"scale {results.note['scale']}", transform=axes.transAxes, ha="right", fontsize=6, color="0.4")
     axes.set(xlabel="round of communication", ylabel=METRICS[figure.metric], xlim=(0, None))
-    axes.set_ylim(None, min(axes.get_ylim()[1], 100.5))
+    low, high = figure.shown.get(results.note["scale"], (None, None))
+    axes.set_ylim(100 * low if low is not None else None, 100.5 * high if high else min(axes.get_ylim()[1], 100.5))
     labels = axes.get_legend_handles_labels()[1]
     columns = 2 if max(map(len, labels)) > 12 or len(labels) == 4 else min(len(labels), 3)
     axes.figure.legend(frameon=False, handlelength=2.2, columnspacing=1.2, ncols=columns, loc="outside upper center")
@@ -155,6 +156,8 @@ def caption(figure: Figure, results: Results) -> str:
     text = f"{figure.title}. Global model, {measure} after every {'round' if step == 1 else f'{step} rounds'}; {spread}."
     text += "".join(f" {label}: {text}, not shown." for label in results.labels for text in results.diverged(label))
     text += f" Data: {data}."
+    if cut := figure.shown.get(results.note["scale"]):
+        text += f" Only {100 * cut[0]:g} to {100 * cut[1]:g} % is shown."
     if results.compare == "full" and figure.reported:
         text += " Dotted: the paper's curves, read from its PDF."
     precision = ", ".join(sorted({f"{run['precision']}, {run['executor']} executor" for run in runs}))

@@ -20,6 +20,7 @@ class Figure(Frozen):
     experiment: str
     metric: Literal["test_accuracy", "personal_accuracy", "initial_accuracy"] = "test_accuracy"
     target: dict[str, Fraction] = {}
+    shown: dict[str, tuple[Fraction, Fraction]] = {}  # the part of the vertical axis that is drawn, by scale; else all
     reported: dict[str, str] = {}  # series -> key in the file of digitised curves
 
 
@@ -131,6 +132,7 @@ def _check_names(spec: Paper, params: Params, folder: Path, path: Path) -> None:
     """Scales and digitised curves that the artifacts name exist, so that nobody learns of a misspelt one after hours."""
     curves, scales = list(read_curves(spec, folder)), list(params.scales)
     named = [(f"figures.{key}.target", name, "scale", scales) for key, item in spec.figures.items() for name in item.target]
+    named += [(f"figures.{key}.shown", name, "scale", scales) for key, item in spec.figures.items() for name in item.shown]
     named += [(f"claims.{k}.scale_targets", name, "scale", scales) for k, c in spec.claims.items() for name in c.scale_targets]
     named += [(f"figures.{k}.reported", name, "curve", curves) for k, f in spec.figures.items() for name in f.reported.values()]
     compared = {key: figure for key, figure in spec.figures.items() if figure.reported}
