@@ -21,6 +21,7 @@ from fedrepro import provenance
 from fedrepro.engine.run import Run, read_metrics
 
 log = logging.getLogger(__name__)
+KIND = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens the view of training runs
 
 SETTINGS = {  # for the whole process, where the user has set nothing else; read by mlflow when it is imported or used
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -133,7 +134,7 @@ def _experiment(client: Any, uri: str, paper: str) -> str:
         location = folder.absolute().as_uri()  # MLflow keeps absolute paths only
     found = client.get_experiment_by_name(paper)
     if found is None:
-        return client.create_experiment(paper, artifact_location=location)
+        return client.create_experiment(paper, artifact_location=location, tags=KIND)
     if location and found.artifact_location != location:  # it was copied: do not write into its old folder
         raise ValueError(f"its files lie elsewhere, at {found.artifact_location}; delete the database, it is made again")
     if found.lifecycle_stage == "deleted":
