@@ -40,6 +40,8 @@ SETTINGS = {
     },
 }
 
+WHERE = "params.yaml: papers.p.fig at scale quick: series.FedAvg: "
+
 
 def write(folder: Path, changes: dict, name: str = "params.yaml") -> Path:
     (folder / name).write_text(yaml.safe_dump(merge(SETTINGS, changes)), encoding="utf-8")
@@ -95,8 +97,8 @@ def test_mistakes_in_the_settings(changes, words, here, capsys):
 
 @pytest.mark.parametrize(("changes", "words"), [
     (fig(partition={"name": "shards", "clients": 40}), "partition shards: 40 clients x 2 shards need 80 images, got 60"),
-    (fig(partition={"clients": 61}), "partition iid: clients: 61 clients cannot share 60 train images"),
-    (fig(train_images=9999), "train_images: digits has 1438 train images (got 9999)"),
+    (fig(partition={"clients": 61}), f"{WHERE}partition.clients: at most the 60 train images of digits (got 61)"),
+    (fig(train_images=9999), f"{WHERE}train_images: digits has 1438 (got 9999)"),
 ], ids=str)  # fmt: skip
 def test_partitions_that_cannot_be_met(changes, words, here, capsys, ready):
     write(here, changes)

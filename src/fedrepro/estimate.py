@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedrepro import algorithms, datasets, models, provenance, rng
+from fedrepro import algorithms, datasets, models, provenance, registry, rng
 from fedrepro.config import Params, RunConfig
 from fedrepro.engine.run import Run, pick_device
 from fedrepro.experiments import Paths, Planned
@@ -64,7 +64,7 @@ def _speed(config: RunConfig, paths: Paths, device: torch.device) -> dict[str, f
 
 def _measure(config: RunConfig, device: torch.device) -> dict[str, float]:
     shape, _, _ = datasets.extent(config.dataset)
-    classes = len(datasets.registry.module("datasets", config.dataset).CLASSES)
+    classes = len(registry.module("datasets", config.dataset).CLASSES)
     dtype = getattr(torch, config.precision)
     net = models.build(config.model, shape, classes, rng.generator(0, "estimate")).to(
         device, dtype, memory_format=torch.channels_last

@@ -16,6 +16,7 @@ from fedrepro import algorithms, datasets, models, partitions, provenance
 from fedrepro.config import Choice, Experiment, Params, RunConfig, merge, parse
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
+from fedrepro.results import is_kept
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +48,6 @@ class Paths:
 
     def kept(self, paper: str) -> Path:
         return self.results / "kept" / paper
-
-
-def is_kept(folder: Path) -> bool:
-    """Whether a run's folder is on the shelf of committed results."""
-    return folder.parent.parent.name == "kept"
 
 
 @dataclass(frozen=True)
@@ -118,10 +114,22 @@ def _runs(params: Params, paths: Paths, paper: str, training: Experiment, choice
         values = shared | {"algorithm": {"name": choice.name, **own}, "seed": seed}
         try:
             config = resolve(parse(RunConfig, values, where))
+            _enough_images(config)
         except UserError as error:
             raise UserError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
         data = identify(config.dataset)
         yield kept.get(same(config, data)) or Run(paths.runs(paper) / run_id(config, data), config, data, code_digest(config))
+
+
+def _enough_images(config: RunConfig) -> None:
+    """What can be told before any data are there; the rest fails when the partition is drawn."""
+    _, train, test = datasets.extent(config.dataset)
+    for key, asked, there in (("train_images", config.train_images, train), ("test_images", config.test_images, test)):
+        if asked and asked > there:
+            raise UserError(f"{key}: {config.dataset} has {there} (got {asked})")
+    clients, images = config.partition.options["clients"], config.train_images or train
+    if clients > images:
+        raise UserError(f"partition.clients: at most the {images} train images of {config.dataset} (got {clients})")
 
 
 def _overrides(values: Any, where: str) -> dict[str, Any]:

@@ -33,6 +33,11 @@ def gather(note: dict[str, Any], series: dict[str, list[Path]], out: Path) -> No
     (out / f"{note['experiment']}.json").write_text(text + "\n", encoding="utf-8")
 
 
+def is_kept(folder: Path) -> bool:
+    """Whether a run's folder is on the shelf of committed results."""
+    return folder.parent.parent.name == "kept"
+
+
 def _record(folder: Path) -> dict[str, Any]:
     """Where a run's numbers come from. Raises UserError when it is not over."""
     if not (folder / "summary.json").exists():
@@ -41,7 +46,7 @@ def _record(folder: Path) -> dict[str, Any]:
     taken = {key: summary[key] for key in ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")}
     return {
         "run": folder.name,
-        "kept": folder.parent.parent.name == "kept",
+        "kept": is_kept(folder),
         "dataset": stored["dataset"],
         **{key: stored["config"][key] for key in ("seed", "precision", "executor")},
         **taken,

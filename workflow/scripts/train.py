@@ -1,4 +1,4 @@
-"""Snakemake -> training.train. The job fails if runs are left over, which a retry or the next call goes on with."""
+"""Snakemake -> training.train."""
 
 from _log import user_errors
 

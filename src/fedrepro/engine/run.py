@@ -4,7 +4,7 @@ config.json       what ran: resolved config, data identity and description, code
 metrics.csv       one row per round
 summary.json      status and final numbers; there exactly if the run is over
 model.safetensors the global weights, with the state they belong to
-environment.json  versions and hardware
+environment.json  commit, versions and hardware
 log.txt, timing.json   when and how long; the only files that differ between two identical runs
 checkpoint.safetensors while unfinished
 """
@@ -108,7 +108,7 @@ def train(run: Run, dataset: Dataset, partition: Partition, device: torch.device
                 "stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds
             )
             return False
-        _finish(run, state, rows, device, federation)
+        _finish(run, state, rows, device)
     return True
 
 
@@ -146,7 +146,7 @@ def _save(run: Run, state: State, rows: list[Row]) -> None:
     _write(run.folder / "metrics.csv", _csv(rows))
 
 
-def _finish(run: Run, state: State, rows: list[Row], device: torch.device, federation: Federation) -> None:
+def _finish(run: Run, state: State, rows: list[Row], device: torch.device) -> None:
     """The final files, summary last: whoever sees it sees a whole run."""
     if state.diverged:
         log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
