@@ -56,9 +56,15 @@ def partition(config: RunConfig, dataset: Dataset) -> partitions.Partition:
     return partitions.of_run(config, dataset)
 
 
-def federation(config: RunConfig, dataset: Dataset | None = None) -> Federation:
+def federation(config: RunConfig, dataset: Dataset | None = None, executor: str = "auto") -> Federation:
     dataset = dataset or images()
-    return Federation(config, dataset, partition(config, dataset), torch.device("cpu"))
+    return Federation(config, dataset, partition(config, dataset), torch.device("cpu"), executor)
+
+
+def train_part(federation: Federation, client: int, round: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    """The client's training images as its network sees them, and labels; without augmentation."""
+    index = federation.data.train_index(client, round)
+    return federation.data.images(index, client, None), federation.data.train_y[index]
 
 
 def advance(federation: Federation, rounds: int | None = None) -> tuple[State, list[Row]]:

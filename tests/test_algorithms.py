@@ -14,16 +14,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import ALGORITHMS, advance, assert_close, assert_same, config, federation, images
+from conftest import ALGORITHMS, advance, assert_close, assert_same, config, federation, images, train_part
 from torch import nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn import functional as F
 
-from fedrepro import algorithms, registry
+from fedrepro import algorithms, models, registry, rng
 from fedrepro.algorithms import fedmmd
+from fedrepro.algorithms.base import Batch
 from fedrepro.config import Choice
 from fedrepro.engine import checkpoint
-from fedrepro.engine.sequential import train_client
+from fedrepro.engine.executors import Sequential
 from fedrepro.models import Net
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -31,6 +32,9 @@ WITH_NEUTRAL = [name for name in ALGORITHMS if registry.module("algorithms", nam
 VARIANTS = [(name, {}) for name in ALGORITHMS] + [
     ("fedprox", {"norm": "mean"}),
     ("fedmmd", {"outputs": "features", "kernel": "mean_distance"}),
+    ("fedfusion", {"operator": "multi"}),
+    ("fedfusion", {"operator": "single"}),
+    ("fedmax", {"direction": "activation_uniform", "reduction": "samples"}),
 ]
 OPTIMISERS = {
     "plain": {},
@@ -45,9 +49,7 @@ def neutral(name: str) -> dict:
 
 
 def uploads(federation, received, clients=(0, 1, 2)):
-    trained = (
-        train_client(federation.algorithm, federation.config, federation.data, received, client, 1, 0.1) for client in clients
-    )
+    trained = federation.executor.train(received, list(clients), 1, 0.1)
     return [federation.algorithm.upload(weights) for weights, _ in trained]
 
 
@@ -76,7 +78,7 @@ def test_one_client_and_full_batches_are_plain_sgd(name, optimiser):
     )
     fed = federation(settings)
     start, _ = fed.start()
-    x, y = fed.data.train_part(0, 1)
+    x, y = train_part(fed, 0)
     weights = {key: tensor.clone() for key, tensor in start.weights.items()}
     velocity = {key: torch.zeros_like(tensor) for key, tensor in weights.items()}
     for _ in range(settings.local_epochs):
@@ -128,12 +130,12 @@ def test_loss_over_stacked_clients(name, options):
     received = fed.algorithm.broadcast(start.weights, start.server)
     clients = uploads(fed, received)
     weights = {key: torch.stack([client[key] for client in clients]) for key in fed.algorithm.net.state_dict()}
-    x = torch.stack([fed.data.train_part(client, 1)[0] for client in range(3)])
-    y = torch.stack([fed.data.train_part(client, 1)[1] for client in range(3)])
+    x = torch.stack([train_part(fed, client)[0] for client in range(3)])
+    y = torch.stack([train_part(fed, client)[1] for client in range(3)])
 
     def step(weights, images, labels):
         rows = fed.algorithm.frozen(received, images)
-        return grad_and_value(fed.algorithm.loss)(weights, received, rows, images, labels)
+        return grad_and_value(fed.algorithm.loss)(weights, received, Batch(images, labels, rows))
 
     gradients, losses = vmap(step)(weights, x, y)
     for client in range(3):
@@ -144,11 +146,12 @@ def test_loss_over_stacked_clients(name, options):
 
 def with_buffers(name: str):
     """A federation whose network has a batch normalisation."""
-    fed = federation(config(algorithm={"name": name}))
+    fed = federation(config(algorithm={"name": name}, lr=0.01))
     torch.manual_seed(0)
     extractor = nn.Sequential(nn.MaxPool2d(3), nn.BatchNorm2d(1))
-    net = Net(extractor, nn.Linear(16, 8), nn.Linear(8, 10)).double()
-    fed.algorithm = algorithms.create(Choice(name=name), net)
+    net = Net(extractor, nn.Linear(16, 8), nn.Linear(8, 10), channels=1).double()
+    fed.algorithm = algorithms.create(Choice(name=name), net, rng.generator(0, "algorithm"))
+    fed.executor = Sequential(fed.algorithm, fed.config, fed.data)
     return fed
 
 
@@ -174,8 +177,32 @@ def test_local_training_leaves_what_was_received_alone(name):
     assert_same(start.weights, before)
 
 
-# One step by hand: a network of two linear layers, in NumPy. `pull` is what a method adds to the loss and to its derivatives
-# by the logits, by the layer before them and by the weights.
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_dropout_reaches_every_objective_and_no_test(name):
+    """Masks of ones change nothing, masks of zeros leave the biases of the last layer, and without masks nothing is dropped."""
+    fed, plain = (
+        federation(config(algorithm={"name": name}, model={"dropout": rate, "width": 0.1}, precision="float64"))
+        for rate in (0.5, 0.0)
+    )
+    start, _ = fed.start()
+    received = fed.algorithm.broadcast(start.weights, start.server)
+    x, y = train_part(fed, 0)
+    drawn = models.dropout_masks(fed.algorithm.net, len(x), rng.generator(0, "dropout"))
+    batch = Batch(x, y, fed.algorithm.frozen(received, x))
+
+    def loss(*masks):
+        return fed.algorithm.loss(received, received, batch._replace(masks=masks)).item()
+
+    ones, zeros = ([fill(mask) for mask in drawn] for fill in (torch.ones_like, torch.zeros_like))
+    assert loss(*ones) == loss() == plain.algorithm.loss(received, received, batch).item()
+    assert loss(*drawn) != pytest.approx(loss(), rel=1e-6)
+    outputs = fed.algorithm.outputs(received, batch._replace(masks=tuple(zeros)))
+    assert torch.equal(outputs.logits, received["head.bias"].expand_as(outputs.logits))
+    assert torch.equal(fed.algorithm.forward(received, x).logits, plain.algorithm.forward(received, x).logits)
+
+
+# One step by hand: a 1x1 convolution and two linear layers, in NumPy. `pull` is what a method adds to the loss and to its
+# derivatives by the logits, by the layer before them and by the weights; `fuse` is what it makes of the convolution's maps.
 
 
 def none(w, received, x):
@@ -230,51 +257,132 @@ def mmd_by_loops(a, b, kernel):
     return value, slope
 
 
-def outputs(w, x):
-    features = x @ w["hidden.weight"].T + w["hidden.bias"]
+def from_uniform(beta, direction, reduction, w, received, x):
+    features = outputs(w, x)[1]
+    images, width = features.shape
+    scale = beta / (images if reduction == "samples" else images * width)
+    value, slope = 0.0, np.zeros_like(features)
+    for image, row in enumerate(features):
+        p = np.exp(row) / np.exp(row).sum()
+        if direction == "uniform_activation":
+            value += scale * sum(1 / width * (math.log(1 / width) - math.log(q)) for q in p)
+            slope[image] = scale * (p - 1 / width)
+        else:
+            ratios = [math.log(q / (1 / width)) for q in p]
+            divergence = sum(q * ratio for q, ratio in zip(p, ratios, strict=True))
+            value += scale * divergence
+            slope[image] = scale * p * (np.array(ratios) - divergence)
+    return value, 0.0, slope, {}
+
+
+def alone(w, local, frozen):
+    """The maps that the dense layers see, and from the derivative by those the one by the local maps and by fusion weights."""
+    return local, lambda slope: (slope, {})
+
+
+def gated(w, local, frozen):
+    gate = w["fusion.gate"]
+
+    def back(slope):
+        by_gate = np.zeros_like(gate)
+        for channel in range(local.shape[1]):
+            by_gate[channel % len(gate)] += (slope[:, channel] * (frozen[:, channel] - local[:, channel])).sum()
+        return (1 - gate) * slope, {"fusion.gate": by_gate}
+
+    return gate * frozen + (1 - gate) * local, back
+
+
+def convolved(w, local, frozen):
+    """Channel by channel, the local ones first."""
+    weight, bias = w["fusion.convolution.weight"], w["fusion.convolution.bias"]
+    both = [*local.swapaxes(0, 1), *frozen.swapaxes(0, 1)]
+    fused = np.stack([bias[o] + sum(weight[o, i, 0, 0] * maps for i, maps in enumerate(both)) for o in range(len(bias))], 1)
+
+    def back(slope):
+        by_weight, by_local = np.zeros_like(weight), np.zeros_like(local)
+        for o in range(len(bias)):
+            for i, maps in enumerate(both):
+                by_weight[o, i, 0, 0] = (slope[:, o] * maps).sum()
+            for i in range(local.shape[1]):
+                by_local[:, i] += slope[:, o] * weight[o, i, 0, 0]
+        return by_local, {"fusion.convolution.weight": by_weight, "fusion.convolution.bias": slope.sum((0, 2, 3))}
+
+    return fused, back
+
+
+def extracted(w, x):
+    return np.einsum("oi,nihw->nohw", w["extractor.weight"][:, :, 0, 0], x) + w["extractor.bias"][:, None, None]
+
+
+def classified(w, maps):
+    features = maps.reshape(len(maps), -1) @ w["hidden.weight"].T + w["hidden.bias"]
     return features @ w["head.weight"].T + w["head.bias"], features
 
 
-def by_hand(w, received, x, y, pull):
+def outputs(w, x):
+    return classified(w, extracted(w, x))
+
+
+def by_hand(w, received, x, y, pull, fuse):
     """Loss and gradient: the mean cross entropy and what `pull` adds."""
-    logits, features = outputs(w, x)
+    maps, back = fuse(w, extracted(w, x), extracted(received, x))
+    logits, features = classified(w, maps)
     chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     value, by_logits, by_features, by_weights = pull(w, received, x)
     loss = np.mean([-math.log(chances[image, label]) for image, label in enumerate(y)]) + value
     at_logits = (chances - np.eye(logits.shape[1])[y]) / len(y) + by_logits
     at_features = at_logits @ w["head.weight"] + by_features
-    gradient = {
+    at_maps, by_fusion = back((at_features @ w["hidden.weight"]).reshape(maps.shape))
+    gradient = by_fusion | {
         "head.weight": at_logits.T @ features,
         "head.bias": at_logits.sum(0),
-        "hidden.weight": at_features.T @ x,
+        "hidden.weight": at_features.T @ maps.reshape(len(maps), -1),
         "hidden.bias": at_features.sum(0),
+        "extractor.weight": np.einsum("nohw,nihw->oi", at_maps, x)[:, :, None, None],
+        "extractor.bias": at_maps.sum((0, 2, 3)),
     }
     return loss, {key: gradient[key] + by_weights.get(key, 0.0) for key in gradient}
 
 
 METHODS = [
-    ("fedavg", {}, none),
-    ("fedprox", {"mu": 0.7}, partial(proximal, 0.7, "sum")),
-    ("fedprox", {"mu": 0.7, "norm": "mean"}, partial(proximal, 0.7, "mean")),
-    ("l2", {"weight": 0.3}, partial(half_squares, 0.3)),
-    ("fedmmd", {"weight": 0.6}, partial(discrepancy, 0.6, "logits", "fixed19", 1e-4)),
-    ("fedmmd", {"weight": 0.6, "outputs": "features"}, partial(discrepancy, 0.6, "features", "fixed19", 1e-4)),
-    ("fedmmd", {"weight": 0.6, "kernel": "mean_distance"}, partial(discrepancy, 0.6, "logits", "mean_distance", 1e-4)),
-    ("fedmmd", {"weight": 0.6, "floor": 50.0}, partial(discrepancy, 0.6, "logits", "fixed19", 50.0)),
+    ("fedavg", {}, none, alone),
+    ("fedprox", {"mu": 0.7}, partial(proximal, 0.7, "sum"), alone),
+    ("fedprox", {"mu": 0.7, "norm": "mean"}, partial(proximal, 0.7, "mean"), alone),
+    ("l2", {"weight": 0.3}, partial(half_squares, 0.3), alone),
+    ("fedmmd", {"weight": 0.6}, partial(discrepancy, 0.6, "logits", "fixed19", 1e-4), alone),
+    ("fedmmd", {"weight": 0.6, "outputs": "features"}, partial(discrepancy, 0.6, "features", "fixed19", 1e-4), alone),
+    ("fedmmd", {"weight": 0.6, "kernel": "mean_distance"}, partial(discrepancy, 0.6, "logits", "mean_distance", 1e-4), alone),
+    ("fedmmd", {"weight": 0.6, "floor": 50.0}, partial(discrepancy, 0.6, "logits", "fixed19", 50.0), alone),
+    ("fedfusion", {"operator": "conv"}, none, convolved),
+    ("fedfusion", {"operator": "multi"}, none, gated),
+    ("fedfusion", {"operator": "single"}, none, gated),
+    *(
+        (
+            "fedmax",
+            {"beta": 2.0, "direction": direction, "reduction": reduction},
+            partial(from_uniform, 2.0, direction, reduction),
+            alone,
+        )
+        for direction in ("uniform_activation", "activation_uniform")
+        for reduction in ("elements", "samples")
+    ),
 ]
 by_name = pytest.mark.parametrize(
-    ("name", "options", "pull"), METHODS, ids=[f"{m[0]}-{'-'.join(map(str, m[1].values()))}" for m in METHODS]
+    ("name", "options", "pull", "fuse"), METHODS, ids=[f"{m[0]}-{'-'.join(map(str, m[1].values()))}" for m in METHODS]
 )
 
 
-def two_layers(name: str, options: dict):
-    """The method on a small linear network, the weights it receives and other ones, six images of four values, labels."""
+def three_layers(name: str, options: dict):
+    """The method on a small linear network, the weights it receives and other ones, six images of 2 channels of 1x2, labels.
+    What a method adds to the network starts at random here too."""
     torch.manual_seed(1)
-    net = Net(nn.Identity(), nn.Linear(4, 3), nn.Linear(3, 3)).double()
-    received = {key: tensor.detach().clone() for key, tensor in net.state_dict().items()}
+    net = Net(nn.Conv2d(2, 2, 1), nn.Linear(4, 3), nn.Linear(3, 3), channels=2).double()
+    algorithm = algorithms.create(Choice(name=name, **options), net, rng.generator(0, "algorithm"))
+    start = {key: tensor.detach().clone() for key, tensor in algorithm.net.state_dict().items()}
+    received = {key: tensor + 0.3 * torch.randn_like(tensor) for key, tensor in start.items()}
     moved = {key: tensor + 0.3 * torch.randn_like(tensor) for key, tensor in received.items()}
-    x, y = torch.randn(6, 4, 1, 1, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 0])
-    return algorithms.create(Choice(name=name, **options), net), received, moved, x, y
+    x, y = torch.randn(6, 2, 1, 2, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 0])
+    return algorithm, received, moved, x, y
 
 
 def arrays(tensors):
@@ -287,25 +395,27 @@ def test_every_method_has_a_step_by_hand():
 
 
 @by_name
-def test_loss_and_gradient_by_hand(name, options, pull):
-    algorithm, received, moved, x, y = two_layers(name, options)
+def test_loss_and_gradient_by_hand(name, options, pull, fuse):
+    algorithm, received, moved, x, y = three_layers(name, options)
     leaves = {key: tensor.requires_grad_() for key, tensor in moved.items()}
-    loss = algorithm.loss(leaves, received, algorithm.frozen(received, x), x, y)
+    loss = algorithm.loss(leaves, received, Batch(x, y, algorithm.frozen(received, x)))
     gradient = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
-    value, slopes = by_hand(arrays(moved), arrays(received), x.flatten(1).numpy(), y.numpy(), pull)
+    value, slopes = by_hand(arrays(moved), arrays(received), x.numpy(), y.numpy(), pull, fuse)
     assert loss.item() == pytest.approx(value, rel=1e-12)
     assert_close(gradient, {key: torch.from_numpy(slopes[key]) for key in gradient}, 1e-12)
 
 
 @by_name
-def test_two_steps_of_a_client_by_hand(name, options, pull):
+def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
     """The first step starts at the received weights, where most methods are FedAvg still; the second does not."""
-    algorithm, received, _, x, y = two_layers(name, options)
-    data = SimpleNamespace(train_part=lambda client, round: (x, y), batch=lambda images, client, changes: images)
-    trained, loss = train_client(algorithm, config(batch_size=6), data, received, 0, 1, 0.5)
+    algorithm, received, _, x, y = three_layers(name, options)
+    data = SimpleNamespace(
+        train_index=lambda client, round: torch.arange(len(y)), images=lambda index, client, changes: x[index], train_y=y
+    )
+    [(trained, loss)] = Sequential(algorithm, config(batch_size=6), data).train(received, [0], 1, 0.5)
     w, first, losses = arrays(received), arrays(received), []
     for _ in range(2):
-        value, slopes = by_hand(w, first, x.flatten(1).numpy(), y.numpy(), pull)
+        value, slopes = by_hand(w, first, x.numpy(), y.numpy(), pull, fuse)
         losses.append(value)
         w = {key: w[key] - 0.5 * slopes[key] for key in w}
     assert_close(trained, {key: torch.from_numpy(w[key]) for key in trained}, 1e-12)
@@ -314,12 +424,12 @@ def test_two_steps_of_a_client_by_hand(name, options, pull):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_gradient_against_finite_differences(name):
-    algorithm, received, moved, x, y = two_layers(name, {})
+    algorithm, received, moved, x, y = three_layers(name, {})
     frozen = algorithm.frozen(received, x)
     for key, tensor in moved.items():
 
         def loss(value, key=key):
-            return algorithm.loss(moved | {key: value}, received, frozen, x, y)
+            return algorithm.loss(moved | {key: value}, received, Batch(x, y, frozen))
 
         assert torch.autograd.gradcheck(loss, (tensor.clone().requires_grad_(),), eps=1e-6, atol=1e-7)
 

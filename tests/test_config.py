@@ -42,9 +42,9 @@ def refused(model, values, *words):
     ({"seed": -1}, ["seed: ", "(got -1)"]),
     ({"inputs": "raw"}, ["inputs: ", "'unit', 'half', 'standardised' or 'normalised'", "(got 'raw')"]),
     ({"weighting": "size"}, ["weighting: ", "'uniform' or 'samples'"]),
-    ({"precision": "float16"}, ["precision: ", "'float32' or 'float64'"]),
-    ({"augment": ["rotate"]}, ["augment.0: ", "'crop', 'flip', 'brightness' or 'contrast'"]),
-    ({"executor": "threads"}, ["executor: ", "'sequential'"]),
+    ({"precision": "float16"}, ["precision: ", "'float32', 'float64', 'tf32' or 'bfloat16'"]),
+    ({"augment": ["rotate"]}, ["augment.0: ", "'crop', 'resized_crop', 'flip', 'brightness' or 'contrast'"]),
+    ({"executor": "stacked"}, ["executor: unknown key"]),  # as the device: of a machine, not of a run
     ({"model": {"width": 0.1}}, ["model.name: "]),
     ({"model": "mnist_cnn"}, ["model: "]),
 ], ids=str)  # fmt: skip
@@ -60,7 +60,7 @@ def test_every_mistake_is_told_at_once():
 
 @pytest.mark.parametrize(("changes", "words"), [
     ({"partition": {"name": "halves"}}, "unknown partition 'halves': choose from balanced_classes, classes, "),
-    ({"model": {"name": "vgg"}}, "unknown model 'vgg': choose from cifar_cnn, mnist_cnn"),
+    ({"model": {"name": "vgg"}}, "unknown model 'vgg': choose from cifar_cnn, fedmax_cnn, logistic, mnist_cnn, pfl_cnn"),
     ({"algorithm": {"name": "sgd"}}, "unknown algorithm 'sgd': choose from fedavg, "),
     ({"algorithm": {"name": "_private"}}, "unknown algorithm '_private'"),
     ({"algorithm": {"name": "base"}}, "unknown algorithm 'base'"),
@@ -89,7 +89,7 @@ def test_settings_are_frozen_and_a_choice_keeps_its_options():
 
 def test_resolving_writes_every_option_out_and_once_is_enough():
     run = config(model={"arch": "code"}, algorithm={"name": "fedmmd"})
-    assert run.model.options == {"arch": "code", "init": "truncated_normal", "width": 0.05}
+    assert run.model.options == {"arch": "code", "dropout": 0.0, "init": "truncated_normal", "width": 0.05}
     assert run.algorithm.options == {"weight": 0.1, "outputs": "logits", "kernel": "fixed19", "floor": 1e-4}
     assert resolve(run) == run == parse(RunConfig, run.model_dump(mode="json"), "again")
 

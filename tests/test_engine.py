@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from conftest import advance, assert_close, assert_same, config, federation, images, partition
+from conftest import advance, assert_close, assert_same, config, federation, images, partition, train_part
 
 from fedrepro import rng
 from fedrepro.engine import augmentation
 from fedrepro.engine.evaluation import evaluate
 from fedrepro.engine.federation import COLUMNS, size
-from fedrepro.engine.sequential import batches, train_client
+from fedrepro.engine.feed import batches
 from fedrepro.errors import UserError
 
 # Randomness
@@ -101,12 +101,14 @@ def test_accuracies_before_and_after_local_training():
     initial, personal = [], []
     for client in fed.cohort(3):
         part = fed.data.test_part(client, 3)
-        trained, _ = train_client(fed.algorithm, fed.config, fed.data, state.weights, client, 3, fed.lr(3))
+        [(trained, _)] = fed.executor.train(state.weights, [client], 3, fed.lr(3))
         initial.append(evaluate(fed.algorithm, state.weights, *part)[0])
         personal.append(evaluate(fed.algorithm, trained, *part)[0])
     assert row["initial_accuracy"] == pytest.approx(np.mean(initial))
     assert row["personal_accuracy"] == pytest.approx(np.mean(personal)) and np.mean(personal) > np.mean(initial)
-    assert (row["test_accuracy"], row["test_loss"]) == evaluate(fed.algorithm, after.weights, fed.data.test_x, fed.data.test_y)
+    assert (row["test_accuracy"], row["test_loss"]) == evaluate(
+        fed.algorithm, after.weights, fed.data.test_x, fed.data.test_y, fed.chunk
+    )
 
 
 def test_evaluation_by_hand():
@@ -134,10 +136,8 @@ def test_weighting():
         cohort = fed.cohort(1)
         sizes = [len(fed.data.partition.train[client]) for client in cohort]
         shares = [count / sum(sizes) for count in sizes] if weighting == "samples" else [1 / 3] * 3
-        trained = [
-            train_client(fed.algorithm, fed.config, fed.data, start.weights, client, 1, fed.lr(1))[0] for client in cohort
-        ]
-        expected = {key: sum(s * one[key] for s, one in zip(shares, trained, strict=True)) for key in start.weights}
+        trained = [weights for weights, _ in fed.executor.train(start.weights, cohort, 1, fed.lr(1))]
+        expected = {key: sum(s * client[key] for s, client in zip(shares, trained, strict=True)) for key in start.weights}
         assert_close(results[weighting], expected, 1e-14)
         assert len(set(sizes)) > 1
     assert any(not torch.equal(results["samples"][key], results["uniform"][key]) for key in start.weights)
@@ -252,9 +252,9 @@ def test_permuted_images():
     fed = federation(settings, dataset)
     parts, orders = fed.data.partition, fed.data.partition.permutations
     for client in range(4):
-        x, _ = fed.data.train_part(client, 1)
+        x, _ = train_part(fed, client)  # in its own order of pixels
         raw = dataset.train_x[parts.train[client]].double().flatten(2) / 255
-        assert torch.equal(fed.data.batch(x, client, None).flatten(2), raw[:, :, orders[client]])
+        assert torch.equal(x.flatten(2), raw[:, :, orders[client]])
         raw = dataset.test_x[parts.test[client]].double().flatten(2) / 255
         assert torch.equal(fed.data.test_part(client, 1)[0].flatten(2), raw[:, :, orders[client]])
         assert torch.equal(fed.data.test_x[parts.test[client]], fed.data.test_part(client, 1)[0])
@@ -262,7 +262,7 @@ def test_permuted_images():
 
 def test_redrawn_classes_reach_training():
     fed = federation(config(partition={"name": "classes", "clients": 2, "redraw": True}, clients_per_round=2))
-    held = [tuple(fed.data.train_part(0, round)[1].unique().tolist()) for round in range(1, 6)]
+    held = [tuple(train_part(fed, 0, round)[1].unique().tolist()) for round in range(1, 6)]
     assert len(set(held)) > 1 and all(len(classes) == 5 for classes in held)
     assert held[0] == tuple(fed.data.test_part(0, 1)[1].unique().tolist())
 
@@ -270,4 +270,4 @@ def test_redrawn_classes_reach_training():
 def test_subset_of_the_images():
     fed = federation(config(train_images=40, test_images=20))
     assert (len(fed.data.train_x), len(fed.data.test_x)) == (40, 20)
-    assert sum(len(fed.data.train_part(client, 1)[1]) for client in range(4)) == 40
+    assert sum(len(train_part(fed, client)[1]) for client in range(4)) == 40

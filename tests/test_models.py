@@ -13,10 +13,16 @@ from fedrepro.models.base import conv_pool
 
 GREY, COLOUR = (1, 28, 28), (3, 32, 32)
 PAPERS = [
-    ("mnist_cnn", "paper", GREY, 1_663_370),
-    ("mnist_cnn", "code", GREY, 3_274_634),
-    ("cifar_cnn", "paper", COLOUR, 1_756_426),
-    ("cifar_cnn", "code", COLOUR, 3_630_602),
+    ("mnist_cnn", {"arch": "paper"}, GREY, 10, 1_663_370),
+    ("mnist_cnn", {"arch": "code"}, GREY, 10, 3_274_634),
+    ("mnist_cnn", {"arch": "fusion_code"}, GREY, 10, 1_630_602),
+    ("cifar_cnn", {"arch": "paper"}, COLOUR, 10, 1_756_426),
+    ("cifar_cnn", {"arch": "code"}, COLOUR, 10, 3_630_602),
+    ("logistic", {}, GREY, 10, 7_850),
+    ("pfl_cnn", {}, COLOUR, 10, 1_626_442),
+    ("fedmax_cnn", {}, COLOUR, 10, 659_818),
+    ("fedmax_cnn", {}, COLOUR, 100, 705_988),
+    ("fedmax_cnn", {"last_padding": 0}, (1, 32, 32), 26, 438_074),
 ]
 
 
@@ -24,18 +30,28 @@ def build(name, shape, classes=10, seed=0, **options):
     return models.build(Choice(name=name, **options), shape, classes, rng.generator(seed, "weights"))
 
 
-@pytest.mark.parametrize(("name", "arch", "shape", "count"), PAPERS)
-def test_number_of_weights(name, arch, shape, count):
-    assert sum(tensor.numel() for tensor in build(name, shape, arch=arch).parameters()) == count
+@pytest.mark.parametrize(("name", "options", "shape", "classes", "count"), PAPERS)
+def test_number_of_weights(name, options, shape, classes, count):
+    assert sum(tensor.numel() for tensor in build(name, shape, classes, **options).parameters()) == count
+
+
+def test_fusion_maps():
+    """What FedFusion fuses: 64 maps of 7x7 on MNIST, of 8x8 on CIFAR."""
+    net = build("mnist_cnn", GREY, arch="fusion_code")
+    assert net(torch.rand(2, *GREY)).maps.shape == (2, 64, 7, 7) and net.channels == 64
+    assert [layer.kernel_size for layer in net.extractor if isinstance(layer, nn.Conv2d)] == [(5, 5), (3, 3)]
+    assert build("cifar_cnn", COLOUR)(torch.rand(2, *COLOUR)).maps.shape == (2, 64, 8, 8)
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (1, 17, 23), (2, 40, 32)])
-@pytest.mark.parametrize("arch", ["paper", "code"])
-@pytest.mark.parametrize("name", ["mnist_cnn", "cifar_cnn"])
+@pytest.mark.parametrize(
+    ("name", "arch"), [(name, options["arch"]) for name, options, *_ in PAPERS if "arch" in options], ids=str
+)
 def test_shapes_of_outputs(name, arch, shape):
     net = build(name, shape, classes=7, arch=arch, width=0.05)
     logits, penultimate, maps = net(torch.rand(3, *shape))
-    assert logits.shape == (3, 7) and penultimate.shape == (3, net.head.in_features) and maps.dim() == 4
+    assert logits.shape == (3, 7) and penultimate.shape == (3, net.head.in_features)
+    assert maps.dim() == 4 and maps.shape[1] == net.channels
     assert torch.equal(net.head(penultimate), logits) and torch.equal(net.hidden(maps.flatten(1)), penultimate)
     assert (penultimate >= 0).all() and (maps >= 0).all()
 
@@ -96,10 +112,15 @@ def test_initial_weights():
 
 
 def test_what_an_architecture_comes_with_is_written_out():
-    inits = {(name, arch): models.settings(Choice(name=name, arch=arch)).init for name, arch, *_ in PAPERS}
+    inits = {
+        (name, options["arch"]): models.settings(Choice(name=name, **options)).init
+        for name, options, *_ in PAPERS
+        if "arch" in options
+    }
     assert inits == {
         ("mnist_cnn", "paper"): "pytorch",
         ("mnist_cnn", "code"): "truncated_normal",
+        ("mnist_cnn", "fusion_code"): "glorot",
         ("cifar_cnn", "paper"): "pytorch",
         ("cifar_cnn", "code"): "glorot",
     }
@@ -119,10 +140,61 @@ def test_other_layers_start_from_known_weights(norm, monkeypatch):
     assert all(torch.equal(built[key], tensor) for key, tensor in norm.state_dict().items())
 
 
+# Dropout
+
+
+def masks(net, images=400, seed=0, round=1):
+    return models.dropout_masks(net, images, rng.generator(seed, "dropout", round))
+
+
+def test_masks_keep_the_mean():
+    one, two = masks(build("cifar_cnn", COLOUR, dropout=0.2))
+    assert one.shape == (400, 384) and two.shape == (400, 192)
+    for mask in (one, two):
+        assert set(mask.unique().tolist()) == {0.0, 1.25}
+        assert (mask == 0).double().mean().item() == pytest.approx(0.2, abs=0.01)  # 76,800 draws: four deviations are 0.006
+    assert masks(build("logistic", GREY, dropout=0.2)) == ()
+    assert all(mask.dtype == torch.float64 for mask in masks(build("cifar_cnn", COLOUR, dropout=0.2, width=0.1).double(), 3))
+
+
+def test_masks_repeat_from_their_generator():
+    net = build("mnist_cnn", GREY, dropout=0.5, width=0.1)
+    assert torch.equal(*masks(net), *masks(net))
+    assert not torch.equal(*masks(net), *masks(net, round=2)) and not torch.equal(*masks(net), *masks(net, seed=1))
+
+
+def test_without_dropout_nothing_is_drawn():
+    generator = rng.generator(0, "dropout")
+    before = generator.get_state()
+    assert models.dropout_masks(build("mnist_cnn", GREY), 8, generator) == ()
+    assert torch.equal(generator.get_state(), before)
+
+
+def test_masks_multiply_the_units_of_every_hidden_layer():
+    net, x = build("cifar_cnn", COLOUR, dropout=0.4, width=0.1), torch.rand(5, *COLOUR)
+    first, second = masks(net, 5)
+    one, two = net.hidden[0], net.hidden[2]
+    units = torch.relu(one(net.extractor(x).flatten(1))) * first
+    units = torch.relu(two(units)) * second
+    logits, penultimate, _ = net(x, (first, second))
+    assert torch.equal(penultimate, units) and torch.equal(logits, net.head(units))
+    assert ((penultimate == 0) >= (second == 0)).all()
+
+
+def test_dropout_draws_nothing_by_itself_and_no_test_sees_it():
+    with_it, without = (build("cifar_cnn", COLOUR, dropout=dropout, width=0.1) for dropout in (0.4, 0.0))
+    x = torch.rand(5, *COLOUR)
+    for mode in (True, False):
+        assert torch.equal(with_it.train(mode)(x).logits, without.train(mode)(x).logits)
+
+
 def test_unknown_names_and_options():
-    with pytest.raises(UserError, match=r"unknown model 'lenet': choose from cifar_cnn, mnist_cnn"):
+    valid = "cifar_cnn, fedmax_cnn, logistic, mnist_cnn, pfl_cnn"
+    with pytest.raises(UserError, match=f"unknown model 'lenet': choose from {valid}$"):
         build("lenet", GREY)
-    with pytest.raises(UserError, match=r"model mnist_cnn: depth: unknown key: choose from arch, init, width"):
+    with pytest.raises(UserError, match=r"model mnist_cnn: depth: unknown key: choose from arch, dropout, init, width"):
         build("mnist_cnn", GREY, depth=3)
+    with pytest.raises(UserError, match=r"model mnist_cnn: dropout: .*less than 1 \(got 1\)"):
+        build("mnist_cnn", GREY, dropout=1)
     with pytest.raises(UserError, match=r"model mnist_cnn: width: .*greater than 0 \(got 0\)"):
         build("mnist_cnn", GREY, width=0)

@@ -58,12 +58,19 @@ def store(found: Results, folder: Path, experiment: str) -> None:
 
 def a_run(folder: Path, seed: int = 0, accuracies: tuple = (0.1, 0.5), status: str = "finished") -> Path:
     """A finished run's folder."""
-    config = {"algorithm": {"name": "fedavg"}, "seed": seed, "precision": "float32", "executor": "sequential"}
+    config = {"algorithm": {"name": "fedavg"}, "seed": seed, "precision": "float32"}
     summary = {"status": status, "rounds": len(accuracies) - 1, "weights": 7, "bytes_down": 8, "bytes_up": 9}
     texts = {
         "config": {"config": config, "dataset": OFFICIAL, "data": "d", "code": "c"},
         "summary": summary | {"data": "d", "code": "c"},
-        "environment": {"commit": "x", "device": "cpu", "hardware": "a chip", "torch": "2.8", "python": "3"},
+        "environment": {
+            "commit": "x",
+            "device": "cpu",
+            "executor": "sequential",
+            "hardware": "a chip",
+            "torch": "2.8",
+            "python": "3",
+        },
     }
     folder.mkdir(parents=True)
     for name, values in texts.items():

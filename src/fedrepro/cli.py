@@ -35,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--scale", help="overrides the scale of the settings file")
     common.add_argument("--data-mirror", dest="data_mirror", help="folder or URL with the data sets' files")
     common.add_argument("--device", help="auto, cpu or cuda")
+    common.add_argument("--executor", help="auto, sequential or stacked")
     common.add_argument("--paper", help="only this paper")
     common.add_argument("--experiment", action="append", help="only this experiment; may be given several times")
     common.add_argument("--results", type=Path, default=Path("results"), help="where runs lie (results)")
@@ -72,7 +73,7 @@ def _settings(options: argparse.Namespace):
     from fedrepro.config import read_params
     from fedrepro.experiments import Paths
 
-    given = {key: getattr(options, key) for key in ("scale", "data_mirror", "device")}
+    given = {key: getattr(options, key) for key in ("scale", "data_mirror", "device", "executor")}
     params = read_params(options.params, {key: value for key, value in given.items() if value is not None})
     return params, Paths(results=options.results)
 
@@ -92,7 +93,8 @@ def _train(options: argparse.Namespace) -> int:
     if options.runs:
         paths = experiments.Paths(results=options.results)
         runs = experiments.read_runs(options.runs, paths)
-        left = training.train(runs, paths, mirror=options.data_mirror, device=options.device or "auto", budget=options.budget)
+        where = {"device": options.device or "auto", "executor": options.executor or "auto"}
+        left = training.train(runs, paths, mirror=options.data_mirror, budget=options.budget, **where)
     else:
         params, paths, chosen = _selected(options)
         left = training.train(
@@ -100,6 +102,7 @@ def _train(options: argparse.Namespace) -> int:
             paths,
             mirror=params.mirror,
             device=params.device,
+            executor=params.executor,
             checkpoint_seconds=params.checkpoint_seconds,
             budget=options.budget,
         )

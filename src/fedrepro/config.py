@@ -61,7 +61,7 @@ class Training(Frozen):
     train_images: Count | None = None  # keep only the first n of a fixed shuffle (scales small and quick)
     test_images: Count | None = None
     inputs: Literal["unit", "half", "standardised", "normalised"] = "unit"
-    augment: tuple[Literal["crop", "flip", "brightness", "contrast"], ...] = ()
+    augment: tuple[Literal["crop", "resized_crop", "flip", "brightness", "contrast"], ...] = ()
     partition: Choice
     model: Choice
     clients_per_round: Count
@@ -76,8 +76,7 @@ class Training(Frozen):
     weight_decay: NonNegative = 0.0
     weighting: Literal["uniform", "samples"] = "uniform"
     evaluate_every: Count = 1
-    precision: Literal["float32", "float64"] = "float32"
-    executor: Literal["sequential"] = "sequential"
+    precision: Literal["float32", "float64", "tf32", "bfloat16"] = "float32"
 
     @model_validator(mode="after")
     def _nesterov_has_momentum(self) -> "Training":
@@ -125,6 +124,7 @@ class Params(Frozen):
     scale: str = "quick"
     data_mirror: str | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    executor: Literal["auto", "sequential", "stacked"] = "auto"  # how the clients of a round are trained; not what they learn
     checkpoint_seconds: NonNegative = 30
     only_finished: bool = False  # report what is there; an experiment with unfinished runs counts as not run
     mlflow_uri: str = "sqlite:///mlflow.db"

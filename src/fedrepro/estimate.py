@@ -1,25 +1,28 @@
 """What a piece of work costs before it starts: runs, samples, floating-point operations, hours on this machine.
 
-Operations are counted on the network itself (a training step counts as three forward passes); times come from a few steps
-measured here for each combination of network, method and batch, remembered in `results/speed.json`.
+Operations are counted on the network itself (a training step counts as three forward passes); times come from a short training
+measured here for each combination of network, method, cohort and batch, remembered in `results/speed.json`.
 """
 
 import contextlib
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
-from fedrepro import algorithms, datasets, models, provenance, registry, rng
-from fedrepro.config import Params, RunConfig
+from fedrepro import datasets, partitions, provenance, registry, rng
+from fedrepro.config import Choice, Params, RunConfig
+from fedrepro.datasets import Dataset
+from fedrepro.engine.evaluation import evaluate
+from fedrepro.engine.federation import Federation
 from fedrepro.engine.run import Run, pick_device
 from fedrepro.experiments import Paths, Planned
 from fedrepro.files import replacing
 
-STEPS = 4  # timed, after one that is not
+STEPS = 2  # of each client that is timed
+TESTS = 300  # images
 
 
 @dataclass(frozen=True)
@@ -32,29 +35,31 @@ class Cost:
     seconds: float
 
 
-def cost(run: Run, paths: Paths, device: torch.device) -> Cost:
+def cost(run: Run, paths: Paths, executor: str, device: torch.device) -> Cost:
     """The whole run's cost, as if nothing of it were done."""
     config = run.config
     _, train, test = datasets.extent(config.dataset)
-    share = (config.train_images or train) / config.partition.options["clients"]
-    samples = config.rounds * config.clients_per_round * config.local_epochs * share
-    own = 2 * config.clients_per_round * (config.test_images or test) / config.partition.options["clients"]
-    evaluated = config.rounds / config.evaluate_every * ((config.test_images or test) + own)
-    speed = _speed(config, paths, device)
-    operations = (3 * samples + evaluated) * speed["operations"]
-    return Cost(samples, evaluated, operations, samples * speed["train"] + evaluated * speed["evaluate"])
+    clients = config.partition.options["clients"]
+    share, tests = (config.train_images or train) / clients, config.test_images or test
+    trained = config.rounds * config.clients_per_round  # local trainings
+    samples = trained * config.local_epochs * share
+    evaluated = config.rounds / config.evaluate_every * (1 + 2 * config.clients_per_round / clients) * tests
+    speed = _speed(config, paths, executor, device)
+    seconds = samples * speed["train"] + evaluated * speed["evaluate"] + trained * speed["aggregate"]
+    return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds)
 
 
-def _speed(config: RunConfig, paths: Paths, device: torch.device) -> dict[str, float]:
-    """Forward operations, training seconds and evaluation seconds per sample."""
+def _speed(config: RunConfig, paths: Paths, executor: str, device: torch.device) -> dict[str, float]:
+    """Forward operations, training seconds and evaluation seconds per sample, aggregation seconds per client."""
+    choices = [choice.model_dump() for choice in (config.model, config.algorithm)]
+    settings = [config.clients_per_round, config.batch_size, config.precision, config.momentum, config.augment]
     key = provenance.digest(
-        [config.dataset, config.batch_size, config.precision, *(c.model_dump() for c in (config.model, config.algorithm))]
-        + [provenance.environment(device)["hardware"], torch.__version__]
+        [config.dataset, executor, settings, choices, provenance.environment(device)["hardware"], torch.__version__]
     )
     path = paths.results / "speed.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if key not in known:
-        known[key] = _measure(config, device)
+        known[key] = _measure(config, executor, device)
         with contextlib.suppress(OSError):  # what cannot be remembered is measured again
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary:
@@ -62,48 +67,59 @@ def _speed(config: RunConfig, paths: Paths, device: torch.device) -> dict[str, f
     return known[key]
 
 
-def _measure(config: RunConfig, device: torch.device) -> dict[str, float]:
-    shape, _, _ = datasets.extent(config.dataset)
-    classes = len(registry.module("datasets", config.dataset).CLASSES)
-    dtype = getattr(torch, config.precision)
-    net = models.build(config.model, shape, classes, rng.generator(0, "estimate")).to(
-        device, dtype, memory_format=torch.channels_last
-    )
-    algorithm = algorithms.create(config.algorithm, net)
-    images = torch.rand(config.batch_size, *shape, generator=rng.generator(0, "images")).to(device, dtype)
-    labels = torch.zeros(config.batch_size, dtype=torch.int64, device=device)
-    received = {name: tensor.detach() for name, tensor in algorithm.net.state_dict().items()}
-    weights = {name: tensor.clone().requires_grad_() for name, tensor in received.items()}
-    optimiser = torch.optim.SGD(weights.values(), lr=1e-9, fused=True)
+def _measure(config: RunConfig, executor: str, device: torch.device) -> dict[str, float]:
+    """One short round of the run's own kind on random pixels: all its clients where they train together, else one of them."""
+    federation = _short(config, executor, device)
+    state, _ = federation.start()
+    received = federation.algorithm.broadcast(state.weights, state.server)
+    cohort = list(range(federation.clients))
+    trained = [weights for weights, _ in federation.executor.train(received, cohort, 1, config.lr)]
+    uploads, shares = [federation.algorithm.upload(weights) for weights in trained], [1 / len(cohort)] * len(cohort)
+    data, algorithm = federation.data, federation.algorithm
 
-    def step() -> None:
-        loss = algorithm.loss(weights, received, algorithm.frozen(received, images), images, labels)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+    def train() -> None:
+        for weights, _ in federation.executor.train(received, cohort, 1, config.lr):
+            del weights
 
-    def forward() -> None:
-        with torch.no_grad():
-            algorithm.forward(received, images)
-
-    with FlopCounterMode(display=False) as counter:
-        forward()
-    per_sample = config.batch_size
     return {
-        "operations": counter.get_total_flops() / per_sample,
-        "train": _seconds(step, device) / per_sample,
-        "evaluate": _seconds(forward, device) / per_sample,
+        "operations": federation.flops,
+        "train": _seconds(train, device) / len(data.train_x),
+        "evaluate": _seconds(lambda: evaluate(algorithm, received, data.test_x, data.test_y, federation.chunk), device)
+        / len(data.test_x),
+        "aggregate": _seconds(lambda: algorithm.aggregate(state.weights, state.server, uploads, shares), device) / len(cohort),
     }
 
 
-def _seconds(work, device: torch.device) -> float:
-    work()
-    began = time.perf_counter()
-    for _ in range(STEPS):
+def _short(config: RunConfig, executor: str, device: torch.device) -> Federation:
+    """A few batches for each client, one epoch."""
+    shape, _, _ = datasets.extent(config.dataset)
+    classes = len(registry.module("datasets", config.dataset).CLASSES)
+    draw, each = rng.generator(0, "estimate"), STEPS * config.batch_size
+
+    def part(images: int) -> tuple[torch.Tensor, torch.Tensor]:
+        pixels = torch.randint(0, 256, (images, *shape), dtype=torch.uint8, generator=draw)
+        return pixels, torch.arange(images) % classes
+
+    def federation(clients: int) -> Federation:
+        training = {"partition": Choice(name="iid", clients=clients), "clients_per_round": clients, "local_epochs": 1}
+        short = config.model_copy(update=training | {"train_images": None, "test_images": None})
+        dataset = Dataset(config.dataset, *part(clients * each), *part(TESTS), classes, {"mean": [0.5] * 3, "std": [0.2] * 3})
+        return Federation(short, dataset, partitions.of_run(short, dataset), device, executor)
+
+    whole = federation(config.clients_per_round)
+    return whole if whole.executor.name == "stacked" else federation(1)
+
+
+def _seconds(work: Callable[[], object], device: torch.device) -> float:
+    """Median of three, after one that is not counted."""
+    spent = []
+    for _ in range(4):
+        began = time.perf_counter()
         work()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    return (time.perf_counter() - began) / STEPS
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        spent.append(time.perf_counter() - began)
+    return sorted(spent[1:])[1]
 
 
 def report(params: Params, paths: Paths, chosen: Iterable[Planned]) -> str:
@@ -117,7 +133,7 @@ def report(params: Params, paths: Paths, chosen: Iterable[Planned]) -> str:
             continue
         runs = [run for run in item.runs if not run.summary.exists() and run.folder not in seen]
         seen |= {run.folder for run in runs}
-        spent = _sum(cost(run, paths, device) for run in runs)
+        spent = _sum(cost(run, paths, params.executor, device) for run in runs)
         total = _sum((total, spent))
         lines.append(_line(f"{item.paper}/{item.name}", f"{len(runs)} of {len(item.runs)}", spent))
     lines.append(_line(f"scale {params.scale}, on one {device.type} process", str(len(seen)), total))

@@ -48,9 +48,9 @@ def _record(folder: Path) -> dict[str, Any]:
         "run": folder.name,
         "kept": is_kept(folder),
         "dataset": stored["dataset"],
-        **{key: stored["config"][key] for key in ("seed", "precision", "executor")},
+        **{key: stored["config"][key] for key in ("seed", "precision")},
         **taken,
-        **{key: environment[key] for key in ("commit", "device", "hardware", "torch")},
+        **{key: environment[key] for key in ("commit", "device", "executor", "hardware", "torch")},
     }
 
 

@@ -45,6 +45,7 @@ def train(
     *,
     mirror: str | None = None,
     device: str = "auto",
+    executor: str = "auto",
     checkpoint_seconds: float = 30,
     budget: float | None = None,
 ) -> list[Run]:
@@ -67,6 +68,6 @@ def train(
                 f"{paths.prepared(data.name)}: these data changed since the work was planned; delete the folder and start again"
             )
         log.info("%s on %s", run.id, place)
-        if not engine.train(run, data, partition(run.config, run.data, paths, mirror), place, limits):
+        if not engine.train(run, data, partition(run.config, run.data, paths, mirror), place, limits, executor):
             unfinished.append(run)
     return unfinished

@@ -37,6 +37,7 @@ for batch in BATCHES:
             runs=batch.runs,
             mirror=PARAMS.mirror,
             device=PARAMS.device,
+            executor=PARAMS.executor,
             checkpoint_seconds=PARAMS.checkpoint_seconds,
         script:
             "../scripts/train.py"

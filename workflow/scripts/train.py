@@ -6,5 +6,5 @@ with user_errors(snakemake):
     from fedrepro import training
     from fedrepro.experiments import Paths
 
-    given = {key: snakemake.params[key] for key in ("mirror", "device", "checkpoint_seconds")}
+    given = {key: snakemake.params[key] for key in ("mirror", "device", "executor", "checkpoint_seconds")}
     training.train(snakemake.params.runs, Paths(), **given)

@@ -1,11 +1,12 @@
 """Federated methods, one small file each: a class `Algorithm` with frozen `Params` and only the hooks in which it differs
 from FedAvg. The hooks are documented in `base.py`."""
 
-from torch import nn
+import torch
 
 from fedrepro import registry
 from fedrepro.algorithms.base import FedAvg
 from fedrepro.config import Choice, parse
+from fedrepro.models import Net
 
 __all__ = ["FedAvg", "create", "settings"]
 
@@ -15,6 +16,6 @@ def settings(choice: Choice):
     return parse(registry.module("algorithms", choice.name).Algorithm.Params, choice.options, f"algorithm {choice.name}")
 
 
-def create(choice: Choice, net: nn.Module) -> FedAvg:
-    """The named method around `net`."""
-    return registry.module("algorithms", choice.name).Algorithm(settings(choice), net)
+def create(choice: Choice, net: Net, generator: torch.Generator) -> FedAvg:
+    """The named method around `net`; what it adds to the network starts from `generator`."""
+    return registry.module("algorithms", choice.name).Algorithm(settings(choice), net, generator)

@@ -4,17 +4,27 @@
 of its arguments, so that one executor may call it client by client and another may run it over stacked clients.
 """
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import ClassVar, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
-from torch.nn import functional as F
 
 from fedrepro.config import Frozen
-from fedrepro.models import Outputs
+from fedrepro.models import Net, Outputs
 
 Weights = dict[str, Tensor]
+
+
+class Batch(NamedTuple):
+    """What the local objective sees: images (B, C, H, W), labels (B,), what `frozen` gave for each of the images, and where
+    dropout is on its masks (`models.dropout_masks`)."""
+
+    images: Tensor
+    labels: Tensor
+    frozen: tuple[Tensor, ...] = ()
+    masks: tuple[Tensor, ...] = ()
 
 
 class FedAvg:
@@ -25,18 +35,22 @@ class FedAvg:
 
     neutral: ClassVar[dict | None] = {}  # the Params at which the method equals FedAvg; None where there are none
 
-    def __init__(self, params: Params, net: nn.Module) -> None:
+    def __init__(self, params: Params, net: Net, generator: torch.Generator) -> None:
         self.params = params
-        self.net = self.wrap(net)
+        self.net = self.wrap(net, generator).eval()  # the engine switches to training mode where it trains
         self.names = tuple(self.net.state_dict())
 
-    def wrap(self, net: nn.Module) -> nn.Module:
-        """The network that is trained: `net`, or a module around it."""
+    def wrap(self, net: Net, generator: torch.Generator) -> Net:
+        """The network that is trained: `net`, or one made from it, its new weights drawn from `generator`."""
         return net
 
-    def forward(self, weights: Weights, images: Tensor) -> Outputs:
+    def forward(self, weights: Weights, images: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
         """The trained network at `weights`, which may hold other tensors beside the network's."""
-        return functional_call(self.net, {name: weights[name] for name in self.names}, (images,))
+        return self.call(weights, images, masks)
+
+    def call(self, weights: Weights, *inputs) -> Outputs:
+        """The network's own forward pass with these of its `weights`."""
+        return functional_call(self.net, {name: weights[name] for name in self.names}, inputs)
 
     # the server, before a round
 
@@ -55,9 +69,22 @@ class FedAvg:
         evaluates this once per image and round where images are not augmented."""
         return ()
 
-    def loss(self, weights: Weights, received: Weights, frozen: tuple[Tensor, ...], images: Tensor, labels: Tensor) -> Tensor:
-        """The local objective on one batch: images (B, C, H, W), labels (B,), `frozen` the batch's rows. Returns a scalar."""
-        return F.cross_entropy(self.forward(weights, images).logits, labels)
+    @property
+    def looks_back(self) -> bool:
+        """Whether the loss needs `frozen`."""
+        return type(self).frozen is not FedAvg.frozen
+
+    def outputs(self, weights: Weights, batch: Batch) -> Outputs:
+        """What the local objective sees of the trained network."""
+        return self.forward(weights, batch.images, batch.masks)
+
+    def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
+        """The local objective on one batch, a scalar."""
+        return cross_entropy(self.outputs(weights, batch).logits, batch.labels)
+
+    def personal(self, weights: Weights, received: Weights) -> Weights:
+        """What a client is tested with after its local training: its weights, and what it needs beside them."""
+        return weights
 
     def upload(self, weights: Weights) -> Weights:
         """What a client returns; its size is counted as bytes sent up."""
@@ -65,16 +92,31 @@ class FedAvg:
 
     # the server, after a round
 
+    def tested(self, weights: Weights, server: Weights) -> Weights:
+        """What the global model is tested with: its weights, and what it needs beside them."""
+        return weights
+
     def aggregate(
-        self, weights: Weights, server: Weights, uploads: list[Weights], shares: list[float]
+        self, weights: Weights, server: Weights, uploads: Iterable[Weights], shares: list[float]
     ) -> tuple[Weights, Weights]:
-        """New global weights and server state from the uploads; `shares` sum to 1."""
-        return {name: mean([upload[name] for upload in uploads], shares) for name in weights}, server
+        """New global weights and server state. `uploads` come one by one as the clients finish, to be read once: a mean then
+        needs the memory of one client, however many take part. `shares` sum to 1."""
+        return mean(weights, uploads, shares), server
 
 
-def mean(tensors: list[Tensor], shares: list[float]) -> Tensor:
-    """Weighted mean, summed in float64 in the given order; integers (batch counters) are rounded."""
-    total = torch.zeros_like(tensors[0], dtype=torch.float64)
-    for tensor, share in zip(tensors, shares, strict=True):
-        total.add_(tensor.to(torch.float64), alpha=share)
-    return (total if tensors[0].is_floating_point() else total.round()).to(tensors[0].dtype)
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean over a batch of -log softmax(logits)[label]. torch's own also asks which labels to ignore, which costs clients that
+    train together a third of a small step."""
+    return -logits.log_softmax(1).gather(1, labels[:, None]).mean()
+
+
+def mean(like: Weights, uploads: Iterable[Weights], shares: list[float]) -> Weights:
+    """Weighted mean of the tensors named in `like`, summed in float64 in the given order; integers (counters) are rounded."""
+    totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in like.items()}
+    for upload, share in zip(uploads, shares, strict=True):
+        for name, total in totals.items():
+            total.add_(upload[name], alpha=share)
+    return {
+        name: (total if like[name].is_floating_point() else total.round()).to(like[name].dtype)
+        for name, total in totals.items()
+    }

@@ -13,10 +13,10 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from fedrepro.algorithms.base import FedAvg, Weights
+from fedrepro.algorithms.base import Batch, FedAvg, Weights, cross_entropy
 from fedrepro.config import Frozen, NonNegative
+from fedrepro.models import Outputs
 
 VARIANCES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 5, 10, 15, 20, 25, 30, 35, 100, 1e3, 1e4, 1e5, 1e6)
 
@@ -31,16 +31,15 @@ class Algorithm(FedAvg):
     neutral: ClassVar[dict] = {"weight": 0.0}
 
     def frozen(self, received: Weights, images: Tensor) -> tuple[Tensor, ...]:
-        return (self._compared(received, images)[1],)
+        return (self._compared(self.forward(received, images)),)
 
-    def loss(self, weights: Weights, received: Weights, frozen: tuple[Tensor, ...], images: Tensor, labels: Tensor) -> Tensor:
-        logits, compared = self._compared(weights, images)
-        discrepancy = mmd2(frozen[0], compared, self.params.kernel).clamp(min=self.params.floor)
-        return F.cross_entropy(logits, labels) + self.params.weight * discrepancy
+    def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
+        outputs = self.outputs(weights, batch)
+        discrepancy = mmd2(batch.frozen[0], self._compared(outputs), self.params.kernel).clamp(min=self.params.floor)
+        return cross_entropy(outputs.logits, batch.labels) + self.params.weight * discrepancy
 
-    def _compared(self, weights: Weights, images: Tensor) -> tuple[Tensor, Tensor]:
-        outputs = self.forward(weights, images)
-        return outputs.logits, outputs.logits if self.params.outputs == "logits" else outputs.penultimate
+    def _compared(self, outputs: Outputs) -> Tensor:
+        return outputs.logits if self.params.outputs == "logits" else outputs.penultimate
 
 
 def mmd2(a: Tensor, b: Tensor, kernel: str = "fixed19") -> Tensor:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from fedrepro.algorithms.base import FedAvg, Weights
+from fedrepro.algorithms.base import Batch, FedAvg, Weights
 from fedrepro.config import Frozen, NonNegative
 
 
@@ -19,8 +19,8 @@ class Algorithm(FedAvg):
 
     neutral: ClassVar[dict] = {"mu": 0.0}
 
-    def loss(self, weights: Weights, received: Weights, frozen: tuple[Tensor, ...], images: Tensor, labels: Tensor) -> Tensor:
-        entropy = super().loss(weights, received, frozen, images, labels)
+    def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
+        entropy = super().loss(weights, received, batch)
         squares = [(weights[name] - received[name]).square() for name, _ in self.net.named_parameters()]
         distance = sum(square.sum() if self.params.norm == "sum" else square.mean() for square in squares)
         return entropy + 0.5 * self.params.mu * distance

@@ -7,9 +7,8 @@ sum, not a mean over the batch, is the authors' code; the paper does not spell i
 from typing import ClassVar
 
 from torch import Tensor
-from torch.nn import functional as F
 
-from fedrepro.algorithms.base import FedAvg, Weights
+from fedrepro.algorithms.base import Batch, FedAvg, Weights, cross_entropy
 from fedrepro.config import Frozen, NonNegative
 
 
@@ -22,7 +21,7 @@ class Algorithm(FedAvg):
     def frozen(self, received: Weights, images: Tensor) -> tuple[Tensor, ...]:
         return (self.forward(received, images).logits,)
 
-    def loss(self, weights: Weights, received: Weights, frozen: tuple[Tensor, ...], images: Tensor, labels: Tensor) -> Tensor:
-        logits = self.forward(weights, images).logits
-        distance = 0.5 * (frozen[0] - logits).square().sum()
-        return F.cross_entropy(logits, labels) + self.params.weight * distance
+    def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
+        logits = self.outputs(weights, batch).logits
+        distance = 0.5 * (batch.frozen[0] - logits).square().sum()
+        return cross_entropy(logits, batch.labels) + self.params.weight * distance

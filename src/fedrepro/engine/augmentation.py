@@ -3,6 +3,8 @@
 `apply(images, names, generator)` draws on the CPU from the given generator, so that every device sees the same images.
 """
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -10,6 +12,7 @@ from torch.nn import functional as F
 from fedrepro.datasets import Dataset
 
 PADDING = 4
+AREAS, RATIOS, TRIES = (0.08, 1.0), (3 / 4, 4 / 3), 10  # of a resized crop; the defaults of torchvision's RandomResizedCrop
 
 
 def apply(images: Tensor, names: tuple[str, ...], generator: torch.Generator) -> Tensor:
@@ -37,6 +40,41 @@ def _crop(images: Tensor, generator: torch.Generator) -> Tensor:
     return padded[picture, channel, rows[:, None, :, None], columns[:, None, None, :]]
 
 
+def _resized_crop(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Cut out a random box and bring it back to the original size: torchvision's RandomResizedCrop without the rounding to
+    whole grey values that it does on pictures. Its antialiasing has no effect where a box is never larger than the image."""
+    rows, columns = boxes(len(images), *images.shape[-2:], generator)
+    down, across = (_stretch(size, *box).to(images) for size, box in zip(images.shape[-2:], (rows, columns), strict=True))
+    return down @ images @ across.mT
+
+
+def boxes(count: int, height: int, width: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """First row and number of rows (2, count), first column and number of columns: the first of ten random shapes that fits
+    into the image, at a random place; where none fits, the middle of the image, as much of it as the ratios allow."""
+    draws = torch.rand(2, TRIES, count, generator=generator, dtype=torch.float64)
+    area = height * width * (AREAS[0] + (AREAS[1] - AREAS[0]) * draws[0])
+    ratio = torch.exp(math.log(RATIOS[0]) + (math.log(RATIOS[1]) - math.log(RATIOS[0])) * draws[1])
+    whole = min(max(width / height, RATIOS[0]), RATIOS[1])
+    last_resort = torch.tensor([[min(height, round(width / whole))], [min(width, round(height * whole))]]).expand(2, count)
+    tried = torch.stack([(area / ratio).sqrt().round(), (area * ratio).sqrt().round()]).long()
+    room = torch.tensor([height, width])[:, None]
+    fits = ((tried >= 1) & (tried <= room[:, None])).all(0)
+    first = fits.to(torch.uint8).argmax(0)
+    size = torch.where(fits.any(0), tried[:, first, torch.arange(count)], last_resort)
+    place = (torch.rand(2, count, generator=generator, dtype=torch.float64) * (room - size + 1)).long()
+    place = torch.where(fits.any(0), place, (room - size) // 2)
+    return torch.stack([place[0], size[0]]), torch.stack([place[1], size[1]])
+
+
+def _stretch(size: int, first: Tensor, length: Tensor) -> Tensor:
+    """(B, 1, size, size): what each of `size` points takes of each of `size` pixels, so that pixels first .. first + length - 1
+    fill the line: linear between their centres, nothing from outside."""
+    pixels = torch.arange(size, dtype=torch.float64)
+    inside = ((pixels + 0.5) / size * length[:, None] - 0.5).clamp(min=0)
+    points = first[:, None] + torch.minimum(inside, length[:, None] - 1)
+    return (1 - (points[:, None, :, None] - pixels).abs()).clamp(min=0)
+
+
 def _flip(images: Tensor, generator: torch.Generator) -> Tensor:
     """Mirror left and right with probability one half."""
     mirrored = torch.rand(len(images), generator=generator).to(images.device) < 0.5
@@ -54,7 +92,13 @@ def _contrast(images: Tensor, generator: torch.Generator) -> Tensor:
     return centre + (images - centre) * _uniform(images, 0.2, 1.8, generator)
 
 
-CHANGES = {"crop": _crop, "flip": _flip, "brightness": _brightness, "contrast": _contrast}
+CHANGES = {
+    "crop": _crop,
+    "resized_crop": _resized_crop,
+    "flip": _flip,
+    "brightness": _brightness,
+    "contrast": _contrast,
+}
 
 
 def scale(images: Tensor, inputs: str, dataset: Dataset) -> Tensor:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
-from fedrepro.engine import augmentation
+from fedrepro.engine import augmentation, precision
 from fedrepro.partitions import Partition, subset
 
 CHUNK = 1000  # images scaled at a time
@@ -17,7 +17,7 @@ class FederatedData:
     def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, device: torch.device) -> None:
         train, test = subset(dataset, config.train_images, config.test_images)
         self.config, self.dataset, self.partition, self.device = config, dataset, partition, device
-        self.dtype = getattr(torch, config.precision)
+        self.dtype = precision.dtype(config.precision)
         self.train_x = dataset.train_x[train].to(device)
         self.train_y = dataset.train_y[train].to(device)
         self.test_y = dataset.test_y[test].to(device)
@@ -26,19 +26,21 @@ class FederatedData:
             self._permute_test()
         if not config.augment:
             self.train_x = self._scaled(self.train_x)
+        self.plain = not config.augment and partition.permutations is None  # an image looks the same to every client
 
-    def train_part(self, client: int, round: int) -> tuple[Tensor, Tensor]:
-        """The client's training images as `batch` expects them, and labels."""
-        index = torch.from_numpy(self.partition.train_of(client, round)).to(self.device)
-        return self.train_x[index], self.train_y[index]
+    def train_index(self, client: int, round: int) -> Tensor:
+        """Which training images the client holds in a round."""
+        return torch.from_numpy(self.partition.train_of(client, round)).to(self.device)
 
     def test_part(self, client: int, round: int) -> tuple[Tensor, Tensor]:
         """The client's own test images (under its permutation, where there is one) and labels."""
         index = torch.from_numpy(self.partition.test_of(client, round)).to(self.device)
         return self.test_x[index], self.test_y[index]
 
-    def batch(self, images: Tensor, client: int, generator: torch.Generator | None) -> Tensor:
-        """What the network sees of training images: augmented from `generator`, scaled, in the client's pixel order."""
+    def images(self, index: Tensor, client: int | None, generator: torch.Generator | None) -> Tensor:
+        """What the network sees of the training images `index`: augmented from `generator`, scaled, in the client's pixel
+        order. Where the data are `plain`, neither client nor generator is needed, and `index` may have any shape."""
+        images = self.train_x[index]
         if self.config.augment:
             changed = augmentation.apply(images.to(self.dtype), self.config.augment, generator)
             images = augmentation.scale(changed, self.config.inputs, self.dataset)

@@ -1,7 +1,8 @@
 """The round loop: sample clients, train them, aggregate, evaluate, record."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -10,9 +11,9 @@ from fedrepro import algorithms, models, rng
 from fedrepro.algorithms.base import Weights
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
+from fedrepro.engine import executors, precision
 from fedrepro.engine.data import FederatedData
-from fedrepro.engine.evaluation import evaluate
-from fedrepro.engine.sequential import train_client
+from fedrepro.engine.evaluation import chunk, evaluate, flops
 from fedrepro.errors import UserError
 from fedrepro.partitions import Partition
 
@@ -40,21 +41,41 @@ class State:
     diverged: bool = False
 
 
+@dataclass
+class _Seen:
+    """Of the participants of a round, in their order."""
+
+    losses: list[torch.Tensor] = field(default_factory=list)
+    initial: list[float] = field(default_factory=list)  # accuracies
+    personal: list[float] = field(default_factory=list)
+    bytes_up: int = 0
+
+
 class Federation:
     """One run in memory. `start` gives the state before round 1, `advance` the next."""
 
-    def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, device: torch.device) -> None:
+    def __init__(
+        self, config: RunConfig, dataset: Dataset, partition: Partition, device: torch.device, executor: str = "auto"
+    ) -> None:
         if config.clients_per_round > partition.clients:
             raise UserError(
                 f"clients_per_round: at most the {partition.clients} clients of the partition (got {config.clients_per_round})"
             )
+        precision.set_products(config.precision, device)
         self.config, self.clients = config, partition.clients
         self.data = FederatedData(config, dataset, partition, device)
         net = models.build(
             config.model, tuple(dataset.train_x.shape[1:]), dataset.classes, rng.generator(config.seed, "weights")
         )
-        self.algorithm = algorithms.create(config.algorithm, net.to(device, getattr(torch, config.precision)))
+        self.algorithm = algorithms.create(
+            config.algorithm,
+            net.to(device, precision.dtype(config.precision)),
+            rng.generator(config.seed, "algorithm"),
+        )
         self.device = device
+        self.flops = flops(self.algorithm, self.data.train_x.shape[1:])
+        self.chunk = chunk(self.flops, device)
+        self.executor = executors.create(executor, self.algorithm, config, self.data, self.flops)
 
     def place(self, tensors: Weights) -> Weights:
         """On the device, image-shaped weights with their channels last: convolution and pooling run up to twice as fast so."""
@@ -65,7 +86,7 @@ class Federation:
         """The state of round 0 and its row: the untrained model's test accuracy."""
         weights = self.place({name: tensor.detach().clone() for name, tensor in self.algorithm.net.state_dict().items()})
         state = State(0, weights, self.place(self.algorithm.start(weights)))
-        row = dict.fromkeys(COLUMNS) | {"round": 0, "bytes_down": 0, "bytes_up": 0} | self._tested(weights)
+        row = dict.fromkeys(COLUMNS) | {"round": 0, "bytes_down": 0, "bytes_up": 0} | self._tested(state)
         return state, row
 
     def advance(self, state: State) -> tuple[State, Row]:
@@ -74,30 +95,37 @@ class Federation:
         cohort = self.cohort(round)
         received = self.algorithm.broadcast(state.weights, state.server)
         measured = round % config.evaluate_every == 0 or round == config.rounds
-        uploads, losses, initial, personal = [], [], [], []
-        for client in cohort:
-            weights, loss = train_client(self.algorithm, config, self.data, received, client, round, self.lr(round))
-            uploads.append(self.algorithm.upload(weights))
-            losses.append(loss)
-            if measured:
-                part = self.data.test_part(client, round)
-                initial.append(evaluate(self.algorithm, received, *part)[0])
-                personal.append(evaluate(self.algorithm, weights, *part)[0])
+        seen = _Seen()
+        uploads = self._uploads(received, cohort, round, measured, seen)
         new, server = self.algorithm.aggregate(state.weights, state.server, uploads, self._shares(cohort, round))
         row = dict.fromkeys(COLUMNS) | {
             "round": round,
-            "train_loss": torch.stack(losses).mean().item(),
-            "initial_accuracy": _mean(initial),
-            "personal_accuracy": _mean(personal),
+            "train_loss": torch.stack(seen.losses).mean().item(),
+            "initial_accuracy": _mean(seen.initial),
+            "personal_accuracy": _mean(seen.personal),
             "bytes_down": len(cohort) * size(received),
-            "bytes_up": sum(size(upload) for upload in uploads),
+            "bytes_up": seen.bytes_up,
             "lr": self.lr(round),
         }
         if not math.isfinite(row["train_loss"]) or not all(
             tensor.isfinite().all() for tensor in (*new.values(), *server.values())
         ):
             return State(round, state.weights, state.server, diverged=True), row
-        return State(round, new, server), row | (self._tested(new) if measured else {})
+        state = State(round, new, server)
+        return state, row | (self._tested(state) if measured else {})
+
+    def _uploads(self, received: Weights, cohort: list[int], round: int, measured: bool, seen: "_Seen") -> Iterator[Weights]:
+        """Train the cohort; what each client returns, as soon as it is there. What is measured on the way goes into `seen`."""
+        trained = self.executor.train(received, cohort, round, self.lr(round))
+        for client, (weights, loss) in zip(cohort, trained, strict=True):
+            seen.losses.append(loss)
+            if measured:
+                part = self.data.test_part(client, round)
+                seen.initial.append(evaluate(self.algorithm, received, *part, self.chunk)[0])
+                seen.personal.append(evaluate(self.algorithm, self.algorithm.personal(weights, received), *part, self.chunk)[0])
+            upload = self.algorithm.upload(weights)
+            seen.bytes_up += size(upload)
+            yield upload
 
     def cohort(self, round: int) -> list[int]:
         """The participants of a round, in the order of their numbers: a function of the seed and the round alone."""
@@ -119,8 +147,9 @@ class Federation:
         sizes = [len(self.data.partition.train_of(client, round)) for client in cohort]
         return [size / sum(sizes) for size in sizes]
 
-    def _tested(self, weights: Weights) -> Row:
-        accuracy, loss = evaluate(self.algorithm, weights, self.data.test_x, self.data.test_y)
+    def _tested(self, state: State) -> Row:
+        weights = self.algorithm.tested(state.weights, state.server)
+        accuracy, loss = evaluate(self.algorithm, weights, self.data.test_x, self.data.test_y, self.chunk)
         return {"test_accuracy": accuracy, "test_loss": loss}
 
 

@@ -4,7 +4,7 @@ config.json       what ran: resolved config, data identity and description, code
 metrics.csv       one row per round
 summary.json      status and final numbers; there exactly if the run is over
 model.safetensors the global weights, with the state they belong to
-environment.json  commit, versions and hardware
+environment.json  commit, versions, hardware, and which executor trained it
 log.txt, timing.json   when and how long; the only files that differ between two identical runs
 checkpoint.safetensors while unfinished
 """
@@ -90,7 +90,9 @@ def finished(run: Run) -> bool:
     return True
 
 
-def train(run: Run, dataset: Dataset, partition: Partition, device: torch.device, limits: Limits) -> bool:
+def train(
+    run: Run, dataset: Dataset, partition: Partition, device: torch.device, limits: Limits, executor: str = "auto"
+) -> bool:
     """Bring the run to its end, from where it was left. False: it stopped at the deadline, at a checkpoint."""
     if finished(run):
         return True
@@ -98,7 +100,7 @@ def train(run: Run, dataset: Dataset, partition: Partition, device: torch.device
     _make(run.folder)
     _write(run.folder / "config.json", _json(run.record() | {"dataset": datasets.describe(dataset.meta)}))
     with _Log(run.folder / "log.txt"):
-        federation = Federation(run.config, dataset, partition, device)
+        federation = Federation(run.config, dataset, partition, device, executor)
         state, rows = _resume(run, federation)
         began, before = time.monotonic(), state.round
         state = _rounds(run, federation, state, rows, limits)
@@ -108,7 +110,7 @@ def train(run: Run, dataset: Dataset, partition: Partition, device: torch.device
                 "stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds
             )
             return False
-        _finish(run, state, rows, device)
+        _finish(run, state, rows, federation)
     return True
 
 
@@ -146,12 +148,13 @@ def _save(run: Run, state: State, rows: list[Row]) -> None:
     _write(run.folder / "metrics.csv", _csv(rows))
 
 
-def _finish(run: Run, state: State, rows: list[Row], device: torch.device) -> None:
+def _finish(run: Run, state: State, rows: list[Row], federation: Federation) -> None:
     """The final files, summary last: whoever sees it sees a whole run."""
     if state.diverged:
         log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
     _write(run.folder / "metrics.csv", _csv(rows))
-    _write(run.folder / "environment.json", _json(provenance.environment(device)))
+    environment = provenance.environment(federation.device) | {"executor": federation.executor.name}
+    _write(run.folder / "environment.json", _json(environment))
     checkpoint.save(run.folder / "model.safetensors", state, rows)
     _close(run, state, rows)
     log.info("finished: test accuracy %s", _summary(run, state, rows)["test_accuracy"])

@@ -3,9 +3,9 @@ the convolutions, and how many units each dense layer after them has."""
 
 from fedrepro import registry
 from fedrepro.config import Choice, parse
-from fedrepro.models.base import Net, Outputs, build
+from fedrepro.models.base import Net, Outputs, build, dropout_masks
 
-__all__ = ["Net", "Outputs", "build", "settings"]
+__all__ = ["Net", "Outputs", "build", "dropout_masks", "settings"]
 
 
 def settings(choice: Choice):

@@ -1,14 +1,14 @@
-"""What every network shares: three named stages, reproducible initial weights."""
+"""What every network shares: three named stages, reproducible initial weights, dropout that is drawn outside."""
 
 import math
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from fedrepro import registry
-from fedrepro.config import Choice, Frozen, Positive, parse
+from fedrepro.config import Choice, Fraction, Frozen, Positive, parse
 from fedrepro.errors import UserError
 
 Init = Literal["pytorch", "glorot", "truncated_normal"]
@@ -19,6 +19,7 @@ class BaseParams(Frozen):
 
     width: Positive = 1.0
     init: Init = "pytorch"
+    dropout: Annotated[Fraction, Field(lt=1)] = 0.0  # of the units of every hidden dense layer, in training
 
     def scaled(self, units: int) -> int:
         return max(1, round(units * self.width))
@@ -39,25 +40,51 @@ class PaperOrCode(BaseParams):
 
 
 class Outputs(NamedTuple):
-    """What a forward pass returns: scores (B, classes), the layer before (B, D), the extractor's maps (B, C, H, W)."""
+    """What a forward pass returns: scores (B, classes), the layer before (B, D), the last maps (B, C, H, W)."""
 
     logits: Tensor
     penultimate: Tensor
     maps: Tensor
 
 
-class Net(nn.Module):
-    """Extractor (convolutions) -> hidden (dense layers) -> head (class scores)."""
+class Hidden(nn.Sequential):
+    """Dense layers, each followed by ReLU and then, where dropout is on, multiplied by its mask."""
 
-    def __init__(self, extractor: nn.Module, hidden: nn.Module, head: nn.Linear) -> None:
+    def forward(self, features: Tensor, *masks: Tensor) -> Tensor:
+        waiting = iter(masks)
+        for layer in self:
+            features = layer(features)
+            if masks and isinstance(layer, nn.ReLU):
+                features = features * next(waiting)
+        return features
+
+
+class Net(nn.Module):
+    """Extractor (convolutions) -> hidden (dense layers) -> head (class scores). `channels`: of the extractor's maps."""
+
+    def __init__(self, extractor: nn.Module, hidden: nn.Module, head: nn.Linear, channels: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.extractor, self.hidden, self.head = extractor, hidden, head
+        self.channels, self.dropout = channels, dropout
 
-    def forward(self, images: Tensor) -> Outputs:
-        """`images`: (B, C, H, W)."""
-        maps = self.extractor(images)
-        penultimate = self.hidden(maps.flatten(1))
+    def forward(self, images: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
+        """`images`: (B, C, H, W); `masks`: what `dropout_masks` drew, in training only."""
+        return self.classify(self.extractor(images), masks)
+
+    def classify(self, maps: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
+        """The part after the extractor."""
+        penultimate = self.hidden(maps.flatten(1), *masks)
         return Outputs(self.head(penultimate), penultimate, maps)
+
+
+def dropout_masks(net: Net, images: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+    """What dropout multiplies the units with in one training step: for each hidden layer a tensor (images, units) of 0, with
+    probability `net.dropout`, or else 1 / (1 - dropout). () without dropout, and nothing is drawn. On the network's device."""
+    if net.dropout == 0:
+        return ()
+    units = [layer.out_features for layer in net.hidden if isinstance(layer, nn.Linear)]
+    kept = [torch.rand(images, width, generator=generator) >= net.dropout for width in units]
+    return tuple(mask.to(net.head.weight) / (1 - net.dropout) for mask in kept)
 
 
 def conv_pool(channels: int, filters: int, kernel: int, pool: nn.Module | None) -> list[nn.Module]:
@@ -72,12 +99,12 @@ def build(choice: Choice, shape: tuple[int, int, int], classes: int, generator: 
     params = parse(module.Params, choice.options, f"model {choice.name}")
     with torch.device("meta"):  # no weights yet, so that torch's global generator is not touched
         extractor, sizes = module.layers(params, shape)
-        features = _features(extractor, shape, choice.name)
-        hidden, units = [], features
+        maps = _maps(extractor, shape, choice.name)
+        hidden, units = [], maps.numel()
         for size in sizes:
             hidden += [nn.Linear(units, size), nn.ReLU()]
             units = size
-        net = Net(extractor, nn.Sequential(*hidden), nn.Linear(units, classes))
+        net = Net(extractor, Hidden(*hidden), nn.Linear(units, classes), maps.shape[1], params.dropout)
     net = net.to_empty(device="cpu")
     for part in net.modules():
         if isinstance(part, nn.Conv2d | nn.Linear):
@@ -89,9 +116,10 @@ def build(choice: Choice, shape: tuple[int, int, int], classes: int, generator: 
     return net
 
 
-def _features(extractor: nn.Module, shape: tuple[int, int, int], name: str) -> int:
+def _maps(extractor: nn.Module, shape: tuple[int, int, int], name: str) -> Tensor:
+    """The extractor's maps of one image, without values."""
     try:
-        return extractor(torch.empty(1, *shape, device="meta")).numel()
+        return extractor(torch.empty(1, *shape, device="meta"))
     except RuntimeError:
         raise UserError(f"model {name}: images of {shape[1]}x{shape[2]} are too small for its pooling layers") from None
 

@@ -27,8 +27,10 @@ STYLES = {
     "fedmmd": ("#D55E00", "s"),
     "l2": ("#0072B2", "^"),
     "fedprox": ("#009E73", "D"),
+    "fedfusion": ("#CC79A7", "v"),
+    "fedmax": ("#E69F00", "P"),
 }
-SPARE = (("#CC79A7", "v"), ("#E69F00", "P"), ("#56B4E9", "X"), ("#8C6BB1", "<"), ("#7F7F7F", ">"))
+SPARE = (("#56B4E9", "X"), ("#8C6BB1", "<"), ("#7F7F7F", ">"))
 LINES = ((), (4, 1.5), (1, 1))
 MARKERS = "osD^vPX"  # of variants that are too many for dashes
 

@@ -1,0 +1,149 @@
+"""The one command: `uv run python -m benchmarks`. Options: `--help`."""
+
+import argparse
+import datetime
+import json
+import logging
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks import contenders, machine, plan, processes, summary, table, workloads
+from fedrepro import training
+from fedrepro.errors import UserError
+from fedrepro.experiments import Paths
+from fedrepro.files import replacing
+
+log = logging.getLogger("benchmarks")
+HERE = Path(__file__).resolve().parent
+PEERS = HERE / ".venv"
+
+
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    known = workloads.read()
+    parser = argparse.ArgumentParser("benchmarks", description="Time this program and its peers on the same work.")
+    parser.add_argument("--workloads", nargs="+", choices=list(known), default=list(known))
+    parser.add_argument("--contenders", nargs="+", choices=contenders.NAMES, default=list(contenders.NAMES))
+    parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="how many at once (default: 1 2)")
+    parser.add_argument("--repeats", type=int, default=3, help="turns of every contender (default: 3)")
+    parser.add_argument("--rounds", type=int, help="of every contender, warm-up included, instead of those in workloads.yaml")
+    parser.add_argument("--executor", default="auto", help="ours: auto, sequential or stacked")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--no-scans", action="store_true", help="leave out the scans over cohort size and width")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the data sets (default: data)")
+    parser.add_argument("--mirror", help="folder or URL with the official files, instead of their sources")
+    parser.add_argument("--output", type=Path, default=HERE / "results", help="folder of the result (default: results here)")
+    parser.add_argument("--peers-python", type=Path, default=interpreter(PEERS), help="Python that has peers.txt installed")
+    parser.add_argument("--install-peers", action="store_true", help="make that environment first, in benchmarks/.venv")
+    parser.add_argument("--table", type=Path, metavar="JSON", help="only write the table of a stored result anew")
+    return parser.parse_args(words)
+
+
+def interpreter(environment: Path) -> Path:
+    """The Python of a virtual environment."""
+    return environment / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def install() -> None:
+    """The peers' own environment: their requirements contradict this program's. uv is called elsewhere, because here it would
+    apply the versions that pyproject.toml pins."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    target, listed = ["--python", str(interpreter(PEERS))], ["-r", str(HERE / "peers.txt")]
+    with tempfile.TemporaryDirectory() as elsewhere:
+        subprocess.run(["uv", "venv", "--clear", "--python", python, str(PEERS)], check=True, cwd=elsewhere)
+        subprocess.run(["uv", "pip", "install", *target, *listed], check=True, cwd=elsewhere)
+
+
+def settings(chosen: argparse.Namespace) -> plan.Settings:
+    """What is run; peers that are not installed are left out with a word about it."""
+    names = tuple(chosen.contenders)
+    if not chosen.peers_python.exists() and (absent := [name for name in names if name in contenders.PEERS]):
+        log.warning("without %s, which are not installed: see --install-peers", " and ".join(absent))
+        names = tuple(name for name in names if name not in absent)
+    known = workloads.read()
+    return plan.Settings(
+        workloads={name: known[name] for name in chosen.workloads},
+        contenders=names,
+        processes=tuple(chosen.processes),
+        repeats=chosen.repeats,
+        rounds=chosen.rounds,
+        executor=chosen.executor,
+        device=chosen.device,
+        data=chosen.data,
+        python=sys.executable,
+        peers=str(chosen.peers_python),
+        scans=not chosen.no_scans,
+    )
+
+
+def described(run: plan.Settings, mirror: str | None) -> dict[str, Any]:
+    """The head of the result: hardware, versions, protocol, what each workload is. Prepares the data."""
+    names = {workload.config(1).dataset for workload in run.workloads.values()}
+    identities = {name: training.dataset(name, Paths(run.data), mirror).meta["identity"] for name in sorted(names)}
+    versions = {"ours": machine.versions()}
+    if any(name in contenders.PEERS for name in run.contenders):
+        versions["peers"] = processes.together([["versions"]], run.peers, waits=False)[0][0]
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "device": run.device,
+        "hardware": machine.hardware(run.device),
+        "versions": versions,
+        "protocol": {
+            "repeats": run.repeats,
+            "evaluate_every": workloads.EVALUATE_EVERY,
+            "executor": run.executor,
+            "threads_per_process": 1,
+        },
+        "datasets": identities,
+        "workloads": {name: summary.facts(workload) for name, workload in run.workloads.items()},
+        "matrix": [],
+        "measurements": [],
+        "scans": [],
+    }
+
+
+def store(result: dict[str, Any], folder: Path) -> Path:
+    """The result as JSON and its table beside it."""
+    path = folder / f"{summary.kind(result)}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    with replacing(path.with_suffix(".md")) as temporary:
+        temporary.write_text(table.render(result), encoding="utf-8")
+    return path
+
+
+def run(chosen: argparse.Namespace) -> Path:
+    """Measure everything; what is measured is stored at once."""
+    if chosen.install_peers:
+        install()
+    what = settings(chosen)
+    result = described(what, chosen.mirror)
+    for record in plan.comparisons(what):
+        result["matrix" if "matrix" in record else "measurements"].append(record)
+        log.info("%s", summary.line(record))
+        path = store(result, chosen.output)
+    for record in plan.scans(what) if what.scans else ():
+        result["scans"].append(record)
+        log.info("%s", summary.line(record))
+        path = store(result, chosen.output)
+    return path
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    chosen = arguments()
+    try:
+        path = chosen.table or run(chosen)
+    except (UserError, processes.ChildFailed) as error:
+        sys.exit(str(error))
+    result = json.loads(path.read_text(encoding="utf-8"))
+    if chosen.table:
+        path.with_suffix(".md").write_text(table.render(result), encoding="utf-8")
+    sys.stdout.write(table.render(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The measurements of a benchmark: which there are, in which order, and how one becomes a record of the result file."""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import processes
+from benchmarks.contenders import INDEPENDENT, PEERS
+from benchmarks.workloads import SEED, Task, Workload, operations, steps, variant
+from fedrepro.config import RunConfig
+
+log = logging.getLogger(__name__)
+
+COHORTS = (10, 50, 100, 500)
+WIDTHS = (0.5, 1.0, 2.0)
+SCAN_ROUNDS, SCAN_WARMUP = 4, 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line chose; `python` runs this program's children, `peers` those of the peers."""
+
+    workloads: dict[str, Workload]
+    contenders: tuple[str, ...]
+    processes: tuple[int, ...]
+    repeats: int
+    rounds: int | None
+    executor: str
+    device: str
+    data: Path
+    python: str
+    peers: str
+    scans: bool
+
+    def interpreter(self, contender: str) -> str:
+        return self.peers if contender in PEERS else self.python
+
+
+def comparisons(settings: Settings) -> Iterator[dict[str, Any]]:
+    """Every contender once per repeat, taking turns: what the machine does over the minutes hits all of them alike."""
+    for repeat in range(settings.repeats):
+        for name, workload in settings.workloads.items():
+            for count in settings.processes:
+                yield {"matrix": count, **_matrix(settings, count)}
+                for contender in settings.contenders:
+                    about = {"workload": name, "contender": contender, "processes": count, "repeat": repeat}
+                    yield about | _attempt(lambda a=about, w=workload: _compare(settings, w, a["contender"], a["processes"]))
+
+
+def scans(settings: Settings) -> Iterator[dict[str, Any]]:
+    """This program alone, one process: other cohort sizes, other widths of the network."""
+    for name, workload in settings.workloads.items():
+        config = workload.config(max(SCAN_ROUNDS, (workload.ours or 0) // 10))
+        changes = [{"cohort": cohort} for cohort in COHORTS if cohort <= config.partition.options["clients"]]
+        if config.model.name != "logistic":  # it has no hidden units to scale
+            changes += [{"width": width} for width in WIDTHS]
+        for change in changes:
+            task = _task(settings, "ours", variant(config, **change), SCAN_WARMUP)
+            described = {"steps": steps(task.config), "operations": operations(task.config)}
+            about = {"workload": name, "change": change, **described}
+            yield about | _attempt(lambda t=task: processes.measure([t], settings.python))
+
+
+def _compare(settings: Settings, workload: Workload, contender: str, count: int) -> dict[str, Any]:
+    rounds = settings.rounds or (contender == "ours" and workload.ours) or workload.rounds
+    warmup = min(workload.warmup, rounds - 1)
+    base = dataclasses.replace(_task(settings, contender, workload.config(rounds), warmup), processes=count)
+    if contender == "flower":
+        tasks = [base]
+    elif contender in INDEPENDENT:
+        tasks = [dataclasses.replace(base, rank=rank, config=workload.config(rounds, SEED + rank)) for rank in range(count)]
+    else:
+        tasks = [dataclasses.replace(base, rank=rank) for rank in range(count)]
+    return processes.measure(tasks, settings.interpreter(contender))
+
+
+def _task(settings: Settings, contender: str, config: RunConfig, warmup: int) -> Task:
+    return Task(
+        contender, config, warmup, executor=settings.executor, device=settings.device, data=str(settings.data.resolve())
+    )
+
+
+def _matrix(settings: Settings, count: int) -> dict[str, Any]:
+    results, _ = processes.together([["matrix", settings.device]] * count, settings.python, waits=True)
+    return {"rate": sum(result["rate"] for result in results)}
+
+
+def _attempt(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A contender that fails leaves the reason in its place, the others go on."""
+    try:
+        return measure()
+    except processes.ChildFailed as error:
+        log.warning("failed: %s", error)
+        return {"failed": str(error).strip().splitlines()[-1]}

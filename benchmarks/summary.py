@@ -1,0 +1,123 @@
+"""From raw seconds to the numbers of the table. A record is what one measurement left in the result file."""
+
+import re
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+from benchmarks.contenders import INDEPENDENT
+from benchmarks.workloads import EVALUATE_EVERY, Workload, operations, steps, weights
+
+Record = dict[str, Any]
+
+
+def facts(workload: Workload) -> dict[str, Any]:
+    """What a workload is and what a round of it costs: local steps, operations, weights."""
+    config = workload.config(workload.rounds)
+    return {
+        "title": workload.title,
+        "config": config.model_dump(mode="json"),
+        "warmup": workload.warmup,
+        "steps": steps(config),
+        "operations": operations(config),
+        "weights": weights(config),
+    }
+
+
+def kind(result: dict[str, Any]) -> str:
+    """The name of the result's file: cpu, or the GPU's name in lower case."""
+    return re.sub(r"[^a-z0-9]+", "-", result["hardware"].get("gpu", "cpu").lower()).strip("-")
+
+
+def round_seconds(run: Record) -> float:
+    """Seconds per round of one process: the median round without evaluation, plus a tenth of what an evaluation adds."""
+    pairs = list(zip(run["seconds"], run["evaluated"], strict=True))
+    plain = [seconds for seconds, evaluated in pairs if not evaluated]
+    tested = [seconds for seconds, evaluated in pairs if evaluated]
+    if not plain:
+        return statistics.median(tested)
+    base = statistics.median(plain)
+    extra = max(0.0, statistics.median(tested) - base) if tested else 0.0
+    return base + extra / EVALUATE_EVERY
+
+
+def seconds(record: Record) -> float:
+    """Seconds per round of a measurement: of all processes together where they are runs of their own, else of the slowest."""
+    each = [round_seconds(run) for run in record["results"]]
+    if record.get("contender", "ours") in INDEPENDENT:
+        return 1 / sum(1 / value for value in each)
+    return max(each)
+
+
+def steps_per_round(record: Record) -> float:
+    """Local steps that a round really took, all its processes together where they share one run."""
+    counted = [run["steps"] / run["rounds"] for run in record["results"]]
+    return statistics.mean(counted) if record["contender"] in INDEPENDENT else sum(counted)
+
+
+def operations_per_round(described: dict[str, float]) -> float:
+    """Floating-point operations of a round with its share of the evaluation."""
+    return described["training"] + described["evaluation"] / EVALUATE_EVERY
+
+
+def rate(result: dict[str, Any], processes: int) -> float | None:
+    """The machine's matrix rate with so many processes at once, operations per second: median over the repeats."""
+    values = [item["rate"] for item in result["matrix"] if item["matrix"] == processes]
+    return statistics.median(values) if values else None
+
+
+def rows(result: dict[str, Any], workload: str, processes: int) -> list[dict[str, Any]]:
+    """One row per contender: seconds (median, least, most over the repeats), steps per second, ratio to ours, share of the
+    matrix rate, memory in bytes, accuracy by round."""
+    chosen = [r for r in result["measurements"] if (r["workload"], r["processes"]) == (workload, processes)]
+    names = list(dict.fromkeys(record["contender"] for record in chosen))
+    made = [_row(result, workload, processes, [r for r in chosen if r["contender"] == name]) for name in names]
+    ours = next((row["seconds"] for row in made if row["contender"] == "ours" and "seconds" in row), None)
+    for row in made:
+        row["ratio"] = row["seconds"] / ours if ours and "seconds" in row else None
+    common = _common_round(made)
+    for row in made:
+        row["round"] = common
+        row["accuracy"] = row.get("curve", {}).get(common)
+    return made
+
+
+def _row(result: dict[str, Any], workload: str, processes: int, records: list[Record]) -> dict[str, Any]:
+    row = {"contender": records[0]["contender"]}
+    good = [record for record in records if "results" in record]
+    if not good:
+        return row | {"failed": records[0]["failed"]}
+    each = [seconds(record) for record in good]
+    median, matrix = statistics.median(each), rate(result, processes)
+    work = operations_per_round(result["workloads"][workload]["operations"])
+    device = [run["device_peak_bytes"] for record in good for run in record["results"] if run["device_peak_bytes"]]
+    return row | {
+        "seconds": median,
+        "least": min(each),
+        "most": max(each),
+        "steps": steps_per_round(good[0]),
+        "steps_per_second": steps_per_round(good[0]) / median,
+        "share": work / median / matrix if matrix else None,
+        "memory": statistics.median(record["peak_bytes"] for record in good),
+        "device_memory": max(device) if device else None,
+        "curve": {int(key): value for key, value in good[0]["results"][0]["accuracy"].items()},
+    }
+
+
+def _common_round(made: list[dict[str, Any]]) -> int | None:
+    """The last round after which all of them were evaluated."""
+    curves = [set(row["curve"]) for row in made if "curve" in row]
+    return max(set.intersection(*curves), default=None) if curves else None
+
+
+def line(record: Record) -> str:
+    """A measurement in a few words, for the log."""
+    if "matrix" in record:
+        return f"matrix product, {record['matrix']} processes: {record['rate'] / 1e9:.1f} GFLOP/s"
+    about = _words(record.get("change", {}).items()) or f"{record['contender']}, {record['processes']} processes"
+    outcome = f"{seconds(record):.4g} s per round" if "results" in record else f"failed: {record['failed']}"
+    return f"{record['workload']}, {about}: {outcome}"
+
+
+def _words(items: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"{key} {value:g}" for key, value in items)

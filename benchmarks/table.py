@@ -1,0 +1,113 @@
+"""A result file as a page of Markdown tables; needs nothing but the file."""
+
+import statistics
+from typing import Any
+
+from benchmarks import summary
+
+TITLES = {"ours": "this program", "loader": "DataLoader loop", "flower": "Flower simulation", "pfl": "pfl-research"}
+FAR = 0.05  # accuracies further apart than this are pointed at
+
+
+def render(result: dict[str, Any]) -> str:
+    """The whole page."""
+    parts = [_head(result)]
+    for name, described in result["workloads"].items():
+        parts += [_workload(name, described), _comparison(result, name), _scans(result, name)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _head(result: dict[str, Any]) -> str:
+    hardware, protocol = result["hardware"], result["protocol"]
+    used = hardware.get("gpu") or f"{hardware['processor']}, {hardware['cores']} cores"
+    versions = {f"{key} ({side})": value for side, found in result["versions"].items() for key, value in found.items()}
+    rates = {item["matrix"]: summary.rate(result, item["matrix"]) for item in result["matrix"]}
+    return "\n".join(
+        [
+            f"# Benchmarks, {result['date']}, {used}",
+            "",
+            f"- Machine: {hardware['processor']}, {hardware['cores']} cores, {hardware['memory_gib']:g} GiB, "
+            f"{hardware['system']}",
+            "- Versions: " + ", ".join(f"{key} {value}" for key, value in versions.items()),
+            "- Matrix product, float32: "
+            + ", ".join(f"{value / 1e9:.1f} GFLOP/s with {count} process(es)" for count, value in sorted(rates.items())),
+            f"- Protocol: {protocol['repeats']} turns of every contender, taken alternately; {protocol['threads_per_process']} "
+            "thread per process; warm-up rounds excluded, device synchronised at both ends of a round; a turn's number is its "
+            f"median round plus 1/{protocol['evaluate_every']} of what an evaluation adds; the table has the median turn and, "
+            f"in brackets, the least and the most; our executor: {protocol['executor']}.",
+        ]
+    )
+
+
+def _workload(name: str, described: dict[str, Any]) -> str:
+    config, work = described["config"], described["operations"]
+    return (
+        f"## {name}: {described['title']}\n\n{config['clients_per_round']} clients per round, batch {config['batch_size']}, "
+        f"{config['local_epochs']} local epoch(s), {described['steps']} local steps and {work['training'] / 1e9:.4g} GFLOP a "
+        f"round, {described['weights']:,} weights; an evaluation takes {work['evaluation'] / 1e9:.4g} GFLOP."
+    )
+
+
+def _comparison(result: dict[str, Any], name: str) -> str:
+    counts = sorted({record["processes"] for record in result["measurements"] if record["workload"] == name})
+    made = {count: summary.rows(result, name, count) for count in counts}
+    lines = [
+        "| processes | | s per round | steps/s | times ours | matrix rate used | x matrix time | memory, MiB | accuracy |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [_row(count, row) for count, found in made.items() for row in found]
+    notes = [note for count, found in made.items() for note in _notes(result["workloads"][name], count, found)]
+    return "\n".join([*lines, *([""] if notes else []), *notes]) if counts else ""
+
+
+def _row(count: int, row: dict[str, Any]) -> str:
+    title = TITLES[row["contender"]]
+    if "failed" in row:
+        return f"| {count} | {title} | failed: {row['failed'].replace('|', '/')} | | | | | | |"
+    memory = f"{row['memory'] / 2**20:.0f}" + (f" + {row['device_memory'] / 2**20:.0f} GPU" if row["device_memory"] else "")
+    spread = f"{row['seconds']:.4g} ({row['least']:.4g}-{row['most']:.4g})"
+    ratio = f"{row['ratio']:.2f}" if row["ratio"] else "-"
+    share, times = (f"{row['share']:.1%}", f"{1 / row['share']:.2f}") if row["share"] else ("-", "-")
+    accuracy = "-" if row["accuracy"] is None else f"{row['accuracy']:.1%} (round {row['round']})"
+    cells = (count, title, spread, f"{row['steps_per_second']:.4g}", ratio, share, times, memory, accuracy)
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _notes(described: dict[str, Any], count: int, found: list[dict[str, Any]]) -> list[str]:
+    """Where the contenders did not do the same work or did not learn alike."""
+    steps = described["steps"]
+    notes = [
+        f"- {TITLES[row['contender']]}, {count} process(es): {row['steps']:g} local steps a round instead of {steps}."
+        for row in found
+        if "steps" in row and round(row["steps"]) != steps
+    ]
+    known = [row["accuracy"] for row in found if row["accuracy"] is not None]
+    if known and max(known) - min(known) > FAR:
+        notes.append(f"- {count} process(es): the accuracies lie {max(known) - min(known):.1%} apart.")
+    return notes
+
+
+def _scans(result: dict[str, Any], name: str) -> str:
+    """Cohort size and width, this program alone, one process."""
+    records = [record for record in result["scans"] if record["workload"] == name]
+    if not records:
+        return ""
+    lines = [
+        "| this program, one process | s per round | ms per client | steps/s | matrix rate used |",
+        "|---|---|---|---|---|",
+    ]
+    return "\n".join(lines + [_scan(result, name, record) for record in records])
+
+
+def _scan(result: dict[str, Any], name: str, record: dict[str, Any]) -> str:
+    change = ", ".join(f"{key} {value:g}" for key, value in record["change"].items())
+    if "failed" in record:
+        return f"| {change} | failed: {record['failed'].replace('|', '/')} | | | |"
+    spent, rate = summary.seconds(record), summary.rate(result, 1)
+    plain = [
+        s for s, tested in zip(record["results"][0]["seconds"], record["results"][0]["evaluated"], strict=True) if not tested
+    ]
+    cohort = record["change"].get("cohort", result["workloads"][name]["config"]["clients_per_round"])
+    share = f"{summary.operations_per_round(record['operations']) / spent / rate:.1%}" if rate else "-"
+    client = 1000 * statistics.median(plain or [spent]) / cohort
+    return f"| {change} | {spent:.4g} | {client:.4g} | {record['steps'] / spent:.4g} | {share} |"

@@ -1,0 +1,112 @@
+"""The workloads, what one round of each consists of, and the variants that the scans run."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from fedrepro import datasets, models, registry, rng
+from fedrepro.config import Count, Frozen, RunConfig, parse, read_yaml
+
+FILE = Path(__file__).with_name("workloads.yaml")
+EVALUATE_EVERY = 10  # rounds; all contenders, whole test set
+SEED = 0
+
+
+class Workload(Frozen):
+    """One entry of workloads.yaml; `rounds` and `ours` include the `warmup` rounds, which are not counted."""
+
+    title: str
+    training: dict[str, Any]
+    rounds: Count
+    warmup: Count
+    ours: Count | None = None
+
+    def config(self, rounds: int, seed: int = SEED) -> RunConfig:
+        """The training as this program's own settings."""
+        fixed = {"rounds": rounds, "evaluate_every": EVALUATE_EVERY, "seed": seed}
+        return parse(RunConfig, self.training | fixed, "workloads.yaml")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one child process is to do. `rank` of `processes`; `device` is cpu or cuda; `data` the folder of prepared data."""
+
+    contender: str
+    config: RunConfig
+    warmup: int
+    rank: int = 0
+    processes: int = 1
+    executor: str = "auto"
+    device: str = "cpu"
+    data: str = "data"
+
+    def to_json(self) -> str:
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return json.dumps(fields | {"config": self.config.model_dump(mode="json")})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Task":
+        fields = json.loads(text)
+        return cls(**fields | {"config": parse(RunConfig, fields["config"], "task")})
+
+
+def read(path: Path = FILE) -> dict[str, Workload]:
+    """Every workload by its name."""
+    return {name: parse(Workload, values, f"{path.name}: {name}") for name, values in read_yaml(path).items()}
+
+
+def variant(config: RunConfig, cohort: int | None = None, width: float | None = None) -> RunConfig:
+    """The same training with another cohort size or another width of the network."""
+    values = config.model_dump(mode="json")
+    if cohort is not None:
+        values["clients_per_round"] = cohort
+    if width is not None:
+        values["model"]["width"] = width
+    return parse(RunConfig, values, "scan")
+
+
+def images_per_client(config: RunConfig) -> float:
+    """Mean number of training images of a client."""
+    _, train, _ = datasets.extent(config.dataset)
+    return (config.train_images or train) / config.partition.options["clients"]
+
+
+def steps(config: RunConfig) -> int:
+    """Local steps in a round, where all clients have equally many images (true of every workload here)."""
+    batches = -(-round(images_per_client(config)) // config.batch_size)
+    return config.clients_per_round * config.local_epochs * batches
+
+
+def network(config: RunConfig) -> models.Net:
+    """The network with the initial weights that this program gives it."""
+    shape, _, _ = datasets.extent(config.dataset)
+    classes = len(registry.module("datasets", config.dataset).CLASSES)
+    return models.build(config.model, shape, classes, rng.generator(config.seed, "weights"))
+
+
+def operations(config: RunConfig) -> dict[str, float]:
+    """Floating-point operations (a multiply-add is two) of a round's training and of one evaluation on the whole test set,
+    counted on the network itself; what is not a convolution or a matrix product is not counted."""
+    shape, _, test = datasets.extent(config.dataset)
+    net = network(config)
+    images, labels = torch.zeros(config.batch_size, *shape), torch.zeros(config.batch_size, dtype=torch.int64)
+    with FlopCounterMode(display=False) as forward, torch.no_grad():
+        net(images)
+    with FlopCounterMode(display=False) as step:
+        F.cross_entropy(net(images).logits, labels).backward()
+    trained = config.clients_per_round * config.local_epochs * images_per_client(config)
+    return {
+        "training": step.get_total_flops() / config.batch_size * trained,
+        "evaluation": forward.get_total_flops() / config.batch_size * (config.test_images or test),
+    }
+
+
+def weights(config: RunConfig) -> int:
+    """Trained numbers of the network."""
+    return sum(parameter.numel() for parameter in network(config).parameters())

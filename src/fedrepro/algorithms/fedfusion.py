@@ -1,0 +1,118 @@
+"""FedFusion: Yao et al., Towards Faster and Better Federated Learning: A Feature Fusion Approach, ICIP 2019, Eqs. 6-8, Alg. 2.
+
+The trained network is C(F(E_l(x), E_g(x))). The local extractor E_l, the fusion F and the classifier C start from what the
+client receives and learn on the cross entropy; E_g is the received extractor, frozen. E_l, F and C are sent back and averaged.
+
+conv    F = W (E_l || E_g) + b, a 1x1 convolution from 2C to C channels; the paper writes E_g first, the code E_l
+multi   F = lambda E_g + (1 - lambda) E_l, one unbounded lambda per channel, 0 at the start
+single  the same with one lambda for all channels
+
+From the authors' code, where the paper is silent: the convolution has a bias and torch's default start; weight decay acts on F
+too; the moving average of multi and single is the server's, lambda_t = ema lambda_t-1 + (1 - ema) mean_k lambda_k, and the
+smoothed lambda is what is sent and tested; the global model is tested with the extractor of the round before as its E_g
+(`tested_with: new`: with its own, as a client sees it on receipt). A client's own tests use the E_g of its round, before its
+local training as after it.
+
+At no `Params` this is FedAvg: lambda moves wherever the two extractors differ.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from fedrepro.algorithms.base import Batch, FedAvg, Weights
+from fedrepro.config import Fraction, Frozen
+from fedrepro.models import Net, Outputs
+from fedrepro.models.base import INITS
+
+EXTRACTOR, REFERENCE = "extractor.", "global_extractor."  # E_l among the weights; E_g, where it lies beside them
+GATE = "fusion.gate"  # lambda
+
+
+class Algorithm(FedAvg):
+    class Params(Frozen):
+        operator: Literal["conv", "multi", "single"] = "conv"
+        ema: Fraction = 0.9  # of multi and single; 0: a plain mean
+        tested_with: Literal["previous", "new"] = "previous"
+
+    neutral: ClassVar[None] = None
+
+    def wrap(self, net: Net, generator: torch.Generator) -> Net:
+        fusion = OPERATORS[self.params.operator](net.channels, generator)
+        return Fused(net, fusion.to(net.head.weight))
+
+    def forward(self, weights: Weights, images: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
+        """E_g is the extractor that lies beside the weights, else their own."""
+        prefix = REFERENCE if any(name.startswith(REFERENCE) for name in weights) else EXTRACTOR
+        return self.call(weights, images, self._maps(weights, prefix, images), masks)
+
+    def outputs(self, weights: Weights, batch: Batch) -> Outputs:
+        return self.call(weights, batch.images, batch.frozen[0], batch.masks)
+
+    def frozen(self, received: Weights, images: Tensor) -> tuple[Tensor, ...]:
+        """The maps E_g(x)."""
+        return (self._maps(received, EXTRACTOR, images),)
+
+    def personal(self, weights: Weights, received: Weights) -> Weights:
+        return weights | _as_reference(received)
+
+    def aggregate(
+        self, weights: Weights, server: Weights, uploads: Iterable[Weights], shares: list[float]
+    ) -> tuple[Weights, Weights]:
+        """The last lambda sent is the moving average so far; the server keeps the extractor that was sent."""
+        new, _ = super().aggregate(weights, server, uploads, shares)
+        if GATE in new:
+            new[GATE] = self.params.ema * weights[GATE] + (1 - self.params.ema) * new[GATE]
+        return new, _as_reference(weights) if self.params.tested_with == "previous" else {}
+
+    def tested(self, weights: Weights, server: Weights) -> Weights:
+        return weights | server
+
+    def _maps(self, weights: Weights, prefix: str, images: Tensor) -> Tensor:
+        part = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
+        return functional_call(self.net.extractor, part, (images,))
+
+
+def _as_reference(weights: Weights) -> Weights:
+    """Their extractor under the name of an E_g."""
+    return {name.replace(EXTRACTOR, REFERENCE, 1): tensor for name, tensor in weights.items() if name.startswith(EXTRACTOR)}
+
+
+class Fused(Net):
+    """A network whose extractor's maps are fused with given ones of the same shape."""
+
+    def __init__(self, net: Net, fusion: nn.Module) -> None:
+        super().__init__(net.extractor, net.hidden, net.head, net.channels, net.dropout)
+        self.fusion = fusion
+
+    def forward(self, images: Tensor, reference: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
+        return self.classify(self.fusion(self.extractor(images), reference), masks)
+
+
+class Convolution(nn.Module):
+    def __init__(self, channels: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.convolution = nn.utils.skip_init(nn.Conv2d, 2 * channels, channels, 1)
+        INITS["pytorch"](self.convolution, generator)
+
+    def forward(self, local: Tensor, reference: Tensor) -> Tensor:
+        return self.convolution(torch.cat([local, reference], 1))
+
+
+class Gate(nn.Module):
+    def __init__(self, gates: int) -> None:
+        super().__init__()
+        self.gate = nn.Parameter(torch.zeros(gates, 1, 1))
+
+    def forward(self, local: Tensor, reference: Tensor) -> Tensor:
+        return self.gate * reference + (1 - self.gate) * local
+
+
+OPERATORS = {
+    "conv": Convolution,
+    "multi": lambda channels, generator: Gate(channels),
+    "single": lambda channels, generator: Gate(1),
+}

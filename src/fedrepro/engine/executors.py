@@ -1,0 +1,113 @@
+"""How the clients of a round are trained: one after the other, or all as one batched computation.
+
+Same samples in the same order, same steps: the two agree but for the rounding of sums (tests/test_executors.py).
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from fedrepro.algorithms import FedAvg
+from fedrepro.algorithms.base import Batch, Weights
+from fedrepro.config import RunConfig
+from fedrepro.engine.data import FederatedData
+from fedrepro.engine.feed import Feed, together
+from fedrepro.engine.step import Step
+
+Trained = Iterator[tuple[Weights, Tensor]]
+SMALL_STEP = 8_000_000  # floating-point operations of a client's forward pass over a batch
+FEW = 4  # clients
+STACK = 2**26  # numbers in the weights of one stack: 256 MB in float32
+
+
+class Sequential:
+    """The reference: clients one after the other, in the memory of one."""
+
+    name = "sequential"
+
+    def __init__(self, algorithm: FedAvg, config: RunConfig, data: FederatedData) -> None:
+        self.algorithm, self.config, self.data = algorithm, config, data
+        self.step = Step(algorithm, config)
+
+    def train(self, received: Weights, cohort: list[int], round: int, lr: float) -> Trained:
+        """Local training from the weights received: E epochs of mini-batch SGD. Yields for each client of the cohort, in order,
+        its weights and the mean loss over its steps (a scalar tensor, not yet read from the device)."""
+        for client in cohort:
+            yield self._train(received, client, round, lr)
+
+    def _train(self, received: Weights, client: int, round: int, lr: float) -> tuple[Weights, Tensor]:
+        feed = Feed(self.algorithm, self.config, self.data, received, client, round)
+        weights = {name: received[name].clone() for name in self.algorithm.names}
+        velocity = self.step.velocity(weights)
+        losses = [self.step(weights, velocity, received, feed.batch(step), lr) for step in range(len(feed))]
+        return weights, torch.stack(losses).double().mean()
+
+
+class Stacked:
+    """All clients at once over stacked weights: one call where `Sequential` makes as many as there are clients.
+
+    Clients that have no batch left, or one of another size, step apart from the others: no objective and no norm layer ever
+    sees a padded row.
+    """
+
+    name = "stacked"
+
+    def __init__(self, algorithm: FedAvg, config: RunConfig, data: FederatedData) -> None:
+        self.algorithm, self.config, self.data = algorithm, config, data
+        self.step = Step(algorithm, config, stacked=True)
+        numbers = sum(tensor.numel() for tensor in algorithm.net.state_dict().values())
+        self.together = max(1, STACK // numbers)
+
+    def train(self, received: Weights, cohort: list[int], round: int, lr: float) -> Trained:
+        """As `Sequential.train`."""
+        for first in range(0, len(cohort), self.together):
+            yield from self._train(received, cohort[first : first + self.together], round, lr)
+
+    def _train(self, received: Weights, cohort: list[int], round: int, lr: float) -> Trained:
+        feeds = [Feed(self.algorithm, self.config, self.data, received, client, round) for client in cohort]
+        weights = {name: torch.stack([received[name]] * len(cohort)) for name in self.algorithm.names}
+        velocity = self.step.velocity(weights)
+        total = torch.zeros(len(cohort), dtype=torch.float64, device=self.data.device)
+        for step in range(max(len(feed) for feed in feeds)):
+            for clients in _alike(feeds, step):
+                batch = together([feeds[client] for client in clients], step)
+                total[clients] += self._step(weights, velocity, received, batch, lr, clients)
+        for client, feed in enumerate(feeds):
+            yield {name: tensor[client] for name, tensor in weights.items()}, total[client] / len(feed)
+
+    def _step(
+        self, weights: Weights, velocity: list[Tensor], received: Weights, batch: Batch, lr: float, clients: list[int]
+    ) -> Tensor:
+        if len(clients) == len(next(iter(weights.values()))):
+            return self.step(weights, velocity, received, batch, lr)
+        part = {name: tensor[clients] for name, tensor in weights.items()}
+        moving = [tensor[clients] for tensor in velocity]
+        loss = self.step(part, moving, received, batch, lr)
+        for whole, changed in zip([*weights.values(), *velocity], [*part.values(), *moving], strict=True):
+            whole[clients] = changed
+        return loss
+
+
+EXECUTORS = {executor.name: executor for executor in (Sequential, Stacked)}
+
+
+def create(name: str, algorithm: FedAvg, config: RunConfig, data: FederatedData, flops: int) -> Sequential | Stacked:
+    """The named executor; `auto` picks for a network of so many operations per image."""
+    if name == "auto":
+        name = pick(config, flops)
+    return EXECUTORS[name](algorithm, config, data)
+
+
+def pick(config: RunConfig, flops: int) -> str:
+    """The faster executor. Stacking saves calls but multiplies less well: on a
+    processor it wins where a client's step is small and the cohort is not (benchmarks/README.md has the measurements)."""
+    small = config.batch_size * flops <= SMALL_STEP
+    return "stacked" if small and config.clients_per_round >= FEW else "sequential"
+
+
+def _alike(feeds: list[Feed], step: int) -> list[list[int]]:
+    """The clients that have a batch left, grouped by its size."""
+    sizes = sorted((len(feed.order[step]), client) for client, feed in enumerate(feeds) if step < len(feed))
+    return [[client for _, client in group] for _, group in groupby(sizes, key=lambda pair: pair[0])]

@@ -1,0 +1,24 @@
+"""How exactly a run computes: `precision` in its settings.
+
+float32   every number and every product in single precision (the default)
+float64   the same in double precision
+tf32      CUDA only: numbers in single precision, factors of products rounded to 10 bits of mantissa
+bfloat16  local training in automatic mixed precision: weights in single precision, the network in bfloat16; tests in float32
+"""
+
+import torch
+
+from fedrepro.errors import UserError
+
+
+def dtype(precision: str) -> torch.dtype:
+    """What images and weights are stored as."""
+    return torch.float64 if precision == "float64" else torch.float32
+
+
+def set_products(precision: str, device: torch.device) -> None:
+    """Whether products may be rounded; torch itself lets convolutions on CUDA. Holds for the process until the next call."""
+    if precision == "tf32" and device.type != "cuda":
+        raise UserError("precision: tf32 is a mode of CUDA devices; choose float32, float64 or bfloat16 here")
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"

@@ -1,0 +1,103 @@
+"""A step of training as a flat list of tensor operations, and how it is made shorter.
+
+Nothing here knows of a network or a method. `shorten` drops operations that do nothing; `descend` takes the step of plain SGD
+inside the recording; `dense` serves large dense layers and small batches on a processor, which wait for their weights to come
+from memory and go back, not for arithmetic. The numbers stay the same but for rounding.
+"""
+
+from collections.abc import Callable
+from operator import neg
+
+import torch
+from torch import Tensor, fx
+from torch.fx.experimental.proxy_tensor import make_fx
+
+LARGE = 2**15  # weights of a dense layer above which the cache does not hold them beside everything else
+aten = torch.ops.aten
+VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default)
+
+
+def record(function: Callable[..., tuple[Tensor, ...]], tensors: list[Tensor]) -> fx.GraphModule:
+    """`function` at tensors of these shapes. The recording takes one argument more, first: a number `rate`, not used yet."""
+    recording = make_fx(function)(*(tensor.clone() for tensor in tensors))  # clones: a norm layer changes its statistics
+    recording.graph.set_codegen(fx.graph.CodeGen())
+    with recording.graph.inserting_before(next(iter(recording.graph.nodes))):
+        recording.graph.placeholder("rate")
+    recording.recompile()
+    return recording
+
+
+def shorten(recording: fx.GraphModule) -> None:
+    """Drop views of a shape onto itself, as `vmap` leaves them, products with 1, and pairs of transposes."""
+    for node in recording.graph.find_nodes(op="call_function", target=aten.mul.Scalar, sort=False):
+        if node.args[1] == 1:
+            node.replace_all_uses_with(node.args[0])
+    for node in list(recording.graph.nodes):
+        if node.target in VIEWS and _value(node).shape == _value(node.args[0]).shape:
+            node.replace_all_uses_with(node.args[0])
+        elif (twice := _transposed(node)) is not None and (first := _transposed(twice)) is not None:
+            node.replace_all_uses_with(first)
+    _sweep(recording)
+
+
+def descend(recording: fx.GraphModule, slopes: dict[int, int]) -> None:
+    """The recording itself takes the step of plain SGD. `slopes`: which output is the slope of which input; None is put out."""
+    rate, *places = recording.graph.find_nodes(op="placeholder")
+    output = recording.graph.output_node()
+    outputs = list(output.args[0])
+    with recording.graph.inserting_before(output):
+        step = recording.graph.call_function(neg, (rate,))
+        for place, tensor in slopes.items():
+            recording.graph.call_function(aten.add_.Tensor, (places[tensor], outputs[place]), {"alpha": step})
+            outputs[place] = None
+    output.args = (tuple(outputs),)
+    recording.recompile()
+
+
+def dense(recording: fx.GraphModule, tensors: list[Tensor]) -> None:
+    """Large dense layers: the weights as left factor, and their step without ever storing the slope."""
+    places = recording.graph.find_nodes(op="placeholder")[1:]
+    large = {place for place, tensor in zip(places, tensors, strict=True) if tensor.dim() == 2 and tensor.numel() >= LARGE}
+    for node in recording.graph.find_nodes(op="call_function", target=aten.addmm.default):
+        if _transposed(node.args[2]) in large and not node.kwargs:
+            _weights_left(recording.graph, node)
+    for node in recording.graph.find_nodes(op="call_function", target=aten.add_.Tensor):
+        weight, slope = node.args
+        if weight in large and slope.target is aten.mm.default and len(slope.users) == 1:
+            with recording.graph.inserting_before(node):
+                recording.graph.call_function(aten.addmm_.default, (weight, *slope.args), node.kwargs)
+            recording.graph.erase_node(node)
+    _sweep(recording)
+
+
+def _weights_left(graph: fx.Graph, node: fx.Node) -> None:
+    """bias + x W^T as (bias + W x^T)^T: with 10 images the library multiplies twice as fast so."""
+    bias, inputs, transposed = node.args
+    with graph.inserting_before(node):
+        column = graph.call_function(aten.unsqueeze.default, (bias, 1))
+        across = graph.call_function(aten.t.default, (inputs,))
+        product = graph.call_function(aten.addmm.default, (column, transposed.args[0], across))
+        back = graph.call_function(aten.t.default, (product,))
+    node.replace_all_uses_with(back)
+
+
+def _transposed(node: fx.Node) -> fx.Node | None:
+    """The tensor of which a node is the transpose."""
+    if node.target is aten.t.default or (node.target is aten.transpose.int and node.args[1:] == (1, 2)):
+        return node.args[0]
+    return None
+
+
+def _value(node: fx.Node) -> Tensor:
+    """A stand-in for what a node computes, with its shape."""
+    return node.meta["val"]
+
+
+def _sweep(recording: fx.GraphModule) -> None:
+    """Erase what nothing uses any more; operations that change a tensor are used by their change."""
+    for node in reversed(recording.graph.nodes):
+        changes = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+        if not node.users and node.op == "call_function" and not changes:
+            recording.graph.erase_node(node)
+    recording.graph.lint()
+    recording.recompile()

@@ -1,0 +1,85 @@
+"""The resized crop against torchvision's, which our package does not import in training."""
+
+import pytest
+import torch
+from torch.nn.functional import interpolate
+from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional
+
+from fedrepro import rng
+from fedrepro.engine import augmentation
+
+SHAPES = [(32, 32), (28, 28), (9, 24), (24, 9), (40, 5)]
+
+
+def crop(images, seed=0):
+    return augmentation.apply(images, ("resized_crop",), rng.generator(seed, "augment"))
+
+
+def drawn(count, height, width, seed=0):
+    """First row, rows, first column, columns, each (count,)."""
+    rows, columns = augmentation.boxes(count, height, width, rng.generator(seed, "augment"))
+    return *rows, *columns
+
+
+@pytest.mark.parametrize(("height", "width"), SHAPES)
+def test_same_boxes_give_torchvisions_pictures(height, width):
+    """With its antialiasing on or off; it computes in single precision."""
+    x = 255 * torch.rand(60, 3, height, width, generator=rng.generator(0, "x"))
+    single, double = crop(x), crop(x.double())
+    assert single.shape == double.shape == x.shape and (single.dtype, double.dtype) == (torch.float32, torch.float64)
+    for number, (top, rows, left, columns) in enumerate(zip(*drawn(60, height, width), strict=True)):
+        box = x[number, :, top : top + rows, left : left + columns].double()
+        exact = interpolate(box[None], (height, width), mode="bilinear", align_corners=False)[0]
+        assert (double[number] - exact).abs().max() < 1e-9 and (single[number] - exact).abs().max() < 1e-3
+        place = [int(part) for part in (top, left, rows, columns)]
+        for antialias in (False, True):
+            theirs = functional.resized_crop(x[number], *place, size=[height, width], antialias=antialias)
+            assert (double[number] - theirs).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize(("height", "width"), SHAPES)
+def test_boxes_lie_in_the_image(height, width):
+    top, rows, left, columns = drawn(2000, height, width)
+    assert (top >= 0).all() and (rows >= 1).all() and (top + rows <= height).all()
+    assert (left >= 0).all() and (columns >= 1).all() and (left + columns <= width).all()
+
+
+def test_boxes_are_torchvisions_in_distribution():
+    """Means of ours and of as many drawn by torchvision, each within five standard errors of the other."""
+    count, image = 4000, torch.empty(1, 32, 32)
+    ours = torch.stack(drawn(count, 32, 32)).double()
+    torch.manual_seed(0)
+    theirs = v2.RandomResizedCrop(32)
+    boxes = [theirs.make_params([image]) for _ in range(count)]
+    theirs = torch.tensor([[box[key] for box in boxes] for key in ("top", "height", "left", "width")], dtype=torch.float64)
+    for one, other in ((ours, theirs), (ours[1] * ours[3], theirs[1] * theirs[3]), (ours[1] / ours[3], theirs[1] / theirs[3])):
+        error = (one.var(-1) / count + other.var(-1) / count).sqrt()
+        assert ((one.mean(-1) - other.mean(-1)).abs() < 5 * error).all()
+    assert ours[1].min() <= 10 and ours[1].max() == 32
+
+
+@pytest.mark.parametrize(("height", "width"), [*SHAPES, (7, 7)])
+def test_where_no_try_fits(height, width, monkeypatch):
+    monkeypatch.setattr(augmentation, "AREAS", (9.0, 9.0))
+    expected = v2.RandomResizedCrop(1, scale=(9.0, 9.0)).make_params([torch.empty(1, height, width)])
+    expected = [expected[key] for key in ("top", "height", "left", "width")]
+    assert torch.stack(drawn(3, height, width)).T.tolist() == [expected] * 3
+
+
+def test_the_first_fitting_try_is_taken(monkeypatch):
+    """One try in ten is not enough for a wide image, ten are."""
+    many = torch.stack(drawn(2000, 9, 24))
+    monkeypatch.setattr(augmentation, "TRIES", 1)
+    once = torch.stack(drawn(2000, 9, 24))
+    whole = [(boxes[1] == 9).double().mean().item() for boxes in (many, once)]
+    assert whole[0] < whole[1]
+
+
+def test_a_crop_repeats_and_differs_between_images():
+    x = (255 * torch.rand(1, 3, 16, 16, generator=rng.generator(0, "x"))).expand(50, 3, 16, 16)
+    assert torch.equal(crop(x), crop(x)) and not torch.equal(crop(x), crop(x, 1))
+    assert len({tuple(image.flatten().tolist()) for image in crop(x)}) > 45
+    assert crop(x).min() >= x.min() - 1e-4 and crop(x).max() <= x.max() + 1e-4
+    flat = torch.full((20, 1, 8, 8), 7.0)
+    assert torch.allclose(crop(flat), flat)

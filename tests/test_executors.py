@@ -1,0 +1,179 @@
+"""Two ways to train a cohort that must agree, and the recorded step that both are made of."""
+
+import pytest
+import torch
+from conftest import ALGORITHMS, advance, assert_close, config, federation, images, partition, train_part
+from torch import nn
+
+from fedrepro import algorithms, rng
+from fedrepro.algorithms.base import Batch
+from fedrepro.config import Choice
+from fedrepro.engine.executors import EXECUTORS
+from fedrepro.engine.federation import Federation
+from fedrepro.engine.step import Step
+from fedrepro.errors import UserError
+from fedrepro.models import Net
+
+OPTIONS = {
+    "fedfusion": [{"operator": "multi"}, {"operator": "single"}],
+    "fedmax": [{"direction": "activation_uniform", "reduction": "samples"}],
+    "fedmmd": [{"outputs": "features", "kernel": "mean_distance"}],
+    "fedprox": [{"mu": 2.0, "norm": "mean"}],
+}
+METHODS = [(name, options) for name in ALGORITHMS for options in ({}, *OPTIONS.get(name, []))]
+UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 5}
+
+
+def both(**changes):
+    """The same run with either executor: state and rows of each."""
+    return [advance(federation(config(**changes), executor=name)) for name in ("sequential", "stacked")]
+
+
+@pytest.mark.parametrize(("name", "options"), METHODS, ids=str)
+@pytest.mark.parametrize("partition", [{}, UNEVEN], ids=["even", "uneven"])
+def test_stacked_is_sequential(name, options, partition):
+    """In double precision to the last digits: rounding is then all that can differ, over 3 rounds of 2 epochs."""
+    (one, rows), (other, stacked) = both(algorithm={"name": name, **options}, partition=partition, clients_per_round=4)
+    assert_close(one.weights, other.weights, 1e-11)
+    assert_close(one.server, other.server, 1e-11)
+    for row, again in zip(rows, stacked, strict=True):
+        assert {key for key, value in row.items() if value is None} == {key for key, value in again.items() if value is None}
+        known = [key for key, value in row.items() if value is not None]
+        assert [row[key] for key in known] == pytest.approx([again[key] for key in known], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "partition": UNEVEN},
+        {"augment": ["resized_crop", "flip"]},
+        {"model": {"dropout": 0.4}, "algorithm": {"name": "fedfusion"}},
+        {"partition": {"name": "permuted", "clients": 4}},
+        {"batch_size": 1000},
+        {"model": {"name": "logistic"}, "partition": UNEVEN},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_stacked_is_sequential_under_other_settings(changes):
+    (one, _), (other, _) = both(**changes)
+    assert_close(one.weights, other.weights, 1e-11)
+
+
+def test_stacked_is_sequential_in_single_precision():
+    (one, _), (other, _) = both(precision="float32", rounds=2)
+    assert_close(one.weights, other.weights, 2e-6)  # some 20 steps of sums in another order; single precision has 6e-8
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_stacked_running_statistics(name):
+    """A network with batch normalisation: its running statistics are the client's own, and no padded row enters them."""
+    ended = []
+    for executor in EXECUTORS.values():
+        fed = federation(config(algorithm={"name": name}, partition=UNEVEN, batch_size=4, lr=1e-3))
+        torch.manual_seed(0)
+        net = Net(nn.Sequential(nn.MaxPool2d(3), nn.BatchNorm2d(1)), nn.Linear(16, 8), nn.Linear(8, 10), channels=1).double()
+        fed.algorithm = algorithms.create(Choice(name=name), net, rng.generator(0, "algorithm"))
+        fed.executor = executor(fed.algorithm, fed.config, fed.data)
+        ended.append(advance(fed, 2)[0].weights)
+    assert_close(*ended, 1e-11)
+    assert ended[0]["extractor.1.num_batches_tracked"] > 0
+
+
+def test_a_cohort_too_large_for_one_stack_is_cut(monkeypatch):
+    whole, _ = advance(federation(config(clients_per_round=4), executor="stacked"))
+    monkeypatch.setattr("fedrepro.engine.executors.STACK", 1)
+    fed = federation(config(clients_per_round=4), executor="stacked")
+    assert fed.executor.together == 1
+    assert_close(advance(fed)[0].weights, whole.weights, 1e-11)
+
+
+def test_the_run_says_which_executor_it_took():
+    assert federation(config(), executor="stacked").executor.name == "stacked"
+    assert federation(config(model={"name": "logistic"}, clients_per_round=4)).executor.name == "stacked"
+    assert federation(config(model={"name": "logistic"}, clients_per_round=3)).executor.name == "sequential"
+    large = config(model={"name": "mnist_cnn", "width": 1.0}, clients_per_round=4)
+    assert federation(large, images(shape=(1, 28, 28))).executor.name == "sequential"
+
+
+# The recorded step
+
+
+def large(**changes) -> Federation:
+    """A network whose first dense layer is large enough to be rewritten: 64 maps of 3x3 onto 512 units."""
+    return federation(config(model={"name": "mnist_cnn", "width": 1.0}, **changes))
+
+
+@pytest.mark.parametrize("optimiser", [{}, {"momentum": 0.9}, {"weight_decay": 0.1}], ids=str)
+@pytest.mark.parametrize(("name", "options"), METHODS, ids=str)
+def test_a_recorded_step_is_autograd_and_sgd(name, options, optimiser):
+    """Two steps from unlike received weights against torch's own gradient and optimiser."""
+    fed = large(algorithm={"name": name, **options}, **optimiser)
+    received = fed.start()[0].weights
+    weights = {key: tensor + 0.01 * torch.randn_like(tensor) for key, tensor in received.items()}
+    leaves = {key: tensor.clone().requires_grad_() for key, tensor in weights.items()}
+    images, labels = train_part(fed, 0)
+    step, optimiser = Step(fed.algorithm, fed.config), torch.optim.SGD(leaves.values(), lr=0.1, **optimiser)
+    velocity = step.velocity(weights)
+    for _ in range(2):
+        with torch.no_grad():
+            batch = Batch(images, labels, fed.algorithm.frozen(received, images))
+        loss = fed.algorithm.loss(leaves, received, batch)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        assert step(weights, velocity, received, batch, 0.1).item() == pytest.approx(loss.item(), rel=1e-12)
+    assert_close(weights, {key: tensor.detach() for key, tensor in leaves.items()}, 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "changed"),
+    [({}, True), ({"momentum": 0.5}, False), ({"weight_decay": 0.1}, False), ({"algorithm": {"name": "fedprox"}}, False)],
+    ids=str,
+)
+def test_large_dense_weights_are_changed_at_once(changes, changed):
+    """Only where the slope is a plain product and the step plain SGD; otherwise the optimiser takes the step."""
+    fed = large(**changes)
+    advance(fed, 1)
+    (recording, *_) = fed.executor.step.recordings.values()
+    operations = {node.target for node in recording.graph.nodes}
+    assert (torch.ops.aten.addmm_.default in operations) == changed
+
+
+def test_the_rate_is_not_part_of_a_recording():
+    fed = large()
+    weights = fed.start()[0].weights
+    images, labels = train_part(fed, 0)
+    ends = []
+    for rate in (0.1, 0.2):
+        moved = {key: tensor.clone() for key, tensor in weights.items()}
+        fed.executor.step(moved, [], weights, Batch(images, labels), rate)
+        ends.append({key: tensor - weights[key] for key, tensor in moved.items()})
+    assert_close({key: 2 * tensor for key, tensor in ends[0].items()}, ends[1], 1e-12)
+
+
+# Precision
+
+
+def test_bfloat16_trains_near_single_precision():
+    exact, _ = advance(federation(config(precision="float32")))
+    rough, rows = advance(federation(config(precision="bfloat16")))
+    assert {tensor.dtype for tensor in rough.weights.values()} == {torch.float32}
+    assert any(not torch.equal(exact.weights[key], rough.weights[key]) for key in exact.weights)
+    assert_close(exact.weights, rough.weights, 0.05)  # bfloat16 keeps 8 bits: 0.4 % a product
+    assert rows[-1]["test_loss"] < rows[0]["test_loss"]
+
+
+def test_tf32_is_refused_without_cuda():
+    with pytest.raises(UserError, match="precision: tf32 is a mode of CUDA devices; choose float32, float64 or bfloat16"):
+        federation(config(precision="tf32"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize(("name", "options"), METHODS, ids=str)
+def test_cuda_is_the_processor(name, options, executor):
+    settings, dataset = config(algorithm={"name": name, **options}), images()
+    there = Federation(settings, dataset, partition(settings, dataset), torch.device("cuda"), executor)
+    here, _ = advance(federation(settings, dataset))
+    moved = {key: tensor.cpu() for key, tensor in advance(there)[0].weights.items()}
+    assert_close(moved, here.weights, 1e-9)
