@@ -9,7 +9,7 @@ from fedrepro import rng
 from fedrepro.engine import augmentation
 from fedrepro.engine.evaluation import evaluate
 from fedrepro.engine.federation import COLUMNS, size
-from fedrepro.engine.feed import batches
+from fedrepro.engine.feed import batch_sizes, shuffled
 from fedrepro.errors import UserError
 
 # Randomness
@@ -39,12 +39,12 @@ def test_cohort_is_a_function_of_seed_and_round():
 
 def test_batches_are_shuffled_epochs():
     settings = config(batch_size=8, local_epochs=2)
-    drawn = batches(settings, 20, round=1, client=2)
-    assert [len(batch) for batch in drawn] == [8, 8, 4] * 2
-    first, second = torch.cat(drawn[:3]).tolist(), torch.cat(drawn[3:]).tolist()
+    assert batch_sizes(settings, 20) == [8, 8, 4] * 2 and batch_sizes(settings, 16) == [8] * 4
+    drawn = shuffled(settings, 20, round=1, client=2).tolist()
+    first, second = drawn[:20], drawn[20:]
     assert sorted(first) == sorted(second) == list(range(20)) and first != second
-    assert torch.cat(batches(settings, 20, 1, 2)).tolist() == first + second
-    assert first not in [torch.cat(batches(settings, 20, *place)[:3]).tolist() for place in ((2, 2), (1, 1))]
+    assert shuffled(settings, 20, 1, 2).tolist() == drawn
+    assert first not in [shuffled(settings, 20, *place)[:20].tolist() for place in ((2, 2), (1, 1))]
 
 
 # Schedules, weights, bytes, measurements

@@ -5,6 +5,7 @@ Same samples in the same order, same steps: the two agree but for the rounding o
 
 from collections.abc import Iterator
 from itertools import groupby
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -41,7 +42,7 @@ class Sequential:
         feed = Feed(self.algorithm, self.config, self.data, received, client, round)
         weights = {name: received[name].clone() for name in self.algorithm.names}
         velocity = self.step.velocity(weights)
-        losses = [self.step(weights, velocity, received, feed.batch(step), lr) for step in range(len(feed))]
+        losses = [self.step(weights, velocity, received, feed.batch(step), lr) for step in range(len(feed.sizes))]
         return weights, torch.stack(losses).double().mean()
 
 
@@ -70,12 +71,13 @@ class Stacked:
         weights = {name: torch.stack([received[name]] * len(cohort)) for name in self.algorithm.names}
         velocity = self.step.velocity(weights)
         total = torch.zeros(len(cohort), dtype=torch.float64, device=self.data.device)
-        for step in range(max(len(feed) for feed in feeds)):
+        for step in range(max(len(feed.sizes) for feed in feeds)):
             for clients in _alike(feeds, step):
                 batch = together([feeds[client] for client in clients], step)
-                total[clients] += self._step(weights, velocity, received, batch, lr, clients)
+                loss = self._step(weights, velocity, received, batch, lr, clients)
+                total.index_add_(0, torch.tensor(clients, device=total.device), loss.double())
         for client, feed in enumerate(feeds):
-            yield {name: tensor[client] for name, tensor in weights.items()}, total[client] / len(feed)
+            yield {name: tensor[client] for name, tensor in weights.items()}, total[client] / len(feed.sizes)
 
     def _step(
         self, weights: Weights, velocity: list[Tensor], received: Weights, batch: Batch, lr: float, clients: list[int]
@@ -109,5 +111,5 @@ def pick(config: RunConfig, flops: int) -> str:
 
 def _alike(feeds: list[Feed], step: int) -> list[list[int]]:
     """The clients that have a batch left, grouped by its size."""
-    sizes = sorted((len(feed.order[step]), client) for client, feed in enumerate(feeds) if step < len(feed))
-    return [[client for _, client in group] for _, group in groupby(sizes, key=lambda pair: pair[0])]
+    sizes = [(feed.sizes[step], client) for client, feed in enumerate(feeds) if step < len(feed.sizes)]
+    return [[client for _, client in group] for _, group in groupby(sorted(sizes), key=itemgetter(0))]

@@ -21,29 +21,29 @@ class Feed:
     ) -> None:
         self.algorithm, self.config, self.data, self.received, self.client = algorithm, config, data, received, client
         own = data.train_index(client, round)
-        self.order = batches(config, len(own), round, client)
-        self.index = own[torch.cat(self.order).to(own.device)].split([len(batch) for batch in self.order])
+        order = shuffled(config, len(own), round, client)
+        self.sizes = batch_sizes(config, len(own))
+        self.order, self.index = order.split(self.sizes), own[order.to(own.device)].split(self.sizes)
         self.changes = rng.generator(config.seed, "augment", round, client) if config.augment else None
         self.dropped = rng.generator(config.seed, "dropout", round, client) if algorithm.net.dropout else None
         self.frozen: tuple[Tensor, ...] = ()
         if algorithm.looks_back and not config.augment:  # then an image looks the same in every epoch
             self.frozen = self._frozen([data.images(chunk, client, None) for chunk in own.split(CHUNK)])
 
-    def __len__(self) -> int:
-        return len(self.order)
-
     def batch(self, step: int) -> Batch:
         """The batch of a step."""
         images = self.data.images(self.index[step], self.client, self.changes)
-        return Batch(images, self.data.train_y[self.index[step]], self._rows(step, images), self._masks(step))
+        return Batch(images, self.data.train_y[self.index[step]], self.rows(step, images), self.masks(step))
 
-    def _rows(self, step: int, images: Tensor) -> tuple[Tensor, ...]:
+    def rows(self, step: int, images: Tensor) -> tuple[Tensor, ...]:
+        """What the received network says of the batch."""
         if self.algorithm.looks_back and self.config.augment:
             return self._frozen([images])
         return tuple(rows[self.order[step].to(rows.device)] for rows in self.frozen)
 
-    def _masks(self, step: int) -> tuple[Tensor, ...]:
-        return dropout_masks(self.algorithm.net, len(self.order[step]), self.dropped)
+    def masks(self, step: int) -> tuple[Tensor, ...]:
+        """What dropout keeps of the batch."""
+        return dropout_masks(self.algorithm.net, self.sizes[step], self.dropped)
 
     @torch.no_grad()
     def _frozen(self, chunks: list[Tensor]) -> tuple[Tensor, ...]:
@@ -59,8 +59,9 @@ def together(feeds: list[Feed], step: int) -> Batch:
         return Batch(*(_stack(parts) for parts in zip(*(feed.batch(step) for feed in feeds), strict=True)))
     index = torch.stack([feed.index[step] for feed in feeds])
     images = data.images(index, None, None)
-    rows = _stack([feed._rows(step, own) for feed, own in zip(feeds, images, strict=True)])
-    return Batch(images, data.train_y[index], rows, _stack([feed._masks(step) for feed in feeds]))
+    rows = _stack([feed.rows(step, images) for feed, images in zip(feeds, images, strict=True)]) if feeds[0].frozen else ()
+    masks = _stack([feed.masks(step) for feed in feeds]) if feeds[0].dropped else ()
+    return Batch(images, data.train_y[index], rows, masks)
 
 
 def _stack(parts: list[Tensor] | list[tuple[Tensor, ...]]) -> Tensor | tuple[Tensor, ...]:
@@ -70,8 +71,13 @@ def _stack(parts: list[Tensor] | list[tuple[Tensor, ...]]) -> Tensor | tuple[Ten
     return torch.stack(parts)
 
 
-def batches(config: RunConfig, images: int, round: int, client: int) -> list[Tensor]:
-    """The mini-batches of one local training, as index tensors: every epoch a fresh shuffle, the last takes the rest."""
+def shuffled(config: RunConfig, images: int, round: int, client: int) -> Tensor:
+    """The order in which a client sees its images in a round: every epoch a fresh shuffle."""
     generator = rng.generator(config.seed, "batches", round, client)
-    epochs = (torch.randperm(images, generator=generator) for _ in range(config.local_epochs))
-    return [batch for epoch in epochs for batch in epoch.split(config.batch_size)]
+    return torch.cat([torch.randperm(images, generator=generator) for _ in range(config.local_epochs)])
+
+
+def batch_sizes(config: RunConfig, images: int) -> list[int]:
+    """Of all mini-batches of a local training: the last of each epoch takes the rest."""
+    whole, rest = divmod(images, config.batch_size)
+    return ([config.batch_size] * whole + [rest] * (rest > 0)) * config.local_epochs
