@@ -11,6 +11,7 @@ container: "docker://python:3.12-slim"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
+include: "workflow/rules/newcomers.smk"
 include: "workflow/rules/report.smk"
 
 

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 COHORTS = (10, 50, 100, 500)
 WIDTHS = (0.5, 1.0, 2.0)
-SCAN_ROUNDS, SCAN_WARMUP = 4, 1
+SCAN_ROUNDS, SCAN_WARMUP = 3, 1
 
 
 @dataclass(frozen=True)

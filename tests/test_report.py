@@ -184,7 +184,10 @@ def test_distances_over_the_first_rounds():
 
 def test_latex_table(reports):
     text = (reports / "tables" / "rounds.tex").read_text()
-    assert text.startswith("% Rounds. Scale paper: how scale paper is.\n")
+    remark, body = text.split("\n", 1)
+    assert remark.startswith("% Rounds. Rounds: the first in which test accuracy reaches the target, or in which its mean")
+    assert remark.endswith(f"two was not run: left for the next scale. Data: {MIRROR}. Scale paper: how scale paper is.")
+    assert "Means over n = 2 seeds, ± one standard deviation." in remark and "%" not in body.replace(r"\%", "")
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert {line.count(" & ") for line in body} == {9} and len(body) == 5
     assert body[1] == (

@@ -5,6 +5,7 @@ import json
 import logging
 import re
 import sys
+import time
 from pathlib import Path
 
 from fedrepro.engine import progress
@@ -88,13 +89,15 @@ def _selected(options: argparse.Namespace):
 
 
 def _train(options: argparse.Namespace) -> int:
-    from fedrepro import experiments, training
+    from fedrepro import experiments, newcomers, training
 
+    deadline = None if options.budget is None else time.monotonic() + options.budget
     if options.runs:
         paths = experiments.Paths(results=options.results)
         runs = experiments.read_runs(options.runs, paths)
         where = {"device": options.device or "auto", "executor": options.executor or "auto"}
         left = training.train(runs, paths, mirror=options.data_mirror, budget=options.budget, **where)
+        studies, given = newcomers.read(options.runs, paths), {"mirror": options.data_mirror, "device": where["device"]}
     else:
         params, paths, chosen = _selected(options)
         left = training.train(
@@ -106,15 +109,18 @@ def _train(options: argparse.Namespace) -> int:
             checkpoint_seconds=params.checkpoint_seconds,
             budget=options.budget,
         )
+        studies, given = newcomers.unfinished(chosen, params, paths), {"mirror": params.mirror, "device": params.device}
+    left = left or newcomers.conduct(studies, paths, deadline=deadline, **given)
     return 3 if left else 0
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from fedrepro import estimate, experiments
+    from fedrepro import estimate, experiments, newcomers
 
     params, paths, chosen = _selected(options)
     if options.export:
-        experiments.write_runs(experiments.unique(chosen), options.export)
+        studies = newcomers.listed(newcomers.unfinished(chosen, params, paths))
+        experiments.write_runs(experiments.unique(chosen), options.export, studies)
     sys.stdout.write(estimate.report(params, paths, chosen) + "\n")
     return 0
 

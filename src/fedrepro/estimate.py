@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fedrepro import datasets, partitions, provenance, registry, rng
+from fedrepro import datasets, newcomers, partitions, provenance, registry, rng
 from fedrepro.config import Choice, Params, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine.evaluation import evaluate
@@ -100,10 +100,12 @@ def _short(config: RunConfig, executor: str, device: torch.device) -> Federation
         pixels = torch.randint(0, 256, (images, *shape), dtype=torch.uint8, generator=draw)
         return pixels, torch.arange(images) % classes
 
+    meta = {"mean": [0.5] * shape[0], "std": [0.2] * shape[0]}
+
     def federation(clients: int) -> Federation:
         training = {"partition": Choice(name="iid", clients=clients), "clients_per_round": clients, "local_epochs": 1}
         short = config.model_copy(update=training | {"train_images": None, "test_images": None})
-        dataset = Dataset(config.dataset, *part(clients * each), *part(TESTS), classes, {"mean": [0.5] * 3, "std": [0.2] * 3})
+        dataset = Dataset(config.dataset, *part(clients * each), *part(TESTS), classes, meta)
         return Federation(short, dataset, partitions.of_run(short, dataset), device, executor)
 
     whole = federation(config.clients_per_round)
@@ -125,6 +127,7 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
 def report(params: Params, paths: Paths, chosen: Iterable[Planned]) -> str:
     """A table of what is not finished, by experiment, with its cost on this machine."""
     device = pick_device(params.device)
+    chosen = list(chosen)
     lines = [f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'hours':>7}"]
     seen, total = set(), Cost(0, 0, 0, 0)
     for item in chosen:
@@ -136,6 +139,10 @@ def report(params: Params, paths: Paths, chosen: Iterable[Planned]) -> str:
         spent = _sum(cost(run, paths, params.executor, device) for run in runs)
         total = _sum((total, spent))
         lines.append(_line(f"{item.paper}/{item.name}", f"{len(runs)} of {len(item.runs)}", spent))
+    if studies := newcomers.unfinished(chosen, params, paths):
+        spent = _sum(cost(newcomers.at_most(study), paths, "sequential", device) for study in studies)
+        total = _sum((total, spent))
+        lines.append(_line("new clients after them, at most", str(len(studies)), spent))
     lines.append(_line(f"scale {params.scale}, on one {device.type} process", str(len(seen)), total))
     return "\n".join(lines)
 

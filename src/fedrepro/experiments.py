@@ -19,6 +19,7 @@ from fedrepro.errors import UserError
 from fedrepro.results import is_kept
 
 log = logging.getLogger(__name__)
+BESIDE = {"series", "seeds", "newcomers"}  # what an experiment says beside the training that its runs share
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _reportable(params: Params, planned: Planned) -> Planned:
 
 def _runs(params: Params, paths: Paths, paper: str, training: Experiment, choice: Choice, kept, identify, where: str):
     """One resolved run per seed."""
-    shared = training.model_dump(exclude={"series", "seeds"})
+    shared = training.model_dump(exclude=BESIDE)
     own = dict(choice.options)
     shared = merge(shared, _overrides(own.pop("with", {}), where))
     for seed in training.seeds or params.active.seeds:
@@ -136,7 +137,7 @@ def _overrides(values: Any, where: str) -> dict[str, Any]:
     """What a series sets for itself beside its algorithm's options."""
     if not isinstance(values, dict):
         raise UserError(f"{where}: with: expected settings of the training, e.g. {{lr: 0.01}} (got {values!r})")
-    if refused := {"seed", "algorithm", "series", "seeds"} & set(values):
+    if refused := {"seed", "algorithm", *BESIDE} & set(values):
         raise UserError(f"{where}: with: {', '.join(sorted(refused))} cannot be set for one series")
     return values
 
@@ -205,9 +206,12 @@ def unique(chosen: list[Planned]) -> list[Run]:
     return list({run.folder: run for item in chosen for run in item.runs}.values())
 
 
-def write_runs(runs: list[Run], path: Path) -> None:
-    """Unfinished runs as one file, for `train --runs` on a machine that has only `src/` and the data."""
-    listed = [run.record() | {"folder": str(run.folder)} for run in runs if not run.summary.exists()]
+def write_runs(runs: list[Run], path: Path, beside: dict[Path, dict[str, Any]] | None = None) -> None:
+    """Unfinished runs, and those with work `beside` them (by folder), as one file, for `train --runs` on a machine that has
+    only `src/` and the data."""
+    beside = beside or {}
+    wanted = [run for run in runs if run.folder in beside or not run.summary.exists()]
+    listed = [run.record() | {"folder": str(run.folder)} | beside.get(run.folder, {}) for run in wanted]
     try:
         path.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
@@ -259,7 +263,7 @@ def batches(planned: dict[str, dict[str, Planned]]) -> list[Batch]:
 
 def note(planned: Planned, params: Params) -> dict[str, Any]:
     """What the gathered results say of an experiment beside its numbers."""
-    training = planned.training and planned.training.model_dump(mode="json", exclude={"series", "seeds"})
+    training = planned.training and planned.training.model_dump(mode="json", exclude=BESIDE)
     return {
         "paper": planned.paper,
         "experiment": planned.name,

@@ -23,10 +23,11 @@ def digest(value: Any, length: int = 10) -> str:
 
 
 @functools.cache
-def code_digest(partition: str, model: str, algorithm: str) -> str:
-    """Hash of the code that a run with these modules executes; comments, docstrings and layout do not count."""
+def code_digest(partition: str, model: str, algorithm: str, entry: str = ENTRY) -> str:
+    """Hash of the code that a run with these modules executes, or what starts from another `entry`; comments, docstrings and
+    layout do not count."""
     named = (f"fedrepro.partitions.{partition}", f"fedrepro.models.{model}", f"fedrepro.algorithms.{algorithm}")
-    closure = _closure((ENTRY, *named))
+    closure = _closure((entry, *named))
     return digest({module: _essence(_file(module)) for module in closure})
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from fedrepro.errors import UserError
 
 
-def gather(note: dict[str, Any], series: dict[str, list[Path]], out: Path) -> None:
+def gather(note: dict[str, Any], series: dict[str, list[Path]], out: Path, tables: dict[str, list[Path]] | None = None) -> None:
     """Write `<out>/<experiment>.csv` (one row per series, seed and round) and `.json` (settings and provenance).
 
     `note` describes the experiment, `series` lists the run folders of each label; a skipped experiment has none and leaves
-    its reason in `note`.
+    its reason in `note`. `tables` names for each folder what is read instead of its metrics.csv.
     """
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, str]] = []
@@ -20,8 +20,9 @@ def gather(note: dict[str, Any], series: dict[str, list[Path]], out: Path) -> No
     for label, folders in series.items():
         records = [_record(folder) for folder in folders]
         described[label] = {"algorithm": _json(folders[0] / "config.json")["config"]["algorithm"], "runs": records}
-        for folder, record in zip(folders, records, strict=True):
-            with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        read = tables[label] if tables is not None else [folder / "metrics.csv" for folder in folders]
+        for path, record in zip(read, records, strict=True):
+            with path.open(encoding="utf-8", newline="") as file:
                 rows += [
                     {"series": label, "seed": str(record["seed"]), "run": record["run"]} | row for row in csv.DictReader(file)
                 ]

@@ -4,7 +4,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from fedrepro import estimate, experiments, provenance
+from fedrepro import estimate, experiments, newcomers, provenance
 from fedrepro.config import Params
 from fedrepro.config import parse as settings_from
 from fedrepro.errors import UserError
@@ -14,11 +14,22 @@ try:
     PARAMS = settings_from(Params, config, "params.yaml")
     PATHS = experiments.Paths()
     PLAN = experiments.plan(PARAMS, PATHS)
+    STUDIED = {
+        paper: {
+            name: newcomers.plan(item, PARAMS, PATHS) for name, item in group.items()
+        }
+        for paper, group in PLAN.items()
+    }
     SPECS = {paper: spec.read(paper, PARAMS) for paper in PLAN}
     OWNER = spec.owners(SPECS)  # figure or table -> its paper
     RUNS = experiments.unique(experiments.select(PLAN, None, None))
     BATCHES = experiments.batches(PLAN)
-    if workflow.is_main_process and any(not run.summary.exists() for run in RUNS):
+    STUDIES = newcomers.batches(
+        item for group in STUDIED.values() for item in group.values()
+    )
+    TODO = [run.summary for run in RUNS]
+    TODO += [study.note for batch in STUDIES for study in batch.studies]
+    if workflow.is_main_process and any(not path.exists() for path in TODO):
         logger.info(
             "To be trained:\n"
             + estimate.report(PARAMS, PATHS, experiments.select(PLAN, None, None))
@@ -50,10 +61,10 @@ wildcard_constraints:
 
 def gathered(paper, figures):
     """The gathered results behind some figures of a paper."""
-    names = {SPECS[paper].figures[figure].experiment for figure in figures}
-    return expand(
-        f"{REPORTS}/data/{paper}/{{experiment}}.json", experiment=sorted(names)
-    )
+    names = {
+        name for figure in figures for name in SPECS[paper].figures[figure].sources
+    }
+    return expand(f"{REPORTS}/data/{paper}/{{source}}.json", source=sorted(names))
 
 
 def files(keys):

@@ -4,7 +4,7 @@
 
 rule train:
     input:
-        [run.summary for run in RUNS],
+        TODO,
 
 
 for paper in PLAN:
@@ -14,6 +14,7 @@ for paper in PLAN:
             f"train_{paper}"
         input:
             [run.summary for run in experiments.unique(PLAN[paper].values())],
+            newcomers.notes(STUDIED[paper].values()),
 
 
 for batch in BATCHES:

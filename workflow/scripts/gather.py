@@ -7,4 +7,5 @@ from _log import user_errors
 with user_errors(snakemake):
     from fedrepro import results
 
-    results.gather(snakemake.params.note, snakemake.params.series, Path(snakemake.output[0]).parent)
+    params, out = snakemake.params, Path(snakemake.output[0]).parent
+    results.gather(params.note, params.series, out, params.get("tables"))

@@ -5,21 +5,26 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from fedrepro.report import figures, tables
+from fedrepro.report import bars, figures, tables
 from fedrepro.report.loading import load
 from fedrepro.report.spec import Paper, read_curves
 from fedrepro.report.verdicts import Verdict, decide
 
 
 def draw_figures(spec: Paper, keys: Iterable[str], data: Path, out: Path) -> None:
-    """`<out>/<figure>.pdf`, `.png` and `.txt`, the caption."""
+    """`<out>/<figure>.pdf`, `.png` and `.txt`, the caption; of bars their numbers too, as `.csv`."""
     reported = read_curves(spec)
     figures.setup()
     for key in keys:
         figure = spec.figures[key]
-        results = load(data, figure.experiment)
-        figures.save(figures.curves(figure, results, reported), out / key)
-        (out / f"{key}.txt").write_text(figures.caption(figure, results) + "\n", encoding="utf-8")
+        results = load(data, figure.source)
+        if figure.kind == "newcomers":
+            drawing, caption = bars.draw(figure, results), bars.caption(figure, results)
+            bars.write(figure, results, out / f"{key}.csv")
+        else:
+            drawing, caption = figures.curves(figure, results, reported), figures.caption(figure, results)
+        figures.save(drawing, out / key)
+        (out / f"{key}.txt").write_text(caption + "\n", encoding="utf-8")
 
 
 def write_tables(spec: Paper, keys: Iterable[str], data: Path, out: Path) -> None:
@@ -27,8 +32,7 @@ def write_tables(spec: Paper, keys: Iterable[str], data: Path, out: Path) -> Non
     for key in keys:
         table = spec.tables[key]
         results = {spec.figures[name].experiment: load(data, spec.figures[name].experiment) for name in table.figures}
-        note = next(iter(results.values())).note
-        remark = f"{table.title}. Scale {note['scale']}: {note['scale_note']}."
+        remark = tables.caption(table, spec, results)
         tables.write(tables.build(table, spec, results, read_curves(spec)), out, key, remark)
 
 
@@ -37,7 +41,7 @@ def decide_all(spec: Paper, data: Path) -> list[Verdict]:
     found = []
     for key, claim in spec.claims.items():
         figure = spec.figures[claim.figure]
-        found.append(decide(key, claim, load(data, figure.experiment), figure.metric))
+        found.append(decide(key, claim, load(data, figure.source), figure.metric))
     return found
 
 

@@ -13,14 +13,9 @@ import seaborn as sns
 from matplotlib.axes import Axes
 
 from fedrepro.report.loading import Results
-from fedrepro.report.spec import Figure
+from fedrepro.report.spec import METRICS, Figure
 
 COLUMN = 3.3  # inches, one column of a two-column page
-METRICS = {
-    "test_accuracy": "test accuracy (%)",
-    "personal_accuracy": "own-test accuracy after local training (%)",
-    "initial_accuracy": "own-test accuracy before local training (%)",
-}
 # Okabe and Ito's colours, safe for the colour-blind; an algorithm keeps its own in every figure of every paper
 STYLES = {
     "fedavg": ("#000000", "o"),
@@ -73,14 +68,15 @@ def curves(figure: Figure, results: Results, reported: dict) -> plt.Figure:
     """One panel: mean over seeds, band of one standard deviation, the paper's curves dotted, the target as a line."""
     drawing, axes = plt.subplots(figsize=(COLUMN, 0.8 if results.skipped else 2.7), layout="constrained")
     if results.skipped:
-        _explain(axes, results.skipped)
+        explain(axes, results.skipped)
         return drawing
     drawn = looks(results)
     for index, label in enumerate(results.labels):
         seeds = results.curves(label, figure.metric)
         look = drawn[label]
         if not seeds:
-            axes.plot([], [], color=look["color"], marker=look["marker"], markersize=3.5, label=f"{label}: diverged")
+            why = "diverged" if results.diverged(label) else "not measured"
+            axes.plot([], [], color=look["color"], marker=look["marker"], markersize=3.5, label=f"{label}: {why}")
             continue
         table = pd.DataFrame([(round, 100 * value) for curve in seeds.values() for round, value in curve], columns=["x", "y"])
         lost = f" ({len(seeds)} of {len(results.runs(label))} seeds)" if results.diverged(label) else ""
@@ -132,7 +128,8 @@ def _frame(axes: Axes, figure: Figure, results: Results) -> None:
     sns.despine(ax=axes)
 
 
-def _explain(axes: Axes, reason: str) -> None:
+def explain(axes: Axes, reason: str) -> None:
+    """In place of a drawing: why there is none."""
     axes.text(0.5, 0.5, "not run:\n" + textwrap.fill(reason, 50), ha="center", va="center", fontsize=8, color="0.3")
     axes.set_axis_off()
 
@@ -155,7 +152,10 @@ def caption(figure: Figure, results: Results) -> str:
     spread = f"mean over {len(seeds)} seeds, band of one standard deviation" if len(seeds) > 1 else "one seed, so no band"
     measure = METRICS[figure.metric].removesuffix(" (%)")
     step = results.note["training"]["evaluate_every"]
-    text = f"{figure.title}. Global model, {measure} after every {'round' if step == 1 else f'{step} rounds'}; {spread}."
+    every = "round" if step == 1 else f"{step} rounds"
+    mine = figure.metric == "test_accuracy"
+    measured = f"Global model, {measure} after" if mine else f"Mean over the participants, {measure}, in"
+    text = f"{figure.title}. {measured} every {every}; {spread}."
     text += "".join(f" {label}: {text}, not shown." for label in results.labels for text in results.diverged(label))
     text += f" Data: {data}."
     if cut := figure.shown.get(results.note["scale"]):

@@ -43,6 +43,21 @@ class Results:
                 curves[int(row["seed"])].append((int(row["round"]), float(row[metric])))
         return dict(curves)
 
+    def arrivals(self, label: str) -> dict[int, dict[int, int | None]]:
+        """Of a study of new clients: seed -> client -> epochs until its own-test accuracy first is at the target; None where it
+        never is. A diverged run has none."""
+        target = self.note["newcomers"]["target"]
+        good = {run["seed"] for run in self.runs(label) if run["status"] == "finished"}
+        found: dict[int, dict[int, int | None]] = defaultdict(dict)
+        for row in self.rows:
+            seed, client = int(row["seed"]), int(row["client"]) if row["series"] == label else -1
+            if client < 0 or seed not in good:
+                continue
+            found[seed].setdefault(client, None)
+            if found[seed][client] is None and float(row["accuracy"]) >= target:
+                found[seed][client] = int(row["epoch"])
+        return dict(found)
+
     def diverged(self, label: str) -> list[str]:
         """What is to be said of the runs that diverged."""
         return [f"seed {run['seed']} {run['status']}" for run in self.runs(label) if run["status"] != "finished"]

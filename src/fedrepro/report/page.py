@@ -12,7 +12,12 @@ import jinja2
 from fedrepro.report.loading import Results, load
 from fedrepro.report.plain import write_plain
 from fedrepro.report.spec import Paper
-from fedrepro.report.tables import escape
+from fedrepro.report.tables import escape, remark
+
+SHOWS = {
+    "curves": "accuracy over rounds of communication, one line per method; the numbers are in the table below",
+    "newcomers": "epochs that new clients need, one bar per method",
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,8 @@ def collect(key: str, spec: Paper, results: dict[str, Results], folder: Path, pa
             "experiment": figure.experiment,
             "caption": (folder / "figures" / f"{name}.txt").read_text(encoding="utf-8").strip(),
             "png": folder / "figures" / f"{name}.png",
-            "skipped": results[figure.experiment].skipped,
+            "skipped": load(folder / "data" / key, figure.source).skipped,
+            "shows": SHOWS[figure.kind],
         }
         for name, figure in spec.figures.items()
     ]
@@ -56,6 +62,7 @@ def collect(key: str, spec: Paper, results: dict[str, Results], folder: Path, pa
         {
             "key": name,
             "title": table.title,
+            "remark": remark(table, spec, results),
             "rows": _rows(folder / "tables" / f"{name}.csv"),
             "experiments": _of(spec, table.figures),
         }

@@ -1,15 +1,14 @@
 """Tables as data frames of text, and the files that they become: .csv and .tex (booktabs)."""
 
-import math
 from pathlib import Path
 
 import pandas as pd
 
-from fedrepro.metrics import Estimate, distance, estimate, mean_last, rounds_to
+from fedrepro.report.cells import Panel
+from fedrepro.report.kinds import FINAL, KINDS
 from fedrepro.report.loading import Results
-from fedrepro.report.spec import Figure, Paper, Table
+from fedrepro.report.spec import METRICS, Paper, Table
 
-NONE = "-"
 GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "η": "eta", "λ": "lambda", "μ": "mu"}
 GREEK |= {"µ": "mu", "ρ": "rho", "σ": "sigma", "τ": "tau"}
 MATHS = {"±": "pm", "×": "times", "≤": "le", "≥": "ge", "≈": "approx", "→": "to", "−": "-"} | GREEK
@@ -22,100 +21,92 @@ MARKS |= {character: "$-$" if name == "-" else rf"$\{name}$" for character, name
 
 def build(table: Table, paper: Paper, results: dict[str, Results], curves: dict) -> pd.DataFrame:
     """The table's rows; `results` by experiment, `curves` the paper's digitised ones."""
-    rows = []
-    for key in table.figures:
-        figure = paper.figures[key]
-        rows += KINDS[table.kind](key, figure, table, results[figure.experiment], curves)
-    return pd.DataFrame(_nearest(rows) if table.kind == "curve_distance" else rows)
+    return pd.DataFrame(KINDS[table.kind](table, _panels(table, paper, results), curves))
 
 
-def _rounds_to_target(key: str, figure: Figure, table: Table, results: Results, curves: dict) -> list[dict]:
-    target = figure.target.get(results.note["scale"])
-    if results.skipped or target is None:
-        return [{"Panel": key, "Series": f"not run: {results.skipped}" if results.skipped else "no target at this scale"}]
-    rows = []
-    for label in results.labels:
-        seeds = results.curves(label, figure.metric)
-        row = {"Panel": key, "Series": label, "Target (%)": f"{100 * target:g}"}
-        row["Rounds"] = _rounds(seeds, target, 1)
-        row[f"Rounds, mean of {table.smooth}"] = _rounds(seeds, target, table.smooth)
-        row["Saved vs " + table.baseline] = _saved(label, table.baseline, results, figure.metric, target)
-        row["Paper's rounds"] = _reported(figure, label, curves, target, results)
-        row["Final accuracy (%)"] = _percent([mean_last(curve, 5) for curve in seeds.values()])
-        row["MB per round"] = f"{_megabytes(results, label):.3g}"
-        row["Seeds"] = str(len(seeds)) + "".join(f"; {text}" for text in results.diverged(label))
-        rows.append(row)
-    return rows
+def _panels(table: Table, paper: Paper, results: dict[str, Results]) -> list[Panel]:
+    return [Panel(key, paper.figures[key], results[paper.figures[key].experiment]) for key in table.figures]
 
 
-def _curve_distance(key: str, figure: Figure, table: Table, results: Results, curves: dict) -> list[dict]:
-    """Every series that has a curve in the paper, with its root mean squared distance from it, in points of accuracy."""
-    if results.skipped:
-        return [{"Panel": key, "Series": f"not run: {results.skipped}"}]
-    rows = []
-    for label, name in figure.reported.items():
-        reported = [point for point in curves[name] if point[0] <= (table.rounds or math.inf)]
-        seeds = results.curves(label, figure.metric).values()
-        values = [distance(curve, reported, table.smooth) for curve in seeds]
-        values = [value for value in values if value is not None]  # None: no round in common
-        row = {"Panel": key, "Series": label, "Paper's curve": name}
-        row["Distance (points)"] = _percent(values) if values else "; ".join(results.diverged(label)) or NONE
-        rows.append(row | {"Seeds": str(len(values)), "mean": sum(values) / len(values) if values else math.inf})
-    return rows
+def caption(table: Table, paper: Paper, results: dict[str, Results]) -> str:
+    """Title, and what a reader must know beside the numbers: reductions, metric, seeds, data, scale."""
+    return f"{table.title}{'' if table.title[-1] in '.?!' else '.'} {remark(table, paper, results)}"
 
 
-def _nearest(rows: list[dict]) -> list[dict]:
-    """Mark, among the rows that compare with the same curve of the paper, the nearest."""
-    for row in rows:
-        rivals = [other["mean"] for other in rows if "mean" in other and other["Paper's curve"] == row.get("Paper's curve")]
-        row[""] = "nearest" if len(rivals) > 1 and row["mean"] == min(rivals) < math.inf else ""
-    return [{name: value for name, value in row.items() if name != "mean"} for row in rows]
+def remark(table: Table, paper: Paper, results: dict[str, Results]) -> str:
+    """The caption without the title."""
+    panels = _panels(table, paper, results)
+    shown = [panel for panel in panels if not panel.skipped]
+    parts = []
+    if shown:
+        parts = [*REMARKS[table.kind](table, shown), _seeds(shown)]
+    parts += [f"{panel.key} was not run: {panel.skipped}" for panel in panels if panel.skipped]
+    if data := sorted({run["dataset"] for panel in shown for run in panel.results.runs()}):
+        parts.append(f"Data: {', '.join(data)}")
+    note = panels[0].results.note
+    parts.append(f"Scale {note['scale']}: {note['scale_note']}")
+    return " ".join(" ".join(f"{part}." for part in parts).split())
 
 
-KINDS = {"rounds_to_target": _rounds_to_target, "curve_distance": _curve_distance}
+def _measure(panels: list[Panel]) -> str:
+    """The figures' metric in words."""
+    words = {panel.key: METRICS[panel.figure.metric].removesuffix(" (%)") for panel in panels}
+    words = {key: text.replace("own-test accuracy", "the participants' mean own-test accuracy") for key, text in words.items()}
+    if len(set(words.values())) == 1:
+        return next(iter(words.values()))
+    return ", ".join(f"{text} ({key})" for key, text in words.items())
 
 
-def _rounds(seeds: dict, target: float, smooth: int) -> str:
-    reached = [rounds_to(curve, target, smooth) for curve in seeds.values()]
-    known = [round for round in reached if round is not None]
-    if not known:
-        return "never" if reached else NONE
-    if len(known) < len(reached):
-        return f"{sum(known) / len(known):.1f} ({len(known)} of {len(reached)} seeds)"
-    return _spread(estimate([float(round) for round in known]), 1 if len(known) > 1 else 0)
+def _seeds(panels: list[Panel]) -> str:
+    counts = sorted({len({run["seed"] for run in panel.results.runs()}) for panel in panels})
+    if counts == [1]:
+        return "One seed"
+    number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"Means over n = {number} seeds, ± one standard deviation"
 
 
-def _saved(label: str, baseline: str, results: Results, metric: str, target: float) -> str:
-    """Mean over seeds of the paired saving; only where every seed of both series arrives."""
-    if label == baseline or results.diverged(label) or results.diverged(baseline):
-        return NONE
-    ours, theirs = results.curves(label, metric), results.curves(baseline, metric)
-    pairs = [(rounds_to(curve, target), rounds_to(theirs[seed], target)) for seed, curve in ours.items() if seed in theirs]
-    if not pairs or any(None in pair for pair in pairs):
-        return NONE
-    return f"{_spread(estimate([100 * (1 - mine / base) for mine, base in pairs]), 1)} %"
+def _remark_rounds(table: Table, panels: list[Panel]) -> list[str]:
+    smooth = f", or in which its mean with the {table.smooth - 1} rounds before does" if table.smooth > 1 else ""
+    parts = [f"Rounds: the first in which {_measure(panels)} reaches the target{smooth}"]
+    parts.append(f"Saved: 1 - rounds / rounds of {table.baseline}, seed by seed")
+    if panels[0].full:
+        parts.append("Paper's rounds: " + ("as it prints them" if table.reported else "the first crossing of its curve"))
+    parts.append(f"Final accuracy: mean of the last {FINAL} rounds")
+    return [*parts, "MB: millions of bytes, down and up, of all participants of a round"]
 
 
-def _reported(figure: Figure, label: str, curves: dict, target: float, results: Results) -> str:
-    """From the paper's curve, and only where our numbers may be held against it."""
-    if results.compare != "full" or label not in figure.reported:
-        return NONE
-    round = rounds_to(curves[figure.reported[label]], target)
-    return "never" if round is None else f"{round:g}"
+def _remark_distance(table: Table, panels: list[Panel]) -> list[str]:
+    smooth = f", both averaged over {table.smooth} rounds" if table.smooth > 1 else ""
+    rounds = f", in the first {table.rounds} rounds" if table.rounds else ""
+    return [f"Root mean squared difference of {_measure(panels)} from the paper's curve{smooth}{rounds}"]
 
 
-def _megabytes(results: Results, label: str) -> float:
-    """Sent down and up in a round by all participants together, in 10^6 bytes."""
-    runs = results.runs(label)
-    return sum((run["bytes_down"] + run["bytes_up"]) / max(run["rounds"], 1) for run in runs) / len(runs) / 1e6
+def _remark_convergence(table: Table, panels: list[Panel]) -> list[str]:
+    parts = [f"Mean of the last {'round' if table.last == 1 else f'{table.last} rounds'}: {_measure(panels)}"]
+    ends = {panel.key: min(_ends(panel), default=table.last) for panel in panels}
+    parts += [f"{key} has {end} rounds only, all of which count" for key, end in ends.items() if end < table.last]
+    return [*parts, "* is the best of its column, of the series that lost no run"]
 
 
-def _percent(values: list[float]) -> str:
-    return _spread(estimate([100 * value for value in values]), 2) if values else NONE
+def _ends(panel: Panel) -> list[int]:
+    """The last round of every finished run."""
+    return [curve[-1][0] for label in panel.results.labels for curve in panel.curves(label).values()]
 
 
-def _spread(found: Estimate, digits: int) -> str:
-    return f"{found.mean:z.{digits}f}" + ("" if found.std is None else f" ± {found.std:.{digits}f}")
+def _remark_communication(table: Table, panels: list[Panel]) -> list[str]:
+    smooth = f" as a mean of {table.smooth} rounds" if table.smooth > 1 else ""
+    parts = ["Weights: of the model that is sent", "Bytes: of one participant in one round, mean over the rounds"]
+    parts.append(f"More than {table.baseline}: down and up together")
+    total = f"until {_measure(panels)} first reaches the target{smooth}"
+    return [*parts, f"MB to target: millions of bytes, down and up, of all participants, {total}"]
+
+
+REMARKS = {
+    "rounds_to_target": _remark_rounds,
+    "curve_distance": _remark_distance,
+    "convergence": _remark_convergence,
+    "communication": _remark_communication,
+}
 
 
 def write(frame: pd.DataFrame, folder: Path, key: str, remark: str = "") -> None:

@@ -24,28 +24,36 @@ class Verdict:
 
     @property
     def reported(self) -> str:
-        return show(self.claim.cell, self.claim.reported)
+        return show(self.claim.cell, self.claim.reported, digits=digits(self.claim))
 
     @property
     def found(self) -> str:
         """Our mean with its 95 % interval, or that there is one seed only."""
         if self.ours is None:
             return "-"
-        text = show(self.claim.cell, self.ours.mean)
+        shown = digits(self.claim)
+        text = show(self.claim.cell, self.ours.mean, digits=shown)
         if self.ours.half_width is None:
             return f"{text} (1 seed)"
         number = text.rsplit(" ", 1)[0]  # the unit stands once, behind the interval
-        return f"{number} ± {show(self.claim.cell, self.ours.half_width, signed=False)} (n = {self.ours.n})"
+        return f"{number} ± {show(self.claim.cell, self.ours.half_width, False, shown)} (n = {self.ours.n})"
 
 
-def show(cell: Cell, value: float | str, signed: bool = True) -> str:
-    """A cell's value in its unit: rounds, percent of rounds saved, points of accuracy."""
+def digits(claim: Claim) -> int:
+    """Decimals of a difference in points: two where it is reported with two, else one."""
+    return 1 if claim.reported == "never" or math.isclose(round(100 * claim.reported, 1), 100 * claim.reported) else 2
+
+
+def show(cell: Cell, value: float | str, signed: bool = True, digits: int = 1) -> str:
+    """A cell's value in its unit: rounds or epochs, percent of them saved, points of accuracy."""
     if isinstance(value, str):
         return value
     if cell.kind == "difference":
-        return f"{100 * value:{'+' if signed else ''}z.1f} points"
-    if cell.kind == "reduction":
+        return f"{100 * value:{'+' if signed else ''}z.{digits}f} points"
+    if cell.kind in ("reduction", "epochs_saved"):
         return f"{100 * value:z.1f} %"
+    if cell.kind == "epochs":
+        return f"{value:.1f} epochs"
     return f"{value:.0f} rounds" if float(value).is_integer() else f"{value:.1f} rounds"
 
 
@@ -81,12 +89,14 @@ def _decide(key: str, claim: Claim, results: Results, metric: str) -> Verdict:
 
 def measure(cell: Cell, results: Results, metric: str) -> tuple[list[float], str]:
     """The cell's value for each seed, and what keeps it from being one (empty if nothing does)."""
-    method = results.curves(cell.series, metric)
-    baseline = results.curves(cell.baseline, metric) if cell.baseline else {}
     if problem := _lost(cell, results):
         return [], problem
-    if not method:
-        return [], f"{cell.series} has no values of {metric}"
+    if cell.kind in ("epochs", "epochs_saved"):
+        return _epochs(cell, results)
+    method = results.curves(cell.series, metric)
+    baseline = results.curves(cell.baseline, metric) if cell.baseline else {}
+    if unmeasured := [cell.series] * (not method) + [cell.baseline] * (cell.baseline is not None and not baseline):
+        return [], f"{' and '.join(unmeasured)} has no values of {metric}"
     if cell.kind == "never":
         return [], ""
     found = {}
@@ -97,6 +107,34 @@ def measure(cell: Cell, results: Results, metric: str) -> tuple[list[float], str
             found[seed] = _value(cell, method[seed], baseline.get(seed))
     problems = [f"seed {seed}: {value}" for seed, value in found.items() if isinstance(value, str)]
     return ([], "; ".join(problems)) if problems else (list(found.values()), "")
+
+
+def _epochs(cell: Cell, results: Results) -> tuple[list[float], str]:
+    """The same for the new clients of each seed's run: only where all of them arrive."""
+    arrivals = {label: results.arrivals(label) for label in (cell.series, cell.baseline) if label}
+    settings, late = results.note["newcomers"], []
+    for label, seeds in arrivals.items():
+        for seed, clients in seeds.items():
+            if missing := list(clients.values()).count(None):
+                never = f"{missing} of {len(clients)} new clients are not at {100 * settings['target']:g} %"
+                late.append(f"{label}, seed {seed}: {never} within {settings['epochs']} epochs")
+    if late:
+        return [], "; ".join(late)
+    means = [_mean_epochs(seeds) for seeds in arrivals.values()]
+    if cell.kind == "epochs":
+        return list(means[0].values()), "" if means[0] else f"{cell.series} has no new clients"
+    common = sorted(set(means[0]) & {seed for seed, mean in means[1].items() if mean > 0})
+    if not common or len(common) < len(means[0]):
+        return [], f"the new clients of {cell.baseline} need no training"
+    return [1 - means[0][seed] / means[1][seed] for seed in common], ""
+
+
+def _mean_epochs(seeds: dict[int, dict[int, int | None]]) -> dict[int, float]:
+    """Seed -> mean over its new clients; infinite where one of them does not arrive."""
+    return {
+        seed: sum(math.inf if epoch is None else epoch for epoch in clients.values()) / len(clients)
+        for seed, clients in sorted(seeds.items())
+    }
 
 
 def _lost(cell: Cell, results: Results) -> str:
@@ -110,8 +148,10 @@ def _short(claim: Claim, cell: Cell, results: Results, metric: str) -> str:
     needed = cell.round or 0
     if cell.kind == "rounds_to":
         needed = math.ceil(claim.reported + claim.tolerance)
+    if results.compare != "full" or needed == 0:
+        return ""
     ends = {curve[-1][0] for curve in results.curves(cell.series, metric).values()}
-    if results.compare == "full" and ends and min(ends) < needed:
+    if ends and min(ends) < needed:
         return f"our runs end at round {min(ends)}, the claim is about round {needed}"
     return ""
 
@@ -137,7 +177,8 @@ def _value(cell: Cell, curve, baseline) -> float | str:
 
 def _without_number(problem: str, claim: Claim, cell: Cell, results: Results, metric: str) -> tuple[str, str]:
     """Where one of two series does not arrive, the direction can be told still, and no more than that."""
-    signs = set() if cell.kind != "reduction" or _lost(cell, results) else _signs(cell, results, metric)
+    told = cell.kind in ("reduction", "epochs_saved") and not _lost(cell, results)
+    signs = _signs(cell, results, metric) if told else set()
     wanted = (claim.reported > 0) - (claim.reported < 0) if signs else 0
     agrees = wanted != 0 and signs == {wanted}
     if results.compare == "direction":
@@ -148,12 +189,20 @@ def _without_number(problem: str, claim: Claim, cell: Cell, results: Results, me
 
 def _signs(cell: Cell, results: Results, metric: str) -> set[int]:
     """Over seeds: 1 where the series arrives before its baseline, -1 where after it, 0 where neither is first."""
-    method, baseline = results.curves(cell.series, metric), results.curves(cell.baseline, metric)
+    method, baseline = (_needed(cell, results, metric, label) for label in (cell.series, cell.baseline))
     found = set()
     for seed in method if method.keys() == baseline.keys() else ():
-        mine, other = (rounds_to(curves[seed], cell.target, cell.smooth) or math.inf for curves in (method, baseline))
+        mine, other = method[seed], baseline[seed]
         found.add((mine < other) - (mine > other))
     return found
+
+
+def _needed(cell: Cell, results: Results, metric: str, label: str) -> dict[int, float]:
+    """Seed -> rounds, or epochs of new clients, that a series needs; infinite where it does not arrive."""
+    if cell.kind == "epochs_saved":
+        return _mean_epochs(results.arrivals(label))
+    curves = results.curves(label, metric)
+    return {seed: rounds_to(curve, cell.target, cell.smooth) or math.inf for seed, curve in curves.items()}
 
 
 def _never(cell: Cell, results: Results, metric: str) -> tuple[str, str]:
@@ -171,8 +220,8 @@ def _never(cell: Cell, results: Results, metric: str) -> tuple[str, str]:
 
 
 def _direction(claim: Claim, cell: Cell, ours: Estimate) -> tuple[str, str]:
-    if cell.kind == "rounds_to":
-        return NOT_COMPARED, "a number of rounds is compared at scale paper only"
+    if cell.kind in ("rounds_to", "epochs"):
+        return NOT_COMPARED, f"a number of {'epochs' if cell.kind == 'epochs' else 'rounds'} is compared at scale paper only"
     if claim.reported == 0:
         return NOT_COMPARED, "no difference has no sign; how small one is can be judged at scale paper only"
     target = f", at {100 * cell.target:g} % accuracy" if cell.target else ""
@@ -182,11 +231,11 @@ def _direction(claim: Claim, cell: Cell, ours: Estimate) -> tuple[str, str]:
 
 
 def _full(claim: Claim, ours: Estimate) -> tuple[str, str]:
-    gap = show(claim.cell, abs(ours.mean - claim.reported), signed=False)
-    allowed = show(claim.cell, claim.tolerance, signed=False)
+    gap = show(claim.cell, abs(ours.mean - claim.reported), False, digits(claim))
+    allowed = show(claim.cell, claim.tolerance, False, digits(claim))
     close = abs(ours.mean - claim.reported) <= claim.tolerance + SLACK
     text = f"{gap} from the reported value, {allowed} allowed{_spread(ours)}"
-    signed = claim.cell.kind in ("reduction", "difference") and claim.reported != 0
+    signed = claim.cell.kind in ("reduction", "difference", "epochs_saved") and claim.reported != 0
     if signed and ours.mean * claim.reported <= 0:
         return NOT, f"the direction is not as reported; {text}"
     if signed and ours.low is not None and ours.low <= 0 <= ours.high:

@@ -1,0 +1,459 @@
+"""New clients after a finished run: who they are, how they train, what a study leaves, and what reports make of it."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from conftest import a_run, advance, config, federation, images, partition
+from test_cli import SETTINGS, fig
+from test_results import OFFICIAL, record, store
+
+from fedrepro import cli, experiments, newcomers, shelf
+from fedrepro.config import Newcomers, Params, merge, parse
+from fedrepro.engine import checkpoint, executors
+from fedrepro.engine.evaluation import evaluate
+from fedrepro.engine.federation import Federation
+from fedrepro.engine.newcomers import Adaptation, invite
+from fedrepro.engine.run import Limits, train
+from fedrepro.errors import UserError
+from fedrepro.experiments import Paths
+from fedrepro.newcomers import Study
+from fedrepro.report import artifacts, bars
+from fedrepro.report.loading import Results
+from fedrepro.report.spec import Claim, Figure, Paper
+from fedrepro.report.verdicts import decide
+
+CPU = torch.device("cpu")
+NEVER = 1.0  # a target that nobody reaches in the few epochs below
+
+
+def settings(**changes) -> Newcomers:
+    return Newcomers(**{"clients": 3, "target": 0.9, "epochs": 4} | changes)
+
+
+def permuted(**changes):
+    algorithm = {"name": "fedfusion", "operator": "conv"}
+    changes = {"partition": {"name": "permuted", "clients": 4}, "algorithm": algorithm, "rounds": 1} | changes
+    return config(**changes)
+
+
+def adaptation(chosen: Newcomers, **changes) -> Adaptation:
+    """After one round of a run."""
+    run = permuted(**changes)
+    state, _ = advance(federation(run))
+    return Adaptation(chosen, run, images(), (state.weights, state.server), CPU)
+
+
+# ---- who they are
+
+
+def test_fresh_pixel_orders():
+    run = permuted()
+    new, old = invite(settings(clients=5), run, images()), partition(run, images())
+    orders = [tuple(order) for order in (*new.permutations, *old.permutations)]
+    assert len(set(orders)) == 5 + 4
+    assert all(sorted(order) == list(range(144)) for order in orders)
+
+
+def test_what_they_hold():
+    """As many training images as a client of the run, each at most once; the test images are dealt out."""
+    new = invite(settings(), permuted(), images())
+    assert [len(part) for part in new.train] == [20] * 3 and all(len(set(part)) == 20 for part in new.train)
+    assert not np.array_equal(new.train[0], new.train[1])
+    assert sorted(np.concatenate(new.test)) == list(range(40)) and [len(part) for part in new.test] == [14, 13, 13]
+    assert [len(part) for part in invite(settings(images=50), permuted(), images()).train] == [50] * 3
+    cut = invite(settings(), permuted(train_images=40, test_images=30), images())
+    assert [len(part) for part in cut.train] == [10] * 3 and sum(map(len, cut.test)) == 30
+    assert max(map(max, cut.train)) < 40
+
+
+def test_the_same_for_every_series_of_a_seed():
+    """So that differences between the methods are paired; another seed has other clients."""
+    one, same = invite(settings(), permuted(), images()), invite(settings(), permuted(algorithm={"name": "fedavg"}), images())
+    other = invite(settings(), permuted(seed=1), images())
+    for mine, equal in ((one.permutations, same.permutations), (one.train[1], same.train[1]), (one.test[1], same.test[1])):
+        assert np.array_equal(mine, equal)
+    assert not np.array_equal(one.permutations, other.permutations) and not np.array_equal(one.train[1], other.train[1])
+
+
+def test_more_clients_do_not_change_the_first():
+    few, many = invite(settings(clients=2), permuted(), images()), invite(settings(clients=6), permuted(), images())
+    assert np.array_equal(few.permutations, many.permutations[:2]) and np.array_equal(few.train[1], many.train[1])
+
+
+# ---- how they train
+
+
+@pytest.mark.parametrize("algorithm", [{"name": "fedavg"}, {"name": "fedfusion", "operator": "multi"}, {"name": "fedmmd"}])
+def test_as_the_clients_of_a_round_do(algorithm):
+    """The same as one local training of all its epochs: one optimiser, what was received is frozen, first learning rate."""
+    changes = {"algorithm": algorithm, "momentum": 0.9, "weight_decay": 0.001, "lr": 0.01, "lr_decay": 0.5, "local_epochs": 1}
+    chosen = settings(target=NEVER, epochs=3)
+    found = adaptation(chosen, **changes)
+    curve = list(found.follow(2))
+    assert [epoch for epoch, _ in curve] == [0, 1, 2, 3]
+    run = permuted(**changes | {"local_epochs": 3})
+    fed = Federation(run.model_copy(update={"clients_per_round": 1}), images(), invite(chosen, run, images()), CPU)
+    reference = executors.Sequential(fed.algorithm, run, fed.data)
+    ((weights, _),) = reference.train(found.received, [2], run.rounds + 1, 0.01)
+    part = fed.data.test_part(2, 0)
+    assert curve[-1][1] == evaluate(fed.algorithm, fed.algorithm.personal(weights, found.received), *part)[0]
+    assert curve[0][1] == evaluate(fed.algorithm, found.received, *part)[0]
+
+
+def test_dropout_and_augmentation():
+    chosen, changes = settings(epochs=2, target=NEVER), {"augment": ("resized_crop", "flip"), "model": {"dropout": 0.2}}
+    found = adaptation(chosen, **changes)
+    assert list(found.follow(1)) == list(found.follow(1)) != list(adaptation(chosen, **changes, seed=1).follow(1))
+
+
+def test_it_ends_at_the_target():
+    apt = {"model": {"width": 0.25}, "lr": 0.02, "momentum": 0.9}
+    curve = list(adaptation(settings(target=0.6, epochs=60, images=80), **apt).follow(0))
+    assert curve[-1][1] >= 0.6 > max(accuracy for _, accuracy in curve[:-1]) and 0 < curve[-1][0] < 60
+    assert list(adaptation(settings(target=0.0, epochs=60, images=80), **apt).follow(0)) == curve[:1]
+
+
+def test_a_loss_that_is_not_finite_ends_it():
+    curve = list(adaptation(settings(target=NEVER), lr=1e300, rounds=1, clients_per_round=1, local_epochs=1).follow(0))
+    assert math.isnan(curve[-1][1]) and curve[-1][0] < 4
+
+
+def test_the_order_of_clients_does_not_matter():
+    found = adaptation(settings(epochs=1, target=NEVER))
+    forwards = [list(found.follow(client)) for client in range(3)]
+    assert [list(found.follow(client)) for client in (2, 1, 0)] == forwards[::-1]
+
+
+# ---- what a study leaves
+
+
+class Made:
+    """A finished run on made images, and a place for its studies."""
+
+    def __init__(self, folder: Path, monkeypatch, **changes) -> None:
+        self.run = a_run(folder / "results" / "runs" / "p" / "made-s0", permuted(**changes))
+        data = images()
+        assert train(self.run, data, partition(self.run.config, data), CPU, Limits())
+        monkeypatch.setattr(newcomers.training, "dataset", lambda *arguments: data)
+        self.paths = Paths(data=folder / "data", results=folder / "results")
+
+    def study(self, **changes) -> Study:
+        return newcomers.find(self.run, settings(epochs=2, **changes), self.paths, "p")
+
+    def conduct(self, study: Study, **options) -> list[Study]:
+        return newcomers.conduct([study], self.paths, device="cpu", **options)
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch) -> Made:
+    return Made(tmp_path, monkeypatch)
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_study(made):
+    study = made.study(target=NEVER)
+    assert study.table.parent == made.run.folder and not study.note.exists()
+    assert made.conduct(study) == []
+    found = rows(study.table)
+    assert [(row["client"], row["epoch"]) for row in found] == [(str(c), str(e)) for c in range(3) for e in range(3)]
+    assert all(0 <= float(row["accuracy"]) <= 1 for row in found)
+    told = json.loads(study.note.read_text())
+    assert told["settings"] == {"clients": 3, "images": None, "target": NEVER, "epochs": 2} and told["run"] == "made-s0"
+    assert told["environment"]["device"] == "cpu"
+
+
+def test_another_number_is_another_study(made):
+    assert len({made.study(target=target).table for target in (0.5, 0.6)} | {made.study(images=5).table}) == 3
+
+
+def test_done_is_done(made, monkeypatch):
+    made.conduct(made.study())
+    monkeypatch.setattr(Adaptation, "follow", None)
+    assert made.conduct(made.study()) == []
+
+
+def test_killed_and_called_again_it_ends_the_same(made, monkeypatch):
+    study = made.study(target=NEVER)
+    whole, follow = made.conduct(study) or study.table.read_bytes(), Adaptation.follow
+    study.table.unlink()
+    study.note.unlink()
+
+    def killed(self, client):
+        if client == 1:
+            raise KeyboardInterrupt
+        return follow(self, client)
+
+    monkeypatch.setattr(Adaptation, "follow", killed)
+    with pytest.raises(KeyboardInterrupt):
+        made.conduct(study)
+    assert {row["client"] for row in rows(study.table)} == {"0"} and not study.note.exists()
+    monkeypatch.setattr(Adaptation, "follow", lambda self, client: follow(self, client) if client else pytest.fail("again"))
+    made.conduct(study)
+    assert study.table.read_bytes() == whole
+
+
+def test_a_deadline(made):
+    assert made.conduct(made.study(), deadline=0.0) == [made.study()] and not made.study().table.exists()
+
+
+def test_without_weights(made):
+    (made.run.folder / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="model.safetensors: no such file; new clients start from it"):
+        made.conduct(made.study())
+
+
+def test_other_data(made, monkeypatch):
+    data = images()
+    data.meta["identity"] = "other"
+    monkeypatch.setattr(newcomers.training, "dataset", lambda *arguments: data)
+    with pytest.raises(UserError, match="not the data that made-s0 was trained on"):
+        made.conduct(made.study())
+
+
+def test_a_run_that_diverged_has_no_new_clients(made):
+    state, stored = checkpoint.load(made.run.folder / "model.safetensors")
+    lost = type(state)(state.round, state.weights, state.server, diverged=True)
+    checkpoint.save(made.run.folder / "model.safetensors", lost, stored)
+    made.conduct(made.study())
+    assert rows(made.study().table) == [] and made.study().note.exists()
+
+
+# ---- from settings to a kept result
+
+SMALL = {"clients": 2, "target": 0.9, "epochs": 1}
+ASKED = fig(partition={"name": "permuted", "clients": 3}, rounds=1, newcomers=SMALL)
+
+
+def plans(changes: dict, paths: Paths, **more) -> newcomers.Studied:
+    params = parse(Params, merge(merge(SETTINGS, ASKED), changes) | more, "test")
+    return newcomers.plan(experiments.plan(params, paths)["p"]["fig"], params, paths)
+
+
+def test_plan(tmp_path):
+    paths = Paths(data=tmp_path / "data", results=tmp_path / "results")
+    found = plans({}, paths)
+    assert list(found.series) == ["FedAvg", "Prox"] and len(found.studies) == 2 and found.skipped is None
+    assert [batch.name for batch in newcomers.batches([found, found])] == ["p_fig_0", "p_fig_1"]
+    assert newcomers.notes([found, found]) == [study.note for study in found.studies]
+    assert plans(fig(newcomers=None), paths).skipped == "no new clients at this scale"
+    assert plans({}, paths, scale="other").skipped == "no time"
+    assert plans({}, paths, only_finished=True).skipped == "2 of 2 runs are not finished"
+    other = plans(fig(newcomers=SMALL | {"epochs": 3}), paths)
+    assert [study.run.id for study in other.studies] == [study.run.id for study in found.studies]  # the runs stay as they are
+
+
+def test_an_estimate_is_of_all_epochs(tmp_path):
+    """60 train images: a client of the run holds 20, one with 30 costs what one of two clients would."""
+    paths = Paths(data=tmp_path / "data", results=tmp_path / "results")
+    for held, clients in ((None, 3), (30, 2)):
+        study = plans(fig(newcomers={"images": held, "epochs": 7}), paths).studies[0]
+        run = newcomers.at_most(study).config
+        assert (run.rounds, run.clients_per_round, run.local_epochs) == (7, 2, 1)
+        assert run.partition.options == study.run.config.partition.options | {"clients": clients}
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"partition": {"name": "iid", "clients": 3}}, "their pixel order: partition.permute_pixels must be true"),
+    ({"newcomers": {"clients": 31}}, r"clients: the run has 30 test images \(got 31\)"),
+    ({"newcomers": {"images": 61}}, r"images: the run has 60 train images \(got 61\)"),
+    ({"newcomers": {"epoch": 3}}, "newcomers.epoch: unknown key: choose from clients, epochs, images, target"),
+])  # fmt: skip
+def test_settings_that_cannot_be(changes, message, tmp_path):
+    with pytest.raises(UserError, match=message) as error:
+        plans(fig(**changes), Paths(data=tmp_path / "data", results=tmp_path / "results"))
+    assert "papers.p.fig" in str(error.value)
+
+
+def test_from_the_command_line_to_the_shelf(tmp_path, monkeypatch, capsys):
+    """Planned with its cost, trained, followed, kept, found on the shelf without the weights; pruned when nothing names it."""
+    monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("params.yaml").write_text(yaml.safe_dump(merge(SETTINGS, ASKED)))
+    assert cli.main(["plan", "--export", "runs.json"]) == 0
+    assert "new clients after them, at most" in capsys.readouterr().out
+    assert cli.main(["train", "--runs", "runs.json", "--results", "elsewhere", "--device", "cpu"]) == 0
+    assert cli.main(["train"]) == 0
+    notes = sorted(Path("results/runs/p").glob("*/newcomers-*.json"))
+    assert [note.relative_to("results") for note in notes] == [
+        note.relative_to("elsewhere") for note in sorted(Path("elsewhere/runs/p").glob("*/newcomers-*.json"))
+    ]
+    assert len(notes) == 2 and "new clients" not in (cli.main(["plan"]) or capsys.readouterr().out)
+    assert cli.main(["prune"]) == 0 and capsys.readouterr().out == ""
+
+    assert cli.main(["keep"]) == 0 and len(capsys.readouterr().out.splitlines()) == 2
+    assert cli.main(["keep"]) == 0 and capsys.readouterr().out == ""
+    assert sorted(path.name for path in Path("results/kept/p").glob("*/newcomers-*.json")) == sorted(n.name for n in notes)
+    assert len(list(Path("results/kept/p").glob("*/newcomers-*.csv"))) == 2
+    assert all("kept" in study.table.parts for study in plans({}, Paths()).studies)
+    assert newcomers.batches([plans({}, Paths())]) == []
+
+    # another number: the weights still lie in the runs' folders, which are needed for that
+    more = fig(newcomers={"epochs": 2})
+    assert all("runs" in study.table.parts for study in plans(more, Paths()).studies)
+    assert plans(more, Paths(), only_finished=True).skipped == "2 of 2 studies of new clients are not finished"
+    params = parse(Params, merge(merge(SETTINGS, ASKED), more), "test")
+    stale = [path.name for path in shelf.prune(params, Paths(), delete=False) if "newcomers" in path.name]
+    assert len(stale) == 4  # the finished studies, kept meanwhile; not the folders
+    assert not [path for path in shelf.prune(params, Paths(), delete=True) if path.is_dir()]
+
+    assert cli.main(["prune", "--yes"]) == 0
+    assert not list(Path("results/runs/p").iterdir())
+    reason = "2 of 2 runs are kept without their weights, from which new clients start"
+    assert plans(more, Paths()).skipped == reason and plans({}, Paths()).skipped is None
+
+
+def test_a_study_follows_its_run_to_the_shelf_later(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("params.yaml").write_text(yaml.safe_dump(merge(SETTINGS, fig(partition={"name": "permuted", "clients": 3}, rounds=1))))
+    assert cli.main(["train"]) == 0 and cli.main(["keep"]) == 0
+    Path("params.yaml").write_text(yaml.safe_dump(merge(SETTINGS, ASKED)))
+    assert cli.main(["train"]) == 0
+    capsys.readouterr()
+    assert cli.main(["keep"]) == 0 and len(capsys.readouterr().out.splitlines()) == 2
+    assert len(list(Path("results/kept/p").glob("*/newcomers-*.json"))) == 2
+
+
+# ---- reports
+
+
+def told(series: dict[str, dict[int, list[int | None]]], compare: str = "full", skipped: str | None = None) -> Results:
+    """Results of label -> seed -> epochs of each new client; None: not within 4 epochs, where the best is 60 %."""
+    scale = {"none": "quick", "direction": "small", "full": "paper"}[compare]
+    note = {"paper": "p", "experiment": "fig-newcomers", "scale": scale, "scale_note": "as told", "compare": compare}
+    note |= {"skipped": skipped, "training": {}, "series": {}}
+    note["newcomers"] = {"clients": 2, "images": None, "target": 0.9, "epochs": 4}
+    found = []
+    for label, seeds in series.items():
+        algorithm = "fedavg" if label == "None" else "fedfusion"
+        runs = [record(algorithm, seed, [0.1], None, OFFICIAL) for seed in seeds]
+        note["series"][label] = {"algorithm": {"name": algorithm}, "runs": runs}
+        for seed, clients in seeds.items():
+            for client, epochs in enumerate(clients):
+                curve = [0.6] * 5 if epochs is None else [0.6] * epochs + [0.95]
+                found += [
+                    {"series": label, "seed": str(seed), "run": "r", "client": str(client), "epoch": str(e), "accuracy": str(a)}
+                    for e, a in enumerate(curve)
+                ]
+    return Results(note, found)
+
+
+FIGURE = Figure(title="New clients", experiment="fig", kind="newcomers", bars={"Conv": (65.2, 62.3, 68.1)})
+
+
+def test_arrivals():
+    found = told({"Conv": {0: [1, None], 1: [3, 0]}, "None": {0: [4, 4], 1: [2, 2]}})
+    assert found.arrivals("Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
+    mean, arrived, clients = bars.summary(found, "Conv")
+    assert (mean.mean, arrived, clients) == (pytest.approx(4 / 3), 3, 4)
+
+
+def test_an_accuracy_that_is_no_number_is_no_arrival():
+    found = told({"Conv": {0: [1]}})
+    found.rows[-1]["accuracy"] = "nan"
+    assert found.arrivals("Conv") == {0: {0: None}}
+
+
+def test_who_does_not_arrive_is_named():
+    found = told({"Conv": {0: [1, None]}, "Multi": {0: [None, None]}, "None": {0: [3, 4]}})
+    text = bars.caption(FIGURE, found)
+    assert "Conv: 1 of 2 new clients are not there within 4 epochs; the mean (hatched) is over the others, so too low." in text
+    assert "Multi: 2 of 2 new clients are not there within 4 epochs." in text and "None: " not in text
+    assert "the protocol is our reading" in text and "Diamonds: the paper's means" in text and "of one run." in text
+    axes = bars.draw(FIGURE, found).axes[0]
+    heights = [patch.get_height() for patch in axes.patches]
+    assert heights == [1.0, 3.5] and [patch.get_hatch() for patch in axes.patches] == [bars.OPEN, None]
+    assert [text.get_text() for text in axes.texts] == ["1 of 2\narrive", "0 of 2\narrive"]
+    assert axes.get_ylabel() == "epochs to 90 % own-test accuracy"
+
+
+def test_smaller_scales_do_not_show_the_papers_numbers():
+    found = told({"Conv": {0: [1, 2]}}, "direction")
+    assert "Diamonds" not in bars.caption(FIGURE, found) and bars.draw(FIGURE, found).axes[0].get_legend() is None
+
+
+def test_files(tmp_path):
+    store_rows = told({"Conv": {0: [1, 3]}, "None": {0: [None, 4]}})
+    tmp_path.joinpath("data").mkdir()
+    (tmp_path / "data" / "fig-newcomers.json").write_text(json.dumps(store_rows.note))
+    with (tmp_path / "data" / "fig-newcomers.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(store_rows.rows[0]))
+        writer.writeheader()
+        writer.writerows(store_rows.rows)
+    paper = Paper(title="p", reference="r", figures={"fig6": FIGURE}, tables={}, claims={})
+    artifacts.draw_figures(paper, ["fig6"], tmp_path / "data", tmp_path / "out")
+    assert all((tmp_path / "out" / f"fig6.{kind}").stat().st_size for kind in ("pdf", "png", "txt"))
+    conv, none = rows(tmp_path / "out" / "fig6.csv")
+    assert (conv["Mean epochs"], conv["Standard deviation"], conv["Arrived"], conv["Paper's low"]) == (
+        "2.00",
+        "1.41",
+        "2",
+        "62.3",
+    )
+    assert (none["Mean epochs"], none["Standard deviation"], none["New clients"], none["Arrived"]) == ("4.00", "", "2", "1")
+    assert none["Paper's mean"] == ""
+
+
+def test_without_data_it_says_why(tmp_path):
+    missing = told({}, skipped="2 of 2 runs are not finished")
+    store(missing, tmp_path / "data", "fig-newcomers")
+    paper = Paper(title="p", reference="r", figures={"fig6": FIGURE}, tables={}, claims={})
+    artifacts.draw_figures(paper, ["fig6"], tmp_path / "data", tmp_path / "out")
+    assert (tmp_path / "out" / "fig6.txt").read_text() == "New clients. Not run at this scale: 2 of 2 runs are not finished.\n"
+    assert bars.draw(FIGURE, missing).axes[0].texts[0].get_text() == "not run:\n2 of 2 runs are not finished"
+    assert rows(tmp_path / "out" / "fig6.csv") == []
+
+
+SAVED = {"kind": "epochs_saved", "series": "Conv", "baseline": "None"}
+
+
+@pytest.mark.parametrize(("cell", "conv", "none", "reported", "status", "ours", "why"), [
+    ({"kind": "epochs", "series": "Conv"}, [1, 2], [4, 4], 2, "reproduced", "1.5 epochs (1 seed)", "0.5 epochs from"),
+    ({"kind": "epochs", "series": "Conv"}, [1, None], [4, 4], 2, "not reproduced", "-", "Conv, seed 0: 1 of 2 "),
+    (SAVED, [1, 1], [4, 4], 0.5, "reproduced", "75.0 % (1 seed)", "25.0 % from"),
+    (SAVED, [4, 4], [2, 2], 0.5, "not reproduced", "-100.0 % (1 seed)", "the direction is not as reported"),
+    (SAVED, [1, 1], [None, 4], 0.5, "partly", "-", "None, seed 0: 1 of 2 new clients are not at 90 % within 4 epochs"),
+    (SAVED, [None, 1], [None, 4], 0.5, "not reproduced", "-", "Conv, seed 0: 1 of 2"),
+    (SAVED, [1, 1], [0, 0], 0.5, "not reproduced", "-", "the new clients of None need no training"),
+])  # fmt: skip
+def test_verdicts(cell, conv, none, reported, status, ours, why):
+    claim = parse(
+        Claim,
+        {"text": "t", "source": "s", "figure": "f", "cell": cell, "reported": reported, "tolerance": 0.5},
+        "test",
+    )
+    found = decide("key", claim, told({"Conv": {0: conv}, "None": {0: none}}), "test_accuracy")
+    assert (found.status, found.found) == (status, ours) and why in found.why
+
+
+def test_only_the_direction_at_a_smaller_scale():
+    values = {"text": "t", "source": "s", "figure": "f", "reported": 0.3, "tolerance": 0.1}
+    saved, epochs = (parse(Claim, values | {"cell": cell}, "t") for cell in (SAVED, {"kind": "epochs", "series": "Conv"}))
+    found = told({"Conv": {0: [1, 1]}, "None": {0: [4, 4]}}, "direction")
+    assert decide("key", saved, found, "test_accuracy").status == "direction agrees"
+    assert decide("key", epochs, found, "test_accuracy").status == "not compared"
+    assert decide("key", saved, told({}, skipped="no"), "test_accuracy").status == "not run"
+
+
+@pytest.mark.parametrize(("figure", "claim", "message"), [
+    ({"target": {"paper": 0.9}}, {}, "a figure of kind newcomers has no target"),
+    ({"kind": "curves"}, {}, "a figure of kind curves has no bars"),
+    ({}, {"kind": "reduction", "target": 0.9}, "a cell of kind reduction does not go with a figure of kind newcomers"),
+    ({}, {"kind": "epochs_saved", "baseline": None}, "a cell of kind epochs_saved needs baseline"),
+])  # fmt: skip
+def test_artifacts_that_do_not_fit(figure, claim, message):
+    values = {"text": "t", "source": "s", "figure": "f", "cell": SAVED | claim, "reported": 0.3}
+    shown = {"title": "t", "experiment": "fig", "kind": "newcomers", "bars": {"Conv": [2, 1, 3]}}
+    paper = {"title": "p", "reference": "r", "figures": {"f": shown | figure}, "tables": {}, "claims": {"c": values}}
+    with pytest.raises(UserError, match=message):
+        parse(Paper, paper, "test")
