@@ -109,6 +109,18 @@ def test_a_changed_number_reruns_what_it_touches(project):
     assert "train_" not in snakemake(project, "--cores", "2", "fig4d")
 
 
+def test_a_changed_target_redraws_what_shows_it(project):
+    """The experiments file is part of what figures, tables and verdicts are made from."""
+    path = project / "workflow" / "experiments" / "fedmmd_fedfusion.yaml"
+    text = path.read_text(encoding="utf-8")
+    snakemake(project, "--cores", "2", "fedmmd_fedfusion")
+    path.write_text(text.replace("target: {quick: 0.6, small: 0.9, paper: 0.98}", "target: {quick: 0.7}"), encoding="utf-8")
+    redone = snakemake(project, "-n", "fig4d", "fig4_rounds", "fig4a")
+    assert "figures/fig4d.pdf" in redone and "tables/fig4_rounds.csv" in redone and "figures/fig4a.pdf" not in redone
+    path.write_text(text, encoding="utf-8")
+    assert "Nothing to be done" in snakemake(project, "-n", "fedmmd_fedfusion")
+
+
 def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
     """kill -9 of everything in the middle of training, then the same command: same bytes as an undisturbed run."""
     folder = tmp_path / "killed"

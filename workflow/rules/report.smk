@@ -44,6 +44,7 @@ rule figure:
     threads: 1
     params:
         paper=lambda wildcards: SPECS[OWNER[wildcards.figure]],
+        told=lambda wildcards: told(OWNER[wildcards.figure], [wildcards.figure]),
         key=lambda wildcards: wildcards.figure,
         data=lambda wildcards: f"{REPORTS}/data/{OWNER[wildcards.figure]}",
         code=REPORT_CODE,
@@ -67,6 +68,7 @@ rule table:
     threads: 1
     params:
         paper=lambda wildcards: SPECS[OWNER[wildcards.table]],
+        told=lambda wildcards: told(OWNER[wildcards.table], [wildcards.table]),
         key=lambda wildcards: wildcards.table,
         data=lambda wildcards: f"{REPORTS}/data/{OWNER[wildcards.table]}",
         code=REPORT_CODE,
@@ -88,6 +90,7 @@ rule verdicts:
     threads: 1
     params:
         paper=lambda wildcards: SPECS[wildcards.paper],
+        told=lambda wildcards: told(wildcards.paper, None),
         data=lambda wildcards: f"{REPORTS}/data/{wildcards.paper}",
         code=REPORT_CODE,
     script:
