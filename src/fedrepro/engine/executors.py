@@ -103,8 +103,8 @@ def create(name: str, algorithm: FedAvg, config: RunConfig, data: FederatedData,
 
 
 def pick(config: RunConfig, flops: int) -> str:
-    """The faster executor. Stacking saves calls but multiplies less well: on a
-    processor it wins where a client's step is small and the cohort is not: measured by `benchmarks/rule.py`."""
+    """The faster executor. Stacking saves calls but multiplies less well: on a processor it wins where a client's step is small
+    and the cohort is not (`benchmarks/rule.py` measures it; on CUDA nobody has)."""
     small = config.batch_size * flops <= SMALL_STEP
     return "stacked" if small and config.clients_per_round >= FEW else "sequential"
 
