@@ -166,6 +166,13 @@ def test_distances():
     assert build(made({}, skipped="why"), table, curves) == [{"Panel": "f", "Series": "not run: why", "": ""}]
 
 
+@pytest.mark.parametrize("compare", ["none", "direction"])
+def test_no_distance_where_ours_is_not_held_against_the_paper(compare):
+    table, curves = Table(title="t", kind="curve_distance", figures=("f",)), {"c": [(1, 0.5)]}
+    [row] = build(made({"FedAvg": {0: [0, 0.5]}}, compare), table, curves, reported={"FedAvg": "c"})
+    assert "is not held against the paper's curves" in row["Series"] and "Distance (points)" not in row
+
+
 def test_distances_over_the_first_rounds():
     table, found = Table(title="t", kind="curve_distance", figures=("f",), rounds=2), made({"FedAvg": {0: [0, 0.5, 0.5, 0.0]}})
     curves, figure = {"c": [(1, 0.5), (2, 0.6), (3, 1.0)]}, {"reported": {"FedAvg": "c"}}

@@ -62,8 +62,9 @@ def curve_distance(table: Table, panels: list[Panel], curves: dict) -> list[dict
     """Every series that has a curve in the paper, with its root mean squared distance from it, in points of accuracy."""
     rows = []
     for panel in panels:
-        if panel.skipped:
-            rows.append({"Panel": panel.key, "Series": _absent(panel)})
+        if panel.skipped or not panel.full:
+            reason = _absent(panel) if panel.skipped else f"scale {panel.scale} is not held against the paper's curves"
+            rows.append({"Panel": panel.key, "Series": reason})
             continue
         for label, name in panel.figure.reported.items():
             reported = [point for point in curves[name] if point[0] <= (table.rounds or math.inf)]
