@@ -341,3 +341,21 @@ def test_bytes_of_one_participant_need_one_number_of_them(tmp_path):
     other = {"two": {"name": "fedavg", "with": {"clients_per_round": 2}}}
     with pytest.raises(UserError, match="tables.bytes: figure a: two has its own clients_per_round"):
         read(tmp_path, SPEC, other)
+
+
+def test_identity_follows_what_is_drawn_and_the_curves(tmp_path):
+    """A figure is made anew for its own words and the curves; a table also for its figures; verdicts for any of them."""
+    curves = tmp_path / "curves.json"
+    curves.write_text("{}", encoding="utf-8")
+    table = Table(title="t", **ROUNDS)
+    old = Paper(title="p", reference="r", curves=curves.name, figures=paper().figures, tables={"t": table}, claims={})
+    new = old.model_copy(update={"figures": old.figures | {"a": old.figures["a"].model_copy(update={"title": "else"})}})
+
+    def same(keys: list[str] | None) -> bool:
+        return spec.identity(old, keys, tmp_path) == spec.identity(new, keys, tmp_path)
+
+    assert table.figures == ("a",)
+    assert (same(["a"]), same(["b"]), same(["t"]), same(None)) == (False, True, False, False)
+    before = spec.identity(old, ["b"], tmp_path)
+    curves.write_text('{"x": [[1], [0.5]]}', encoding="utf-8")
+    assert spec.identity(old, ["b"], tmp_path) != before

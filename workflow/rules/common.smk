@@ -67,25 +67,9 @@ def gathered(paper, figures):
     return expand(f"{REPORTS}/data/{paper}/{{source}}.json", source=sorted(names))
 
 
-def told(paper, keys):
-    """What the experiments file says of some figures and tables (of everything: None), as text: a change of it makes them anew.
-    Snakemake compares texts, but leaves objects such as SPECS[paper] out without a word.
-    """
-    whole = SPECS[paper]
-    if keys is None:
-        return provenance.digest([whole.model_dump_json(), curves(paper)])
-    parts = [whole.tables[key] for key in keys if key in whole.tables]
-    drawn = {key for part in parts for key in part.figures} | set(keys)
-    parts += [whole.figures[key] for key in sorted(drawn) if key in whole.figures]
-    return provenance.digest(
-        [*(part.model_dump_json() for part in parts), curves(paper)]
-    )
-
-
-def curves(paper):
-    """The text of a paper's digitised curves."""
-    name = SPECS[paper].curves
-    return (spec.FOLDER / name).read_text(encoding="utf-8") if name else ""
+def told(paper, keys=None):
+    """What the experiments file says, as text, for Snakemake compares texts but leaves objects such as SPECS[paper] out without a word."""
+    return spec.identity(SPECS[paper], keys)
 
 
 def files(keys):

@@ -90,7 +90,7 @@ rule verdicts:
     threads: 1
     params:
         paper=lambda wildcards: SPECS[wildcards.paper],
-        told=lambda wildcards: told(wildcards.paper, None),
+        told=lambda wildcards: told(wildcards.paper),
         data=lambda wildcards: f"{REPORTS}/data/{wildcards.paper}",
         code=REPORT_CODE,
     script:

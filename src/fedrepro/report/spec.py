@@ -1,11 +1,13 @@
 """What a paper's artifacts consist of: the models behind `workflow/experiments/<paper>.yaml`."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Tag, model_validator
 
+from fedrepro import provenance
 from fedrepro.config import Count, Fraction, Frozen, NonNegative, Params, parse, read_yaml
 from fedrepro.errors import UserError
 from fedrepro.metrics import Curve
@@ -248,8 +250,22 @@ def read_curves(spec: Paper, folder: Path = FOLDER) -> dict[str, Curve]:
     """The paper's digitised curves by key: (round, value in 0..1)."""
     if spec.curves is None:
         return {}
-    stored = json.loads((folder / spec.curves).read_text(encoding="utf-8"))
+    stored = json.loads(_curves_text(spec, folder))
     return {key: list(zip(*pair, strict=True)) for key, pair in stored.items()}
+
+
+def _curves_text(spec: Paper, folder: Path) -> str:
+    return (folder / spec.curves).read_text(encoding="utf-8") if spec.curves else ""
+
+
+def identity(spec: Paper, keys: Iterable[str] | None = None, folder: Path = FOLDER) -> str:
+    """Digest of all that the experiments file and the digitised curves say of some figures and tables (None: of the paper)."""
+    parts: list[Frozen] = [spec]
+    if keys is not None:
+        tables = [spec.tables[key] for key in keys if key in spec.tables]
+        drawn = {key for table in tables for key in table.figures} | set(keys)
+        parts = [*tables, *(figure for key, figure in spec.figures.items() if key in drawn)]
+    return provenance.digest([*(part.model_dump_json() for part in parts), _curves_text(spec, folder)])
 
 
 def owners(specs: dict[str, Paper]) -> dict[str, str]:
