@@ -6,7 +6,7 @@ import pytest
 from conftest import PLAIN, config
 from pydantic import ValidationError
 
-from fedrepro.config import Choice, Experiment, Params, RunConfig, merge, parse, read_params, read_yaml
+from fedrepro.config import Choice, Experiment, Params, RunConfig, inherited, merge, parse, read_params, read_yaml
 from fedrepro.errors import UserError
 from fedrepro.experiments import resolve
 
@@ -136,6 +136,10 @@ def test_reading_params(tmp_path, monkeypatch):
     ("scale: quick", "scale: quick\nmirror: x", r"mirror: unknown key: choose from checkpoint_seconds, data_mirror, device"),
     ("compare: none", "compare: exact", r"scales.quick.compare: .*'none', 'direction' or 'full' \(got 'exact'\)"),
     ("seeds: [0]", "seeds: []", r"scales.quick.seeds: "),
+    ("fig: {rounds: 9}", "fig: {like: figure}", r"papers: paper.fig: like: unknown experiment 'figure': choose from fig"),
+    ("fig: {rounds: 9}", "fig: {like: [fig]}", r"papers: paper.fig: like: unknown experiment '\['fig'\]'"),
+    ("fig: {rounds: 9}", "fig: {like: b}, b: {like: fig}", r"papers: paper.b: like: fig is like b is like fig"),
+    ("fig: {rounds: 2}", "fig: {like: fig}", r"scales.quick.experiments: paper.fig: like: fig is like fig"),
     ("note: small", "note: small, color: red", r"scales.quick.color: unknown key: choose from compare, experiments, note"),
 ], ids=str)  # fmt: skip
 def test_mistakes_in_params(old, new, words, tmp_path):
@@ -160,3 +164,30 @@ def test_the_settings_that_come_along_are_valid():
     path = Path(__file__).parents[1] / "params.yaml"
     for scale in read_params(path).scales:
         assert isinstance(read_params(path, {"scale": scale}), Params)
+
+
+def test_an_experiment_like_another():
+    """Laid over it level by level; another partition drops the options of the first; own series replace it."""
+    first = {"lr": 0.1, "partition": {"name": "classes", "clients": 2, "redraw": True}, "series": {"A": {"name": "fedavg"}}}
+    second = {"like": "first", "lr": 0.2, "partition": {"redraw": False}}
+    third = {"like": "second", "partition": {"name": "iid", "clients": 3}, "series": {"B": {"name": "fedprox"}}}
+    found = inherited({"third": third, "first": first, "second": second}, "paper")
+    assert list(found) == ["third", "first", "second"] and found["first"] == first
+    partition = first["partition"] | {"redraw": False}
+    assert found["second"] == {"lr": 0.2, "partition": partition, "series": first["series"]}
+    assert found["third"] == {"lr": 0.2, "partition": third["partition"], "series": third["series"]}
+    assert second["like"] == "first", "what was given is not changed"
+
+
+def test_no_two_settings_are_one_object():
+    """As YAML aliases would be: a change by `dvc exp run -S` or `--config` then reaches both, or is lost without a word."""
+    seen: set[int] = set()
+
+    def walk(value: object) -> None:
+        if isinstance(value, dict | list):
+            assert id(value) not in seen, f"a YAML alias: {value}"
+            seen.add(id(value))
+            for part in value.values() if isinstance(value, dict) else value:
+                walk(part)
+
+    walk(read_yaml(Path(__file__).parents[1] / "params.yaml"))

@@ -7,7 +7,16 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from fedrepro.errors import UserError
 
@@ -127,6 +136,11 @@ class Scale(Frozen):
     note: str
     experiments: dict[str, dict[str, dict[str, Any]]] = {}  # paper -> experiment -> overlay; {skip: reason} leaves one out
 
+    @field_validator("experiments")
+    @classmethod
+    def _inherit(cls, papers: dict[str, dict]) -> dict[str, dict]:
+        return {paper: inherited(overlays, paper) for paper, overlays in papers.items()}
+
 
 class Params(Frozen):
     """params.yaml."""
@@ -140,6 +154,11 @@ class Params(Frozen):
     mlflow_uri: str = "sqlite:///mlflow.db"
     scales: dict[str, Scale]
     papers: dict[str, dict[str, dict[str, Any]]]
+
+    @field_validator("papers")
+    @classmethod
+    def _inherit(cls, papers: dict[str, dict]) -> dict[str, dict]:
+        return {paper: inherited(experiments, paper) for paper, experiments in papers.items()}
 
     @model_validator(mode="after")
     def _names_exist(self) -> "Params":
@@ -178,6 +197,28 @@ def merge(base: dict, overlay: dict) -> dict:
         nested = isinstance(value, dict) and isinstance(base.get(key), dict)
         merged[key] = merge(base[key], value) if nested else value
     return merged
+
+
+def inherited(experiments: dict[str, dict[str, Any]], where: str) -> dict[str, dict[str, Any]]:
+    """With each `like: other` replaced by what the other says, the own settings laid over it; own series replace the other's.
+
+    A key and not a YAML alias: an alias is one object, so that `dvc exp run -S` and `snakemake --config`, which change objects,
+    would change, or lose, more than they were asked to.
+    """
+
+    def settings(name: str, path: tuple[str, ...]) -> dict[str, Any]:
+        own = dict(experiments[name])
+        if "like" not in own:
+            return own
+        other = own.pop("like")
+        if other in path:
+            raise ValueError(f"{where}.{name}: like: {' is like '.join((*path, other))}")
+        if not isinstance(other, str) or other not in experiments:
+            raise ValueError(f"{where}.{name}: like: unknown experiment '{other}': choose from {', '.join(experiments)}")
+        base = settings(other, (*path, other))
+        return merge({key: value for key, value in base.items() if key != "series" or key not in own}, own)
+
+    return {name: settings(name, (name,)) for name in experiments}
 
 
 def parse(model: type[Model], values: Any, where: str) -> Model:
@@ -237,6 +278,7 @@ def schema() -> dict[str, Any]:
     experiment = Experiment.model_json_schema()
     described["$defs"] |= experiment.pop("$defs")
     experiment.pop("required")
+    experiment["properties"]["like"] = {"type": "string", "description": "another experiment, whose settings it takes over"}
     described["$defs"]["Experiment"] = experiment
     listed = {"type": "object", "additionalProperties": {"$ref": "#/$defs/Experiment"}}
     described["properties"]["papers"] = {"type": "object", "additionalProperties": listed}
