@@ -110,7 +110,7 @@ def test_rounds_to_target_by_hand(reports):
     assert (first["Paper's rounds"], second["Paper's rounds"]) == ("-", "4")
     assert (third["Rounds"], third["Seeds"]) == ("8", "1; seed 0 diverged at round 7")
     assert third["Saved vs FedAvg"] == "-"  # not from the seed that happened to survive
-    assert (absent["Panel"], absent["Series"], absent["Rounds"]) == ("two", "not run: left for the next scale", "")
+    assert (absent["Panel"], absent["Series"], absent["Rounds"]) == ("two", "not run", "")
 
 
 TABLE = Table(title="t", kind="rounds_to_target", figures=("f",), baseline="FedAvg", smooth=5)
@@ -163,14 +163,17 @@ def test_distances():
     assert near["Distance (points)"] == "3.54 ± 5.00" and near[""] == "nearest"  # 10 / sqrt 2 and 0
     assert far["Distance (points)"] == "40.00" and far[""] == "" and far["Paper's curve"] == "c"
     assert gone["Distance (points)"] == "seed 0 diverged at round 2" and gone[""] == ""
-    assert build(made({}, skipped="why"), table, curves) == [{"Panel": "f", "Series": "not run: why", "": ""}]
+    assert build(made({}, skipped="why"), table, curves) == [{"Panel": "f", "Series": "not run", "": ""}]
 
 
 @pytest.mark.parametrize("compare", ["none", "direction"])
 def test_no_distance_where_ours_is_not_held_against_the_paper(compare):
     table, curves = Table(title="t", kind="curve_distance", figures=("f",)), {"c": [(1, 0.5)]}
-    [row] = build(made({"FedAvg": {0: [0, 0.5]}}, compare), table, curves, reported={"FedAvg": "c"})
-    assert "is not held against the paper's curves" in row["Series"] and "Distance (points)" not in row
+    found = made({"FedAvg": {0: [0, 0.5]}}, compare)
+    [row] = build(found, table, curves, reported={"FedAvg": "c"})
+    assert row["Series"] == "not compared" and "Distance (points)" not in row
+    paper = Paper(title="p", reference="r", figures={"f": Figure(title="F", experiment="e")}, tables={}, claims={})
+    assert "is not held against the paper's curves." in tables.remark(table, paper, {"e": found})
 
 
 def test_distances_over_the_first_rounds():

@@ -74,7 +74,7 @@ def test_convergence_of_what_was_not_run():
     gone = made({}, skipped="no time")
     row = build(ENDS, a=gone, b=B)[0]
     assert (row["a (%)"], row["a, paper (%)"], row["b (%)"]) == ("not run", "89.89", "80.00 (n = 1) *")
-    assert build(ENDS, a=gone, b=gone) == [{"Series": "not run: no time"}]
+    assert build(ENDS, a=gone, b=gone) == [{"Series": "not run"}]
     assert tables.remark(ENDS, paper(), {"a": gone, "b": gone}).startswith("a was not run: no time. b was not run: no time. Sc")
     lost = own(made({"FedAvg": {0: [0.1, 0.5]}}, lost={("FedAvg", 0): "diverged at round 1"}))
     assert build(Table(title="t", kind="convergence", figures=("a",), last=2), a=lost)[0] == {
@@ -194,7 +194,7 @@ def test_bytes_without_a_target_and_of_lost_runs():
     assert (first["Target (%)"], first["MB to target"], first["Bytes down"]) == ("-", "-", "750000")
     assert (second["Bytes up"], second["More than FedAvg"]) == ("250000", "+0.0000 %")
     assert second["Seeds"] == "0; seed 0 diverged at round 1"
-    assert build(table, b=made({}, skipped="why")) == [{"Panel": "b", "Series": "not run: why"}]
+    assert build(table, b=made({}, skipped="why")) == [{"Panel": "b", "Series": "not run"}]
     never = Table(title="t", kind="communication", figures=("b",), baseline="FedAvg", targets={"paper": [0.9]}, smooth=2)
     assert build(never, b=made(series, clients_per_round=2))[0]["MB to target"] == "never"
 

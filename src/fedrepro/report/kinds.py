@@ -9,6 +9,7 @@ from fedrepro.report.spec import Table
 
 FINAL = 5  # rounds whose mean is the final accuracy beside numbers of rounds
 BEST = " *"
+NOT_RUN = "not run"  # why stands below the table
 
 
 def rounds_to_target(table: Table, panels: list[Panel], curves: dict) -> list[dict]:
@@ -17,7 +18,7 @@ def rounds_to_target(table: Table, panels: list[Panel], curves: dict) -> list[di
     for panel in panels:
         targets = table.at(panel.figure, panel.scale)
         if panel.skipped or not targets:
-            rows.append({"Panel": panel.key, "Series": _absent(panel) if panel.skipped else "no target at this scale"})
+            rows.append({"Panel": panel.key, "Series": NOT_RUN if panel.skipped else "no target at this scale"})
         else:
             rows += [
                 _to_target(table, panel, label, index, target, curves)
@@ -63,8 +64,7 @@ def curve_distance(table: Table, panels: list[Panel], curves: dict) -> list[dict
     rows = []
     for panel in panels:
         if panel.skipped or not panel.full:
-            reason = _absent(panel) if panel.skipped else f"scale {panel.scale} is not held against the paper's curves"
-            rows.append({"Panel": panel.key, "Series": reason})
+            rows.append({"Panel": panel.key, "Series": NOT_RUN if panel.skipped else "not compared"})
             continue
         for label, name in panel.figure.reported.items():
             reported = [point for point in curves[name] if point[0] <= (table.rounds or math.inf)]
@@ -87,7 +87,7 @@ def _nearest(rows: list[dict]) -> list[dict]:
 def convergence(table: Table, panels: list[Panel], curves: dict) -> list[dict]:
     """Series by figures: the mean of the last rounds, beside it what the paper reports, the best of each column marked."""
     if all(panel.skipped for panel in panels):
-        return [{"Series": "; ".join(dict.fromkeys(_absent(panel) for panel in panels))}]
+        return [{"Series": NOT_RUN}]
     labels = dict.fromkeys(label for panel in panels for label in panel.results.labels)
     rows = {label: {"Series": label} for label in labels}
     for panel in panels:
@@ -104,7 +104,7 @@ def convergence(table: Table, panels: list[Panel], curves: dict) -> list[dict]:
 def _final(table: Table, panel: Panel, label: str) -> str:
     """Mean over seeds, their standard deviation and number; what became of those that diverged."""
     if panel.skipped or label not in panel.results.labels:
-        return "not run" if panel.skipped else NONE
+        return NOT_RUN if panel.skipped else NONE
     values = _last(table, panel, label)
     number = f"{percent(values)} (n = {len(values)})" if values else NONE
     lost = panel.results.diverged(label)
@@ -134,7 +134,7 @@ def communication(table: Table, panels: list[Panel], curves: dict) -> list[dict]
     rows = []
     for panel in panels:
         if panel.skipped:
-            rows.append({"Panel": panel.key, "Series": _absent(panel)})
+            rows.append({"Panel": panel.key, "Series": NOT_RUN})
             continue
         for target in table.at(panel.figure, panel.scale) or (None,):
             rows += [_sent(table, panel, label, target) for label in panel.results.labels]
@@ -165,10 +165,6 @@ def _megabytes_to(table: Table, panel: Panel, label: str, target: float) -> str:
     rates = {run["seed"]: megabytes(run) for run in panel.results.runs(label)}
     reached = {seed: rounds_to(curve, target, table.smooth) for seed, curve in panel.curves(label).items()}
     return arrivals([None if count is None else count * rates[seed] for seed, count in reached.items()], 2)
-
-
-def _absent(panel: Panel) -> str:
-    return f"not run: {panel.skipped}"
 
 
 KINDS: dict[str, Callable[[Table, list[Panel], dict], Iterable[dict]]] = {

@@ -78,7 +78,8 @@ def _remark_rounds(table: Table, panels: list[Panel]) -> list[str]:
 def _remark_distance(table: Table, panels: list[Panel]) -> list[str]:
     smooth = f", both averaged over {table.smooth} rounds" if table.smooth > 1 else ""
     rounds = f", in the first {table.rounds} rounds" if table.rounds else ""
-    return [f"Root mean squared difference of {_measure(panels)} from the paper's curve{smooth}{rounds}"]
+    parts = [f"Root mean squared difference of {_measure(panels)} from the paper's curve{smooth}{rounds}"]
+    return parts if panels[0].full else [f"Scale {panels[0].scale} is not held against the paper's curves", *parts]
 
 
 def _remark_convergence(table: Table, panels: list[Panel]) -> list[str]:
