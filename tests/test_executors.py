@@ -8,6 +8,7 @@ from torch import nn
 from fedrepro import algorithms, rng
 from fedrepro.algorithms.base import Batch
 from fedrepro.config import Choice
+from fedrepro.engine import recording
 from fedrepro.engine.executors import EXECUTORS
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.step import Step
@@ -134,9 +135,27 @@ def test_large_dense_weights_are_changed_at_once(changes, changed):
     """Only where the slope is a plain product and the step plain SGD; otherwise the optimiser takes the step."""
     fed = large(**changes)
     advance(fed, 1)
-    (recording, *_) = fed.executor.step.recordings.values()
-    operations = {node.target for node in recording.graph.nodes}
+    (recorded, *_) = fed.executor.step.recordings.values()
+    operations = {node.target for node in recorded.graph.nodes}
     assert (torch.ops.aten.addmm_.default in operations) == changed
+
+
+def test_what_depends_on_shapes_alone_is_computed_once():
+    """But not what is changed later, directly or through a view."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        changed = torch.zeros_like(x)
+        changed.view(-1).add_(x.flatten())
+        return x * (torch.ones_like(x) / 4), changed
+
+    recorded = recording.record(function, [torch.zeros(2, 3)])
+    recording.fold(recorded)
+    aten, operations = torch.ops.aten, [node.target for node in recorded.graph.nodes]
+    assert aten.ones_like.default not in operations and aten.div.Tensor not in operations
+    assert aten.zeros_like.default in operations
+    for _ in range(2):
+        quarter, same = recorded(0.1, x := torch.rand(2, 3))
+        assert torch.equal(quarter, x / 4) and torch.equal(same, x)
 
 
 def test_the_rate_is_not_part_of_a_recording():

@@ -40,7 +40,8 @@ class FederatedData:
     def images(self, index: Tensor, client: int | None, generator: torch.Generator | None) -> Tensor:
         """What the network sees of the training images `index`: augmented from `generator`, scaled, in the client's pixel
         order. Where the data are `plain`, neither client nor generator is needed, and `index` may have any shape."""
-        images = self.train_x[index]
+        images = self.train_x.index_select(0, index.flatten())  # twice as fast as train_x[index] on a processor
+        images = images.view(*index.shape, *images.shape[1:])
         if self.config.augment:
             changed = augmentation.apply(images.to(self.dtype), self.config.augment, generator)
             images = augmentation.scale(changed, self.config.inputs, self.dataset)

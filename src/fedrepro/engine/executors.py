@@ -75,7 +75,7 @@ class Stacked:
             for clients in _alike(feeds, step):
                 batch = together([feeds[client] for client in clients], step)
                 loss = self._step(weights, velocity, received, batch, lr, clients)
-                total.index_add_(0, torch.tensor(clients, device=total.device), loss.double())
+                total[clients if len(clients) < len(cohort) else slice(None)] += loss.double()
         for client, feed in enumerate(feeds):
             yield {name: tensor[client] for name, tensor in weights.items()}, total[client] / len(feed.sizes)
 

@@ -1,11 +1,12 @@
 """A step of training as a flat list of tensor operations, and how it is made shorter.
 
-Nothing here knows of a network or a method. `shorten` drops operations that do nothing; `descend` takes the step of plain SGD
-inside the recording; `dense` serves large dense layers and small batches on a processor, which wait for their weights to come
-from memory and go back, not for arithmetic. The numbers stay the same but for rounding.
+Nothing here knows of a network or a method. `shorten` drops operations that do nothing; `fold` keeps what is the same in every
+step; `descend` takes the step of plain SGD inside the recording; `dense` serves large dense layers and small batches on a
+processor, which wait for their weights to come from memory and go back, not for arithmetic. The numbers stay the same but for
+rounding.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import neg
 
 import torch
@@ -14,6 +15,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 LARGE = 2**15  # weights of a dense layer above which the cache does not hold them beside everything else
 aten = torch.ops.aten
+FILLED = {  # operations that only take a tensor's shape from their first argument -> what they fill it with
+    aten.ones_like.default: 1,
+    aten.zeros_like.default: 0,
+    aten.new_ones.default: 1,
+    aten.new_zeros.default: 0,
+}
+CONSTANT = 2**16  # numbers in a constant that is kept
 VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default)
 
 
@@ -37,6 +45,26 @@ def shorten(recording: fx.GraphModule) -> None:
             node.replace_all_uses_with(node.args[0])
         elif (twice := _transposed(node)) is not None and (first := _transposed(twice)) is not None:
             node.replace_all_uses_with(first)
+    _sweep(recording)
+
+
+def fold(recording: fx.GraphModule) -> None:
+    """Compute once what depends on shapes alone, such as the slope of a mean."""
+    known: dict[fx.Node, Tensor] = {}
+    changing = _sources(node for node in recording.graph.nodes if _changes(node))
+    for node in recording.graph.nodes:
+        if node.op != "call_function" or node in changing:
+            continue
+        if node.target in FILLED and _value(node).numel() <= CONSTANT:
+            like = _value(node)
+            known[node] = torch.full(like.shape, FILLED[node.target], dtype=like.dtype, device=like.device)
+        elif node.all_input_nodes and known.keys() >= set(node.all_input_nodes):
+            known[node] = node.target(*fx.map_arg(node.args, known.get), **fx.map_arg(node.kwargs, known.get))
+    for node, constant in known.items():
+        if any(user not in known for user in node.users):
+            recording.register_buffer(f"constant_{node.name}", constant)
+            with recording.graph.inserting_before(node):
+                node.replace_all_uses_with(recording.graph.get_attr(f"constant_{node.name}"))
     _sweep(recording)
 
 
@@ -93,11 +121,26 @@ def _value(node: fx.Node) -> Tensor:
     return node.meta["val"]
 
 
+def _changes(node: fx.Node) -> bool:
+    """Whether it changes a tensor that it is given."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _sources(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+    """These nodes and all that they are computed from."""
+    found, waiting = set(), list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += node.all_input_nodes
+    return found
+
+
 def _sweep(recording: fx.GraphModule) -> None:
     """Erase what nothing uses any more; operations that change a tensor are used by their change."""
     for node in reversed(recording.graph.nodes):
-        changes = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
-        if not node.users and node.op == "call_function" and not changes:
+        if not node.users and node.op == "call_function" and not _changes(node):
             recording.graph.erase_node(node)
     recording.graph.lint()
     recording.recompile()

@@ -70,6 +70,7 @@ class Step:
         recorded = recording.record(slopes, tensors)
         self.algorithm.net.eval()
         recording.shorten(recorded)
+        recording.fold(recorded)
         if self.plain:
             recording.descend(recorded, {i: weights.index(name) for i, name in enumerate(self.trained)})
         if tensors[0].device.type == "cpu" and not self.stacked:
