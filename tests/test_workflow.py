@@ -18,13 +18,16 @@ ROOT = Path(__file__).parents[1]
 MADE = shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
 
 
-def shrink(folder: Path, **changes) -> None:
-    """params.yaml with one small experiment; the other ones are skipped."""
+NEWCOMERS = {"clients": 2, "target": 0.1, "epochs": 2}
+
+
+def shrink(folder: Path, others: dict | None = None, **changes) -> None:
+    """params.yaml with one small experiment; the other ones are skipped, but for `others`."""
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     quick = params["scales"]["quick"]
     quick["seeds"] = [0]
     for name in params["papers"]["fedmmd_fedfusion"]:
-        quick["experiments"]["fedmmd_fedfusion"][name] = {"skip": "not part of this test"}
+        quick["experiments"]["fedmmd_fedfusion"][name] = (others or {}).get(name, {"skip": "not part of this test"})
     quick["experiments"]["fedmmd_fedfusion"]["fig4d"] = {
         "dataset": "digits",
         "rounds": 2,
@@ -88,9 +91,7 @@ def test_the_executed_notebook_shows_the_panel(project):
 
 def test_two_cores_give_the_same_tables(project, tmp_path):
     other = tmp_path / "other"
-    shutil.copytree(
-        project, other, ignore=shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
-    )
+    shutil.copytree(project, other, ignore=MADE)
     snakemake(other, "--cores", "2", "fedmmd_fedfusion")
     for path in (project / "reports/quick/tables").iterdir():
         assert path.read_bytes() == (other / "reports/quick/tables" / path.name).read_bytes(), path.name
@@ -121,12 +122,24 @@ def test_a_changed_target_redraws_what_shows_it(project):
     assert "Nothing to be done" in snakemake(project, "-n", "fedmmd_fedfusion")
 
 
+def test_new_clients_are_followed_after_the_runs_that_they_need(project, tmp_path):
+    """Fig. 6 alone: its four runs, then their new clients; another target asks for the clients anew, not for the runs."""
+    other = tmp_path / "other"
+    shutil.copytree(project, other, ignore=MADE)
+    tiny = {"dataset": "digits", "train_images": 100, "test_images": 40, "rounds": 1, "model": {"width": 0.1}}
+    shrink(other, {"fig5c": tiny | {"newcomers": NEWCOMERS}})
+    assert "newcomers_fedmmd_fedfusion_fig5c" in snakemake(other, "--cores", "2", "fig6")
+    assert (other / "reports/quick/figures/fig6.png").stat().st_size > 0
+    assert len(summaries(other)) == 4
+    shrink(other, {"fig5c": tiny | {"newcomers": NEWCOMERS | {"target": 0.2}}})
+    again = snakemake(other, "-n", "fig6")
+    assert "newcomers_fedmmd_fedfusion_fig5c" in again and "train_fedmmd_fedfusion" not in again
+
+
 def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
     """kill -9 of everything in the middle of training, then the same command: same bytes as an undisturbed run."""
     folder = tmp_path / "killed"
-    shutil.copytree(
-        project, folder, ignore=shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
-    )
+    shutil.copytree(project, folder, ignore=MADE)
     shrink(folder, rounds=60)
     params = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
     (folder / "params.yaml").write_text(yaml.safe_dump(params | {"checkpoint_seconds": 0}), encoding="utf-8")
