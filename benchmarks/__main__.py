@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import contenders, machine, plan, processes, summary, table, workloads
-from fedrepro import training
+from fedrepro import provenance, training
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
 from fedrepro.files import replacing
@@ -19,6 +19,7 @@ from fedrepro.files import replacing
 log = logging.getLogger("benchmarks")
 HERE = Path(__file__).resolve().parent
 PEERS = HERE / ".venv"
+PARTS = ("comparisons", "scans")
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -31,7 +32,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="of every contender, warm-up included, instead of those in workloads.yaml")
     parser.add_argument("--executor", default="auto", help="ours: auto, sequential or stacked")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--no-scans", action="store_true", help="leave out the scans over cohort size and width")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="scans: over cohort size and width")
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the data sets (default: data)")
     parser.add_argument("--mirror", help="folder or URL with the official files, instead of their sources")
     parser.add_argument("--output", type=Path, default=HERE / "results", help="folder of the result (default: results here)")
@@ -74,7 +75,8 @@ def settings(chosen: argparse.Namespace) -> plan.Settings:
         data=chosen.data,
         python=sys.executable,
         peers=str(chosen.peers_python),
-        scans=not chosen.no_scans,
+        comparisons="comparisons" in chosen.parts,
+        scans="scans" in chosen.parts,
     )
 
 
@@ -91,7 +93,6 @@ def described(run: plan.Settings, mirror: str | None) -> dict[str, Any]:
         "hardware": machine.hardware(run.device),
         "versions": versions,
         "protocol": {
-            "repeats": run.repeats,
             "evaluate_every": workloads.EVALUATE_EVERY,
             "executor": run.executor,
             "threads_per_process": 1,
@@ -102,6 +103,18 @@ def described(run: plan.Settings, mirror: str | None) -> dict[str, Any]:
         "measurements": [],
         "scans": [],
     }
+
+
+def continued(result: dict[str, Any], run: plan.Settings, folder: Path) -> dict[str, Any]:
+    """`result` with what an earlier call measured on the same machine with the same versions, and this one will not."""
+    path = folder / f"{summary.kind(result)}.json"
+    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"hardware": None}
+    if old["hardware"] != result["hardware"] or not result["versions"].items() <= old["versions"].items():
+        return result
+    merged = {key: old[key] | result[key] for key in ("versions", "datasets", "workloads")} | {"matrix": old["matrix"]}
+    for key, again in (("measurements", run.comparisons), ("scans", run.scans)):
+        merged[key] = [record for record in old[key] if not again or record["workload"] not in run.workloads]
+    return result | merged
 
 
 def store(result: dict[str, Any], folder: Path) -> Path:
@@ -120,13 +133,11 @@ def run(chosen: argparse.Namespace) -> Path:
     if chosen.install_peers:
         install()
     what = settings(chosen)
-    result = described(what, chosen.mirror)
-    for record in plan.comparisons(what):
-        result["matrix" if "matrix" in record else "measurements"].append(record)
-        log.info("%s", summary.line(record))
-        path = store(result, chosen.output)
-    for record in plan.scans(what) if what.scans else ():
-        result["scans"].append(record)
+    result = continued(described(what, chosen.mirror), what, chosen.output)
+    when = {"date": result["date"], "commit": provenance.commit()}
+    for record in plan.measurements(what):
+        key = "matrix" if "matrix" in record else "scans" if "change" in record else "measurements"
+        result[key].append(record | when)
         log.info("%s", summary.line(record))
         path = store(result, chosen.output)
     return path

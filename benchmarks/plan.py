@@ -33,10 +33,19 @@ class Settings:
     data: Path
     python: str
     peers: str
+    comparisons: bool
     scans: bool
 
     def interpreter(self, contender: str) -> str:
         return self.peers if contender in PEERS else self.python
+
+
+def measurements(settings: Settings) -> Iterator[dict[str, Any]]:
+    """What was asked for."""
+    if settings.comparisons:
+        yield from comparisons(settings)
+    if settings.scans:
+        yield from scans(settings)
 
 
 def comparisons(settings: Settings) -> Iterator[dict[str, Any]]:
@@ -44,7 +53,7 @@ def comparisons(settings: Settings) -> Iterator[dict[str, Any]]:
     for repeat in range(settings.repeats):
         for name, workload in settings.workloads.items():
             for count in settings.processes:
-                yield {"matrix": count, **_matrix(settings, count)}
+                yield {"matrix": count, "workload": name, **_matrix(settings, count)}
                 for contender in settings.contenders:
                     about = {"workload": name, "contender": contender, "processes": count, "repeat": repeat}
                     yield about | _attempt(lambda a=about, w=workload: _compare(settings, w, a["contender"], a["processes"]))

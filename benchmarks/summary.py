@@ -66,6 +66,12 @@ def rate(result: dict[str, Any], processes: int) -> float | None:
     return statistics.median(values) if values else None
 
 
+def measured(records: Iterable[Record]) -> str:
+    """When, and at which commits."""
+    found = sorted({(record["date"], record["commit"]) for record in records})
+    return ", ".join(f"{date} at {commit}" for date, commit in found)
+
+
 def rows(result: dict[str, Any], workload: str, processes: int) -> list[dict[str, Any]]:
     """One row per contender: seconds (median, least, most over the repeats), steps per second, ratio to ours, share of the
     matrix rate, memory in bytes, accuracy by round."""

@@ -24,14 +24,14 @@ def _head(result: dict[str, Any]) -> str:
     rates = {item["matrix"]: summary.rate(result, item["matrix"]) for item in result["matrix"]}
     return "\n".join(
         [
-            f"# Benchmarks, {result['date']}, {used}",
+            f"# Benchmarks, {used}",
             "",
             f"- Machine: {hardware['processor']}, {hardware['cores']} cores, {hardware['memory_gib']:g} GiB, "
             f"{hardware['system']}",
             "- Versions: " + ", ".join(f"{key} {value}" for key, value in versions.items()),
             "- Matrix product, float32: "
             + ", ".join(f"{value / 1e9:.1f} GFLOP/s with {count} process(es)" for count, value in sorted(rates.items())),
-            f"- Protocol: {protocol['repeats']} turns of every contender, taken alternately; {protocol['threads_per_process']} "
+            f"- Protocol: turns of every contender, taken alternately; {protocol['threads_per_process']} "
             "thread per process; warm-up rounds excluded, device synchronised at both ends of a round; a turn's number is its "
             f"median round plus 1/{protocol['evaluate_every']} of what an evaluation adds; the table has the median turn and, "
             f"in brackets, the least and the most; our executor: {protocol['executor']}.",
@@ -57,7 +57,10 @@ def _comparison(result: dict[str, Any], name: str) -> str:
     ]
     lines += [_row(count, row) for count, found in made.items() for row in found]
     notes = [note for count, found in made.items() for note in _notes(result["workloads"][name], count, found)]
-    return "\n".join([*lines, *([""] if notes else []), *notes]) if counts else ""
+    turns = len({record["repeat"] for record in result["measurements"] if record["workload"] == name})
+    when = summary.measured(record for record in result["measurements"] if record["workload"] == name)
+    head = f"{turns} turn{'s' * (turns > 1)} of every contender, {when}."
+    return "\n".join([head, "", *lines, *([""] if notes else []), *notes]) if counts else ""
 
 
 def _row(count: int, row: dict[str, Any]) -> str:
@@ -93,6 +96,8 @@ def _scans(result: dict[str, Any], name: str) -> str:
     if not records:
         return ""
     lines = [
+        f"Scans, {summary.measured(records)}.",
+        "",
         "| this program, one process | s per round | ms per client | steps/s | matrix rate used |",
         "|---|---|---|---|---|",
     ]

@@ -131,6 +131,9 @@ def test_peers_do_the_same_work(data, contender, count):
     assert abs(found[0]["accuracy"][str(ROUNDS)] - loader.accuracy[ROUNDS]) < 0.3
 
 
+WHEN = {"date": "2026-01-01", "commit": "abc"}
+
+
 def run_of(seconds: float, accuracy: float, steps: int = 60) -> dict:
     return {
         "seconds": [seconds] * 3 + [11 * seconds],
@@ -146,25 +149,26 @@ def run_of(seconds: float, accuracy: float, steps: int = 60) -> dict:
 def result() -> dict:
     def record(contender: str, count: int, runs: list[dict]) -> dict:
         about = {"workload": "Y1", "contender": contender, "processes": count, "repeat": 0}
-        return about | {"results": runs, "peak_bytes": 2**30}
+        return about | {"results": runs, "peak_bytes": 2**30} | WHEN
 
     return {
         "date": "2026-01-01",
         "device": "cpu",
         "hardware": {"processor": "a processor", "cores": 2, "memory_gib": 8.0, "system": "Linux x86_64"},
         "versions": {"ours": {"torch": "2.13.0"}, "peers": {"pfl": "0.6.0"}},
-        "protocol": {"repeats": 1, "evaluate_every": 10, "executor": "auto", "threads_per_process": 1},
+        "protocol": {"evaluate_every": 10, "executor": "auto", "threads_per_process": 1},
         "datasets": {"mnist": "abc"},
         "workloads": {"Y1": summary.facts(workloads.read()["Y1"])},
         "matrix": [{"matrix": 1, "rate": 1e11}, {"matrix": 2, "rate": 2e11}],
         "measurements": [
             record("ours", 2, [run_of(0.01, 0.85), run_of(0.01, 0.85)]),
             record("pfl", 2, [run_of(0.1, 0.95, 30), run_of(0.1, 0.95, 30)]),
-            {"workload": "Y1", "contender": "flower", "processes": 2, "repeat": 0, "failed": "no actor | none"},
+            {"workload": "Y1", "contender": "flower", "processes": 2, "repeat": 0, "failed": "no actor | none"} | WHEN,
         ],
         "scans": [
             {"workload": "Y1", "change": {"cohort": 50}, "steps": 300, "operations": {"training": 1e9, "evaluation": 0}}
             | {"results": [run_of(0.05, 0.85)], "peak_bytes": 1}
+            | WHEN
         ],
     }
 
@@ -191,3 +195,23 @@ def test_table_from_a_stored_result(result, tmp_path, monkeypatch, capsys):
     assert "| 2 | pfl-research | 0.2 (0.2-0.2) | 300 | 20.00 |" in page
     assert "the accuracies lie 10.0% apart" in page and "failed: no actor / none" in page
     assert "| cohort 50 | 0.1 |" in page
+    assert "1 turn of every contender, 2026-01-01 at abc." in page and "Scans, 2026-01-01 at abc." in page
+
+
+def test_a_later_call_replaces_what_it_measures_again(result, tmp_path):
+    """And keeps the rest, where machine and versions are the same; the peers' versions where it runs no peer."""
+    command.store(result, tmp_path)
+    known = workloads.read()
+    fresh = result | {"matrix": [], "measurements": [], "scans": [], "versions": {"ours": {"torch": "2.13.0"}}}
+
+    def kept(names: list[str], parts: tuple[str, ...], **changes) -> list[int]:
+        words = ["--workloads", *names, "--contenders", "ours", "--parts", *parts]
+        new = fresh | changes | {"workloads": {name: summary.facts(known[name]) for name in names}}
+        found = command.continued(new, command.settings(command.arguments(words)), tmp_path)
+        assert list(found["workloads"]) == list(dict.fromkeys([*(["Y1"] if found["matrix"] else []), *names]))
+        return [len(found["measurements"]), len(found["scans"])]
+
+    assert kept(["Y1"], ("scans",)) == [3, 0] and kept(["Y1"], ("comparisons",)) == [0, 1]
+    assert kept(["Y2"], ("comparisons", "scans")) == [3, 1]
+    assert kept(["Y1"], ("scans",), versions={"ours": {"torch": "2.14.0"}}) == [0, 0]
+    assert kept(["Y1"], ("scans",), hardware=result["hardware"] | {"cores": 4}) == [0, 0]

@@ -415,8 +415,8 @@ def test_the_page_is_whole(tags):
 
 
 def test_pictures_have_alternative_texts(tags):
-    one, two, partition = tags.all("img", "alt")  # the partition that is not there is left out
-    assert one.startswith("One: accuracy over rounds") and two == "Two: not run at this scale" and "partition" in partition
+    one, partition = tags.all("img", "alt")  # what was not run has none, the partition that is not there is left out
+    assert one.startswith("One: accuracy over rounds") and "partition" in partition
 
 
 def test_the_page_names_data_runs_and_verdicts(tags):

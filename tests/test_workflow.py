@@ -122,6 +122,14 @@ def test_a_changed_target_redraws_what_shows_it(project):
     assert "Nothing to be done" in snakemake(project, "-n", "fedmmd_fedfusion")
 
 
+def test_a_clone_makes_committed_artifacts_anew(project, tmp_path):
+    """There Snakemake has no record of what they were made with."""
+    clone = tmp_path / "clone"
+    shutil.copytree(project, clone, ignore=shutil.ignore_patterns(".snakemake"))
+    redone = snakemake(clone, "-n", "fig4d", "fig4_rounds")
+    assert "figures/fig4d.pdf" in redone and "tables/fig4_rounds.csv" in redone and "train_fedmmd_fedfusion" not in redone
+
+
 def test_new_clients_are_followed_after_the_runs_that_they_need(project, tmp_path):
     """Fig. 6 alone: its four runs, then their new clients; another target asks for the clients anew, not for the runs."""
     other = tmp_path / "other"

@@ -39,6 +39,7 @@ except UserError as error:
 
 REPORTS = f"reports/{PARAMS.scale}"
 REPORT_CODE = provenance.report_digest()
+KNOWN = f".snakemake/known-{PARAMS.scale}"
 MIRRORED = f"results/mlflow-{PARAMS.scale}.json"
 NEEDED = (
     [] if PARAMS.only_finished else [run for batch in BATCHES for run in batch.runs]

@@ -32,6 +32,7 @@ for batch in STUDIES:
 
 rule gather_newcomers:
     input:
+        KNOWN,
         lambda wildcards: newcomers.notes(
             [STUDIED[wildcards.paper][wildcards.experiment]]
         ),

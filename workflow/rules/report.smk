@@ -6,8 +6,17 @@ NOTEBOOKS = expand(
 )
 
 
+rule known:
+    """Snakemake knows what an artifact was made with only in the folder where it made it: committed ones are made anew once."""
+    output:
+        touch(KNOWN),
+    log:
+        f"logs/{PARAMS.scale}/known.log",
+
+
 rule gather:
     input:
+        KNOWN,
         lambda wildcards: [
             run.summary for run in PLAN[wildcards.paper][wildcards.experiment].runs
         ],
