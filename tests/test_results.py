@@ -259,6 +259,22 @@ def test_difference_at_a_round():
     assert verdict(cell | {"smooth": 2}, {0: method}, {0: baseline}, reported=0.3).found == "+20.0 points (1 seed)"
 
 
+@pytest.mark.parametrize(("accuracies", "compare", "status", "why"), [
+    ((0.9,), "full", "reproduced", "0.11 points from the reported value, 0.50 points allowed; one seed"),
+    ((0.88,), "full", "not reproduced", "1.89 points from the reported value"),
+    ((0.89, 0.91), "full", "reproduced", "0.11 points from"),
+    ((0.9,), "direction", "not compared", "an accuracy is compared at scale paper only"),
+    ((0.9,), "none", "not compared", "scale quick is never held against a paper"),
+])  # fmt: skip
+def test_an_accuracy_itself(accuracies, compare, status, why):
+    method = {seed: ends(value) for seed, value in enumerate(accuracies)}
+    found = verdict({"kind": "accuracy", "last": 5}, method, compare=compare, reported=0.8989, tolerance=0.005)
+    assert (found.status, found.reported) == (status, "89.89 %") and why in found.why
+    assert found.found.startswith(f"{100 * sum(accuracies) / len(accuracies):.2f} ") and " %" in found.found
+    early = verdict({"kind": "accuracy", "round": 2}, {0: [0.1, 0.2, 0.6, 0.9]}, reported=0.6)
+    assert (early.status, early.found) == ("reproduced", "60.0 % (1 seed)")
+
+
 @pytest.mark.parametrize(("curves", "cell", "status", "why"), [
     ((ends(0.8),), {}, "reproduced", "best value 80.0 % over 1 seed(s)"),
     ((ends(0.8), arrives(7)), {}, "partly", "reached: seed 1 at round 7"),

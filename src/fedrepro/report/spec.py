@@ -116,12 +116,12 @@ class Cell(Frozen):
     """A number computed from one or two series of an experiment, seed by seed.
 
     rounds_to: rounds until `series` reaches `target`. reduction: 1 - rounds(series) / rounds(baseline).
-    difference: series - baseline, mean of the `last` rounds or the value at `round`. never: `series` does not reach `target`
-    (within `round` rounds, where given). epochs: mean over a run's new clients of the epochs that each needs. epochs_saved:
-    1 - epochs(series) / epochs(baseline).
+    accuracy: mean of the `last` rounds or the value at `round`. difference: series - baseline, the same of both.
+    never: `series` does not reach `target` (within `round` rounds, where given). epochs: mean over a run's new clients of the
+    epochs that each needs. epochs_saved: 1 - epochs(series) / epochs(baseline).
     """
 
-    kind: Literal["rounds_to", "reduction", "difference", "never", "epochs", "epochs_saved"]
+    kind: Literal["rounds_to", "reduction", "accuracy", "difference", "never", "epochs", "epochs_saved"]
     series: str
     baseline: str | None = None
     target: Fraction | None = None
@@ -132,9 +132,9 @@ class Cell(Frozen):
     @model_validator(mode="after")
     def _complete(self) -> "Cell":
         needed = {"rounds_to": ["target"], "never": ["target"], "reduction": ["baseline", "target"], "difference": ["baseline"]}
-        needed |= {"epochs": [], "epochs_saved": ["baseline"]}
+        needed |= {"accuracy": [], "epochs": [], "epochs_saved": ["baseline"]}
         missing = [key for key in needed[self.kind] if getattr(self, key) is None]
-        if self.kind == "difference" and (self.last is None) == (self.round is None):
+        if self.kind in ("accuracy", "difference") and (self.last is None) == (self.round is None):
             missing.append("last or round (one of them)")
         if missing:
             raise ValueError(f"a cell of kind {self.kind} needs {', '.join(missing)}")

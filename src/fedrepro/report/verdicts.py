@@ -3,12 +3,13 @@
 import math
 from dataclasses import dataclass, replace
 
-from fedrepro.metrics import Estimate, at_round, estimate, mean_last, rounds_to
+from fedrepro.metrics import Curve, Estimate, at_round, estimate, mean_last, rounds_to
 from fedrepro.report.loading import Results
 from fedrepro.report.spec import Cell, Claim
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
 AGREES, DISAGREES, NOT_COMPARED, NOT_RUN = "direction agrees", "direction disagrees", "not compared", "not run"
+ABSOLUTE = {"rounds_to": "a number of rounds", "epochs": "a number of epochs", "accuracy": "an accuracy"}
 SLACK = 1e-9  # a value that lies on the edge of a tolerance is within it, whatever the last bit says
 
 
@@ -45,9 +46,11 @@ def digits(claim: Claim) -> int:
 
 
 def show(cell: Cell, value: float | str, signed: bool = True, digits: int = 1) -> str:
-    """A cell's value in its unit: rounds or epochs, percent of them saved, points of accuracy."""
+    """A cell's value in its unit: rounds or epochs, percent of them saved, percent of accuracy or points between two."""
     if isinstance(value, str):
         return value
+    if cell.kind == "accuracy":
+        return f"{100 * value:.{digits}f} %"
     if cell.kind == "difference":
         return f"{100 * value:{'+' if signed else ''}z.{digits}f} points"
     if cell.kind in ("reduction", "epochs_saved"):
@@ -158,11 +161,11 @@ def _short(claim: Claim, cell: Cell, results: Results, metric: str) -> str:
 
 def _value(cell: Cell, curve, baseline) -> float | str:
     """The cell's value for one seed, or why there is none."""
-    if cell.kind == "difference":
-        if cell.last is not None:
-            return mean_last(curve, cell.last) - mean_last(baseline, cell.last)
-        pair = at_round(curve, cell.round, cell.smooth), at_round(baseline, cell.round, cell.smooth)
-        return pair[0] - pair[1] if None not in pair else f"not run to round {cell.round}"
+    if cell.kind in ("accuracy", "difference"):
+        values = [_accuracy(cell, one) for one in (curve, baseline) if one is not None]
+        if None in values:
+            return f"not run to round {cell.round}"
+        return values[0] if cell.kind == "accuracy" else values[0] - values[1]
     reached = rounds_to(curve, cell.target, cell.smooth)
     if reached is None:
         return f"{cell.series} does not reach {100 * cell.target:g} % within {curve[-1][0]} rounds"
@@ -173,6 +176,10 @@ def _value(cell: Cell, curve, baseline) -> float | str:
         within = f"{100 * cell.target:g} % within {baseline[-1][0]} rounds"
         return f"{cell.baseline} does not reach {within}; {cell.series} does at {reached}"
     return 1 - reached / needed
+
+
+def _accuracy(cell: Cell, curve: Curve) -> float | None:
+    return at_round(curve, cell.round, cell.smooth) if cell.last is None else mean_last(curve, cell.last)
 
 
 def _without_number(problem: str, claim: Claim, cell: Cell, results: Results, metric: str) -> tuple[str, str]:
@@ -220,8 +227,8 @@ def _never(cell: Cell, results: Results, metric: str) -> tuple[str, str]:
 
 
 def _direction(claim: Claim, cell: Cell, ours: Estimate) -> tuple[str, str]:
-    if cell.kind in ("rounds_to", "epochs"):
-        return NOT_COMPARED, f"a number of {'epochs' if cell.kind == 'epochs' else 'rounds'} is compared at scale paper only"
+    if cell.kind in ABSOLUTE:
+        return NOT_COMPARED, f"{ABSOLUTE[cell.kind]} is compared at scale paper only"
     if claim.reported == 0:
         return NOT_COMPARED, "no difference has no sign; how small one is can be judged at scale paper only"
     target = f", at {100 * cell.target:g} % accuracy" if cell.target else ""
@@ -231,8 +238,9 @@ def _direction(claim: Claim, cell: Cell, ours: Estimate) -> tuple[str, str]:
 
 
 def _full(claim: Claim, ours: Estimate) -> tuple[str, str]:
-    gap = show(claim.cell, abs(ours.mean - claim.reported), False, digits(claim))
-    allowed = show(claim.cell, claim.tolerance, False, digits(claim))
+    cell = claim.cell.model_copy(update={"kind": "difference"} if claim.cell.kind == "accuracy" else {})
+    gap = show(cell, abs(ours.mean - claim.reported), False, digits(claim))
+    allowed = show(cell, claim.tolerance, False, digits(claim))
     close = abs(ours.mean - claim.reported) <= claim.tolerance + SLACK
     text = f"{gap} from the reported value, {allowed} allowed{_spread(ours)}"
     signed = claim.cell.kind in ("reduction", "difference", "epochs_saved") and claim.reported != 0
