@@ -272,7 +272,7 @@ def test_an_accuracy_itself(accuracies, compare, status, why):
     assert (found.status, found.reported) == (status, "89.89 %") and why in found.why
     assert found.found.startswith(f"{100 * sum(accuracies) / len(accuracies):.2f} ") and " %" in found.found
     early = verdict({"kind": "accuracy", "round": 2}, {0: [0.1, 0.2, 0.6, 0.9]}, reported=0.6)
-    assert (early.status, early.found) == ("reproduced", "60.0 % (1 seed)")
+    assert (early.status, early.found) == ("reproduced", "60.00 % (1 seed)")
 
 
 @pytest.mark.parametrize(("curves", "cell", "status", "why"), [

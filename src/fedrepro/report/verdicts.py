@@ -41,7 +41,9 @@ class Verdict:
 
 
 def digits(claim: Claim) -> int:
-    """Decimals of a difference in points: two where it is reported with two, else one."""
+    """Decimals: two of an accuracy and of a difference in points that is reported with two, else one."""
+    if claim.cell.kind == "accuracy":
+        return 2
     return 1 if claim.reported == "never" or math.isclose(round(100 * claim.reported, 1), 100 * claim.reported) else 2
 
 
