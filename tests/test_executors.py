@@ -141,21 +141,24 @@ def test_large_dense_weights_are_changed_at_once(changes, changed):
 
 
 def test_what_depends_on_shapes_alone_is_computed_once():
-    """But not what is changed later, directly or through a view."""
+    """But not what is changed later, directly or through a view, nor what is drawn."""
 
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         changed = torch.zeros_like(x)
         changed.view(-1).add_(x.flatten())
-        return x * (torch.ones_like(x) / 4), changed
+        return x * (torch.ones_like(x) / 4), changed, torch.bernoulli(torch.ones_like(x) / 2)
 
-    recorded = recording.record(function, [torch.zeros(2, 3)])
+    recorded = recording.record(function, [torch.zeros(2, 50)])
     recording.fold(recorded)
     aten, operations = torch.ops.aten, [node.target for node in recorded.graph.nodes]
     assert aten.ones_like.default not in operations and aten.div.Tensor not in operations
     assert aten.zeros_like.default in operations
+    drawn = []
     for _ in range(2):
-        quarter, same = recorded(0.1, x := torch.rand(2, 3))
+        quarter, same, draws = recorded(0.1, x := torch.rand(2, 50))
         assert torch.equal(quarter, x / 4) and torch.equal(same, x)
+        drawn.append(draws)
+    assert not torch.equal(*drawn)
 
 
 def test_the_rate_is_not_part_of_a_recording():

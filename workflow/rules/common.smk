@@ -69,7 +69,7 @@ def gathered(paper, figures):
 
 
 def told(paper, keys=None):
-    """What the experiments file says, as text, for Snakemake compares texts but leaves objects such as SPECS[paper] out without a word."""
+    """What the experiments file says, as text: objects such as SPECS[paper] Snakemake leaves out without a word when it compares."""
     return spec.identity(SPECS[paper], keys)
 
 

@@ -53,10 +53,12 @@ def fold(recording: fx.GraphModule) -> None:
     known: dict[fx.Node, Tensor] = {}
     changing = _sources(node for node in recording.graph.nodes if _changes(node))
     for node in recording.graph.nodes:
-        if node.op != "call_function" or node in changing:
+        if node.op != "call_function" or node in changing or _draws(node):
             continue
-        if node.target in FILLED and _value(node).numel() <= CONSTANT:
-            like = _value(node)
+        like = _value(node)
+        if isinstance(like, Tensor) and like.numel() > CONSTANT:
+            continue
+        if node.target in FILLED:
             known[node] = torch.full(like.shape, FILLED[node.target], dtype=like.dtype, device=like.device)
         elif node.all_input_nodes and known.keys() >= set(node.all_input_nodes):
             known[node] = node.target(*fx.map_arg(node.args, known.get), **fx.map_arg(node.kwargs, known.get))
@@ -124,6 +126,11 @@ def _value(node: fx.Node) -> Tensor:
 def _changes(node: fx.Node) -> bool:
     """Whether it changes a tensor that it is given."""
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _draws(node: fx.Node) -> bool:
+    """Whether it draws random numbers."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def _sources(nodes: Iterable[fx.Node]) -> set[fx.Node]:
