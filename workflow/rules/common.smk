@@ -39,7 +39,12 @@ except UserError as error:
 
 REPORTS = f"reports/{PARAMS.scale}"
 REPORT_CODE = provenance.report_digest()
-KNOWN = f".snakemake/known-{PARAMS.scale}"
+# Snakemake knows what an artifact was made with only in the folder where it made it. In a clone this file is younger than the
+# committed artifacts, so that all of them are made anew once.
+KNOWN = Path(f".snakemake/known-{PARAMS.scale}")
+if workflow.is_main_process and not KNOWN.exists():
+    KNOWN.parent.mkdir(exist_ok=True)
+    KNOWN.touch()
 MIRRORED = f"results/mlflow-{PARAMS.scale}.json"
 NEEDED = (
     [] if PARAMS.only_finished else [run for batch in BATCHES for run in batch.runs]

@@ -6,14 +6,6 @@ NOTEBOOKS = expand(
 )
 
 
-rule known:
-    """Snakemake knows what an artifact was made with only in the folder where it made it: committed ones are made anew once."""
-    output:
-        touch(KNOWN),
-    log:
-        f"logs/{PARAMS.scale}/known.log",
-
-
 rule gather:
     input:
         KNOWN,
