@@ -140,6 +140,27 @@ def test_large_dense_weights_are_changed_at_once(changes, changed):
     assert (torch.ops.aten.addmm_.default in operations) == changed
 
 
+@pytest.mark.parametrize(("executor", "merged"), [("sequential", "addmm_"), ("stacked", "baddbmm_")])
+def test_a_slope_that_is_a_product_is_never_stored(executor, merged):
+    fed = federation(config(model={"name": "logistic"}), executor=executor)
+    advance(fed, 1)
+    (recorded, *_) = fed.executor.step.recordings.values()
+    operations = [node.target for node in recorded.graph.nodes]
+    aten = torch.ops.aten
+    assert operations.count(getattr(aten, merged).default) == 1  # the weights
+    assert operations.count(aten.add_.Tensor) == 1  # the biases
+
+
+def test_no_step_sees_another_tensor_after_its_step():
+    """As it would if the product of a slope were taken only when it is added."""
+    one, two = torch.rand(3, 3, dtype=torch.float64), torch.rand(3, 3, dtype=torch.float64)
+    recorded = recording.record(lambda one, two: (two.mm(two), one.t().mm(one)), [one, two])
+    recording.descend(recorded, {0: 0, 1: 1})
+    expected = one - 0.5 * two @ two, two - 0.5 * one.T @ one
+    recorded(0.5, one, two)
+    assert torch.equal(one, expected[0]) and torch.equal(two, expected[1])
+
+
 def test_what_depends_on_shapes_alone_is_computed_once():
     """But not what is changed later, directly or through a view, nor what is drawn."""
 

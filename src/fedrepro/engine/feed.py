@@ -23,12 +23,12 @@ class Feed:
         own = data.train_index(client, round)
         order = shuffled(config, len(own), round, client)
         self.sizes = batch_sizes(config, len(own))
-        self.index = own[order.to(own.device)].split(self.sizes)
+        self.index = own.index_select(0, order.to(own.device)).split_with_sizes(self.sizes)
         self.changes = rng.generator(config.seed, "augment", round, client) if config.augment else None
         self.dropped = rng.generator(config.seed, "dropout", round, client) if algorithm.net.dropout else None
         self.frozen: tuple[Tensor, ...] = ()
         if algorithm.looks_back and not config.augment:  # then an image looks the same in every epoch
-            self.order = order.split(self.sizes)
+            self.order = order.split_with_sizes(self.sizes)
             self.frozen = self._frozen([data.images(chunk, client, None) for chunk in own.split(CHUNK)])
 
     def batch(self, step: int) -> Batch:

@@ -1,9 +1,9 @@
 """A step of training as a flat list of tensor operations, and how it is made shorter.
 
 Nothing here knows of a network or a method. `shorten` drops operations that do nothing; `fold` keeps what is the same in every
-step; `descend` takes the step of plain SGD inside the recording; `dense` serves large dense layers and small batches on a
-processor, which wait for their weights to come from memory and go back, not for arithmetic. The numbers stay the same but for
-rounding.
+step; `descend` takes the step of plain SGD inside the recording, without storing slopes that are products; `dense` serves large
+dense layers and small batches on a processor, which wait for their weights to come from memory, not for arithmetic. The numbers
+stay the same but for rounding.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,6 +21,7 @@ FILLED = {  # operations that only take a tensor's shape from their first argume
     aten.new_ones.default: 1,
     aten.new_zeros.default: 0,
 }
+ADDED = {aten.mm.default: aten.addmm_.default, aten.bmm.default: aten.baddbmm_.default}  # product -> added to what is there
 CONSTANT = 2**16  # numbers in a constant that is kept
 VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default)
 
@@ -71,32 +72,31 @@ def fold(recording: fx.GraphModule) -> None:
 
 
 def descend(recording: fx.GraphModule, slopes: dict[int, int]) -> None:
-    """The recording itself takes the step of plain SGD. `slopes`: which output is the slope of which input; None is put out."""
+    """The recording itself takes the step of plain SGD; a slope that is a product is never stored. `slopes`: which output is
+    the slope of which input; None is put out."""
     rate, *places = recording.graph.find_nodes(op="placeholder")
     output = recording.graph.output_node()
     outputs = list(output.args[0])
+    stepping = {places[tensor] for tensor in slopes.values()}
     with recording.graph.inserting_before(output):
         step = recording.graph.call_function(neg, (rate,))
         for place, tensor in slopes.items():
-            recording.graph.call_function(aten.add_.Tensor, (places[tensor], outputs[place]), {"alpha": step})
+            weight, slope = places[tensor], outputs[place]
+            product = slope.target in ADDED and list(slope.users) == [output] and stepping.isdisjoint(map(_viewed, slope.args))
+            change, values = (ADDED[slope.target], slope.args) if product else (aten.add_.Tensor, (slope,))
+            recording.graph.call_function(change, (weight, *values), {"alpha": step})
             outputs[place] = None
     output.args = (tuple(outputs),)
-    recording.recompile()
+    _sweep(recording)
 
 
 def dense(recording: fx.GraphModule, tensors: list[Tensor]) -> None:
-    """Large dense layers: the weights as left factor, and their step without ever storing the slope."""
+    """Large dense layers: the weights as left factor."""
     places = recording.graph.find_nodes(op="placeholder")[1:]
     large = {place for place, tensor in zip(places, tensors, strict=True) if tensor.dim() == 2 and tensor.numel() >= LARGE}
     for node in recording.graph.find_nodes(op="call_function", target=aten.addmm.default):
         if _transposed(node.args[2]) in large and not node.kwargs:
             _weights_left(recording.graph, node)
-    for node in recording.graph.find_nodes(op="call_function", target=aten.add_.Tensor):
-        weight, slope = node.args
-        if weight in large and slope.target is aten.mm.default and len(slope.users) == 1:
-            with recording.graph.inserting_before(node):
-                recording.graph.call_function(aten.addmm_.default, (weight, *slope.args), node.kwargs)
-            recording.graph.erase_node(node)
     _sweep(recording)
 
 
@@ -116,6 +116,13 @@ def _transposed(node: fx.Node) -> fx.Node | None:
     if node.target is aten.t.default or (node.target is aten.transpose.int and node.args[1:] == (1, 2)):
         return node.args[0]
     return None
+
+
+def _viewed(node: fx.Node) -> fx.Node:
+    """What a node is a view of, or itself."""
+    while getattr(node.target, "is_view", False):
+        node = node.args[0]
+    return node
 
 
 def _value(node: fx.Node) -> Tensor:
