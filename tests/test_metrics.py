@@ -79,7 +79,7 @@ def test_quantiles():
 
 def test_distance():
     ours, theirs = [(0, 9.0), (1, 0.1), (2, 0.5), (3, 0.6)], [(1, 0.1), (2, 0.2), (3, 1.0), (4, 7.0)]
-    assert distance(ours, theirs) == pytest.approx(math.sqrt((0 + 0.3**2 + 0.4**2) / 3))
-    assert distance(ours, theirs, 2) == pytest.approx(math.sqrt(((0.3 - 0.15) ** 2 + (0.55 - 0.6) ** 2) / 2))
-    assert distance(ours, ours, 3) == 0
+    assert distance(ours, theirs) == (pytest.approx(math.sqrt((0 + 0.3**2 + 0.4**2) / 3)), 3)
+    assert distance(ours, theirs, 2) == (pytest.approx(math.sqrt(((0.3 - 0.15) ** 2 + (0.55 - 0.6) ** 2) / 2)), 2)
+    assert distance(ours, ours, 3) == (0, 1)
     assert distance(ours, theirs, 4) is None and distance(ours, [(9, 1.0)]) is None

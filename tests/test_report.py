@@ -162,6 +162,7 @@ def test_distances():
     near, far, gone = build(made(series, lost={("gone", 0): "diverged at round 2"}), table, curves, **reported)
     assert near["Distance (points)"] == "3.54 ± 5.00" and near[""] == "nearest"  # 10 / sqrt 2 and 0
     assert far["Distance (points)"] == "40.00" and far[""] == "" and far["Paper's curve"] == "c"
+    assert near["Rounds compared"] == "2" and gone["Rounds compared"] == "none"
     assert gone["Distance (points)"] == "seed 0 diverged at round 2" and gone[""] == ""
     assert build(made({}, skipped="why"), table, curves) == [{"Panel": "f", "Series": "not run", "": ""}]
 

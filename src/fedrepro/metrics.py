@@ -71,11 +71,12 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(centre, math.sqrt(sum((value - centre) ** 2 for value in values) / (len(values) - 1)), len(values))
 
 
-def distance(curve: Curve, reported: Curve, smooth: int = 1) -> float | None:
-    """Root mean squared difference of two curves over the rounds that both have, each averaged over `smooth` rounds."""
+def distance(curve: Curve, reported: Curve, smooth: int = 1) -> tuple[float, int] | None:
+    """Root mean squared difference of two curves over the rounds that both have, each averaged over `smooth` rounds, and how
+    many those are. None without a round in common."""
     ours, theirs = _smoothed(curve, smooth), _smoothed(reported, smooth)
     common = sorted(set(ours) & set(theirs))
-    return math.sqrt(_mean([(ours[round] - theirs[round]) ** 2 for round in common])) if common else None
+    return (math.sqrt(_mean([(ours[round] - theirs[round]) ** 2 for round in common])), len(common)) if common else None
 
 
 def _smoothed(curve: Curve, smooth: int) -> dict[int, float]:

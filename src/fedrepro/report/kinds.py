@@ -68,10 +68,11 @@ def curve_distance(table: Table, panels: list[Panel], curves: dict) -> list[dict
             continue
         for label, name in panel.figure.reported.items():
             reported = [point for point in curves[name] if point[0] <= (table.rounds or math.inf)]
-            values = [distance(curve, reported, table.smooth) for curve in panel.curves(label).values()]
-            values = [value for value in values if value is not None]  # None: no round in common
+            found = [distance(curve, reported, table.smooth) for curve in panel.curves(label).values()]
+            values, counts = [both[0] for both in found if both], sorted({both[1] for both in found if both})
             row = {"Panel": panel.key, "Series": label, "Paper's curve": name}
             row["Distance (points)"] = percent(values) if values else "; ".join(panel.results.diverged(label)) or NONE
+            row["Rounds compared"] = " or ".join(map(str, counts)) or "none"
             rows.append(row | {"Seeds": str(len(values)), "mean": mean(values) if values else math.inf})
     return _nearest(rows)
 
