@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_provenance import change, forget
 
-from fedrepro import experiments, provenance, shelf
+from fedrepro import experiments, export, provenance, shelf
 from fedrepro.config import Params, merge, parse
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
@@ -253,30 +253,30 @@ def test_select(paths):
 def test_runs_travel_as_a_file(paths, tmp_path):
     runs = unique(select(plan(params(), paths), None, None))
     finish(runs[0])
-    experiments.write_runs(runs, tmp_path / "runs.json")
+    export.write(runs, tmp_path / "runs.json")
     elsewhere = Paths(results=tmp_path / "elsewhere")
-    found = experiments.read_runs(tmp_path / "runs.json", elsewhere)
+    found = export.read(tmp_path / "runs.json", elsewhere)
     assert [run.folder for run in found] == [elsewhere.runs("p") / run.id for run in runs[1:]]
     assert [run.record() for run in found] == [run.record() for run in runs[1:]]
     records = json.loads((tmp_path / "runs.json").read_text())
     records[0]["code"] = "older"
     (tmp_path / "runs.json").write_text(json.dumps(records))
     with pytest.raises(UserError, match="planned with other code than this machine has"):
-        experiments.read_runs(tmp_path / "runs.json", elsewhere)
+        export.read(tmp_path / "runs.json", elsewhere)
 
 
 @pytest.mark.parametrize("text", ["", "{}}", '{"a": 1}', "[1]", '[{"config": {}}]'])
 def test_a_file_that_lists_no_runs(text, paths, tmp_path):
     (tmp_path / "runs.json").write_text(text)
     with pytest.raises(UserError, match="runs.json: not a list of runs"):
-        experiments.read_runs(tmp_path / "runs.json", paths)
+        export.read(tmp_path / "runs.json", paths)
 
 
 def test_files_that_cannot_be_read_or_written(paths, tmp_path):
     with pytest.raises(UserError, match="absent.json: cannot be read"):
-        experiments.read_runs(tmp_path / "absent.json", paths)
+        export.read(tmp_path / "absent.json", paths)
     with pytest.raises(UserError, match="runs.json: cannot be written"):
-        experiments.write_runs([], tmp_path / "absent" / "runs.json")
+        export.write([], tmp_path / "absent" / "runs.json")
 
 
 def test_a_partitions_file_is_named_by_what_it_depends_on(paths):

@@ -36,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--scale", help="overrides the scale of the settings file")
     common.add_argument("--data-mirror", dest="data_mirror", help="folder or URL with the data sets' files")
     common.add_argument("--device", help="auto, cpu or cuda")
-    common.add_argument("--executor", help="auto, sequential or stacked")
+    common.add_argument("--executor", help="auto, sequential or stacked; on CUDA also sequential+graph, stacked+graph")
     common.add_argument("--paper", help="only this paper")
     common.add_argument("--experiment", action="append", help="only this experiment; may be given several times")
     common.add_argument("--results", type=Path, default=Path("results"), help="where runs lie (results)")
@@ -89,12 +89,12 @@ def _selected(options: argparse.Namespace):
 
 
 def _train(options: argparse.Namespace) -> int:
-    from fedrepro import experiments, newcomers, training
+    from fedrepro import experiments, export, newcomers, training
 
     deadline = None if options.budget is None else time.monotonic() + options.budget
     if options.runs:
         paths = experiments.Paths(results=options.results)
-        runs = experiments.read_runs(options.runs, paths)
+        runs = export.read(options.runs, paths)
         where = {"device": options.device or "auto", "executor": options.executor or "auto"}
         left = training.train(runs, paths, mirror=options.data_mirror, budget=options.budget, **where)
         studies, given = newcomers.read(options.runs, paths), {"mirror": options.data_mirror, "device": where["device"]}
@@ -115,12 +115,12 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from fedrepro import estimate, experiments, newcomers
+    from fedrepro import estimate, experiments, export, newcomers
 
     params, paths, chosen = _selected(options)
     if options.export:
         studies = newcomers.listed(newcomers.unfinished(chosen, params, paths))
-        experiments.write_runs(experiments.unique(chosen), options.export, studies)
+        export.write(experiments.unique(chosen), options.export, studies)
     sys.stdout.write(estimate.report(params, paths, chosen) + "\n")
     return 0
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from fedrepro import datasets, experiments, provenance, training
+from fedrepro import datasets, experiments, export, provenance, training
 from fedrepro.config import Choice, Newcomers, Params, RunConfig, parse
 from fedrepro.datasets import Dataset
 from fedrepro.engine import checkpoint
@@ -145,7 +145,7 @@ def unfinished(chosen: Iterable[Planned], params: Params, paths: Paths) -> list[
 
 
 def listed(studies: list[Study]) -> dict[Path, dict[str, Any]]:
-    """Run folder -> its studies, as `experiments.write_runs` takes them along."""
+    """Run folder -> its studies, as `export.write` takes them along."""
     found: dict[Path, dict[str, Any]] = {}
     for study in studies:
         found.setdefault(study.run.folder, {"newcomers": []})["newcomers"].append(study.settings.model_dump(mode="json"))
@@ -154,7 +154,7 @@ def listed(studies: list[Study]) -> dict[Path, dict[str, Any]]:
 
 def read(path: Path, paths: Paths) -> list[Study]:
     """The studies in a list of runs."""
-    runs, records = experiments.read_runs(path, paths), json.loads(path.read_text(encoding="utf-8"))
+    runs, records = export.read(path, paths), json.loads(path.read_text(encoding="utf-8"))
     wanted = [(run, values) for run, record in zip(runs, records, strict=True) for values in record.get("newcomers", ())]
     found = [find(run, parse(Newcomers, values, str(path)), paths, run.folder.parent.name) for run, values in wanted]
     return [study for study in found if study is not None]
