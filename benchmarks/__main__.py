@@ -30,7 +30,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="how many at once (default: 1 2)")
     parser.add_argument("--repeats", type=int, default=3, help="turns of every contender (default: 3)")
     parser.add_argument("--rounds", type=int, help="of every contender, warm-up included, instead of those in workloads.yaml")
-    parser.add_argument("--executor", default="auto", help="ours: auto, sequential or stacked")
+    parser.add_argument("--executor", default="auto", help="ours: see params.yaml (default: auto)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="scans: over cohort size and width")
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the data sets (default: data)")
@@ -99,7 +99,6 @@ def described(run: plan.Settings, mirror: str | None) -> dict[str, Any]:
         },
         "datasets": identities,
         "workloads": {name: summary.facts(workload) for name, workload in run.workloads.items()},
-        "matrix": [],
         "measurements": [],
         "scans": [],
     }
@@ -111,7 +110,7 @@ def continued(result: dict[str, Any], run: plan.Settings, folder: Path) -> dict[
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"hardware": None}
     if old["hardware"] != result["hardware"] or not result["versions"].items() <= old["versions"].items():
         return result
-    merged = {key: old[key] | result[key] for key in ("versions", "datasets", "workloads")} | {"matrix": old["matrix"]}
+    merged = {key: old[key] | result[key] for key in ("versions", "datasets", "workloads")}
     for key, again in (("measurements", run.comparisons), ("scans", run.scans)):
         merged[key] = [record for record in old[key] if not again or record["workload"] not in run.workloads]
     return result | merged
@@ -136,7 +135,7 @@ def run(chosen: argparse.Namespace) -> Path:
     result = continued(described(what, chosen.mirror), what, chosen.output)
     when = {"date": result["date"], "commit": provenance.commit()}
     for record in plan.measurements(what):
-        key = "matrix" if "matrix" in record else "scans" if "change" in record else "measurements"
+        key = "scans" if "change" in record else "measurements"
         result[key].append(record | when)
         log.info("%s", summary.line(record))
         path = store(result, chosen.output)

@@ -53,9 +53,9 @@ def comparisons(settings: Settings) -> Iterator[dict[str, Any]]:
     for repeat in range(settings.repeats):
         for name, workload in settings.workloads.items():
             for count in settings.processes:
-                yield {"matrix": count, "workload": name, **_matrix(settings, count)}
+                rate = _rate(settings, count)
                 for contender in settings.contenders:
-                    about = {"workload": name, "contender": contender, "processes": count, "repeat": repeat}
+                    about = {"workload": name, "contender": contender, "processes": count, "repeat": repeat, "rate": rate}
                     yield about | _attempt(lambda a=about, w=workload: _compare(settings, w, a["contender"], a["processes"]))
 
 
@@ -66,10 +66,11 @@ def scans(settings: Settings) -> Iterator[dict[str, Any]]:
         changes = [{"cohort": cohort} for cohort in COHORTS if cohort <= config.partition.options["clients"]]
         if config.model.name != "logistic":  # it has no hidden units to scale
             changes += [{"width": width} for width in WIDTHS]
+        rate = _rate(settings, 1)
         for change in changes:
             task = _task(settings, "ours", variant(config, **change), SCAN_WARMUP)
             described = {"steps": steps(task.config), "operations": operations(task.config)}
-            about = {"workload": name, "change": change, **described}
+            about = {"workload": name, "change": change, "rate": rate, **described}
             yield about | _attempt(lambda t=task: processes.measure([t], settings.python))
 
 
@@ -92,9 +93,10 @@ def _task(settings: Settings, contender: str, config: RunConfig, warmup: int) ->
     )
 
 
-def _matrix(settings: Settings, count: int) -> dict[str, Any]:
+def _rate(settings: Settings, count: int) -> float:
+    """The machine's matrix rate now with so many processes at once, operations per second."""
     results, _ = processes.together([["matrix", settings.device]] * count, settings.python, waits=True)
-    return {"rate": sum(result["rate"] for result in results)}
+    return sum(result["rate"] for result in results)
 
 
 def _attempt(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:

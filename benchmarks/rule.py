@@ -1,6 +1,6 @@
 """The measurement behind `executor: auto`: `uv run python -m benchmarks.rule`.
 
-Both executors take turns on the same rounds, on random pixels; the table says which one the rule picks and what stacking gains.
+The executors take turns on the same rounds, on random pixels; the table says which one the rule picks and what stacking gains.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from benchmarks import machine
 from fedrepro import partitions, rng
 from fedrepro.config import RunConfig, parse
 from fedrepro.datasets import Dataset
-from fedrepro.engine.executors import EXECUTORS, pick
+from fedrepro.engine.executors import available, pick
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.run import pick_device
 from fedrepro.files import replacing
@@ -42,13 +42,13 @@ STEPS, ROUNDS = 6, 7  # local steps of a client; rounds, the first of which is n
 
 
 def case(model: str, width: float, dataset: str, clients: int, batch: int, device: torch.device) -> dict[str, Any]:
-    """Seconds per round of either executor, what the rule picks."""
+    """Seconds per round of each executor, what the rule picks."""
     values = {"dataset": dataset, "partition": {"name": "iid", "clients": clients}, "model": {"name": model, "width": width}}
     values |= {"clients_per_round": clients, "rounds": ROUNDS + 1, "evaluate_every": ROUNDS + 1, "local_epochs": 1}
     values |= {"batch_size": batch, "lr": 0.01, "algorithm": {"name": "fedavg"}, "seed": 0}
     config, made = parse(RunConfig, values, "rule"), _images(dataset, clients * STEPS * batch)
     parts = partitions.of_run(config, made)
-    federations = {name: Federation(config, made, parts, device, name) for name in EXECUTORS}
+    federations = {name: Federation(config, made, parts, device, name) for name in available(device)}
     states = {name: federation.start()[0] for name, federation in federations.items()}
     spent: dict[str, list[float]] = {name: [] for name in federations}
     for _ in range(ROUNDS):
@@ -70,14 +70,16 @@ def _images(name: str, count: int) -> Dataset:
 def render(result: dict[str, Any]) -> str:
     """The page of a result."""
     head = f"# Which executor is faster, {result['device']}\n\n{result['hardware']['processor']}, torch {result['torch']}. "
-    head += "Median seconds per round; both executors taken in turns, one thread. The rule is `pick` in engine/executors.py.\n"
-    rows = ["| network | width | images | clients | batch | MFLOP a step | sequential | stacked | gain | rule picks |"]
-    rows += ["|" + "---|" * 10]
+    head += "Median seconds per round; executors taken in turns, one thread. The rule is `pick` in engine/executors.py.\n"
+    names = list(result["cases"][0]["seconds"])
+    titles = ["network", "width", "images", "clients", "batch", "MFLOP a step", *names, "stacking gains", "rule picks"]
+    rows = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
     for item in result["cases"]:
         shown = [item["model"]["name"], item["model"]["width"], item["dataset"], item["clients_per_round"], item["batch_size"]]
-        one, other = (item["seconds"][name] for name in ("sequential", "stacked"))
-        shown += [f"{item['batch_size'] * item['flops'] / 1e6:.3g}", f"{one:.4f}", f"{other:.4f}", f"{one / other:.2f}"]
-        rows.append("| " + " | ".join(map(str, [*shown, item["picked"]])) + " |")
+        seconds = item["seconds"]
+        shown += [f"{item['batch_size'] * item['flops'] / 1e6:.3g}", *(f"{seconds[name]:.4f}" for name in names)]
+        shown += [f"{seconds['sequential'] / seconds['stacked']:.2f}", item["picked"]]
+        rows.append("| " + " | ".join(map(str, shown)) + " |")
     return "\n".join([head, *rows]) + "\n"
 
 

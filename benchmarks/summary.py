@@ -60,10 +60,16 @@ def operations_per_round(described: dict[str, float]) -> float:
     return described["training"] + described["evaluation"] / EVALUATE_EVERY
 
 
-def rate(result: dict[str, Any], processes: int) -> float | None:
-    """The machine's matrix rate with so many processes at once, operations per second: median over the repeats."""
-    values = [item["rate"] for item in result["matrix"] if item["matrix"] == processes]
-    return statistics.median(values) if values else None
+def share(record: Record, operations: dict[str, float]) -> float:
+    """Of the matrix rate that the machine had at the time."""
+    return operations_per_round(operations) / seconds(record) / record["rate"]
+
+
+def rates(result: dict[str, Any]) -> dict[int, float]:
+    """The machine's matrix rate by the number of processes at once, operations per second: median over the turns."""
+    counted = {(r["processes"], r["workload"], r["repeat"]): r["rate"] for r in result["measurements"]}
+    found = {count: [rate for key, rate in counted.items() if key[0] == count] for count in sorted({key[0] for key in counted})}
+    return {count: statistics.median(values) for count, values in found.items()}
 
 
 def measured(records: Iterable[Record]) -> str:
@@ -77,7 +83,7 @@ def rows(result: dict[str, Any], workload: str, processes: int) -> list[dict[str
     matrix rate, memory in bytes, accuracy by round."""
     chosen = [r for r in result["measurements"] if (r["workload"], r["processes"]) == (workload, processes)]
     names = list(dict.fromkeys(record["contender"] for record in chosen))
-    made = [_row(result, workload, processes, [r for r in chosen if r["contender"] == name]) for name in names]
+    made = [_row(result, workload, [r for r in chosen if r["contender"] == name]) for name in names]
     ours = next((row["seconds"] for row in made if row["contender"] == "ours" and "seconds" in row), None)
     for row in made:
         row["ratio"] = row["seconds"] / ours if ours and "seconds" in row else None
@@ -88,14 +94,13 @@ def rows(result: dict[str, Any], workload: str, processes: int) -> list[dict[str
     return made
 
 
-def _row(result: dict[str, Any], workload: str, processes: int, records: list[Record]) -> dict[str, Any]:
+def _row(result: dict[str, Any], workload: str, records: list[Record]) -> dict[str, Any]:
     row = {"contender": records[0]["contender"]}
     good = [record for record in records if "results" in record]
     if not good:
         return row | {"failed": records[0]["failed"]}
     each = [seconds(record) for record in good]
-    median, matrix = statistics.median(each), rate(result, processes)
-    work = operations_per_round(result["workloads"][workload]["operations"])
+    median, work = statistics.median(each), result["workloads"][workload]["operations"]
     device = [run["device_peak_bytes"] for record in good for run in record["results"] if run["device_peak_bytes"]]
     return row | {
         "seconds": median,
@@ -103,7 +108,7 @@ def _row(result: dict[str, Any], workload: str, processes: int, records: list[Re
         "most": max(each),
         "steps": steps_per_round(good[0]),
         "steps_per_second": steps_per_round(good[0]) / median,
-        "share": work / median / matrix if matrix else None,
+        "share": statistics.median(share(record, work) for record in good),
         "memory": statistics.median(record["peak_bytes"] for record in good),
         "device_memory": max(device) if device else None,
         "curve": {int(key): value for key, value in good[0]["results"][0]["accuracy"].items()},
@@ -118,11 +123,9 @@ def _common_round(made: list[dict[str, Any]]) -> int | None:
 
 def line(record: Record) -> str:
     """A measurement in a few words, for the log."""
-    if "matrix" in record:
-        return f"matrix product, {record['matrix']} processes: {record['rate'] / 1e9:.1f} GFLOP/s"
     about = _words(record.get("change", {}).items()) or f"{record['contender']}, {record['processes']} processes"
     outcome = f"{seconds(record):.4g} s per round" if "results" in record else f"failed: {record['failed']}"
-    return f"{record['workload']}, {about}: {outcome}"
+    return f"{record['workload']}, {about}: {outcome}, matrix product {record['rate'] / 1e9:.0f} GFLOP/s"
 
 
 def _words(items: Iterable[tuple[str, Any]]) -> str:

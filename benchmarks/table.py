@@ -21,7 +21,7 @@ def _head(result: dict[str, Any]) -> str:
     hardware, protocol = result["hardware"], result["protocol"]
     used = hardware.get("gpu") or f"{hardware['processor']}, {hardware['cores']} cores"
     versions = {f"{key} ({side})": value for side, found in result["versions"].items() for key, value in found.items()}
-    rates = {item["matrix"]: summary.rate(result, item["matrix"]) for item in result["matrix"]}
+    rates = summary.rates(result)
     return "\n".join(
         [
             f"# Benchmarks, {used}",
@@ -30,11 +30,12 @@ def _head(result: dict[str, Any]) -> str:
             f"{hardware['system']}",
             "- Versions: " + ", ".join(f"{key} {value}" for key, value in versions.items()),
             "- Matrix product, float32: "
-            + ", ".join(f"{value / 1e9:.1f} GFLOP/s with {count} process(es)" for count, value in sorted(rates.items())),
+            + ", ".join(f"{value / 1e9:.1f} GFLOP/s with {count} process(es)" for count, value in rates.items()),
             f"- Protocol: turns of every contender, taken alternately; {protocol['threads_per_process']} "
             "thread per process; warm-up rounds excluded, device synchronised at both ends of a round; a turn's number is its "
             f"median round plus 1/{protocol['evaluate_every']} of what an evaluation adds; the table has the median turn and, "
-            f"in brackets, the least and the most; our executor: {protocol['executor']}.",
+            f"in brackets, the least and the most, and holds a turn against the matrix rate of that turn; our executor: "
+            f"{protocol['executor']}.",
         ]
     )
 
@@ -70,7 +71,7 @@ def _row(count: int, row: dict[str, Any]) -> str:
     memory = f"{row['memory'] / 2**20:.0f}" + (f" + {row['device_memory'] / 2**20:.0f} GPU" if row["device_memory"] else "")
     spread = f"{row['seconds']:.4g} ({row['least']:.4g}-{row['most']:.4g})"
     ratio = f"{row['ratio']:.2f}" if row["ratio"] else "-"
-    share, times = (f"{row['share']:.1%}", f"{1 / row['share']:.2f}") if row["share"] else ("-", "-")
+    share, times = f"{row['share']:.1%}", f"{1 / row['share']:.2f}"
     accuracy = "-" if row["accuracy"] is None else f"{row['accuracy']:.1%} (round {row['round']})"
     cells = (count, title, spread, f"{row['steps_per_second']:.4g}", ratio, share, times, memory, accuracy)
     return f"| {' | '.join(map(str, cells))} |"
@@ -108,11 +109,10 @@ def _scan(result: dict[str, Any], name: str, record: dict[str, Any]) -> str:
     change = ", ".join(f"{key} {value:g}" for key, value in record["change"].items())
     if "failed" in record:
         return f"| {change} | failed: {record['failed'].replace('|', '/')} | | | |"
-    spent, rate = summary.seconds(record), summary.rate(result, 1)
+    spent, share = summary.seconds(record), summary.share(record, record["operations"])
     plain = [
         s for s, tested in zip(record["results"][0]["seconds"], record["results"][0]["evaluated"], strict=True) if not tested
     ]
     cohort = record["change"].get("cohort", result["workloads"][name]["config"]["clients_per_round"])
-    share = f"{summary.operations_per_round(record['operations']) / spent / rate:.1%}" if rate else "-"
     client = 1000 * statistics.median(plain or [spent]) / cohort
-    return f"| {change} | {spent:.4g} | {client:.4g} | {record['steps'] / spent:.4g} | {share} |"
+    return f"| {change} | {spent:.4g} | {client:.4g} | {record['steps'] / spent:.4g} | {share:.1%} |"

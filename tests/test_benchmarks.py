@@ -148,7 +148,7 @@ def run_of(seconds: float, accuracy: float, steps: int = 60) -> dict:
 @pytest.fixture
 def result() -> dict:
     def record(contender: str, count: int, runs: list[dict]) -> dict:
-        about = {"workload": "Y1", "contender": contender, "processes": count, "repeat": 0}
+        about = {"workload": "Y1", "contender": contender, "processes": count, "repeat": 0, "rate": 2e11}
         return about | {"results": runs, "peak_bytes": 2**30} | WHEN
 
     return {
@@ -159,14 +159,20 @@ def result() -> dict:
         "protocol": {"evaluate_every": 10, "executor": "auto", "threads_per_process": 1},
         "datasets": {"mnist": "abc"},
         "workloads": {"Y1": summary.facts(workloads.read()["Y1"])},
-        "matrix": [{"matrix": 1, "rate": 1e11}, {"matrix": 2, "rate": 2e11}],
         "measurements": [
             record("ours", 2, [run_of(0.01, 0.85), run_of(0.01, 0.85)]),
             record("pfl", 2, [run_of(0.1, 0.95, 30), run_of(0.1, 0.95, 30)]),
-            {"workload": "Y1", "contender": "flower", "processes": 2, "repeat": 0, "failed": "no actor | none"} | WHEN,
+            {"workload": "Y1", "contender": "flower", "processes": 2, "repeat": 0, "rate": 2e11, "failed": "no actor | none"}
+            | WHEN,
         ],
         "scans": [
-            {"workload": "Y1", "change": {"cohort": 50}, "steps": 300, "operations": {"training": 1e9, "evaluation": 0}}
+            {
+                "workload": "Y1",
+                "change": {"cohort": 50},
+                "rate": 1e11,
+                "steps": 300,
+                "operations": {"training": 1e9, "evaluation": 0},
+            }
             | {"results": [run_of(0.05, 0.85)], "peak_bytes": 1}
             | WHEN
         ],
@@ -182,6 +188,15 @@ def test_numbers_of_the_table(result):
     assert flower["failed"] == "no actor | none" and flower["ratio"] is None
     work = result["workloads"]["Y1"]["operations"]
     assert ours["share"] == pytest.approx((work["training"] + work["evaluation"] / 10) / 0.01 / 2e11)
+
+
+def test_a_turn_is_held_against_the_matrix_rate_of_that_turn(result):
+    """A machine half as fast makes a round twice as long: the same share."""
+    first = result["measurements"][0]
+    result["measurements"].append(first | {"repeat": 1, "rate": 1e11, "results": [run_of(0.02, 0.85), run_of(0.02, 0.85)]})
+    assert summary.rates(result) == {2: 1.5e11}
+    shares = [summary.share(record, result["workloads"]["Y1"]["operations"]) for record in result["measurements"][::3]]
+    assert shares[0] == pytest.approx(shares[1]) and summary.rows(result, "Y1", 2)[0]["share"] == pytest.approx(shares[0])
 
 
 def test_table_from_a_stored_result(result, tmp_path, monkeypatch, capsys):
@@ -202,13 +217,15 @@ def test_a_later_call_replaces_what_it_measures_again(result, tmp_path):
     """And keeps the rest, where machine and versions are the same; the peers' versions where it runs no peer."""
     command.store(result, tmp_path)
     known = workloads.read()
-    fresh = result | {"matrix": [], "measurements": [], "scans": [], "versions": {"ours": {"torch": "2.13.0"}}}
+    fresh = result | {"measurements": [], "scans": [], "versions": {"ours": {"torch": "2.13.0"}}}
 
     def kept(names: list[str], parts: tuple[str, ...], **changes) -> list[int]:
         words = ["--workloads", *names, "--contenders", "ours", "--parts", *parts]
         new = fresh | changes | {"workloads": {name: summary.facts(known[name]) for name in names}}
         found = command.continued(new, command.settings(command.arguments(words)), tmp_path)
-        assert list(found["workloads"]) == list(dict.fromkeys([*(["Y1"] if found["matrix"] else []), *names]))
+        assert list(found["workloads"]) == list(
+            dict.fromkeys([*(["Y1"] if found["versions"] == result["versions"] else []), *names])
+        )
         return [len(found["measurements"]), len(found["scans"])]
 
     assert kept(["Y1"], ("scans",)) == [3, 0] and kept(["Y1"], ("comparisons",)) == [0, 1]
