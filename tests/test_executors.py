@@ -1,5 +1,8 @@
 """Two ways to train a cohort that must agree, and the recorded step that both are made of."""
 
+import itertools
+import re
+
 import pytest
 import torch
 from conftest import ALGORITHMS, advance, assert_close, config, federation, images, partition, train_part
@@ -8,8 +11,8 @@ from torch import nn
 from fedrepro import algorithms, rng
 from fedrepro.algorithms.base import Batch
 from fedrepro.config import Choice
-from fedrepro.engine import recording
-from fedrepro.engine.executors import EXECUTORS
+from fedrepro.engine import capture, recording
+from fedrepro.engine.executors import EXECUTORS, available
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.step import Step
 from fedrepro.errors import UserError
@@ -66,17 +69,19 @@ def test_stacked_is_sequential_in_single_precision():
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_stacked_running_statistics(name):
+def test_running_statistics(monkeypatch, name):
     """A network with batch normalisation: its running statistics are the client's own, and no padded row enters them."""
+    graphs_are_acted(monkeypatch)
     ended = []
-    for executor in EXECUTORS.values():
+    for executor, captured in itertools.product(EXECUTORS.values(), (False, True)):
         fed = federation(config(algorithm={"name": name}, partition=UNEVEN, batch_size=4, lr=1e-3))
         torch.manual_seed(0)
         net = Net(nn.Sequential(nn.MaxPool2d(3), nn.BatchNorm2d(1)), nn.Linear(16, 8), nn.Linear(8, 10), channels=1).double()
         fed.algorithm = algorithms.create(Choice(name=name), net, rng.generator(0, "algorithm"))
-        fed.executor = executor(fed.algorithm, fed.config, fed.data)
+        fed.executor = executor(fed.algorithm, fed.config, fed.data, captured)
         ended.append(advance(fed, 2)[0].weights)
-    assert_close(*ended, 1e-11)
+    for other in ended[1:]:
+        assert_close(ended[0], other, 1e-11)
     assert ended[0]["extractor.1.num_batches_tracked"] > 0
 
 
@@ -194,6 +199,46 @@ def test_the_rate_is_not_part_of_a_recording():
     assert_close({key: 2 * tensor for key, tensor in ends[0].items()}, ends[1], 1e-12)
 
 
+# CUDA graphs
+
+
+def graphs_are_acted(monkeypatch) -> None:
+    """On a processor: what a graph does to the memory that it was captured with is done by calling again."""
+
+    def acted(work, pool):
+        outputs = work()
+
+        def replay() -> None:
+            torch._foreach_copy_(list(outputs), list(work()))
+
+        return replay, outputs
+
+    monkeypatch.setattr(capture, "capture", acted)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize(("name", "options"), METHODS, ids=str)
+def test_a_captured_step_is_the_step(monkeypatch, name, options, executor):
+    """For batches of several sizes, under a rate that falls."""
+    changes = {"algorithm": {"name": name, **options}, "partition": UNEVEN, "lr_decay": 0.9}
+    changes |= {"momentum": 0.9, "nesterov": True} if executor == "stacked" else {}
+    one, rows = advance(federation(config(**changes), executor="sequential"), 2)
+    graphs_are_acted(monkeypatch)
+    fed = federation(config(**changes))
+    fed.executor = EXECUTORS[executor](fed.algorithm, fed.config, fed.data, captured=True)
+    other, again = advance(fed, 2)
+    assert_close(one.weights, other.weights, 1e-11)
+    assert_close(one.server, other.server, 1e-11)
+    assert [row["train_loss"] for row in again[1:]] == pytest.approx([row["train_loss"] for row in rows[1:]], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["stacked+graph", "unknown"])
+def test_an_executor_that_the_device_has_not(name):
+    with pytest.raises(UserError, match=f"executor: on cpu one of auto, sequential, stacked [(]got {re.escape(name)}[)]"):
+        federation(config(), executor=name)
+
+
 # Precision
 
 
@@ -211,8 +256,12 @@ def test_tf32_is_refused_without_cuda():
         federation(config(precision="tf32"))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
-@pytest.mark.parametrize("executor", EXECUTORS)
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+ON_CUDA = available(torch.device("cuda"))
+
+
+@needs_cuda
+@pytest.mark.parametrize("executor", ON_CUDA)
 @pytest.mark.parametrize(("name", "options"), METHODS, ids=str)
 def test_cuda_is_the_processor(name, options, executor):
     settings, dataset = config(algorithm={"name": name, **options}), images()
@@ -220,3 +269,18 @@ def test_cuda_is_the_processor(name, options, executor):
     here, _ = advance(federation(settings, dataset))
     moved = {key: tensor.cpu() for key, tensor in advance(there)[0].weights.items()}
     assert_close(moved, here.weights, 1e-9)  # double precision there too: rounding, grown over some 60 steps
+
+
+@needs_cuda
+@pytest.mark.parametrize("changes", [{}, {"augment": ["crop", "flip"], "inputs": "normalised"}, {"partition": UNEVEN}], ids=str)
+@pytest.mark.parametrize("executor", ON_CUDA)
+def test_nobody_waits_for_the_device_in_a_local_training(executor, changes):
+    settings, dataset = config(algorithm={"name": "fedmmd"}, **changes), images()
+    fed = Federation(settings, dataset, partition(settings, dataset), torch.device("cuda"), executor)
+    state, _ = advance(fed, 1)  # recorded, captured
+    received = fed.algorithm.broadcast(state.weights, state.server)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        list(fed.executor.train(received, fed.cohort(1), 1, fed.lr(1)))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

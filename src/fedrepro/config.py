@@ -41,6 +41,7 @@ Count = Annotated[int, Number, Field(ge=1)]
 NonNegative = Annotated[float, Number, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Number, Field(ge=0, le=1)]
+Device = Literal["auto", "cpu", "cuda"]
 
 
 class Frozen(BaseModel):
@@ -147,8 +148,10 @@ class Params(Frozen):
 
     scale: str = "quick"
     data_mirror: str | None = None
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    executor: Literal["auto", "sequential", "stacked"] = "auto"  # how the clients of a round are trained; not what they learn
+    device: Device = "auto"
+    executor: Literal["auto", "sequential", "stacked", "sequential+graph", "stacked+graph"] = (
+        "auto"  # not what is learnt, but how
+    )
     checkpoint_seconds: NonNegative = 30
     only_finished: bool = False  # report what is there; an experiment with unfinished runs counts as not run
     mlflow_uri: str = "sqlite:///mlflow.db"

@@ -15,6 +15,7 @@ import torch
 from fedrepro import datasets, newcomers, partitions, provenance, registry, rng
 from fedrepro.config import Choice, Params, RunConfig
 from fedrepro.datasets import Dataset
+from fedrepro.engine import executors
 from fedrepro.engine.evaluation import evaluate
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.run import Run, pick_device
@@ -109,7 +110,7 @@ def _short(config: RunConfig, executor: str, device: torch.device) -> Federation
         return Federation(short, dataset, partitions.of_run(short, dataset), device, executor)
 
     whole = federation(config.clients_per_round)
-    return whole if whole.executor.name == "stacked" else federation(1)
+    return whole if isinstance(whole.executor, executors.Stacked) else federation(1)
 
 
 def _seconds(work: Callable[[], object], device: torch.device) -> float:

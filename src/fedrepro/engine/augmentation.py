@@ -1,6 +1,7 @@
 """Random changes of training images, as batched tensor work on pixel values 0-255, and the scaling that follows them.
 
-`apply(images, names, generator)` draws on the CPU from the given generator, so that every device sees the same images.
+`apply(images, names, generator)` draws on the CPU from the given generator, so that every device sees the same images; what is
+drawn is sent there without waiting for the device.
 """
 
 import math
@@ -25,14 +26,14 @@ def apply(images: Tensor, names: tuple[str, ...], generator: torch.Generator) ->
 def _uniform(images: Tensor, low: float, high: float, generator: torch.Generator) -> Tensor:
     """One number per image, (B, 1, 1, 1)."""
     draws = torch.rand(len(images), 1, 1, 1, generator=generator, dtype=torch.float64)
-    return (low + (high - low) * draws).to(images.device, images.dtype)
+    return (low + (high - low) * draws).to(images.device, images.dtype, non_blocking=True)
 
 
 def _crop(images: Tensor, generator: torch.Generator) -> Tensor:
     """Pad with zeros by 4 on each side, cut the original size out at a random place."""
     count, channels, height, width = images.shape
     padded = F.pad(images, (PADDING,) * 4)
-    shift = torch.randint(0, 2 * PADDING + 1, (2, count), generator=generator).to(images.device)
+    shift = torch.randint(0, 2 * PADDING + 1, (2, count), generator=generator).to(images.device, non_blocking=True)
     rows = shift[0][:, None] + torch.arange(height, device=images.device)
     columns = shift[1][:, None] + torch.arange(width, device=images.device)
     picture = torch.arange(count, device=images.device)[:, None, None, None]
@@ -44,7 +45,8 @@ def _resized_crop(images: Tensor, generator: torch.Generator) -> Tensor:
     """Cut out a random box and bring it back to the original size: torchvision's RandomResizedCrop without the rounding to
     whole grey values that it does on pictures. Its antialiasing has no effect where a box is never larger than the image."""
     rows, columns = boxes(len(images), *images.shape[-2:], generator)
-    down, across = (_stretch(size, *box).to(images) for size, box in zip(images.shape[-2:], (rows, columns), strict=True))
+    boxed = zip(images.shape[-2:], (rows, columns), strict=True)
+    down, across = (_stretch(size, *box).to(images, non_blocking=True) for size, box in boxed)
     return down @ images @ across.mT
 
 
@@ -77,7 +79,7 @@ def _stretch(size: int, first: Tensor, length: Tensor) -> Tensor:
 
 def _flip(images: Tensor, generator: torch.Generator) -> Tensor:
     """Mirror left and right with probability one half."""
-    mirrored = torch.rand(len(images), generator=generator).to(images.device) < 0.5
+    mirrored = torch.rand(len(images), generator=generator).to(images.device, non_blocking=True) < 0.5
     return torch.where(mirrored[:, None, None, None], images.flip(-1), images)
 
 
@@ -116,5 +118,6 @@ def scale(images: Tensor, inputs: str, dataset: Dataset) -> Tensor:
         mean = images.mean((1, 2, 3), keepdim=True)
         deviation = images.std((1, 2, 3), keepdim=True, correction=0)
         return (images - mean) / deviation.clamp(min=values**-0.5)
-    mean, deviation = (images.new_tensor(dataset.meta[key])[:, None, None] for key in ("mean", "std"))
+    known = torch.tensor([dataset.meta["mean"], dataset.meta["std"]], dtype=torch.float64)
+    mean, deviation = known.to(images, non_blocking=True)[:, :, None, None]
     return (images / 255 - mean) / deviation

@@ -30,7 +30,7 @@ class FederatedData:
 
     def train_index(self, client: int, round: int) -> Tensor:
         """Which training images the client holds in a round."""
-        return torch.from_numpy(self.partition.train_of(client, round)).to(self.device)
+        return torch.from_numpy(self.partition.train_of(client, round)).to(self.device, non_blocking=True)
 
     def test_part(self, client: int, round: int) -> tuple[Tensor, Tensor]:
         """The client's own test images (under its permutation, where there is one) and labels."""
@@ -54,7 +54,7 @@ class FederatedData:
     def _permuted(self, images: Tensor, client: int) -> Tensor:
         if self.partition.permutations is None:
             return images
-        order = torch.from_numpy(self.partition.permutations[client]).to(self.device)
+        order = torch.from_numpy(self.partition.permutations[client]).to(self.device, non_blocking=True)
         return images.flatten(2)[:, :, order].view(images.shape)
 
     def _permute_test(self) -> None:

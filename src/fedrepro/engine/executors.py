@@ -1,6 +1,7 @@
 """How the clients of a round are trained: one after the other, or all as one batched computation.
 
-Same samples in the same order, same steps: the two agree but for the rounding of sums (tests/test_executors.py).
+Same samples in the same order, same steps: the two agree but for the rounding of sums (tests/test_executors.py). Either may
+have its steps captured as CUDA graphs: `sequential+graph`, `stacked+graph`.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from fedrepro.config import RunConfig
 from fedrepro.engine.data import FederatedData
 from fedrepro.engine.feed import Feed, together
 from fedrepro.engine.step import Step
+from fedrepro.errors import UserError
 
 Trained = Iterator[tuple[Weights, Tensor]]
 SMALL_STEP = 8_000_000  # floating-point operations of a client's forward pass over a batch
@@ -28,9 +30,9 @@ class Sequential:
 
     name = "sequential"
 
-    def __init__(self, algorithm: FedAvg, config: RunConfig, data: FederatedData) -> None:
+    def __init__(self, algorithm: FedAvg, config: RunConfig, data: FederatedData, captured: bool = False) -> None:
         self.algorithm, self.config, self.data = algorithm, config, data
-        self.step = Step(algorithm, config)
+        self.step = Step(algorithm, config, captured=captured)
 
     def train(self, received: Weights, cohort: list[int], round: int, lr: float) -> Trained:
         """Local training from the weights received: E epochs of mini-batch SGD. Yields for each client of the cohort, in order,
@@ -55,9 +57,9 @@ class Stacked:
 
     name = "stacked"
 
-    def __init__(self, algorithm: FedAvg, config: RunConfig, data: FederatedData) -> None:
+    def __init__(self, algorithm: FedAvg, config: RunConfig, data: FederatedData, captured: bool = False) -> None:
         self.algorithm, self.config, self.data = algorithm, config, data
-        self.step = Step(algorithm, config, stacked=True)
+        self.step = Step(algorithm, config, stacked=True, captured=captured)
         numbers = sum(tensor.numel() for tensor in algorithm.net.state_dict().values())
         self.together = max(1, STACK // numbers)
 
@@ -74,16 +76,18 @@ class Stacked:
         for step in range(max(len(feed.sizes) for feed in feeds)):
             for clients in _alike(feeds, step):
                 batch = together([feeds[client] for client in clients], step)
-                loss = self._step(weights, velocity, received, batch, lr, clients)
-                total[clients if len(clients) < len(cohort) else slice(None)] += loss.double()
+                if len(clients) == len(cohort):
+                    total += self.step(weights, velocity, received, batch, lr).double()
+                else:
+                    rows = torch.tensor(clients).to(total.device, non_blocking=True)
+                    total[rows] += self._some(weights, velocity, received, batch, lr, rows).double()
         for client, feed in enumerate(feeds):
             yield {name: tensor[client] for name, tensor in weights.items()}, total[client] / len(feed.sizes)
 
-    def _step(
-        self, weights: Weights, velocity: list[Tensor], received: Weights, batch: Batch, lr: float, clients: list[int]
+    def _some(
+        self, weights: Weights, velocity: list[Tensor], received: Weights, batch: Batch, lr: float, clients: Tensor
     ) -> Tensor:
-        if len(clients) == len(next(iter(weights.values()))):
-            return self.step(weights, velocity, received, batch, lr)
+        """A step of these `clients` alone."""
         part = {name: tensor[clients] for name, tensor in weights.items()}
         moving = [tensor[clients] for tensor in velocity]
         loss = self.step(part, moving, received, batch, lr)
@@ -95,16 +99,26 @@ class Stacked:
 EXECUTORS = {executor.name: executor for executor in (Sequential, Stacked)}
 
 
+def available(device: torch.device) -> list[str]:
+    """The names of those that run on a device."""
+    return [*EXECUTORS, *(f"{name}+graph" for name in EXECUTORS if device.type == "cuda")]
+
+
 def create(name: str, algorithm: FedAvg, config: RunConfig, data: FederatedData, flops: int) -> Sequential | Stacked:
     """The named executor; `auto` picks for a network of so many operations per image."""
     if name == "auto":
         name = pick(config, flops)
-    return EXECUTORS[name](algorithm, config, data)
+    if name not in (known := available(data.device)):
+        raise UserError(f"executor: on {data.device.type} one of auto, {', '.join(known)} (got {name})")
+    kind, _, graph = name.partition("+")
+    executor = EXECUTORS[kind](algorithm, config, data, captured=bool(graph))
+    executor.name = name
+    return executor
 
 
 def pick(config: RunConfig, flops: int) -> str:
     """The faster executor. Stacking saves calls but multiplies less well: on a processor it wins where a client's step is small
-    and the cohort is not (`benchmarks/rule.py` measures it; on CUDA nobody has)."""
+    and the cohort is not (`benchmarks/rule.py` measures it; on CUDA nobody has, and graphs have never run)."""
     small = config.batch_size * flops <= SMALL_STEP
     return "stacked" if small and config.clients_per_round >= FEW else "sequential"
 

@@ -107,9 +107,8 @@ class Federation:
             "bytes_up": seen.bytes_up,
             "lr": self.lr(round),
         }
-        if not math.isfinite(row["train_loss"]) or not all(
-            tensor.isfinite().all() for tensor in (*new.values(), *server.values())
-        ):
+        finite = torch.stack([tensor.isfinite().all() for tensor in (*new.values(), *server.values())])
+        if not math.isfinite(row["train_loss"]) or not finite.all():
             return State(round, state.weights, state.server, diverged=True), row
         state = State(round, new, server)
         return state, row | (self._tested(state) if measured else {})

@@ -23,7 +23,7 @@ class Feed:
         own = data.train_index(client, round)
         order = shuffled(config, len(own), round, client)
         self.sizes = batch_sizes(config, len(own))
-        self.index = own.index_select(0, order.to(own.device)).split_with_sizes(self.sizes)
+        self.index = own.index_select(0, order.to(own.device, non_blocking=True)).split_with_sizes(self.sizes)
         self.changes = rng.generator(config.seed, "augment", round, client) if config.augment else None
         self.dropped = rng.generator(config.seed, "dropout", round, client) if algorithm.net.dropout else None
         self.frozen: tuple[Tensor, ...] = ()
@@ -40,7 +40,7 @@ class Feed:
         """What the received network says of the batch."""
         if self.algorithm.looks_back and self.config.augment:
             return self._frozen([images])
-        return tuple(rows[self.order[step].to(rows.device)] for rows in self.frozen)
+        return tuple(rows[self.order[step].to(rows.device, non_blocking=True)] for rows in self.frozen)
 
     def masks(self, step: int) -> tuple[Tensor, ...]:
         """What dropout keeps of the batch."""

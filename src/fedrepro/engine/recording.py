@@ -100,6 +100,11 @@ def dense(recording: fx.GraphModule, tensors: list[Tensor]) -> None:
     _sweep(recording)
 
 
+def read(recording: fx.GraphModule) -> list[int]:
+    """The places of the tensors that it uses."""
+    return [place for place, node in enumerate(recording.graph.find_nodes(op="placeholder")[1:]) if node.users]
+
+
 def _weights_left(graph: fx.Graph, node: fx.Node) -> None:
     """bias + x W^T as (bias + W x^T)^T: with 10 images the library multiplies twice as fast so."""
     bias, inputs, transposed = node.args

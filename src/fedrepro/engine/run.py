@@ -16,12 +16,12 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 from fedrepro import datasets, provenance
-from fedrepro.config import RunConfig
+from fedrepro.config import Device, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import checkpoint, progress
 from fedrepro.engine.federation import COLUMNS, Federation, Row, State
@@ -68,6 +68,8 @@ class Limits:
 
 def pick_device(name: str) -> torch.device:
     """auto takes CUDA where there is one. The settings that make a device repeat its bits are made here, once per process."""
+    if name not in (known := get_args(Device)):
+        raise UserError(f"device: one of {', '.join(known)} (got {name})")
     if name == "cuda" and not torch.cuda.is_available():
         raise UserError("device: cuda was asked for but torch sees none; choose auto or cpu")
     device = torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")

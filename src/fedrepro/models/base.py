@@ -84,7 +84,7 @@ def dropout_masks(net: Net, images: int, generator: torch.Generator) -> tuple[Te
         return ()
     units = [layer.out_features for layer in net.hidden if isinstance(layer, nn.Linear)]
     kept = [torch.rand(images, width, generator=generator) >= net.dropout for width in units]
-    return tuple(mask.to(net.head.weight) / (1 - net.dropout) for mask in kept)
+    return tuple(mask.to(net.head.weight, non_blocking=True) / (1 - net.dropout) for mask in kept)
 
 
 def conv_pool(channels: int, filters: int, kernel: int, pool: nn.Module | None) -> list[nn.Module]:
