@@ -8,6 +8,22 @@ configfile: "params.yaml"
 container: "docker://python:3.12-slim"
 
 
+# on a cluster these stay where snakemake runs: they are short, and nodes may lack a network
+localrules:
+    fetch,
+    prepare,
+    partition,
+    gather,
+    gather_newcomers,
+    figure,
+    table,
+    verdicts,
+    page,
+    pdf,
+    notebook,
+    mirror,
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
