@@ -212,6 +212,8 @@ def test_device_that_is_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match="device: cuda was asked for .*choose auto or cpu"):
         engine.pick_device("cuda")
+    with pytest.raises(UserError, match="device: one of auto, cpu, cuda [(]got gpu[)]"):
+        engine.pick_device("gpu")
     assert engine.pick_device("auto").type == engine.pick_device("cpu").type == "cpu"
 
 
