@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -182,6 +183,15 @@ def test_a_mistake_in_the_settings_is_one_clear_message(project, tmp_path):
     assert done.returncode != 0
     assert "papers.fedmmd_fedfusion.fig4d" in message and "rounds" in message and "-3" in message
     assert "Traceback" not in message
+
+
+def test_a_cluster_gets_what_trains_and_nothing_else():
+    """All rules that have names of their own and make files are local; those that train are named by their series."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "workflow/rules").glob("*.smk")))
+    rules = re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", text, re.MULTILINE)
+    making = {name for name, body in rules if "    output:" in body}
+    listed = re.search(r"^localrules:\n((?:    \w+,\n)+)", (ROOT / "Snakefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert making and set(re.findall(r"\w+", listed[1])) == making
 
 
 def test_the_schema_beside_the_settings_is_current():
