@@ -6,6 +6,7 @@ from conftest import config, images
 
 from fedrepro import partitions, registry
 from fedrepro.config import Choice
+from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
 from fedrepro.partitions import balanced_classes, dirichlet_by_class
 
@@ -29,7 +30,7 @@ every = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=[f"{n}-{'-'.j
 
 def make(name, seed=0, labels=TRAIN, test_labels=TEST, **options):
     choice = Choice(name=name, **({"clients": 4} | OPTIONS.get(name, {}) | options))
-    return partitions.create(choice, labels, test_labels, CLASSES, pixels=16, seed=seed)
+    return partitions.create(choice, Labelled(labels, CLASSES), Labelled(test_labels, CLASSES), pixels=16, seed=seed)
 
 
 def classes_of(partition):
@@ -50,20 +51,51 @@ def test_parts_are_disjoint_and_cover(name, options):
     parts = make(name, **options)
     used = np.concatenate(parts.train)
     if options.get("overlap"):
-        assert all(len(np.unique(part)) == len(part) for part in parts.train)
+        assert all(len(np.unique(part)) == len(part) for part in (*parts.train, *parts.test))
     else:
         assert sorted(used) == list(range(400))
-    assert sorted(np.concatenate(parts.test)) == list(range(200))
+        assert sorted(np.concatenate(parts.test)) == list(range(200))
     held = [parts.train_of(client, 3) for client in range(parts.clients)]
     assert sorted(np.concatenate(held)) == sorted(used)
 
 
+def off(partition, labels, test_labels):
+    """Of each part and class: by how many images the test part misses the shares of the train part, and by how many it may: one,
+    since images are whole, and its share of what the rounding of all classes gave the part too much or too little."""
+    train = np.stack([np.bincount(labels[part], minlength=CLASSES) for part in partition.train])
+    test = np.stack([np.bincount(test_labels[part], minlength=CLASSES) for part in partition.test])
+    shares = train / train.sum(1, keepdims=True)
+    return np.abs(test - shares * test.sum(1, keepdims=True)), 1 + shares * (train > 0).sum(1, keepdims=True)
+
+
 @every
-def test_test_part_has_the_proportions_of_the_train_part(name, options):
-    parts = make(name, **options)
-    train = np.stack([np.bincount(TRAIN[part], minlength=CLASSES) for part in parts.train])
-    test = np.stack([np.bincount(TEST[part], minlength=CLASSES) for part in parts.test])
-    assert np.abs(test - 20 * train / train.sum(0)).max() <= 1
+@pytest.mark.parametrize("alpha", [0.1, 1])
+def test_test_part_has_the_shares_of_the_train_part(name, options, alpha):
+    labels, test_labels = np.arange(6000) % CLASSES, np.arange(3000) % CLASSES
+    if "alpha" in OPTIONS.get(name, {}):
+        options = options | {"alpha": alpha}
+    elif alpha != 1:
+        pytest.skip("no alpha")
+    missed, allowed = off(make(name, labels=labels, test_labels=test_labels, **options), labels, test_labels)
+    assert (missed <= allowed).all()
+
+
+def test_clients_that_share_train_images_share_test_images():
+    """As the FedCL authors' code has it: each draws from the whole test set, and so has its full share of it."""
+    parts = make("dirichlet", overlap=True, alpha=100)
+    assert [len(part) for part in parts.test] == [50] * 4 and len(np.unique(np.concatenate(parts.test))) < 200
+
+
+def test_too_few_test_images_of_a_class_leave_the_shares_and_not_the_size():
+    few = np.repeat(np.arange(CLASSES), [30, 0, 30, 30, 3, 30, 30, 30, 30, 30])
+    parts = make("dirichlet", overlap=True, test_labels=few)
+    train, test = (
+        np.stack([np.bincount(labels[part], minlength=CLASSES) for part in held])
+        for labels, held in ((TRAIN, parts.train), (few, parts.test))
+    )
+    assert (test[:, 1] == 0).all() and test[:, 4].max() == 3 and test.sum(1).min() < test.sum(1).max() == 60
+    train[:, 1] = 0  # nothing can be held against a class that the test set does not know
+    assert np.abs(test - train / train.sum(1, keepdims=True) * test.sum(1, keepdims=True)).max() < 1
 
 
 @every

@@ -34,6 +34,14 @@ ARRAYS, META = "arrays.npz", "meta.json"
 
 
 @dataclass(frozen=True)
+class Labelled:
+    """What a partition sees of the train or the test images."""
+
+    labels: np.ndarray  # (N,) int64 in 0..classes-1
+    classes: int
+
+
+@dataclass(frozen=True)
 class Dataset:
     """Images (N, C, H, W) uint8, labels (N,) int64 in 0..classes-1, and what `prepare` wrote down about them."""
 
