@@ -1,14 +1,17 @@
 """The round loop: who takes part, what they see, what is sent, measured and written down."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from conftest import advance, assert_close, assert_same, config, federation, images, partition, train_part
+from torch.func import functional_call
 
 from fedrepro import rng
 from fedrepro.engine import augmentation
 from fedrepro.engine.evaluation import evaluate
-from fedrepro.engine.federation import COLUMNS, size
+from fedrepro.engine.federation import COLUMNS, Federation, size
 from fedrepro.engine.feed import batch_sizes, shuffled
 from fedrepro.errors import UserError
 
@@ -187,8 +190,6 @@ def test_too_many_participants():
         config(clients_per_round=5)
     dataset, good = images(), config()
     with pytest.raises(UserError, match=r"clients_per_round: at most the 4 clients"):
-        from fedrepro.engine.federation import Federation
-
         Federation(good.model_copy(update={"clients_per_round": 5}), dataset, partition(good, dataset), torch.device("cpu"))
 
 
@@ -260,11 +261,39 @@ def test_permuted_images():
         assert torch.equal(fed.data.test_x[parts.test[client]], fed.data.test_part(client, 1)[0])
 
 
+def test_permuted_images_have_one_owner():
+    settings, dataset = config(partition={"name": "permuted", "clients": 4}), images()
+    parts = partition(settings, dataset)
+    shared = replace(parts, test=[*parts.test[:3], parts.test[0]])
+    with pytest.raises(UserError, match="partition: permute_pixels: clients that share test images"):
+        Federation(settings, dataset, shared, torch.device("cpu"))
+
+
 def test_redrawn_classes_reach_training():
     fed = federation(config(partition={"name": "classes", "clients": 2, "redraw": True}, clients_per_round=2))
     held = [tuple(train_part(fed, 0, round)[1].unique().tolist()) for round in range(1, 6)]
     assert len(set(held)) > 1 and all(len(classes) == 5 for classes in held)
     assert held[0] == tuple(fed.data.test_part(0, 1)[1].unique().tolist())
+
+
+def test_own_test_images_are_those_of_the_round():
+    """Dealt anew every round: what a client was measured on in round 1 says nothing about its images of today."""
+    deals = {"name": "classes", "clients": 5, "redraw": True}
+    fed = federation(config(partition=deals, clients_per_round=1, rounds=6))
+
+    def accuracy(state, client, round):
+        images, labels = fed.data.test_part(client, round)
+        logits = functional_call(fed.algorithm.net, dict(state.weights), (images,)).logits
+        return (logits.argmax(1) == labels).double().mean().item()
+
+    state, measured, before = fed.start()[0], [], []
+    for round in range(1, 7):
+        (client,) = fed.cohort(round)
+        before += [[accuracy(state, client, today) for today in (1, round)]]
+        state, row = fed.advance(state)
+        measured.append(row["initial_accuracy"])
+    assert measured == pytest.approx([today for _, today in before])
+    assert measured != pytest.approx([first for first, _ in before])
 
 
 def test_subset_of_the_images():
