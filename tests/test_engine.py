@@ -8,7 +8,7 @@ import torch
 from conftest import advance, assert_close, assert_same, config, federation, images, partition, train_part
 from torch.func import functional_call
 
-from fedrepro import rng
+from fedrepro import datasets, rng
 from fedrepro.engine import augmentation
 from fedrepro.engine.evaluation import evaluate
 from fedrepro.engine.federation import COLUMNS, Federation, size
@@ -237,6 +237,23 @@ def test_scaling():
     dim = torch.full((1, 1, 2, 2), 7.0)
     dim[0, 0, 0, 0] = 7.4  # deviation below 1/sqrt(4): divided by that
     assert augmentation.scale(dim, "standardised", dataset).max().item() == pytest.approx(0.3 * 2, rel=1e-4)
+
+
+def test_real_numbers_are_taken_as_they_are(tmp_path):
+    chosen = {"name": "synthetic", "devices": 4, "train": 20, "test": 10, "side": 12, "hidden": 16, "beta": 0.5}
+    datasets.identify(chosen, tmp_path, tmp_path / "out")
+    data, natural = datasets.load(tmp_path / "out"), {"name": "natural", "clients": 4}
+    settings = config(dataset=chosen, inputs="raw", partition=natural)
+    fed = federation(settings, data)
+    assert torch.equal(fed.data.test_x, data.test_x.double()) and torch.equal(fed.data.test_part(2, 1)[1], data.test_y[20:30])
+    assert torch.equal(train_part(fed, 3)[0], data.train_x[60:].double())
+    _, rows = advance(fed, 2)
+    assert all(np.isfinite(row["test_loss"]) for row in rows)
+    for changes, words in (({"inputs": "unit"}, "inputs: synthetic holds real"), ({"augment": ("flip",)}, "augment: synth")):
+        with pytest.raises(UserError, match=words):
+            federation(settings.model_copy(update=changes), data)
+    pixels = images()
+    assert torch.equal(federation(config(inputs="raw")).data.test_x, pixels.test_x.double())
 
 
 def test_augmented_runs_repeat_and_leave_test_images_alone():

@@ -30,7 +30,8 @@ every = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=[f"{n}-{'-'.j
 
 def make(name, seed=0, labels=TRAIN, test_labels=TEST, **options):
     choice = Choice(name=name, **({"clients": 4} | OPTIONS.get(name, {}) | options))
-    return partitions.create(choice, Labelled(labels, CLASSES), Labelled(test_labels, CLASSES), pixels=16, seed=seed)
+    parts = (Labelled(truth, CLASSES, np.arange(len(truth)) * 4 // len(truth)) for truth in (labels, test_labels))
+    return partitions.create(choice, *parts, pixels=16, seed=seed)
 
 
 def classes_of(partition):
@@ -60,8 +61,8 @@ def test_parts_are_disjoint_and_cover(name, options):
 
 
 def off(partition, labels, test_labels):
-    """Of each part and class: by how many images the test part misses the shares of the train part, and by how many it may: one,
-    since images are whole, and its share of what the rounding of all classes gave the part too much or too little."""
+    """Of each part and class: by how many images the test part misses the shares of the train part, and by how many it may:
+    one, since images are whole, and its share of what the rounding of all classes gave the part too much or too little."""
     train = np.stack([np.bincount(labels[part], minlength=CLASSES) for part in partition.train])
     test = np.stack([np.bincount(test_labels[part], minlength=CLASSES) for part in partition.test])
     shares = train / train.sum(1, keepdims=True)
@@ -69,15 +70,11 @@ def off(partition, labels, test_labels):
 
 
 @every
-@pytest.mark.parametrize("alpha", [0.1, 1])
-def test_test_part_has_the_shares_of_the_train_part(name, options, alpha):
+def test_test_part_has_the_shares_of_the_train_part(name, options):
     labels, test_labels = np.arange(6000) % CLASSES, np.arange(3000) % CLASSES
-    if "alpha" in OPTIONS.get(name, {}):
-        options = options | {"alpha": alpha}
-    elif alpha != 1:
-        pytest.skip("no alpha")
-    missed, allowed = off(make(name, labels=labels, test_labels=test_labels, **options), labels, test_labels)
-    assert (missed <= allowed).all()
+    for more in [{"alpha": alpha} for alpha in (0.1, 1)] if "alpha" in OPTIONS.get(name, {}) else [{}]:
+        missed, allowed = off(make(name, labels=labels, test_labels=test_labels, **options | more), labels, test_labels)
+        assert (missed <= allowed).all()
 
 
 def test_clients_that_share_train_images_share_test_images():
@@ -101,7 +98,8 @@ def test_too_few_test_images_of_a_class_leave_the_shares_and_not_the_size():
 @every
 def test_the_seed_decides(name, options):
     assert same(make(name, **options), make(name, **options))
-    assert "groups" in options or not same(make(name, **options), make(name, seed=1, **options))
+    fixed = "groups" in options or name == "natural"  # all devices, as they are
+    assert fixed or not same(make(name, **options), make(name, seed=1, **options))
 
 
 @every
@@ -211,6 +209,25 @@ def test_dirichlet_by_class_tries_a_bounded_number_of_times(monkeypatch):
 def test_dirichlet_by_class_gives_nothing_to_clients_that_have_their_share():
     sizes = [len(part) for seed in range(5) for part in make("dirichlet_by_class", seed=seed, alpha=0.1).train]
     assert max(sizes) < 100 + 40  # below the fair 100 before its last class, and a class has 40
+
+
+def test_natural_owners():
+    owners, test_owners = np.array([7, 3, 3, 9, 7, 1] * 4), np.array([9, 7, 7, 3, 1, 1])
+
+    def devices(clients, seed=0):
+        sets = Labelled(np.zeros(24, int), 1, owners), Labelled(np.zeros(6, int), 1, test_owners)
+        parts = partitions.create(Choice(name="natural", clients=clients), *sets, pixels=16, seed=seed)
+        held = [set(owners[part]) for part in parts.train]
+        assert held == [set(test_owners[part]) for part in parts.test] and all(len(device) == 1 for device in held)
+        assert all((owners == device).sum() == len(part) for (device,), part in zip(held, parts.train, strict=True))
+        return [device for (device,) in held]
+
+    assert devices(4) == [1, 3, 7, 9]
+    assert len({tuple(devices(2, seed)) for seed in range(6)}) > 1
+    with pytest.raises(UserError, match=r"partition natural: clients: at most the 4 devices of the data \(got 5\)"):
+        devices(5)
+    with pytest.raises(UserError, match="partition natural: the data do not say which device"):
+        partitions.of_run(config(partition={"name": "natural", "clients": 4}), images())
 
 
 def test_permuted():

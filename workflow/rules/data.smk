@@ -25,15 +25,17 @@ rule fetch:
 
 rule prepare:
     input:
-        rules.fetch.output,
+        lambda wildcards: f"data/raw/{wildcards.prepared.split('-')[0]}/source.json",
     output:
-        "data/prepared/{dataset}/arrays.npz",
-        "data/prepared/{dataset}/meta.json",
+        "data/prepared/{prepared}/arrays.npz",
+        "data/prepared/{prepared}/meta.json",
     log:
-        "logs/prepare/{dataset}.log",
+        "logs/prepare/{prepared}.log",
     benchmark:
-        "logs/benchmarks/prepare-{dataset}.tsv"
+        "logs/benchmarks/prepare-{prepared}.tsv"
     threads: 1
+    params:
+        dataset=lambda wildcards: dataset(wildcards.prepared),
     script:
         "../scripts/prepare.py"
 

@@ -10,6 +10,6 @@ with user_errors(snakemake):
     from fedrepro.report import heatmap
 
     config = RunConfig.model_validate(snakemake.params.config)
-    data = datasets.load(Path("data/prepared") / config.dataset)
+    data = datasets.load(Path("data/prepared") / datasets.key(config.dataset))
     partitions.save(partitions.of_run(config, data), Path(snakemake.output.stored))
     heatmap.draw(config, data, Path(snakemake.output.stored))

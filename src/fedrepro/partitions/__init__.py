@@ -13,7 +13,7 @@ import numpy as np
 
 from fedrepro import registry, rng
 from fedrepro.config import Choice, RunConfig, parse
-from fedrepro.datasets import Dataset, Labelled
+from fedrepro.datasets import Dataset, Labelled, Labels
 from fedrepro.errors import UserError
 from fedrepro.files import replacing
 from fedrepro.partitions import _testing
@@ -60,10 +60,10 @@ def settings(choice: Choice):
     return parse(registry.module("partitions", choice.name).Params, choice.options, f"partition {choice.name}")
 
 
-def subset(dataset: Dataset, train: int | None, test: int | None) -> tuple[np.ndarray, np.ndarray]:
+def subset(dataset: Dataset | Labels, train: int | None, test: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Indices of the images in use: the first n of a fixed shuffle, so that a larger n contains the smaller; None takes all."""
     chosen = []
-    for name, labels, count in (("train", dataset.train_y, train), ("test", dataset.test_y, test)):
+    for name, labels, count in (("train", dataset.train.labels, train), ("test", dataset.test.labels, test)):
         if count is not None and count > len(labels):
             raise UserError(f"{name}_images: {dataset.name} has {len(labels)} {name} images (got {count})")
         order = rng.numpy_generator(0, f"subset-{name}").permutation(len(labels))
@@ -71,16 +71,11 @@ def subset(dataset: Dataset, train: int | None, test: int | None) -> tuple[np.nd
     return chosen[0], chosen[1]
 
 
-def of_run(config: RunConfig, dataset: Dataset) -> Partition:
+def of_run(config: RunConfig, dataset: Dataset | Labels) -> Partition:
     """The partition that a run's config names, over the images that it uses."""
     train, test = subset(dataset, config.train_images, config.test_images)
-    return create(
-        config.partition,
-        Labelled(dataset.train_y.numpy()[train], dataset.classes),
-        Labelled(dataset.test_y.numpy()[test], dataset.classes),
-        pixels=dataset.train_x[0, 0].numel(),
-        seed=config.seed,
-    )
+    parts = dataset.train.only(train), dataset.test.only(test)
+    return create(config.partition, *parts, pixels=dataset.pixels, seed=config.seed)
 
 
 def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: int) -> Partition:

@@ -16,7 +16,7 @@ def draw(config: RunConfig, data: Dataset, path: Path) -> None:
     """Draw the partition stored at `path`, as a PNG beside it."""
     stored = partitions.load(path)
     train, _ = partitions.subset(data, config.train_images, config.test_images)
-    counts = stored.counts(data.train_y.numpy()[train], data.classes)
+    counts = stored.counts(data.train.labels[train], data.classes)
     options = ", ".join(
         f"{key} {value}" for key, value in config.partition.options.items() if not isinstance(value, bool | None)
     )
