@@ -1,10 +1,13 @@
 """Every way to partition keeps to the same rules; then what each of them promises."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from conftest import config, images
 
-from fedrepro import partitions, registry
+from fedrepro import datasets, partitions, registry
 from fedrepro.config import Choice
 from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
@@ -254,3 +257,24 @@ def test_subsets_contain_one_another():
 def test_partition_of_a_run_counts_from_zero_in_its_subset():
     part = partitions.of_run(config(train_images=60, test_images=20), images())
     assert sorted(np.concatenate(part.train)) == list(range(60)) and sorted(np.concatenate(part.test)) == list(range(20))
+
+
+def test_partitions_are_drawn_without_torch(tmp_path):
+    """What a job imports costs more than what it does; one that is there is left alone."""
+    datasets.fetch("digits", tmp_path)
+    datasets.prepare("digits", tmp_path, tmp_path / "out")
+    run = config(dataset="digits", train_images=60, test_images=20)
+    program = (
+        "import sys; from pathlib import Path; from fedrepro.config import RunConfig; from fedrepro.report import heatmap\n"
+        "out = Path(sys.argv[1]); run = RunConfig.model_validate_json(sys.argv[2])\n"
+        "heatmap.provide({out / 'parts' / '0.npz': run}, out); assert 'torch' not in sys.modules"
+    )
+
+    def written():
+        subprocess.run([sys.executable, "-c", program, tmp_path / "out", run.model_dump_json()], check=True)
+        return {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "parts").iterdir()}
+
+    first = written()
+    assert set(first) == {"0.npz", "0.png"} and written() == first
+    data = datasets.load(tmp_path / "out")
+    assert same(partitions.load(tmp_path / "out" / "parts" / "0.npz"), partitions.of_run(run, data))

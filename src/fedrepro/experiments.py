@@ -234,6 +234,31 @@ def batches(planned: dict[str, dict[str, Planned]]) -> list[Batch]:
     return list(found.values())
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """The partitions of an experiment's runs over one data set, drawn by one process."""
+
+    name: str
+    dataset: Choice
+    configs: dict[Path, RunConfig]
+
+
+def drawings(planned: dict[str, dict[str, Planned]], paths: Paths) -> list[Drawing]:
+    """Every partition, once: grouped by the first experiment that needs it, and by data set."""
+    seen: set[Path] = set()
+    found: dict[tuple[str, str, str], Drawing] = {}
+    for item in select(planned, None, None):
+        for run in item.runs:
+            if (path := paths.partition(run.config, run.data)) in seen:
+                continue
+            seen.add(path)
+            where = item.paper, item.name, datasets.key(run.config.dataset)
+            name = "_".join(where).replace("-", "_")
+            name += f"_{len(found)}" if any(name == other.name for key, other in found.items() if key != where) else ""
+            found.setdefault(where, Drawing(name, run.config.dataset, {})).configs[path] = run.config
+    return list(found.values())
+
+
 def note(planned: Planned, params: Params) -> dict[str, Any]:
     """What the gathered results say of an experiment beside its numbers."""
     training = planned.training and planned.training.model_dump(mode="json", exclude=BESIDE)

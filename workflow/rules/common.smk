@@ -49,14 +49,13 @@ MIRRORED = f"results/mlflow-{PARAMS.scale}.json"
 NEEDED = (
     [] if PARAMS.only_finished else [run for batch in BATCHES for run in batch.runs]
 )
-PARTITIONS = {PATHS.partition(run.config, run.data).stem: run for run in RUNS}
+DRAWINGS = experiments.drawings(PLAN, PATHS)
 DATASETS = {datasets.key(run.config.dataset): run.config.dataset for run in RUNS}
 
 
 wildcard_constraints:
     dataset="[a-z0-9_]+",
     prepared="[a-z0-9_-]+",
-    partition="[A-Za-z0-9_-]+",
     paper="[a-z0-9_]+",
     experiment="[a-z0-9_]+",
     figure="|".join(
