@@ -231,8 +231,10 @@ def _check(folder: Path, arrays: Arrays, classes: int, real: bool) -> None:
         if y.ndim != 1 or y.min() < 0 or y.max() >= classes:
             found = f"labels {y.min()}..{y.max()}, expected 0..{classes - 1}"
             raise UserError(f"{where}: {found}; delete {folder} and fetch the data set again")
-        if not np.isfinite(x).all() or any(len(owners) != len(x) for owners in owner):
-            raise UserError(f"{where}: inputs that are not finite, or not an owner of each; delete {folder} and try again")
+        if not np.isfinite(x).all():
+            raise UserError(f"{where}: not all numbers are finite; delete {folder} and fetch the data set again")
+        if any(len(owners) != len(x) for owners in owner):
+            raise UserError(f"{where}: {len(x)} images but {len(*owner)} owners; delete {folder} and fetch the data set again")
 
 
 def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
