@@ -7,7 +7,7 @@ import pytest
 from conftest import PLAIN, config
 from pydantic import ValidationError
 
-from fedrepro.config import Choice, Experiment, Params, RunConfig, inherited, merge, parse, read_params, read_yaml
+from fedrepro.config import Choice, Experiment, Params, RunConfig, inherited, merge, parse, read_params, read_yaml, renamed
 from fedrepro.errors import UserError
 from fedrepro.experiments import resolve
 
@@ -95,7 +95,7 @@ def test_kept_runs_are_read_as_they_were_written():
     assert stored
     for path in stored:
         values = json.loads(path.read_text(encoding="utf-8"))["config"]
-        assert resolve(parse(RunConfig, values, str(path))).model_dump(mode="json")["dataset"] == values["dataset"]
+        assert resolve(parse(RunConfig, renamed(values), str(path))).model_dump(mode="json")["dataset"] == values["dataset"]
 
 
 def test_nesterov_needs_momentum():
