@@ -292,6 +292,19 @@ def test_a_partitions_file_is_named_by_what_it_depends_on(paths):
     assert drawn == {"p": [stored.with_suffix(".png")]}
 
 
+def test_each_partition_is_drawn_by_one_job(paths):
+    series = {"FedMMD": {"with": {"dataset": "digits_rgb", "model": {"name": "cifar_cnn"}}}}
+    two = {"partition": {"clients": 5}, "series": {"Prox": {"with": {"partition": {"clients": 4}}}}}
+    planned = plan(params(papers={"p": {"one": {"series": series}, "two": two}}), paths)
+    found = {drawing.name: drawing for drawing in experiments.drawings(planned, paths)}
+    assert list(found) == ["p_one_digits_rgb", "p_one_digits", "p_two_digits"]
+    assert all(len(drawing.configs) == 2 for drawing in found.values())  # the seeds; Prox shares those of "one"
+    assert [drawing.dataset.name for drawing in found.values()] == ["digits_rgb", "digits", "digits"]
+    runs = unique(select(planned, None, None))
+    listed = [path for drawing in found.values() for path in drawing.configs]
+    assert len(listed) == len(set(listed)) and set(listed) == {paths.partition(run.config, run.data) for run in runs}
+
+
 # ---- the shelf
 
 
