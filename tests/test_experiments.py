@@ -121,7 +121,7 @@ def test_batches_have_names_of_their_own(paths):
     ({"partition": {"clients": 5}}, {"FedAvg again", "Prox"}),
     ({"series": {"FedMMD": {"weight": 0.5}}}, {"FedAvg", "FedAvg again", "Prox"}),
     ({"series": {"FedAvg": {"with": {"lr": 0.2}}}}, {"FedMMD", "FedAvg again", "Prox"}),
-    ({"lr_decay": 1.0}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),  # what is the default anyway
+    ({"schedule": {"name": "constant"}}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),  # what is the default anyway
     ({"seeds": [1, 0]}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),
 ], ids=lambda value: str(value) if isinstance(value, dict) else "")  # fmt: skip
 def test_a_changed_number_changes_what_depends_on_it(changes, same, paths):
