@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from conftest import advance, assert_close, config, federation
 from torch import nn
 
 from fedrepro import models, registry, rng
@@ -138,6 +139,18 @@ def test_other_layers_start_from_known_weights(norm, monkeypatch):
     monkeypatch.setattr(module, "layers", layers)
     built = build("mnist_cnn", GREY).extractor[1].state_dict()
     assert all(torch.equal(built[key], tensor) for key, tensor in norm.state_dict().items())
+
+
+def test_group_normalisation_of_several_channels_in_every_executor(monkeypatch):
+    """The weights of a convolution lie with their channels last, and so do its maps: `vmap` cannot copy those as they lie."""
+
+    def layers(params, shape):
+        second = [nn.Conv2d(4, 4, 3), nn.GroupNorm(2, 4), nn.ReLU()]
+        return nn.Sequential(nn.Conv2d(1, 4, 3), nn.MaxPool2d(2), nn.ReLU(), *second), [8]
+
+    monkeypatch.setattr(registry.module("models", "mnist_cnn"), "layers", layers)
+    one, other = (advance(federation(config(), executor=name), 1)[0].weights for name in ("sequential", "stacked"))
+    assert_close(one, other, 1e-11)
 
 
 # Dropout

@@ -111,9 +111,17 @@ def build(choice: Choice, shape: tuple[int, int, int], classes: int, generator: 
             INITS[params.init](part, generator)
         elif isinstance(part, nn.modules.batchnorm._NormBase | nn.GroupNorm | nn.LayerNorm):
             part.reset_parameters()
+            if isinstance(part, nn.GroupNorm):
+                part.register_forward_pre_hook(_contiguous)
         elif [*part.parameters(recurse=False), *part.buffers(recurse=False)]:
             raise TypeError(f"model {choice.name}: say here how {type(part).__name__} starts")
     return net
+
+
+def _contiguous(layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+    """torch's group normalisation asks for a copy in the memory layout of its inputs, which `vmap` cannot make of channels that
+    lie last."""
+    return (inputs[0].contiguous(),)
 
 
 def _maps(extractor: nn.Module, shape: tuple[int, int, int], name: str) -> Tensor:
