@@ -8,7 +8,7 @@ import torch
 from conftest import ALGORITHMS, advance, assert_close, config, federation, images, partition, train_part
 from torch import nn
 
-from fedrepro import algorithms, rng
+from fedrepro import algorithms, models, rng
 from fedrepro.algorithms.base import Batch
 from fedrepro.config import Choice
 from fedrepro.engine import capture, recording
@@ -16,7 +16,7 @@ from fedrepro.engine.executors import EXECUTORS, available
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.step import Step
 from fedrepro.errors import UserError
-from fedrepro.models import Net
+from fedrepro.models import Conv, Dense, Head
 
 OPTIONS = {
     "fedfusion": [{"operator": "multi"}, {"operator": "single"}],
@@ -75,14 +75,14 @@ def test_running_statistics(monkeypatch, name):
     ended = []
     for executor, captured in itertools.product(EXECUTORS.values(), (False, True)):
         fed = federation(config(algorithm={"name": name}, partition=UNEVEN, batch_size=4, lr=1e-3))
-        torch.manual_seed(0)
-        net = Net(nn.Sequential(nn.MaxPool2d(3), nn.BatchNorm2d(1)), nn.Linear(16, 8), nn.Linear(8, 10), channels=1).double()
+        blocks = [Conv("conv1", 2, 3, nn.MaxPool2d(3), norm="batch"), Dense("fc1", 8), Head(10)]
+        net = models.assemble(blocks, (1, 12, 12), "pytorch", rng.generator(0, "weights")).double()
         fed.algorithm = algorithms.create(Choice(name=name), net, rng.generator(0, "algorithm"))
         fed.executor = executor(fed.algorithm, fed.config, fed.data, captured)
         ended.append(advance(fed, 2)[0].weights)
     for other in ended[1:]:
         assert_close(ended[0], other, 1e-11)
-    assert ended[0]["extractor.1.num_batches_tracked"] > 0
+    assert ended[0]["extractor.conv1.norm.num_batches_tracked"] > 0
 
 
 def test_a_cohort_too_large_for_one_stack_is_cut(monkeypatch):

@@ -25,7 +25,7 @@ class Step:
 
     def __init__(self, algorithm: FedAvg, config: RunConfig, stacked: bool = False, captured: bool = False) -> None:
         self.algorithm, self.config, self.stacked, self.captured = algorithm, config, stacked, captured
-        self.trained = [name for name, _ in algorithm.net.named_parameters()]
+        self.trained = list(algorithm.net.trained)
         plain = config.momentum == 0 and config.weight_decay == 0
         here = algorithm.net.head.weight.device.type == "cpu"
         self.descends = plain and here and not captured  # CUDA: one fused call starts less; a graph would fix the rate
