@@ -12,8 +12,9 @@ from conftest import advance, assert_close, assert_same, config, federation, ima
 from torch import nn
 from torch.func import functional_call, vmap
 
-from fedrepro import algorithms, models, registry, rng
+from fedrepro import algorithms, models, registry, rng, tasks
 from fedrepro.config import Choice
+from fedrepro.engine.executors import EXECUTORS
 from fedrepro.errors import UserError
 from fedrepro.models import Block, Conv, Dense, GroupedLinear, Head
 from fedrepro.models.base import BaseParams
@@ -151,7 +152,7 @@ def test_normalisation_starts_as_the_identity(norm):
 def test_a_network_remembers_how_it_started():
     """So that what a method adds to it, or draws anew, starts alike."""
     net = build("mnist_cnn", GREY, arch="code", width=0.1)
-    fused = algorithms.create(Choice(name="fedfusion"), net, rng.generator(0, "algorithm")).net
+    fused = fusing(net)
     assert net.init == fused.init == "truncated_normal"
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     models.initialise(net, net.init, rng.generator(1, "weights"))
@@ -294,6 +295,12 @@ def made_is_a_model(monkeypatch):
     monkeypatch.setattr(registry, "module", module)
 
 
+def fusing(net):
+    """The network that FedFusion makes of one."""
+    task = tasks.create(Choice(name="classification"), 10)
+    return algorithms.create(Choice(name="fedfusion"), net, rng.generator(0, "algorithm"), task).net
+
+
 def assembled(blocks, shape=(2, 8, 8), init="pytorch"):
     return models.assemble(blocks, shape, init, rng.generator(0, "weights"))
 
@@ -389,7 +396,7 @@ def test_frozen_weights(patterns, kept):
     everything = [name for name, _ in net.named_parameters()]
     assert build("mnist_cnn", GREY, width=0.1, norm="group").trained == tuple(everything)
     assert {name.removeprefix("extractor.").removeprefix("hidden.") for name in set(everything) - set(net.trained)} == kept
-    fused = algorithms.create(Choice(name="fedfusion"), net, rng.generator(0, "algorithm")).net
+    fused = fusing(net)
     assert set(fused.trained) == {*net.trained, "fusion.convolution.weight", "fusion.convolution.bias"}
 
 
@@ -426,11 +433,12 @@ def test_executors_agree_and_nobody_else_is_asked_to_draw(name, options, method)
     """Two rounds over clients with 9, 9 and 8 images; masks come from the run's own generators alone."""
     settings = config(algorithm={"name": method}, model={"name": name, **options}, **SMALL)
     before = torch.get_rng_state()
-    feds = [federation(settings, images(26, 6, SHAPE), executor) for executor in ("sequential", "stacked")]
-    one, other = (advance(fed)[0] for fed in feds)
+    feds = [federation(settings, images(26, 6, SHAPE), executor) for executor in EXECUTORS]
+    one, *others = (advance(fed)[0] for fed in feds)
     assert torch.equal(torch.get_rng_state(), before)
-    assert_close(one.weights, other.weights, 1e-11)
-    assert_close(one.server, other.server, 1e-11)
+    for other in others:
+        assert_close(one.weights, other.weights, 1e-11)
+        assert_close(one.server, other.server, 1e-11)
     start, trained = feds[0].start()[0].weights, feds[0].algorithm.net.trained
     change = {key: (one.weights[key] - start[key]).abs().max() for key, _ in feds[0].algorithm.net.named_parameters()}
     assert {"head.weight"} <= {key for key in change if change[key] > 1e-14} <= set(trained)  # the clients' mean rounds

@@ -118,7 +118,7 @@ def finished_in(folder: Path, config: RunConfig, settings: Newcomers) -> list[Pa
 
 
 def _code(config: RunConfig) -> str:
-    return provenance.code_digest(config.partition.name, config.model.name, config.algorithm.name, ENTRY)
+    return provenance.code_digest(experiments.modules(config), ENTRY)
 
 
 def _key(config: RunConfig, settings: Newcomers) -> str:

@@ -16,10 +16,13 @@ from fedrepro import rng
 from fedrepro.algorithms.base import Weights
 from fedrepro.config import Newcomers, RunConfig
 from fedrepro.datasets import Dataset
-from fedrepro.engine.evaluation import evaluate
-from fedrepro.engine.federation import Federation
-from fedrepro.engine.feed import Feed
+from fedrepro.engine.evaluation import measured
+from fedrepro.engine.federation import Federation, State
+from fedrepro.engine.round import Round
+from fedrepro.measures import MEASURES
 from fedrepro.partitions import Partition, subset
+
+OWN = {"personal_accuracy": MEASURES["personal_accuracy"]}
 
 
 def invite(settings: Newcomers, config: RunConfig, dataset: Dataset) -> Partition:
@@ -47,15 +50,17 @@ class Adaptation:
         self.settings = settings
         self.config = config.model_copy(update={"clients_per_round": 1, "local_epochs": settings.epochs})
         self.federation = Federation(self.config, dataset, invite(settings, config, dataset), device, "sequential")
-        self.received = self.federation.algorithm.broadcast(*(self.federation.place(tensors) for tensors in final))
+        state = self.federation.placed(State(config.rounds, *final))
+        self.received = self.federation.algorithm.broadcast(state.weights, self.federation.server(state, 1))
+        self.round = Round(self.federation, state, {})
 
     def follow(self, client: int) -> Iterator[tuple[int, float]]:
         """(epoch, accuracy on the client's own test part, 0..1) from epoch 0, before its training, until the target is reached
         or the epochs are over. NaN, and the end, after an epoch with a loss that is not finite."""
         algorithm, data, step = self.federation.algorithm, self.federation.data, self.federation.executor.step
         weights = {name: self.received[name].clone() for name in algorithm.names}
-        velocity, part = step.velocity(weights), data.test_part(client, 0)
-        feed = Feed(algorithm, self.config, data, self.received, client, self.config.rounds + 1)
+        velocity, part = step.velocity(weights, algorithm.trained), data.test_part(client, 0)
+        feed = self.round.feed(self.received, self.round.client(client))
         batches = len(feed.sizes) // self.settings.epochs
         for epoch in range(self.settings.epochs + 1):
             steps = range((epoch - 1) * batches, epoch * batches) if epoch else ()
@@ -64,7 +69,7 @@ class Adaptation:
                 yield epoch, float("nan")
                 return
             own = algorithm.personal(weights, self.received)
-            accuracy, _ = evaluate(algorithm, own, *part, self.federation.chunk)
+            accuracy = measured(algorithm, OWN, own, *part, self.federation.chunk)["personal_accuracy"]
             yield epoch, accuracy
             if accuracy >= self.settings.target:
                 return
