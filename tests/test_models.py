@@ -389,7 +389,7 @@ def test_each_group_starts_as_a_layer_of_its_own():
         (["*.norm"], {f"conv{number}.norm.{kind}" for number in (1, 2) for kind in ("weight", "bias")}),
         (["fc1.layer.bias", "head"], {"fc1.layer.bias", "head.weight", "head.bias"}),
     ],
-    ids=str,
+    ids=["block", "layer", "weight"],
 )
 def test_frozen_weights(patterns, kept):
     net = build("mnist_cnn", GREY, width=0.1, norm="group", frozen=patterns)
