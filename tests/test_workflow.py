@@ -201,7 +201,7 @@ def test_a_mistake_in_the_settings_is_one_clear_message(project, tmp_path):
 
 
 def test_a_cluster_gets_what_trains_and_nothing_else():
-    """All rules that have names of their own and make files are local; those that train are named by their series."""
+    """All rules that have names of their own and make files are local; those that train are named by what is packed in them."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "workflow/rules").glob("*.smk")))
     rules = re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", text, re.MULTILINE)
     making = {name for name, body in rules if "    output:" in body}
