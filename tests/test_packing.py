@@ -123,8 +123,8 @@ def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
     paths, cpu = Paths(tmp_path, tmp_path), torch.device("cpu")
 
     def seconds(**changes) -> float:
-        settings = {"dataset": "digits", "partition": {"name": "iid", "clients": 4}, "model": {"name": "mnist_cnn", "width": 0.5}}
-        settings |= {"train_images": None, "test_images": None, "precision": "float32"}
+        settings = {"dataset": "digits", "train_images": None, "test_images": None, "precision": "float32"}
+        settings |= {"partition": {"name": "iid", "clients": 4}, "model": {"name": "mnist_cnn", "width": 0.5}}
         resolved = experiments.resolve(config(**settings | changes))
         return estimate.cost(a_run(tmp_path, resolved), paths, "sequential", cpu, measure=False).seconds
 
