@@ -7,6 +7,7 @@ from snakemake.logging import logger
 from fedrepro import estimate, experiments, newcomers, packing, provenance
 from fedrepro.config import Params
 from fedrepro.config import parse as settings_from
+from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
 from fedrepro.report import spec, typeset
 
@@ -47,6 +48,13 @@ try:
     OWNER = spec.owners(SPECS)  # figure or table -> its paper
     RUNS = experiments.unique(experiments.select(PLAN, None, None))
     PIECES = experiments.pieces(PLAN)
+    if workflow.is_main_process:
+        for (
+            piece
+        ) in (
+            PIECES
+        ):  # of a job that failed Snakemake deletes all summaries, also of the runs that were trained
+            engine.finished(piece.work)
     STUDIES = newcomers.pieces(
         item for group in STUDIED.values() for item in group.values()
     )
