@@ -49,11 +49,8 @@ try:
     RUNS = experiments.unique(experiments.select(PLAN, None, None))
     PIECES = experiments.pieces(PLAN)
     if workflow.is_main_process:
-        for (
-            piece
-        ) in (
-            PIECES
-        ):  # of a job that failed Snakemake deletes all summaries, also of the runs that were trained
+        # of a job that failed Snakemake deletes all summaries, also those of runs that were trained
+        for piece in PIECES:
             engine.finished(piece.work)
     STUDIES = newcomers.pieces(
         item for group in STUDIED.values() for item in group.values()
