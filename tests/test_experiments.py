@@ -103,12 +103,13 @@ def test_a_shared_baseline_is_trained_once(paths):
 def test_pieces_never_repeat_a_run(paths):
     planned = plan(params(), paths)
     found = pieces(planned)
-    assert [piece.name for piece in found] == [
+    assert [f"{piece.experiment}_{piece.name}" for piece in found] == [
         f"p_{name}_s{seed}" for name in ("one_FedMMD", "one_FedAvg", "two_Prox") for seed in (0, 1)
     ]
     assert [piece.work for piece in found] == unique(select(planned, None, None))
     kept(planned["p"]["two"].series[1].runs[0], paths, "old")
-    assert [piece.name for piece in pieces(plan(params(), paths))][4:] == ["p_two_Prox_s1"]
+    left = pieces(plan(params(), paths))[4:]
+    assert [(piece.experiment, piece.name) for piece in left] == [("p_two", "Prox_s1")]
 
 
 @pytest.mark.parametrize(("changes", "same"), [

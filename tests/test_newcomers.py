@@ -243,7 +243,7 @@ def test_plan(tmp_path):
     paths = Paths(data=tmp_path / "data", results=tmp_path / "results")
     found = plans({}, paths)
     assert list(found.series) == ["FedAvg", "Prox"] and len(found.studies) == 2 and found.skipped is None
-    assert [piece.name for piece in newcomers.pieces([found, found])] == ["p_fig_FedAvg_s0", "p_fig_Prox_s0"]
+    assert [piece.name for piece in newcomers.pieces([found, found])] == ["FedAvg_s0", "Prox_s0"]
     assert newcomers.notes([found, found]) == [study.note for study in found.studies]
     assert plans(fig(newcomers=None), paths).skipped == "no new clients at this scale"
     assert plans({}, paths, scale="other").skipped == "no time"

@@ -66,7 +66,7 @@ def test_by_hand(costs, least, jobs):
 
 
 def pieces(folder: Path, count: int) -> list[Piece[float]]:
-    return [Piece(f"p_fig {i}_L2 0.1", 20.0 + i, folder / f"run{i}" / "summary.json") for i in range(count)]
+    return [Piece("p_fig", f"{i} L2 0.1", 20.0 + i, folder / f"run{i}" / "summary.json") for i in range(count)]
 
 
 def finish(piece: Piece) -> None:
@@ -98,6 +98,17 @@ def test_a_name_means_one_job(tmp_path):
     alone = decide(pieces(tmp_path, 1), float, 1, tmp_path / "packed")[0]
     other = decide(pieces(tmp_path / "other", 1), float, 1, tmp_path / "packed")[0]
     assert "more" not in alone.name and alone.name != other.name and alone.name[:-6] == other.name[:-6]
+
+
+@pytest.mark.parametrize("least", [1, 2, 16])
+def test_no_job_mixes_experiments(tmp_path, least):
+    """A figure that is asked for alone trains its runs alone; together the experiments have work for all cores."""
+    known = [Piece(f"p_fig{i % 3}", f"{i}", 1.0 + i * i, tmp_path / f"run{i}" / "summary.json") for i in range(20)]
+    jobs = decide(known, float, least, tmp_path / "packed")
+    assert sorted(sum((job.work for job in jobs), [])) == [piece.work for piece in known]
+    assert all(len({piece.experiment for piece in job.pieces}) == 1 for job in jobs) and len(jobs) >= max(least, 3)
+    loads = [sum(job.work) for job in jobs]
+    assert loads == sorted(loads, reverse=True)
 
 
 def test_what_is_over_is_forgotten(tmp_path):

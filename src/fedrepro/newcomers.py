@@ -124,8 +124,8 @@ def pieces(studied: Iterable[Studied]) -> list[Piece[Study]]:
     for item in studied:
         for label, studies in item.series.items():
             for study in studies:
-                name = f"{item.planned.paper}_{item.planned.name}_{label}_s{study.run.config.seed}"
-                first.setdefault(study.note, Piece(name, study, study.note))
+                experiment, name = f"{item.planned.paper}_{item.planned.name}", f"{label}_s{study.run.config.seed}"
+                first.setdefault(study.note, Piece(experiment, name, study, study.note))
     return [piece for piece in first.values() if not is_kept(piece.over.parent)]
 
 

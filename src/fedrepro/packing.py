@@ -7,6 +7,7 @@ things by one name.
 
 import heapq
 import json
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Piece(Generic[T]):
-    """A run or a study: `over` is the file that is there exactly if it is over."""
+    """A run or a study of an experiment: `over` is the file that is there exactly if it is over."""
 
+    experiment: str
     name: str
     work: T
     over: Path
@@ -73,10 +75,18 @@ def _loads(costs: Sequence[float], spread: list[list[int]]) -> list[float]:
 
 
 def decide(pieces: Iterable[Piece[T]], cost: Callable[[T], float], least: int, folder: Path) -> list[Job[T]]:
-    """The jobs of those that are not over, written to `folder` for the processes that do them."""
+    """The jobs of those that are not over, written to `folder` for the processes that do them. No job mixes experiments: who
+    asks for one figure does not wait for another's runs, nor for data that only those need."""
     waiting = [piece for piece in pieces if not piece.over.exists()]
-    packed = pack([cost(piece.work) for piece in waiting], least)
-    jobs = [Job(_name(chosen), chosen) for chosen in (tuple(waiting[piece] for piece in group) for group in packed)]
+    costs = [cost(piece.work) for piece in waiting]
+    packed: list[list[int]] = []
+    for experiment in dict.fromkeys(piece.experiment for piece in waiting):
+        own = [place for place, piece in enumerate(waiting) if piece.experiment == experiment]
+        share = sum(costs[place] for place in own) / (sum(costs) or 1)  # of the cores, so that all have work from all together
+        found = pack([costs[place] for place in own], math.ceil(least * share))
+        packed += [[own[place] for place in places] for places in found]
+    packed.sort(key=lambda places: -sum(costs[place] for place in places))
+    jobs = [Job(_name(chosen), chosen) for chosen in (tuple(waiting[place] for place in places) for places in packed)]
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("*.json"):
         if all(over.exists() for over in _read(path)):
@@ -99,6 +109,7 @@ def _name(pieces: tuple[Piece, ...]) -> str:
     """The first piece's, how many more, and a hash of all."""
     more = f"_and_{len(pieces) - 1}_more" if len(pieces) > 1 else ""
     label = "".join(character if character.isalnum() else "_" for character in pieces[0].name)
+    label = f"{pieces[0].experiment}_{label}"
     return f"{label}{more}_{provenance.digest([str(piece.over) for piece in pieces], 6)}"
 
 
