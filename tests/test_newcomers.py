@@ -243,7 +243,7 @@ def test_plan(tmp_path):
     paths = Paths(data=tmp_path / "data", results=tmp_path / "results")
     found = plans({}, paths)
     assert list(found.series) == ["FedAvg", "Prox"] and len(found.studies) == 2 and found.skipped is None
-    assert [batch.name for batch in newcomers.batches([found, found])] == ["p_fig_0", "p_fig_1"]
+    assert [piece.name for piece in newcomers.pieces([found, found])] == ["FedAvg_s0", "Prox_s0"]
     assert newcomers.notes([found, found]) == [study.note for study in found.studies]
     assert plans(fig(newcomers=None), paths).skipped == "no new clients at this scale"
     assert plans({}, paths, scale="other").skipped == "no time"
@@ -295,7 +295,7 @@ def test_from_the_command_line_to_the_shelf(tmp_path, monkeypatch, capsys):
     assert sorted(path.name for path in Path("results/kept/p").glob("*/newcomers-*.json")) == sorted(n.name for n in notes)
     assert len(list(Path("results/kept/p").glob("*/newcomers-*.csv"))) == 2
     assert all("kept" in study.table.parts for study in plans({}, Paths()).studies)
-    assert newcomers.batches([plans({}, Paths())]) == []
+    assert newcomers.pieces([plans({}, Paths())]) == []
 
     # another number: the weights still lie in the runs' folders, which are needed for that
     more = fig(newcomers={"epochs": 2})

@@ -26,6 +26,7 @@ from fedrepro.engine.run import Limits, Run, pick_device
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
 from fedrepro.files import replacing
+from fedrepro.packing import Piece
 from fedrepro.results import is_kept
 
 log = logging.getLogger(__name__)
@@ -57,14 +58,6 @@ class Studied:
     @property
     def studies(self) -> tuple[Study, ...]:
         return tuple(study for studies in self.series.values() for study in studies)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The studies of one series, made by one process."""
-
-    name: str
-    studies: tuple[Study, ...]
 
 
 def plan(planned: Planned, params: Params, paths: Paths) -> Studied:
@@ -125,23 +118,21 @@ def _key(config: RunConfig, settings: Newcomers) -> str:
     return provenance.digest([settings.model_dump(mode="json"), _code(config)])
 
 
-def batches(studied: Iterable[Studied]) -> list[Batch]:
-    """Every study that is not kept, once: grouped by the first experiment and series that need it."""
-    seen: set[Path] = set()
-    found = []
+def pieces(studied: Iterable[Studied]) -> list[Piece[Study]]:
+    """Every study that is not kept, once, named by the first experiment and series that need it."""
+    first: dict[Path, Piece[Study]] = {}
     for item in studied:
-        for index, studies in enumerate(item.series.values()):
-            new = tuple(study for study in studies if study.note not in seen and not is_kept(study.table.parent))
-            seen |= {study.note for study in new}
-            if new:
-                found.append(Batch(f"{item.planned.paper}_{item.planned.name}_{index}", new))
-    return found
+        for label, studies in item.series.items():
+            for study in studies:
+                experiment, name = f"{item.planned.paper}_{item.planned.name}", f"{label}_s{study.run.config.seed}"
+                first.setdefault(study.note, Piece(experiment, name, study, study.note))
+    return [piece for piece in first.values() if not is_kept(piece.over.parent)]
 
 
 def unfinished(chosen: Iterable[Planned], params: Params, paths: Paths) -> list[Study]:
     """The studies of some experiments that are not over."""
-    found = batches(plan(item, params, paths) for item in chosen)
-    return [study for batch in found for study in batch.studies if not study.note.exists()]
+    found = pieces(plan(item, params, paths) for item in chosen)
+    return [piece.work for piece in found if not piece.over.exists()]
 
 
 def listed(studies: list[Study]) -> dict[Path, dict[str, Any]]:

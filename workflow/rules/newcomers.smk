@@ -1,29 +1,31 @@
-# New clients after a finished run, where an experiment asks for them: one job per series follows those of its seeds. Each study
-# lies in its run's folder; what is finished is not followed again, whatever asks for it.
+# New clients after a finished run, where an experiment asks for them: the studies that are not finished are packed into jobs as
+# the runs are. Each study lies in its run's folder.
 
 
-for batch in STUDIES:
+for job in FOLLOWED:
 
     rule:
         name:
-            f"newcomers_{batch.name}"
+            f"newcomers_{job.name}"
         input:
-            [study.run.summary for study in batch.studies],
-            [
-                PATHS.prepared(study.run.config.dataset) / "meta.json"
-                for study in batch.studies
-            ],
+            sorted({study.run.summary for study in job.work}),
+            sorted(
+                {
+                    PATHS.prepared(study.run.config.dataset) / "meta.json"
+                    for study in job.work
+                }
+            ),
         output:
-            [study.note for study in batch.studies],
+            job.over,
         log:
-            f"logs/newcomers/{batch.name}.log",
+            f"logs/newcomers/{job.name}.log",
         benchmark:
-            f"logs/benchmarks/newcomers-{batch.name}.tsv"
+            f"logs/benchmarks/newcomers-{job.name}.tsv"
         threads: 1
         resources:
             gpu=0 if PARAMS.device == "cpu" else 1,
         params:
-            studies=batch.studies,
+            studies=job.work,
             mirror=PARAMS.mirror,
             device=PARAMS.device,
         script:
