@@ -370,3 +370,14 @@ def test_a_choice_that_is_not_there_is_listed():
         config(measures=["top5"])
     with pytest.raises(UserError, match="unknown task 'detection': choose from classification, regression"):
         config(task={"name": "detection"})
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fednova", "scaffold"])
+def test_frozen_weights_keep_every_bit(name):
+    fed = federation(config(algorithm={"name": name}, model={"frozen": ["conv1"]}, weighting="samples", partition=UNEVEN))
+    start, _ = fed.start()
+    state, _ = advance(fed)
+    frozen = [key for key in start.weights if key.startswith("extractor.conv1")]
+    assert frozen and set(frozen) == set(fed.algorithm.fixed)
+    for key in start.weights:
+        assert torch.equal(start.weights[key], state.weights[key]) == (key in frozen)

@@ -122,6 +122,7 @@ class FedAvg:
         self.net = self.wrap(net, generator).eval()  # the engine switches to training mode where it trains
         self.names = tuple(self.net.state_dict())
         self.trained = self.net.trained
+        self.fixed = tuple(name for name, _ in self.net.named_parameters() if name not in self.trained)
 
     def wrap(self, net: Net, generator: torch.Generator) -> Net:
         """The network that is trained: `net`, or one made from it, its new weights drawn from `generator`."""
@@ -195,7 +196,12 @@ class FedAvg:
     def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
         """New global weights and server state. Messages come one by one as the clients finish, to be read once: a mean then
         needs the memory of one client, however many take part."""
-        return mean(weights, sent), server.state
+        return self.average(weights, sent), server.state
+
+    def average(self, like: Weights, sent: Iterable[Sent]) -> Weights:
+        """Mean, weighted by shares, of the tensors named in `like`; a weight that is not trained stays, where a mean of equal
+        ones could round."""
+        return mean(like, sent) | {name: like[name] for name in self.fixed}
 
     def tested(self, weights: Weights, state: Weights) -> Weights:
         """What the global model is tested with: its weights, and what it needs beside them of the server's `state`."""

@@ -15,7 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Server, Weights, mean
+from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Server, Weights
 from fedrepro.config import Frozen, Positive
 
 CONTROL = "control."  # before the names of what a control belongs to
@@ -50,7 +50,7 @@ class Algorithm(FedAvg):
         return Finished(weights | {CONTROL + name: tensor for name, tensor in change.items()}, state)
 
     def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
-        ends = mean(weights | server.state, sent)
+        ends = self.average(weights | server.state, sent)
         part = server.participants / server.clients
         state = {name: control + part * ends[name] for name, control in server.state.items()}
         moved = {name: weights[name] + self.params.server_lr * (ends[name] - weights[name]) for name in self.trained}

@@ -14,8 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from fedrepro.engine.federation import Row, State
-from fedrepro.engine.round import Kept
+from fedrepro.engine.state import Kept, Row, State
 from fedrepro.errors import UserError
 from fedrepro.files import replacing
 

@@ -2,24 +2,23 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 
-from fedrepro import algorithms, models, rng, schedules, tasks
+from fedrepro import algorithms, models, rng, tasks
 from fedrepro.algorithms.base import Batch, Server, Weights
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors, precision
 from fedrepro.engine.data import FederatedData
-from fedrepro.engine.evaluation import chunk, flops, measured
-from fedrepro.engine.round import Kept, Round, Trained
+from fedrepro.engine.evaluation import chunk, flops
+from fedrepro.engine.round import Round, Trained
+from fedrepro.engine.site import Site
+from fedrepro.engine.state import Kept, Row, State
 from fedrepro.errors import UserError
-from fedrepro.measures import MEASURES, Measure
+from fedrepro.measures import MEASURES
 from fedrepro.partitions import Partition
-
-Row = dict[str, Any]
 
 
 def columns(config: RunConfig) -> tuple[str, ...]:
@@ -31,18 +30,7 @@ def columns(config: RunConfig) -> tuple[str, ...]:
     return ("round", *config.measures, "train_loss", "bytes_down", "bytes_up", "lr")
 
 
-@dataclass(frozen=True)
-class State:
-    """All that a round depends on, beside the config: with it training goes on as if it had never stopped."""
-
-    round: int
-    weights: Weights
-    server: Weights
-    clients: dict[int, Kept] = field(default_factory=dict)  # of those that keep something
-    diverged: bool = False
-
-
-class Federation:
+class Federation(Site):
     """One run in memory. `start` gives the state before round 1, `advance` the next."""
 
     def __init__(
@@ -103,38 +91,13 @@ class Federation:
         number = state.round + 1
         return Server(number, self.clients, participants, state.server, lambda: self._proxy(number))
 
-    def cohort(self, round: int) -> list[int]:
-        """The participants of a round, in the order of their numbers: a function of the seed and the round alone."""
-        order = torch.randperm(self.clients, generator=rng.generator(self.config.seed, "cohort", round))
-        return sorted(order[: self.config.clients_per_round].tolist())
-
-    def lr(self, round: int) -> float:
-        """The learning rate of a round."""
-        return schedules.rate(self.config.schedule, self.config.lr, round, self.config.rounds)
-
-    def shares(self, images: list[int]) -> list[float]:
-        """What clients that hold so many images count for; sums to 1."""
-        if self.config.weighting == "uniform":
-            return [1 / len(images)] * len(images)
-        return [count / sum(images) for count in images]
-
-    def tested(self, weights: Weights, state: Weights, measures: dict[str, Measure]) -> dict[str, float]:
-        """Those of the measures that are of the global model on the whole test set."""
-        wanted = {name: measure for name, measure in measures.items() if measure.model == "global"}
-        shown = self.algorithm.tested(weights, state)
-        return measured(self.algorithm, wanted, shown, self.data.test_x, self.data.test_y, self.chunk)
-
-    def config_for(self, epochs: int | None) -> RunConfig:
-        """The settings, of a local training of so many epochs."""
-        return self.config if epochs is None else self.config.model_copy(update={"local_epochs": epochs})
-
     def _proxy(self, round: int) -> Iterator[Batch]:
         """The server's own images once, in batches."""
         if (proxy := self.config.proxy) is None:
             raise UserError(f"algorithm {self.config.algorithm.name}: needs proxy images: set proxy, e.g. {{share: 0.01}}")
         count = len(self.data.train_y)
         order = torch.randperm(count, generator=rng.generator(self.config.seed, "proxy"))
-        index = order[: max(1, int(proxy.share * count + 0.5))].sort().values.to(self.device)
+        index = order[: max(1, int(proxy.share * count + 0.5))].to(self.device)
         changes = rng.generator(self.config.seed, "proxy augment", round) if proxy.augment else None
         for rows in index.split(proxy.batch_size):
             yield Batch(self.data.images(rows, None, changes), self.data.train_y[rows])

@@ -2,27 +2,20 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from fedrepro import rng
 from fedrepro.algorithms.base import Batch, Client, Sent, Weights
 from fedrepro.engine.evaluation import measured
 from fedrepro.engine.feed import Feed, batch_sizes
+from fedrepro.engine.site import Site
+from fedrepro.engine.state import Kept, State
 from fedrepro.measures import MEASURES, Measure
 
-if TYPE_CHECKING:
-    from fedrepro.engine.federation import Federation, State
-
 OTHERS = " of others"  # draws of clients that train only to be measured are not those of a participant
-
-
-class Kept(NamedTuple):
-    """A client's own state and the round in which it kept it."""
-
-    round: int
-    tensors: Weights
 
 
 class Trained(NamedTuple):
@@ -38,13 +31,13 @@ class Round:
 
     def __init__(
         self,
-        federation: "Federation",
-        state: "State",
+        site: Site,
+        state: State,
         measures: dict[str, Measure],
         watch: Callable[[Trained], None] | None = None,
     ) -> None:
-        self.federation, self.state, self.number, self.watch = federation, state, state.round + 1, watch
-        self.clients = tuple(federation.cohort(self.number))
+        self.site, self.state, self.number, self.watch = site, state, state.round + 1, watch
+        self.clients = tuple(site.cohort(self.number))
         self.own = {name: measure for name, measure in measures.items() if measure.over}
         self.phases, self.down, self.up = 0, 0, 0
         self.losses: list[Tensor] = []
@@ -61,20 +54,20 @@ class Round:
         trained: Iterable[str] | None = None,
     ) -> Iterator[Sent]:
         """As `algorithms.base.Work.train`. What was received is measured in the first phase, what was trained in every one."""
-        federation, phase = self.federation, f"/{self.phases}" * (self.phases > 0)
+        site, phase = self.site, f"/{self.phases}" * (self.phases > 0)
         members = [self.client(number, lr, epochs, phase) for number in (self.clients if clients is None else clients)]
-        trained = federation.algorithm.trained if trained is None else tuple(trained)
+        trained = site.algorithm.trained if trained is None else tuple(trained)
         feeds = (self.feed(received, client, epochs, phase) for client in members)
-        ended = federation.executor.train(received, feeds, federation.lr(self.number) if lr is None else lr, trained)
+        ended = site.executor.train(received, feeds, site.lr(self.number) if lr is None else lr, trained)
         self.phases += 1
         self.down += len(members) * size(received)
-        shares = federation.shares([client.images for client in members])
+        shares = site.shares([client.images for client in members])
         for client, share, (weights, loss) in zip(members, shares, ended, strict=True):
             self.losses.append(loss)
             self._measure(client.number, received, weights, first=not phase)
             if self.watch:
                 self.watch(Trained(client, received, weights))
-            finished = federation.algorithm.finish(weights, received, client)
+            finished = site.algorithm.finish(weights, received, client)
             self.up += size(finished.message)
             if finished.state:
                 self.kept[client.number] = Kept(self.number, finished.state)
@@ -85,7 +78,7 @@ class Round:
         self.down, self.up = self.down + down, self.up + up
 
     def tested(self, weights: Weights, state: Weights) -> dict[str, float]:
-        return self.federation.tested(weights, state, MEASURES)
+        return self.site.tested(weights, state, MEASURES)
 
     def row(self) -> dict[str, float | int | None]:
         """What the round's row says of the clients."""
@@ -95,22 +88,25 @@ class Round:
 
     def client(self, number: int, lr: float | None = None, epochs: int | None = None, phase: str = "") -> Client:
         """A client as its method sees it in this round."""
-        federation, round = self.federation, self.number
-        config, data = federation.config_for(epochs), federation.data
+        site, round = self.site, self.number
+        config, data = site.config_for(epochs), site.data
         index = data.train_index(number, round)
         state = self.kept.get(number) or self.state.clients.get(number)
 
         def batches() -> Iterator[Batch]:
-            once = federation.config_for(1)
-            feed = Feed(federation.algorithm, once, data, {}, number, round, phase=f" looked at{phase}")
-            for rows in feed.index:
-                yield Batch(data.images(rows, number, feed.changes), data.train_y[rows])
+            def draw(purpose: str) -> torch.Generator:
+                return rng.generator(config.seed, f"{purpose} looked at{phase}", round, number)
+
+            order = torch.randperm(len(index), generator=draw("batches")).to(index.device)
+            changes = draw("augment") if config.augment else None
+            for rows in index[order].split(config.batch_size):
+                yield Batch(data.images(rows, number, changes), data.train_y[rows])
 
         return Client(
             number=number,
             images=len(index),
             steps=len(batch_sizes(config, len(index))),
-            lr=federation.lr(round) if lr is None else lr,
+            lr=site.lr(round) if lr is None else lr,
             momentum=config.momentum,
             state=state.tensors if state else {},
             classes=lambda: data.train_y[index].bincount(minlength=data.dataset.classes),
@@ -119,31 +115,31 @@ class Round:
 
     def feed(self, received: Weights, client: Client, epochs: int | None = None, phase: str = "") -> Feed:
         """The batches of its local training, after `prepare`."""
-        federation = self.federation
+        site = self.site
         with torch.no_grad():
-            own = federation.algorithm.prepare(received, client)
-        config = federation.config_for(epochs)
-        return Feed(federation.algorithm, config, federation.data, received, client.number, self.number, own, phase)
+            own = site.algorithm.prepare(received, client)
+        config = site.config_for(epochs)
+        return Feed(site.algorithm, config, site.data, received, client.number, self.number, own, phase)
 
     def _measure(self, client: int, received: Weights, weights: Weights, first: bool) -> None:
         """The own-test measures of one client, each model's at once."""
-        for model, tested in (("received", received), ("trained", self.federation.algorithm.personal(weights, received))):
+        for model, tested in (("received", received), ("trained", self.site.algorithm.personal(weights, received))):
             wanted = {name: measure for name, measure in self.own.items() if measure.model == model}
             if wanted and (first or model == "trained"):
-                part = self.federation.data.test_part(client, self.number)
-                found = measured(self.federation.algorithm, wanted, tested, *part, self.federation.chunk)
+                part = self.site.data.test_part(client, self.number)
+                found = measured(self.site.algorithm, wanted, tested, *part, self.site.chunk)
                 for name, value in found.items():
                     self.seen[name][client] = value
 
     def _measure_others(self, received: Weights, first: bool) -> None:
         """The same of the clients that do not take part, where a measure is over all of them: they train to be measured."""
         whole, self.own = self.own, {name: measure for name, measure in self.own.items() if measure.over == "clients"}
-        others = [number for number in range(self.federation.clients) if number not in self.clients] if self.own else []
+        others = [number for number in range(self.site.clients) if number not in self.clients] if self.own else []
         if any(measure.model == "trained" for measure in self.own.values()):
             members = [self.client(number, phase=OTHERS) for number in others]
             feeds = (self.feed(received, client, phase=OTHERS) for client in members)
-            lr, trained = self.federation.lr(self.number), self.federation.algorithm.trained
-            for client, (weights, _) in zip(others, self.federation.executor.train(received, feeds, lr, trained), strict=True):
+            lr, trained = self.site.lr(self.number), self.site.algorithm.trained
+            for client, (weights, _) in zip(others, self.site.executor.train(received, feeds, lr, trained), strict=True):
                 self._measure(client, received, weights, first)
         else:
             for client in others:

@@ -1,0 +1,48 @@
+"""Clients and server in memory: what a round may ask of them."""
+
+import torch
+
+from fedrepro import rng, schedules
+from fedrepro.algorithms import FedAvg
+from fedrepro.algorithms.base import Weights
+from fedrepro.config import RunConfig
+from fedrepro.engine.data import FederatedData
+from fedrepro.engine.evaluation import measured
+from fedrepro.engine.executors import Sequential, Stacked
+from fedrepro.measures import Measure
+
+
+class Site:
+    """`clients`: how many there are; `chunk`: images in a pass of evaluation."""
+
+    config: RunConfig
+    clients: int
+    data: FederatedData
+    algorithm: FedAvg
+    executor: Sequential | Stacked
+    chunk: int
+
+    def cohort(self, round: int) -> list[int]:
+        """The participants of a round, in the order of their numbers: a function of the seed and the round alone."""
+        order = torch.randperm(self.clients, generator=rng.generator(self.config.seed, "cohort", round))
+        return sorted(order[: self.config.clients_per_round].tolist())
+
+    def lr(self, round: int) -> float:
+        """The learning rate of a round."""
+        return schedules.rate(self.config.schedule, self.config.lr, round, self.config.rounds)
+
+    def shares(self, images: list[int]) -> list[float]:
+        """What clients that hold so many images count for; sums to 1."""
+        if self.config.weighting == "uniform":
+            return [1 / len(images)] * len(images)
+        return [count / sum(images) for count in images]
+
+    def tested(self, weights: Weights, state: Weights, measures: dict[str, Measure]) -> dict[str, float]:
+        """Those of the measures that are of the global model on the whole test set."""
+        wanted = {name: measure for name, measure in measures.items() if measure.model == "global"}
+        shown = self.algorithm.tested(weights, state)
+        return measured(self.algorithm, wanted, shown, self.data.test_x, self.data.test_y, self.chunk)
+
+    def config_for(self, epochs: int | None) -> RunConfig:
+        """The settings, of a local training of so many epochs."""
+        return self.config if epochs is None else self.config.model_copy(update={"local_epochs": epochs})
