@@ -109,6 +109,20 @@ def test_gather_twice_gives_the_same_bytes(tmp_path):
     )
 
 
+def test_gather_runs_that_measured_other_columns(tmp_path):
+    """A kept run lacks what was measured only later, another has what nobody else has: empty where it is missing."""
+    old, new = a_run(tmp_path / "old"), a_run(tmp_path / "new", 1)
+    (old / "metrics.csv").write_text("round,test_accuracy,gone\n0,0.1,7\n1,0.5,8\n", encoding="utf-8")
+    (new / "metrics.csv").write_text("round,test_accuracy,test_macro_f1\n0,0.2,0.3\n", encoding="utf-8")
+    for name, folders in (("one", [old, new]), ("other", [new, old])):
+        results.gather(NOTE, {"FedAvg": folders}, tmp_path / name)
+        rows = {(row["seed"], row["round"]): row for row in load(tmp_path / name, "fig").rows}
+        assert [rows["0", "1"][key] for key in ("test_accuracy", "gone", "test_macro_f1")] == ["0.5", "8", ""]
+        assert [rows["1", "0"][key] for key in ("test_accuracy", "gone", "test_macro_f1")] == ["0.2", "", "0.3"]
+    header = (tmp_path / "one" / "fig.csv").read_text().splitlines()[0]
+    assert header == "series,seed,run,round,test_accuracy,gone,test_macro_f1"
+
+
 def test_gather_what_is_skipped(tmp_path):
     results.gather(NOTE | {"skipped": "no time"}, {}, tmp_path)
     found = load(tmp_path, "fig")

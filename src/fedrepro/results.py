@@ -12,7 +12,8 @@ def gather(note: dict[str, Any], series: dict[str, list[Path]], out: Path, table
     """Write `<out>/<experiment>.csv` (one row per series, seed and round) and `.json` (settings and provenance).
 
     `note` describes the experiment, `series` lists the run folders of each label; a skipped experiment has none and leaves
-    its reason in `note`. `tables` names for each folder what is read instead of its metrics.csv.
+    its reason in `note`. `tables` names for each folder what is read instead of its metrics.csv. A column that only some of
+    them have, since others were measured by earlier code, is empty in the rest.
     """
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, str]] = []
@@ -26,8 +27,9 @@ def gather(note: dict[str, Any], series: dict[str, list[Path]], out: Path, table
                 rows += [
                     {"series": label, "seed": str(record["seed"]), "run": record["run"]} | row for row in csv.DictReader(file)
                 ]
+    columns = list(dict.fromkeys(column for row in rows for column in row)) or ["series", "seed", "run", "round"]
     with (out / f"{note['experiment']}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]) if rows else ["series", "seed", "run", "round"], lineterminator="\n")
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     text = json.dumps(note | {"series": described}, indent=1)
