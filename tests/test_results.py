@@ -81,7 +81,9 @@ def a_run(folder: Path, seed: int = 0, accuracies: tuple = (0.1, 0.5), status: s
     return folder
 
 
+ASKED = {"algorithm": {"name": "fedavg"}, "config": {"lr": 0.1, "algorithm": {"name": "fedavg"}}}
 NOTE = {"paper": "p", "experiment": "fig", "compare": "full", "scale": "paper", "skipped": None}
+NOTE |= {"series": {"FedAvg": ASKED, "Gone": ASKED}}
 
 
 def test_gather_and_load(tmp_path):
@@ -97,7 +99,7 @@ def test_gather_and_load(tmp_path):
     assert (first["run"], first["kept"], second["run"], second["kept"]) == ("a", False, "b", True)
     told = {"dataset": OFFICIAL, "bytes_down": 8, "bytes_up": 9, "commit": "x", "device": "cpu", "code": "c", "data": "d"}
     assert told.items() <= first.items() and len(found.runs()) == 3
-    assert found.note["series"]["FedAvg"]["algorithm"] == {"name": "fedavg"}
+    assert found.note["series"]["FedAvg"] == ASKED | {"runs": [first, second]}
 
 
 def test_gather_twice_gives_the_same_bytes(tmp_path):
@@ -124,7 +126,7 @@ def test_gather_runs_that_measured_other_columns(tmp_path):
 
 
 def test_gather_what_is_skipped(tmp_path):
-    results.gather(NOTE | {"skipped": "no time"}, {}, tmp_path)
+    results.gather(NOTE | {"skipped": "no time", "series": {}}, {}, tmp_path)
     found = load(tmp_path, "fig")
     assert found.skipped == "no time" and found.rows == [] and found.runs() == []
 

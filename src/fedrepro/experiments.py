@@ -232,8 +232,9 @@ def batches(planned: dict[str, dict[str, Planned]]) -> list[Batch]:
 
 
 def note(planned: Planned, params: Params) -> dict[str, Any]:
-    """What the gathered results say of an experiment beside its numbers."""
+    """What the gathered results say of an experiment beside its numbers; of a series its first run's config."""
     training = planned.training and planned.training.model_dump(mode="json", exclude=BESIDE)
+    configs = {series.label: series.runs[0].config.model_dump(mode="json") for series in planned.series}
     return {
         "paper": planned.paper,
         "experiment": planned.name,
@@ -242,6 +243,7 @@ def note(planned: Planned, params: Params) -> dict[str, Any]:
         "compare": params.active.compare,
         "skipped": planned.skipped,
         "training": training,
+        "series": {label: {"algorithm": config["algorithm"], "config": config} for label, config in configs.items()},
     }
 
 

@@ -234,7 +234,8 @@ def note(studied: Studied, params: Params) -> dict[str, Any]:
     training = studied.planned.training
     settings = training.newcomers.model_dump(mode="json") if training and training.newcomers else None
     own = {"experiment": f"{studied.planned.name}-newcomers", "skipped": studied.skipped, "newcomers": settings}
-    return experiments.note(studied.planned, params) | own
+    shared = experiments.note(studied.planned, params)
+    return shared | own | ({"series": {}} if studied.skipped else {})
 
 
 def folders(studied: Studied) -> dict[str, list[Path]]:
