@@ -14,7 +14,7 @@ localrules:
     prepare,
     partition,
     gather,
-    gather_newcomers,
+    gather_study,
     figure,
     table,
     verdicts,
@@ -27,7 +27,7 @@ localrules:
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
-include: "workflow/rules/newcomers.smk"
+include: "workflow/rules/studies.smk"
 include: "workflow/rules/report.smk"
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from fedrepro import estimate, experiments, newcomers, provenance
+from fedrepro import estimate, experiments, provenance, registry, studying
 from fedrepro.config import Params
 from fedrepro.config import parse as settings_from
 from fedrepro.errors import UserError
@@ -16,7 +16,7 @@ try:
     PLAN = experiments.plan(PARAMS, PATHS)
     STUDIED = {
         paper: {
-            name: newcomers.plan(item, PARAMS, PATHS) for name, item in group.items()
+            name: studying.plan(item, PARAMS, PATHS) for name, item in group.items()
         }
         for paper, group in PLAN.items()
     }
@@ -24,11 +24,14 @@ try:
     OWNER = spec.owners(SPECS)  # figure or table -> its paper
     RUNS = experiments.unique(experiments.select(PLAN, None, None))
     BATCHES = experiments.batches(PLAN)
-    STUDIES = newcomers.batches(
-        item for group in STUDIED.values() for item in group.values()
-    )
+    ASKED = {
+        paper: [found for studies in group.values() for found in studies.values()]
+        for paper, group in STUDIED.items()
+    }
+    STUDIES = studying.batches(found for asked in ASKED.values() for found in asked)
+    CASES = [case for batch in STUDIES for case in batch.cases]
     TODO = [run.summary for run in RUNS]
-    TODO += [study.note for batch in STUDIES for study in batch.studies]
+    TODO += [case.note for case in CASES]
     if workflow.is_main_process and any(not path.exists() for path in TODO):
         logger.info(
             "To be trained:\n"
@@ -57,6 +60,7 @@ wildcard_constraints:
     partition="[A-Za-z0-9_-]+",
     paper="[a-z0-9_]+",
     experiment="[a-z0-9_]+",
+    study="|".join(registry.names("studies")),
     figure="|".join(
         key for specification in SPECS.values() for key in specification.figures
     ),
