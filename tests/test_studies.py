@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import yaml
 from conftest import a_run, advance, assert_same, config, federation, images, partition
 from test_cli import SETTINGS, fig
 
-from fedrepro import cli, experiments, registry, results, shelf, studies, studying
+from fedrepro import cli, conducting, experiments, registry, results, shelf, studies, studying
 from fedrepro.config import Params, merge, parse
 from fedrepro.engine import checkpoint, executors, replay
 from fedrepro.engine.replay import Replay
@@ -79,14 +80,14 @@ class Made:
         self.name, self.run = name, a_run(folder / "results" / "runs" / "p" / "made-s0", permuted(**changes))
         data = images()
         assert train(self.run, data, partition(self.run.config, data), CPU, Limits())
-        monkeypatch.setattr(studying.training, "dataset", lambda *arguments: data)
+        monkeypatch.setattr(conducting.training, "dataset", lambda *arguments: data)
         self.paths = Paths(data=folder / "data", results=folder / "results")
 
     def case(self, example: int = 0) -> Case:
         return studying.find(self.run, self.name, EXAMPLES[self.name][example], self.paths, "p")
 
     def conduct(self, case: Case, **options) -> list[Case]:
-        return studying.conduct([case], self.paths, device="cpu", **options)
+        return conducting.conduct([case], self.paths, device="cpu", **options)
 
     def patch(self, monkeypatch, changed) -> None:
         """Answer units by `changed(original, unit)`."""
@@ -157,7 +158,7 @@ def test_a_deadline(made, monkeypatch):
 def test_other_data(made, monkeypatch):
     data = images()
     data.meta["identity"] = "other"
-    monkeypatch.setattr(studying.training, "dataset", lambda *arguments: data)
+    monkeypatch.setattr(conducting.training, "dataset", lambda *arguments: data)
     with pytest.raises(UserError, match="not the data that made-s0 was trained on"):
         made.conduct(made.case())
 
@@ -167,7 +168,7 @@ def test_made_as_the_run_was_trained(made):
     path = made.run.folder / "environment.json"
     for told, used in (("stacked", "stacked"), ("sequential", "sequential"), ("stacked+graph", "auto")):
         path.write_text(json.dumps({"executor": told}))
-        assert studying._executor(made.run, CPU) == used
+        assert conducting._executor(made.run, CPU) == used
 
 
 def test_without_final_weights(tmp_path, monkeypatch):
@@ -180,8 +181,7 @@ def test_without_final_weights(tmp_path, monkeypatch):
 def test_a_run_that_diverged_has_no_final_weights(tmp_path, monkeypatch):
     made = Made(tmp_path, monkeypatch, "newcomers", rounds=1)
     state, stored = checkpoint.load(made.run.folder / "model.safetensors")
-    lost = type(state)(state.round, state.weights, state.server, diverged=True)
-    checkpoint.save(made.run.folder / "model.safetensors", lost, stored)
+    checkpoint.save(made.run.folder / "model.safetensors", replace(state, diverged=True), stored)
     made.conduct(made.case())
     assert rows(made.case().table) == [] and made.case().note.exists()
 
@@ -194,20 +194,20 @@ def test_a_run_that_diverged_has_the_rounds_before(tmp_path, monkeypatch):
 # ---- rounds again
 
 
-class Local:
-    """Every client's weights after each of its local trainings, as the executors hand them over."""
+class Trainings:
+    """What every local training started from, in which clients, and their weights after it, as the executors hand them over."""
 
     def __init__(self, monkeypatch) -> None:
-        self.seen: dict[tuple[int, int], dict] = {}
+        self.seen: list[tuple[dict, list[int], list[dict]]] = []
         for kind in (executors.Sequential, executors.Stacked):
             monkeypatch.setattr(kind, "train", self.watch(kind.train))
 
     def watch(self, original):
-        def train(executor, received, cohort, round, *rest, **options):
-            for client, trained in zip(cohort, original(executor, received, cohort, round, *rest, **options), strict=True):
-                assert (round, client) not in self.seen
-                self.seen[round, client] = {name: tensor.clone() for name, tensor in trained[0].items()}
-                yield trained
+        def train(executor, received, cohort, *rest, **options):
+            trained = list(original(executor, received, cohort, *rest, **options))
+            weights = [{name: tensor.clone() for name, tensor in result[0].items()} for result in trained]
+            self.seen.append(({name: tensor.clone() for name, tensor in received.items()}, cohort, weights))
+            yield from trained
 
         return train
 
@@ -242,20 +242,19 @@ FUSION = {"name": "fedfusion", "operator": "multi"}
 def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monkeypatch):
     """Local weights after training, what was received, and the state that follows."""
     with monkeypatch.context() as patch:
-        original = Local(patch)
+        original = Trainings(patch).seen
         run = finished(tmp_path, executor, frozenset(stored), algorithm=algorithm)
-    assert replay.stored(run.folder) == sorted(stored) and len(original.seen) == 3 * 3
+    assert replay.stored(run.folder) == sorted(stored) and len(original) == 3
     fed = federation(run.config, executor=executor)
     again = Replay(fed, run.folder, {2, 3})
     for round in (2, 3):
         assert again.reach(round)
         found = again.round()
         assert (found.round, found.before.round) == (round, round - 1)
-        (phase,) = found.phases
-        assert phase.clients == fed.cohort(round)
-        assert_same(phase.received, fed.algorithm.broadcast(found.before.weights, found.before.server))
-        for client, weights in zip(phase.clients, phase.trained, strict=True):
-            assert_same(weights, original.seen[round, client])
+        (phase,), (received, cohort, trained) = found.phases, original[round - 1]
+        assert phase.clients == cohort
+        for mine, theirs in zip([phase.received, *phase.trained], [received, *trained], strict=True):
+            assert_same(mine, theirs)
     final, _ = checkpoint.load(run.folder / "model.safetensors")
     assert_same(found.after.weights, final.weights)
     assert replay.stored(run.folder) == [2, 3]  # what was missing is there now
@@ -287,10 +286,10 @@ def test_a_resumed_run_stores_the_same(tmp_path):
 
 def test_neighbouring_rounds_are_trained_once(tmp_path, monkeypatch):
     run = config(**LIVELY)
-    again, seen = Replay(federation(run), tmp_path, {2, 3}), Local(monkeypatch)
+    again, trainings = Replay(federation(run), tmp_path, {2, 3}), Trainings(monkeypatch)
     for round in (1, 2, 3):
         assert again.reach(round) and again.round().round == round
-    assert len(seen.seen) == 9  # no (round, client) twice
+    assert len(trainings.seen) == 3
     assert replay.stored(tmp_path) == [2, 3]
 
 
@@ -299,8 +298,8 @@ def test_a_way_that_is_cut_off_goes_on(tmp_path, monkeypatch):
     cut = Replay(federation(run), tmp_path, {4}, lambda seconds: calls.append(seconds) or len(calls) == 3)
     assert not cut.reach(4) and replay.stored(tmp_path) == [3] and calls[0] == 0 < calls[1]
     whole, expected = Replay(federation(run), tmp_path, {4}), advance(federation(run), 3)[0]
-    seen = Local(monkeypatch)
-    assert whole.reach(4) and {round for round, _ in seen.seen} == {3} and replay.stored(tmp_path) == [3, 4]
+    trainings = Trainings(monkeypatch)
+    assert whole.reach(4) and len(trainings.seen) == 1 and replay.stored(tmp_path) == [3, 4]
     assert_same(whole.state.weights, expected.weights)
 
 
@@ -380,7 +379,7 @@ def test_rows_of_activations(tmp_path, monkeypatch):
 # ---- from settings to a kept result
 
 SMALL = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}, "activations": {"every": 1}}
-MORE = {"newcomers": {"epochs": 2}, "activations": {"every": 2}}
+MORE = {"newcomers": {"epochs": 2}, "activations": {"every": 3}}
 BASE = {"partition": {"name": "permuted", "clients": 3}, "rounds": 2}
 
 
@@ -447,78 +446,91 @@ def gathered(found: Studied, changes: dict, out: Path) -> tuple[dict, list[dict[
     return json.loads((out / f"fig-{found.study}.json").read_text()), rows(out / f"fig-{found.study}.csv")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_from_the_command_line_to_the_shelf(name, tmp_path, monkeypatch, capsys):
-    """Planned with its cost, trained, made, kept, found on the shelf without the weights; pruned when nothing names it."""
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
     monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
     monkeypatch.chdir(tmp_path)
-    title = registry.module("studies", name).Study.title
-    Path("params.yaml").write_text(yaml.safe_dump(merge(SETTINGS, fig(**asked(name)))))
+    return tmp_path
+
+
+def write(changes: dict) -> Params:
+    values = merge(SETTINGS, fig(**changes))
+    Path("params.yaml").write_text(yaml.safe_dump(values))
+    return parse(Params, values, "test")
+
+
+ALL = BASE | {"studies": SMALL}
+TITLES = {name: registry.module("studies", name).Study.title for name in NAMES}
+
+
+def made_in(folder: str, kind: str = "csv") -> list[Path]:
+    return sorted(path for name in NAMES for path in Path(folder).glob(f"p/*/{name}-*.{kind}"))
+
+
+def test_from_the_command_line_to_the_shelf(here, capsys):
+    """Planned with their cost, trained, made, gathered, kept, found on the shelf without the weights; pruned when nothing names
+    them."""
+    write(ALL)
     assert cli.main(["plan", "--export", "runs.json"]) == 0
-    assert f"{title} after them, at most" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert all(f"{title} after them, at most" in told for title in TITLES.values())
     assert cli.main(["train", "--runs", "runs.json", "--results", "elsewhere", "--device", "cpu"]) == 0
     assert cli.main(["train"]) == 0
-    here, there = (sorted(Path(top, "runs/p").glob(f"*/{name}-*.csv")) for top in ("results", "elsewhere"))
-    assert [path.read_bytes() for path in here] == [path.read_bytes() for path in there] and len(here) == 2
-    assert [path.relative_to("results") for path in here] == [path.relative_to("elsewhere") for path in there]
-    stored = {int(path.stem.removeprefix("round-")) for path in Path("results").glob("runs/p/*/snapshots/*")}
-    assert stored == plans(asked(name), Paths())[name].cases[0].study.snapshots()
-    assert title not in (cli.main(["plan"]) or capsys.readouterr().out)
+    tables, others = made_in("results/runs"), made_in("elsewhere/runs")
+    assert [path.read_bytes() for path in tables] == [path.read_bytes() for path in others] and len(tables) == 2 * len(NAMES)
+    assert [path.relative_to("results") for path in tables] == [path.relative_to("elsewhere") for path in others]
+    assert [path.name for path in Path("results").glob("runs/p/*/snapshots/*")] == ["round-2.safetensors"] * 2
+    assert cli.main(["plan"]) == 0
+    told = capsys.readouterr().out
+    assert not any(title in told for title in TITLES.values())
     assert cli.main(["prune"]) == 0 and capsys.readouterr().out == ""
-
-    found = plans(asked(name), Paths())[name]
-    note, table = gathered(found, asked(name), tmp_path)
-    study, config = found.cases[0].study, found.cases[0].run.config.model_dump(mode="json")
-    assert (note["study"], note["settings"]) == (name, study.settings.model_dump(mode="json"))
-    assert note["series"]["FedAvg"]["config"] == config and note["series"]["FedAvg"]["runs"][0]["seed"] == 0
-    assert tuple(table[0]) == ("series", "seed", "run", *study.columns)
-    nothing = {"studies": {name: None}}
-    note, table = gathered(plans(nothing, Paths())[name], nothing, tmp_path)
-    assert (note["settings"], note["series"], note["skipped"], table) == (None, {}, f"no {title} at this scale", [])
+    check_gathered(here)
 
     assert cli.main(["keep"]) == 0 and len(capsys.readouterr().out.splitlines()) == 2
     assert cli.main(["keep"]) == 0 and capsys.readouterr().out == ""
-    kept = sorted(path.name for path in Path("results/kept/p").glob(f"*/{name}-*.csv"))
-    assert kept == sorted(path.name for path in here) and len(list(Path("results/kept/p").glob(f"*/{name}-*.json"))) == 2
-    assert not list(Path("results/kept").glob("**/snapshots"))
-    assert all("kept" in case.table.parts for case in plans(asked(name), Paths())[name].cases)
-    assert studying.batches(plans(asked(name), Paths()).values()) == []
+    assert [path.name for path in made_in("results/kept")] == [path.name for path in tables]
+    assert len(made_in("results/kept", "json")) == len(tables) and not list(Path("results/kept").glob("**/snapshots"))
+    found = plans(ALL, Paths())
+    assert all("kept" in case.table.parts for studied in found.values() for case in studied.cases)
+    assert studying.batches(found.values()) == []
 
-    # another number: what it starts from still lies in the runs' folders, which are needed for that
-    more = asked(name, **MORE[name])
-    assert all("runs" in case.table.parts for case in plans(more, Paths())[name].cases)
-    reason = f"2 of 2 studies of {title} are not finished"
-    assert plans(more, Paths(), only_finished=True)[name].skipped == reason
-    params = parse(Params, merge(SETTINGS, fig(**more)), "test")
-    stale = [path for path in shelf.prune(params, Paths(), delete=False) if path.name.startswith(f"{name}-")]
-    assert len(stale) == 4  # the finished studies, kept meanwhile; not the folders
-    assert not [path for path in shelf.prune(params, Paths(), delete=True) if path.is_dir()]
+    # other numbers: what they start from still lies in the runs' folders, which are needed for that
+    more = {"studies": {name: SMALL[name] | MORE[name] for name in NAMES}}
+    found = plans(BASE | more, Paths())
+    assert all("runs" in case.table.parts for studied in found.values() for case in studied.cases)
+    reasons = {name: f"2 of 2 studies of {title} are not finished" for name, title in TITLES.items()}
+    assert {name: item.skipped for name, item in plans(BASE | more, Paths(), only_finished=True).items()} == reasons
+    params = parse(Params, merge(SETTINGS, fig(**BASE | more)), "test")
+    stale = shelf.prune(
+        params, Paths(), delete=True
+    )  # the finished studies, kept meanwhile, and their snapshots; not the folders
+    assert sorted(path.name.partition("-")[0] for path in stale) == sorted([*NAMES * 4, "round", "round"])
 
     assert cli.main(["prune", "--yes"]) == 0
     assert not list(Path("results/runs/p").iterdir())
-    reason = f"2 of 2 runs are kept without their weights, from which {title} start"
-    assert plans(more, Paths())[name].skipped == reason and plans(asked(name), Paths())[name].skipped is None
+    reasons = {name: f"2 of 2 runs are kept without their weights, which {title} need" for name, title in TITLES.items()}
+    assert {name: item.skipped for name, item in plans(BASE | more, Paths()).items()} == reasons
+    assert {item.skipped for item in plans(ALL, Paths()).values()} == {None}
 
 
-def test_snapshots_that_nothing_asks_for_are_pruned(tmp_path, monkeypatch):
-    monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
-    monkeypatch.chdir(tmp_path)
-    Path("params.yaml").write_text(yaml.safe_dump(merge(SETTINGS, fig(**asked("activations")))))
-    assert cli.main(["train"]) == 0
-    params = parse(Params, merge(SETTINGS, fig(**BASE)), "test")
-    found = shelf.prune(params, Paths(), delete=False)
-    assert sorted({path.name.split("-")[0] for path in found}) == ["activations", "round"] and len(found) == 6
+def check_gathered(out: Path) -> None:
+    nothing = {"studies": dict.fromkeys(NAMES)}
+    for name, found in plans(ALL, Paths()).items():
+        note, table = gathered(found, ALL, out)
+        study, config = found.cases[0].study, found.cases[0].run.config.model_dump(mode="json")
+        assert (note["study"], note["settings"]) == (name, study.settings.model_dump(mode="json"))
+        assert note["series"]["FedAvg"]["config"] == config and note["series"]["FedAvg"]["runs"][0]["seed"] == 0
+        assert tuple(table[0]) == ("series", "seed", "run", *study.columns)
+        note, table = gathered(plans(nothing, Paths())[name], nothing, out)
+        assert (note["settings"], note["series"], note["skipped"], table) == (None, {}, f"no {study.title} at this scale", [])
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_study_follows_its_run_to_the_shelf_later(name, tmp_path, monkeypatch, capsys):
-    """A run that was finished and kept before the study was asked for."""
-    monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
-    monkeypatch.chdir(tmp_path)
-    Path("params.yaml").write_text(yaml.safe_dump(merge(SETTINGS, fig(**BASE))))
+def test_a_study_follows_its_run_to_the_shelf_later(here, capsys):
+    """Runs that were finished, and kept, before the studies were asked for."""
+    write(BASE)
     assert cli.main(["train"]) == 0 and cli.main(["keep"]) == 0
-    Path("params.yaml").write_text(yaml.safe_dump(merge(SETTINGS, fig(**asked(name)))))
+    write(ALL)
     assert cli.main(["train"]) == 0
     capsys.readouterr()
     assert cli.main(["keep"]) == 0 and len(capsys.readouterr().out.splitlines()) == 2
-    assert len(list(Path("results/kept/p").glob(f"*/{name}-*.json"))) == 2
+    assert len(made_in("results/kept", "json")) == 2 * len(NAMES)

@@ -89,7 +89,7 @@ def _selected(options: argparse.Namespace):
 
 
 def _train(options: argparse.Namespace) -> int:
-    from fedrepro import experiments, export, studying, training
+    from fedrepro import conducting, experiments, export, studying, training
 
     deadline = None if options.budget is None else time.monotonic() + options.budget
     if options.runs:
@@ -112,7 +112,7 @@ def _train(options: argparse.Namespace) -> int:
             budget=options.budget,
             snapshots=studying.snapshots(cases).rounds,
         )
-    left = left or studying.conduct(cases, paths, deadline=deadline, **given)
+    left = left or conducting.conduct(cases, paths, deadline=deadline, **given)
     return 3 if left else 0
 
 

@@ -1,4 +1,4 @@
-"""Studies (fedrepro.studies) as work: which runs they look at, where their answers lie, how they are made.
+"""Studies (fedrepro.studies) as work: which runs they look at, where their answers lie. `fedrepro.conducting` makes them.
 
 A study is a function of a run and its own settings. It leaves two files in the run's folder, named by the study and the hash of
 settings and code: `<study>-<hash>.csv`, which grows unit by unit, so that a killed study goes on after the last complete one,
@@ -6,31 +6,20 @@ and `<study>-<hash>.json`, which is there exactly if the study is over. A run th
 was kept with it counts, or one in the run's original folder where that still exists.
 """
 
-import csv
 import json
-import logging
-import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from fedrepro import experiments, export, provenance, registry, studies, training
+from fedrepro import experiments, export, provenance, registry, studies
 from fedrepro.config import Params
-from fedrepro.engine import executors
-from fedrepro.engine.replay import snapshot
-from fedrepro.engine.run import Limits, Run, pick_device
+from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
-from fedrepro.files import replacing
 from fedrepro.results import is_kept
 from fedrepro.studies import Study
-from fedrepro.studies.base import Scene
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -95,7 +84,7 @@ def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
     found = {series.label: [find(run, name, values, paths, planned.paper) for run in series.runs] for series in planned.series}
     cases = [case for group in found.values() for case in group]
     if None in cases:
-        reason = f"{cases.count(None)} of {len(cases)} runs are kept without their weights, from which {title} start"
+        reason = f"{cases.count(None)} of {len(cases)} runs are kept without their weights, which {title} need"
         return Studied(planned, name, {}, reason)
     missing = [case for case in cases if not case.note.exists()] if params.only_finished else []
     if missing:
@@ -118,18 +107,27 @@ def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) 
 def finished_in(folder: Path, study: Study) -> list[Path]:
     """The notes of finished studies with these settings in a run's folder, whatever code made them, today's first."""
     told = {note: json.loads(note.read_text(encoding="utf-8")) for note in sorted(folder.glob(f"{study.name}-*.json"))}
-    same = [note for note in told if told[note]["settings"] == study.settings.model_dump(mode="json")]
-    return sorted(same, key=lambda note: told[note]["code"] != _code(study))
+    same = [note for note in told if _asks(told[note]["settings"], study)]
+    return sorted(same, key=lambda note: told[note]["code"] != code(study))
 
 
-def _code(study: Study) -> str:
+def _asks(stored: dict[str, Any], study: Study) -> bool:
+    """Whether stored settings are the study's, in today's words: a setting that came later counts at its default."""
+    try:
+        return studies.settings(study.name, stored) == study.settings
+    except UserError:
+        return False
+
+
+def code(study: Study) -> str:
+    """Hash of the code that makes it."""
     config = study.config
     entry = f"fedrepro.studies.{study.name}"
     return provenance.code_digest(config.partition.name, config.model.name, config.algorithm.name, entry)
 
 
 def _key(study: Study) -> str:
-    return provenance.digest([study.settings.model_dump(mode="json"), _code(study)])
+    return provenance.digest([study.settings.model_dump(mode="json"), code(study)])
 
 
 def batches(studied: Iterable[Studied]) -> list[Batch]:
@@ -186,6 +184,8 @@ def notes(studied: Iterable[Studied]) -> list[Path]:
 
 def files(case: Case) -> list[Path]:
     """What a study leaves and looks at, and the folder that holds it: a kept run may still owe its study its weights."""
+    from fedrepro.engine.replay import snapshot
+
     folder = case.table.parent
     return [folder, case.table, case.note, *(snapshot(folder, round) for round in case.study.snapshots())]
 
@@ -194,84 +194,6 @@ def needs(case: Case, paths: Paths) -> list[Path]:
     """The files without which a study cannot be made."""
     run = case.run
     return [run.summary, paths.prepared(run.config.dataset) / "meta.json", paths.partition(run.config, run.data)]
-
-
-def conduct(
-    cases: Iterable[Case],
-    paths: Paths,
-    *,
-    mirror: str | None = None,
-    device: str = "auto",
-    deadline: float | None = None,
-) -> list[Case]:
-    """Bring every study to its end; finished ones cost nothing. Returns those that `deadline`, on the monotonic clock, cut off
-    after a whole unit. Raises UserError where weights or data are not the run's."""
-    place, limits, left = None, Limits(deadline=deadline), []
-    for case in cases:
-        if case.note.exists():
-            continue
-        if left or limits.forbid(0):
-            left.append(case)
-            continue
-        place = place or pick_device(device)
-        log.info("%s of %s on %s", case.study.title, case.run.id, place)
-        if not _conduct(case, _scene(case, paths, mirror, place, limits), limits):
-            left.append(case)
-    return left
-
-
-def _scene(case: Case, paths: Paths, mirror: str | None, place: torch.device, limits: Limits) -> Scene:
-    run = case.run
-    data = training.dataset(run.config.dataset, paths, mirror)
-    if data.meta["identity"] != run.data:
-        raise UserError(f"{data.name}: not the data that {run.id} was trained on; delete data/prepared and start again")
-    partition = training.partition(run.config, run.data, paths, mirror)
-    return Scene(run.folder, data, partition, place, _executor(run, place), limits.forbid)
-
-
-def _executor(run: Run, place: torch.device) -> str:
-    """How the run was trained: another executor rounds its sums differently."""
-    path = run.folder / "environment.json"
-    told = json.loads(path.read_text(encoding="utf-8"))["executor"] if path.exists() else "auto"
-    return told if told in executors.available(place) else "auto"
-
-
-def _conduct(case: Case, scene: Scene, limits: Limits) -> bool:
-    study, last = case.study, 0.0
-    rows = _read(case.table)
-    done, answer = {int(row[0]) for row in rows}, study.begin(scene)
-    for unit in study.units():
-        if unit in done:
-            continue
-        if limits.forbid(last):  # the next unit will take about as long as the last
-            return False
-        began = time.monotonic()
-        found = answer(unit)
-        if found is None:
-            return False
-        rows += [(unit, *row) for row in found]
-        _write(case.table, study, rows)
-        last = time.monotonic() - began
-        log.info("%s: %s %d is done", study.title, study.columns[0], unit)
-    _write(case.table, study, rows)
-    told = {"run": case.run.id, "settings": study.settings.model_dump(mode="json"), "code": _code(study)}
-    told["environment"] = provenance.environment(scene.device)
-    with replacing(case.note) as temporary:
-        temporary.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    return True
-
-
-def _read(path: Path) -> list[tuple]:
-    """The rows that are there, as text, so that they are written again as they were."""
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [tuple(row) for row in csv.reader(file)][1:]
-
-
-def _write(path: Path, study: Study, rows: list[tuple]) -> None:
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([study.columns, *rows])
 
 
 def note(studied: Studied, params: Params) -> dict[str, Any]:

@@ -30,6 +30,7 @@ try:
     }
     STUDIES = studying.batches(found for asked in ASKED.values() for found in asked)
     CASES = [case for batch in STUDIES for case in batch.cases]
+    SNAPSHOTS = studying.snapshots(CASES)
     TODO = [run.summary for run in RUNS]
     TODO += [case.note for case in CASES]
     if workflow.is_main_process and any(not path.exists() for path in TODO):

@@ -36,7 +36,7 @@ for batch in BATCHES:
             gpu=0 if PARAMS.device == "cpu" else 1,
         params:
             runs=batch.runs,
-            snapshots=studying.snapshots(CASES),
+            snapshots=SNAPSHOTS,
             mirror=PARAMS.mirror,
             device=PARAMS.device,
             executor=PARAMS.executor,

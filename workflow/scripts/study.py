@@ -1,9 +1,9 @@
-"""Snakemake -> studying.conduct."""
+"""Snakemake -> conducting.conduct."""
 
 from _log import user_errors
 
 with user_errors(snakemake):
-    from fedrepro import studying
+    from fedrepro import conducting
     from fedrepro.experiments import Paths
 
-    studying.conduct(snakemake.params.cases, Paths(), mirror=snakemake.params.mirror, device=snakemake.params.device)
+    conducting.conduct(snakemake.params.cases, Paths(), mirror=snakemake.params.mirror, device=snakemake.params.device)

@@ -1,5 +1,6 @@
 """Studies: what is asked of runs beside their rounds, one small file each: frozen `Params` and a class `Study` made from one of
-the two in `base.py`, which say what a study is given. `fedrepro.studying` plans, makes and keeps them."""
+the two in `base.py`, which say what a study is given. `fedrepro.studying` plans them, `fedrepro.conducting`
+makes them."""
 
 from typing import Any
 

@@ -137,7 +137,7 @@ class OfRounds(Study):
         return rows
 
     def at_most(self, folder: Path) -> RunConfig:
-        """As many rounds as are trained again, on the way and in the rounds themselves."""
+        """As many rounds as are trained again, on the way and in the rounds themselves; measuring them is not counted."""
         from fedrepro.engine.replay import stored
 
         over = (folder / "summary.json").exists()
