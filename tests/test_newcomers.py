@@ -184,7 +184,7 @@ def test_what_other_code_made_is_found(tmp_path):
     ({"clients": 3, "target": 0.9, "epochs": 4, "gone": 1}, False),
 ])  # fmt: skip
 def test_settings_that_came_and_went(stored, found, tmp_path):
-    """A setting that a stored study does not know counts at its default; one that today's code does not know makes it another."""
+    """A setting that a stored study lacks counts at its default; one that today's code does not know makes it another."""
     (tmp_path / "newcomers-0123456789.json").write_text(json.dumps({"settings": stored, "code": "older"}))
     assert bool(studying.finished_in(tmp_path, Study(settings(), permuted()))) == found
 
