@@ -8,9 +8,12 @@ import torch
 from fedrepro import partitions, registry, rng
 from fedrepro.config import RunConfig, merge, parse
 from fedrepro.datasets import Dataset
+from fedrepro.engine.evaluation import measured
 from fedrepro.engine.federation import Federation, Row, State
+from fedrepro.engine.round import Round
 from fedrepro.engine.run import Run, pick_device
 from fedrepro.experiments import resolve
+from fedrepro.measures import MEASURES
 
 ALGORITHMS = registry.names("algorithms")
 PLAIN = {
@@ -65,6 +68,24 @@ def train_part(federation: Federation, client: int, round: int = 1) -> tuple[tor
     """The client's training images as its network sees them, and labels; without augmentation."""
     index = federation.data.train_index(client, round)
     return federation.data.images(index, client, None), federation.data.train_y[index]
+
+
+def receive(federation: Federation, state: State) -> dict[str, torch.Tensor]:
+    """What every participant of the round after `state` receives."""
+    return federation.algorithm.broadcast(state.weights, federation.server(state, federation.config.clients_per_round))
+
+
+def local(federation: Federation, received: dict, clients, round: int = 1, lr: float = 0.1) -> list[tuple[dict, torch.Tensor]]:
+    """Weights and mean loss of these clients after their local training in a round."""
+    work = Round(federation, State(round - 1, {}, {}), {})
+    feeds = [work.feed(received, work.client(client, lr)) for client in clients]
+    return list(federation.executor.train(received, feeds, lr, federation.algorithm.trained))
+
+
+def scores(federation: Federation, weights: dict, x: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
+    """Accuracy and loss of weights on labelled images."""
+    names = ("test_accuracy", "test_loss")
+    return tuple(measured(federation.algorithm, {name: MEASURES[name] for name in names}, weights, x, y).values())
 
 
 def advance(federation: Federation, rounds: int | None = None) -> tuple[State, list[Row]]:

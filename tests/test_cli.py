@@ -206,7 +206,7 @@ def test_train_trains(ready):
     assert [re.sub("-[0-9a-f]{10}$", "", run.name) for run in runs] == ["digits-fedavg-s0", "digits-fedprox-s0"]
     for run in runs:
         told = json.loads((run / "summary.json").read_text())
-        assert (told["status"], told["rounds"]) == ("finished", 2) and 0 <= told["test_accuracy"] <= 1
+        assert (told["status"], told["rounds"]) == ("finished", 2) and 0 <= told["final"]["test_accuracy"] <= 1
         assert len((run / "metrics.csv").read_text().splitlines()) == 4
     assert len(list((ready / "data" / "partitions").glob("*.npz"))) == 1  # the two share it
 

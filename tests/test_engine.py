@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from conftest import advance, assert_close, assert_same, config, federation, images, partition, train_part
+from conftest import advance, assert_close, assert_same, config, federation, images, local, partition, scores, train_part
 
 from fedrepro import rng
 from fedrepro.engine import augmentation
-from fedrepro.engine.evaluation import evaluate
-from fedrepro.engine.federation import COLUMNS, size
-from fedrepro.engine.feed import batch_sizes, shuffled
+from fedrepro.engine.federation import columns
+from fedrepro.engine.feed import Feed, batch_sizes, shuffled
+from fedrepro.engine.round import size
 from fedrepro.errors import UserError
 
 # Randomness
@@ -40,20 +40,25 @@ def test_cohort_is_a_function_of_seed_and_round():
 def test_batches_are_shuffled_epochs():
     settings = config(batch_size=8, local_epochs=2)
     assert batch_sizes(settings, 20) == [8, 8, 4] * 2 and batch_sizes(settings, 16) == [8] * 4
-    drawn = shuffled(settings, 20, round=1, client=2).tolist()
+    drawn = shuffled(20, 2, rng.generator(0, "batches")).tolist()
     first, second = drawn[:20], drawn[20:]
     assert sorted(first) == sorted(second) == list(range(20)) and first != second
-    assert shuffled(settings, 20, 1, 2).tolist() == drawn
-    assert first not in [shuffled(settings, 20, *place)[:20].tolist() for place in ((2, 2), (1, 1))]
+    fed = federation(settings)
+    orders = [
+        torch.cat(Feed(fed.algorithm, settings, fed.data, {}, *place).index).tolist() for place in ((2, 1), (2, 1), (2, 2))
+    ]
+    assert orders[0] == orders[1] != orders[2]
 
+
+HALVED = {"name": "exponential", "decay": 0.5}
 
 # Schedules, weights, bytes, measurements
 
 
 def test_learning_rate_falls_until_it_reaches_the_floor():
-    fed = federation(config(lr=0.1, lr_decay=0.5, lr_floor=0.03))
+    fed = federation(config(lr=0.1, schedule={"name": "exponential", "decay": 0.5, "floor": 0.03}))
     assert [fed.lr(round) for round in (1, 2, 3, 4, 99)] == [0.1, 0.05, 0.025, 0.025, 0.025]
-    fed = federation(config(lr=0.1, lr_decay=0.5))
+    fed = federation(config(lr=0.1, schedule=HALVED))
     assert fed.lr(5) == 0.1 / 16
     _, rows = advance(fed)
     assert [row["lr"] for row in rows] == [None, 0.1, 0.05, 0.025]
@@ -61,8 +66,8 @@ def test_learning_rate_falls_until_it_reaches_the_floor():
 
 
 def test_rate_of_the_round_is_used():
-    whole, _ = advance(federation(config(lr_decay=0.5)), 2)
-    fed = federation(config(lr_decay=0.5))
+    whole, _ = advance(federation(config(schedule=HALVED)), 2)
+    fed = federation(config(schedule=HALVED))
     state, _ = advance(fed, 1)
     halved = federation(config(lr=0.05))
     assert_same(whole.weights, halved.advance(state)[0].weights)
@@ -82,7 +87,7 @@ def test_evaluates_every_second_round_and_at_the_end():
     measured = ("test_accuracy", "test_loss", "initial_accuracy", "personal_accuracy")
     _, rows = advance(federation(config(evaluate_every=2, rounds=5, local_epochs=1)))
     assert [row["round"] for row in rows] == [0, 1, 2, 3, 4, 5]
-    assert all(tuple(row) == COLUMNS for row in rows)
+    assert all(tuple(row) == columns(config()) for row in rows)
     for row in rows[1:]:
         assert all((row[key] is not None) == (row["round"] in (2, 4, 5)) for key in measured)
         assert row["train_loss"] > 0
@@ -101,14 +106,12 @@ def test_accuracies_before_and_after_local_training():
     initial, personal = [], []
     for client in fed.cohort(3):
         part = fed.data.test_part(client, 3)
-        [(trained, _)] = fed.executor.train(state.weights, [client], 3, fed.lr(3))
-        initial.append(evaluate(fed.algorithm, state.weights, *part)[0])
-        personal.append(evaluate(fed.algorithm, trained, *part)[0])
+        [(trained, _)] = local(fed, state.weights, [client], 3)
+        initial.append(scores(fed, state.weights, *part)[0])
+        personal.append(scores(fed, trained, *part)[0])
     assert row["initial_accuracy"] == pytest.approx(np.mean(initial))
     assert row["personal_accuracy"] == pytest.approx(np.mean(personal)) and np.mean(personal) > np.mean(initial)
-    assert (row["test_accuracy"], row["test_loss"]) == evaluate(
-        fed.algorithm, after.weights, fed.data.test_x, fed.data.test_y, fed.chunk
-    )
+    assert (row["test_accuracy"], row["test_loss"]) == scores(fed, after.weights, fed.data.test_x, fed.data.test_y)
 
 
 def test_evaluation_by_hand():
@@ -136,7 +139,7 @@ def test_weighting():
         cohort = fed.cohort(1)
         sizes = [len(fed.data.partition.train[client]) for client in cohort]
         shares = [count / sum(sizes) for count in sizes] if weighting == "samples" else [1 / 3] * 3
-        trained = [weights for weights, _ in fed.executor.train(start.weights, cohort, 1, fed.lr(1))]
+        trained = [weights for weights, _ in local(fed, start.weights, cohort)]
         expected = {key: sum(s * client[key] for s, client in zip(shares, trained, strict=True)) for key in start.weights}
         assert_close(results[weighting], expected, 1e-14)
         assert len(set(sizes)) > 1

@@ -6,15 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import advance, config, federation, train_part
+from conftest import advance, config, federation, local, receive, scores, train_part
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from fedrepro import algorithms, models, rng
-from fedrepro.algorithms.base import Batch
+from fedrepro import algorithms, models, rng, tasks
+from fedrepro.algorithms.base import Batch, Sent
 from fedrepro.config import Choice
-from fedrepro.engine.evaluation import evaluate
-from fedrepro.engine.federation import size
+from fedrepro.engine.round import size
 
 
 def fused(**options):
@@ -29,7 +28,7 @@ def test_bytes_of_fusion(operator, extra):
     weights = extra + sum(tensor.numel() for tensor in plain.algorithm.net.parameters())
     assert fed.algorithm.net.channels == 3
     assert [(row["bytes_down"], row["bytes_up"]) for row in rows[1:]] == [(3 * 8 * weights, 3 * 8 * weights)] * 2
-    assert size(fed.algorithm.broadcast(state.weights, state.server)) == 8 * weights == size(state.weights)
+    assert size(receive(fed, state)) == 8 * weights == size(state.weights)
 
 
 @pytest.mark.parametrize("operator", ["multi", "single"])
@@ -37,25 +36,26 @@ def test_moving_average_of_the_gates_by_hand(operator):
     """Three rounds of two clients with shares 1/4 and 3/4, their gates (1, 3), (2, -1), (1/2, 1/2): means 2.5, -0.25, 0.5."""
     fed = fused(operator=operator)
     state, _ = fed.start()
-    weights, server = state.weights, state.server
+    weights = state.weights
     assert (weights["fusion.gate"] == 0).all() and weights["fusion.gate"].numel() == {"multi": 3, "single": 1}[operator]
     for gates, expected in (((1, 3), 0.25), ((2, -1), 0.2), ((0.5, 0.5), 0.23)):
-        sent = fed.algorithm.broadcast(weights, server)
+        sent = receive(fed, state)
         uploads = [{key: torch.full_like(tensor, gate) for key, tensor in sent.items()} for gate in gates]
-        weights, server = fed.algorithm.aggregate(weights, server, iter(uploads), [0.25, 0.75])
+        returned = (Sent(None, *item) for item in zip((0.25, 0.75), uploads, strict=True))
+        weights, server = fed.algorithm.aggregate(weights, fed.server(state, 2), returned)
+        state = replace(state, weights=weights, server=server)
         assert weights["fusion.gate"].flatten().tolist() == pytest.approx([expected] * weights["fusion.gate"].numel())
         mean = 0.25 * gates[0] + 0.75 * gates[1]
         assert all((weights[key] == mean).all() for key in sent if key != "fusion.gate")
-        assert (fed.algorithm.broadcast(weights, server)["fusion.gate"] == weights["fusion.gate"]).all()
+        assert (receive(fed, state)["fusion.gate"] == weights["fusion.gate"]).all()
 
 
 def test_without_smoothing_the_gates_are_a_mean():
     fed = fused(operator="multi", ema=0.0)
     start, _ = fed.start()
-    returned = [
-        weights for weights, _ in fed.executor.train(fed.algorithm.broadcast(start.weights, start.server), [0, 1, 2], 1, 0.1)
-    ]
-    new, _ = fed.algorithm.aggregate(start.weights, start.server, returned, [0.2, 0.3, 0.5])
+    returned = [weights for weights, _ in local(fed, receive(fed, start), [0, 1, 2])]
+    sent = [Sent(None, *item) for item in zip((0.2, 0.3, 0.5), returned, strict=True)]
+    new, _ = fed.algorithm.aggregate(start.weights, fed.server(start, 3), sent)
     mean = sum(share * upload["fusion.gate"] for share, upload in zip((0.2, 0.3, 0.5), returned, strict=True))
     assert torch.allclose(new["fusion.gate"], mean, rtol=1e-12) and (mean != 0).all()
 
@@ -100,23 +100,21 @@ def test_global_model_is_tested_with_the_extractor_of_the_round_before(tested_wi
 def test_a_client_is_tested_with_the_extractor_that_it_received():
     fed = fused(operator="multi")
     state = after_a_round(fed)
-    received = fed.algorithm.broadcast(state.weights, state.server)
-    [(trained, _)] = fed.executor.train(received, [0], 2, 0.1)
+    received = receive(fed, state)
+    [(trained, _)] = local(fed, received, [0], 2)
     x, y = fed.data.test_x, fed.data.test_y
-    found = evaluate(fed.algorithm, fed.algorithm.personal(trained, received), x, y)
+    found = scores(fed, fed.algorithm.personal(trained, received), x, y)
     assert found == pytest.approx(measured(logits_by_hand(fed, trained, received, x), y), rel=1e-12)
-    assert found[1] != pytest.approx(evaluate(fed.algorithm, trained, x, y)[1], rel=1e-4)  # E_g = E_l
-    assert evaluate(fed.algorithm, received, x, y) == pytest.approx(
-        measured(logits_by_hand(fed, received, received, x), y), rel=1e-12
-    )
+    assert found[1] != pytest.approx(scores(fed, trained, x, y)[1], rel=1e-4)  # E_g = E_l
+    assert scores(fed, received, x, y) == pytest.approx(measured(logits_by_hand(fed, received, received, x), y), rel=1e-12)
 
 
 def test_rounds_test_clients_with_the_extractor_that_they_received():
     fed = fused(operator="multi")
     state = after_a_round(fed)
     _, row = fed.advance(state)
-    received = fed.algorithm.broadcast(state.weights, state.server)
-    trained = fed.executor.train(received, fed.cohort(2), 2, fed.lr(2))
+    received = receive(fed, state)
+    trained = local(fed, received, fed.cohort(2), 2)
     accuracies = []
     for client, (weights, _) in zip(fed.cohort(2), trained, strict=True):
         x, y = fed.data.test_part(client, 2)
@@ -144,7 +142,8 @@ def test_fusion_starts_from_its_generator():
     for seed in (0, 0, 1):
         net = models.build(Choice(name="mnist_cnn", width=0.1), shape, 10, rng.generator(0, "weights"))
         state = torch.get_rng_state()
-        algorithm = algorithms.create(Choice(name="fedfusion", operator="conv"), net, rng.generator(seed, "algorithm"))
+        task, choice = tasks.create(Choice(name="classification"), 10), Choice(name="fedfusion", operator="conv")
+        algorithm = algorithms.create(choice, net, rng.generator(seed, "algorithm"), task)
         assert torch.equal(torch.get_rng_state(), state)
         starts.append(algorithm.net.fusion.convolution)
     one, again, other = starts

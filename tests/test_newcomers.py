@@ -8,14 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import advance, config, federation, images, partition
+from conftest import advance, config, federation, images, local, partition, scores
 from test_results import OFFICIAL, record, store
 from test_studies import plans, rows
 
 from fedrepro import experiments, studying
 from fedrepro.config import parse
-from fedrepro.engine import executors
-from fedrepro.engine.evaluation import evaluate
 from fedrepro.engine.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
@@ -89,18 +87,18 @@ def test_more_clients_do_not_change_the_first():
 @pytest.mark.parametrize("algorithm", [{"name": "fedavg"}, {"name": "fedfusion", "operator": "multi"}, {"name": "fedmmd"}])
 def test_as_the_clients_of_a_round_do(algorithm):
     """The same as one local training of all its epochs: one optimiser, what was received is frozen, first learning rate."""
-    changes = {"algorithm": algorithm, "momentum": 0.9, "weight_decay": 0.001, "lr": 0.01, "lr_decay": 0.5, "local_epochs": 1}
+    changes = {"algorithm": algorithm, "momentum": 0.9, "weight_decay": 0.001, "lr": 0.01, "local_epochs": 1}
+    changes |= {"schedule": {"name": "exponential", "decay": 0.5}}
     chosen = settings(target=NEVER, epochs=3)
     found = adaptation(chosen, **changes)
     curve = list(found.follow(2))
     assert [epoch for epoch, _ in curve] == [0, 1, 2, 3]
     run = permuted(**changes | {"local_epochs": 3})
     fed = Federation(run.model_copy(update={"clients_per_round": 1}), images(), invite(chosen, run, images()), CPU)
-    reference = executors.Sequential(fed.algorithm, run, fed.data)
-    ((weights, _),) = reference.train(found.received, [2], run.rounds + 1, 0.01)
+    ((weights, _),) = local(fed, found.received, [2], run.rounds + 1, 0.01)
     part = fed.data.test_part(2, 0)
-    assert curve[-1][1] == evaluate(fed.algorithm, fed.algorithm.personal(weights, found.received), *part)[0]
-    assert curve[0][1] == evaluate(fed.algorithm, found.received, *part)[0]
+    assert curve[-1][1] == scores(fed, fed.algorithm.personal(weights, found.received), *part)[0]
+    assert curve[0][1] == scores(fed, found.received, *part)[0]
 
 
 def test_dropout_and_augmentation():

@@ -8,14 +8,15 @@ import pytest
 
 from fedrepro import results
 from fedrepro.config import parse
-from fedrepro.engine.federation import COLUMNS
 from fedrepro.errors import UserError
+from fedrepro.measures import USUAL
 from fedrepro.report.loading import Results, load
 from fedrepro.report.plain import write_plain
 from fedrepro.report.spec import Cell, Claim
 from fedrepro.report.verdicts import decide, show
 
 OFFICIAL = "MNIST (official release)"
+COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
 ALGORITHMS = {"FedMMD": "fedmmd", "FedAvg": "fedavg", "L2": "l2"}
 
 

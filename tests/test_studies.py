@@ -195,19 +195,19 @@ def test_a_run_that_diverged_has_the_rounds_before(tmp_path, monkeypatch):
 
 
 class Trainings:
-    """What every local training started from, in which clients, and their weights after it, as the executors hand them over."""
+    """What every local training started from, and the weights after it, as the executors hand them over."""
 
     def __init__(self, monkeypatch) -> None:
-        self.seen: list[tuple[dict, list[int], list[dict]]] = []
+        self.seen: list[list[dict]] = []
         for kind in (executors.Sequential, executors.Stacked):
             monkeypatch.setattr(kind, "train", self.watch(kind.train))
 
     def watch(self, original):
-        def train(executor, received, cohort, *rest, **options):
-            trained = list(original(executor, received, cohort, *rest, **options))
-            weights = [{name: tensor.clone() for name, tensor in result[0].items()} for result in trained]
-            self.seen.append(({name: tensor.clone() for name, tensor in received.items()}, cohort, weights))
-            yield from trained
+        def train(executor, received, *rest, **options):
+            ended = list(original(executor, received, *rest, **options))
+            tensors = [received, *(weights for weights, _ in ended)]
+            self.seen.append([{name: tensor.clone() for name, tensor in weights.items()} for weights in tensors])
+            yield from ended
 
         return train
 
@@ -238,6 +238,7 @@ FUSION = {"name": "fedfusion", "operator": "multi"}
     ("stacked", {"name": "fedavg"}, {3}),
     ("stacked", FUSION, {2, 3}),
     ("stacked", {"name": "fedmmd"}, ()),
+    ("sequential", {"name": "scaffold"}, {2}),  # whose clients keep something
 ])  # fmt: skip
 def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monkeypatch):
     """Local weights after training, what was received, and the state that follows."""
@@ -251,12 +252,13 @@ def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monk
         assert again.reach(round)
         found = again.round()
         assert (found.round, found.before.round) == (round, round - 1)
-        (phase,), (received, cohort, trained) = found.phases, original[round - 1]
-        assert phase.clients == cohort
-        for mine, theirs in zip([phase.received, *phase.trained], [received, *trained], strict=True):
-            assert_same(mine, theirs)
+        assert [trained.client.number for trained in found.trained] == fed.cohort(round)
+        for mine, theirs in zip(found.trained, original[round - 1][1:], strict=True):
+            assert_same(mine.received, original[round - 1][0])
+            assert_same(mine.weights, theirs)
     final, _ = checkpoint.load(run.folder / "model.safetensors")
     assert_same(found.after.weights, final.weights)
+    assert found.after.clients.keys() == final.clients.keys()
     assert replay.stored(run.folder) == [2, 3]  # what was missing is there now
 
 
@@ -358,13 +360,12 @@ def test_a_mean_activation_is_over_the_clients_own_images(monkeypatch):
     fed = federation(permuted(algorithm={"name": "fedfusion", "operator": "conv"}))
     again = Replay(fed, Path("nowhere"), ())
     assert again.reach(1)
-    (phase,) = again.round().phases
-    client, weights = phase.clients[1], phase.trained[1]
-    own, total = fed.algorithm.personal(weights, phase.received), 0
+    trained = again.round().trained[1]
+    client, own, total = trained.client.number, fed.algorithm.personal(trained.weights, trained.received), 0
     index = fed.data.train_index(client, 1)
     for image in index:
         total = total + fed.algorithm.forward(own, fed.data.images(image[None], client, None)).penultimate[0]
-    found = activations.mean(fed, client, 1, weights, phase.received)
+    found = activations.mean(fed, 1, trained)
     assert torch.allclose(found, total / len(index), rtol=1e-12, atol=1e-14) and found.abs().max() > 0
 
 

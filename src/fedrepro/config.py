@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from fedrepro.errors import UserError
+from fedrepro.measures import MEASURES, USUAL
 
 
 def _no_bool(value: Any) -> Any:
@@ -30,7 +31,7 @@ def _no_bool(value: Any) -> Any:
 
 def _distinct(values: tuple) -> tuple:
     if len(set(values)) < len(values):
-        raise ValueError("each seed once")
+        raise ValueError("each of them once")
     return values
 
 
@@ -42,6 +43,8 @@ NonNegative = Annotated[float, Number, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Number, Field(ge=0, le=1)]
 Device = Literal["auto", "cpu", "cuda"]
+Executor = Literal["auto", "sequential", "stacked", "plain", "sequential+graph", "stacked+graph"]
+Measures = Annotated[tuple[Literal[tuple(MEASURES)], ...], Field(min_length=1), AfterValidator(_distinct)]
 
 
 class Frozen(BaseModel):
@@ -64,6 +67,14 @@ class Choice(Frozen):
         return dict(self.model_extra or {})
 
 
+class Proxy(Frozen):
+    """Training images that the server holds too: a random `share` of those in use, the same for every method of a seed."""
+
+    share: Annotated[Fraction, Field(gt=0)]
+    batch_size: Count = 64
+    augment: bool = False  # as the clients do; drawn anew every round
+
+
 class Training(Frozen):
     """What every series of an experiment shares; defaults are FedAvg's plainest form."""
 
@@ -79,12 +90,14 @@ class Training(Frozen):
     local_epochs: Count
     batch_size: Count
     lr: Positive
-    lr_decay: Positive = 1.0  # the rate is multiplied by this after every round ...
-    lr_floor: NonNegative = 0.0  # ... while it is above this
+    schedule: Choice = Choice(name="constant")  # of the rate, from round to round
     momentum: Fraction = 0.0  # restarts every round: each round builds a fresh optimiser
     nesterov: bool = False
     weight_decay: NonNegative = 0.0
     weighting: Literal["uniform", "samples"] = "uniform"
+    task: Choice = Choice(name="classification")
+    proxy: Proxy | None = None
+    measures: Measures = USUAL
     evaluate_every: Count = 1
     precision: Literal["float32", "float64", "tf32", "bfloat16"] = "float32"
 
@@ -140,9 +153,7 @@ class Params(Frozen):
     scale: str = "quick"
     data_mirror: str | None = None
     device: Device = "auto"
-    executor: Literal["auto", "sequential", "stacked", "sequential+graph", "stacked+graph"] = (
-        "auto"  # not what is learnt, but how
-    )
+    executor: Executor = "auto"  # not what is learnt, but how
     checkpoint_seconds: NonNegative = 30
     only_finished: bool = False  # report what is there; an experiment with unfinished runs counts as not run
     mlflow_uri: str = "sqlite:///mlflow.db"
@@ -213,6 +224,13 @@ def inherited(experiments: dict[str, dict[str, Any]], where: str) -> dict[str, d
         return merge({key: value for key, value in base.items() if key != "series" or key not in own}, own)
 
     return {name: settings(name, (name,)) for name in experiments}
+
+
+def renamed(stored: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a stored result in today's names."""
+    values = dict(stored)
+    decay, floor = values.pop("lr_decay", 1.0), values.pop("lr_floor", 0.0)
+    return values if decay == 1 else values | {"schedule": {"name": "exponential", "decay": decay, "floor": floor}}
 
 
 def parse(model: type[Model], values: Any, where: str) -> Model:

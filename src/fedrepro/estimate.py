@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import torch
 
 from fedrepro import datasets, partitions, provenance, registry, rng, studying
+from fedrepro.algorithms.base import Sent
 from fedrepro.config import Choice, Params, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors
-from fedrepro.engine.evaluation import evaluate
+from fedrepro.engine.evaluation import measured
 from fedrepro.engine.federation import Federation
+from fedrepro.engine.round import Round
 from fedrepro.engine.run import Run, pick_device
 from fedrepro.experiments import Paths, Planned
 from fedrepro.files import replacing
@@ -72,22 +74,22 @@ def _measure(config: RunConfig, executor: str, device: torch.device) -> dict[str
     """One short round of the run's own kind on random pixels: all its clients where they train together, else one of them."""
     federation = _short(config, executor, device)
     state, _ = federation.start()
-    received = federation.algorithm.broadcast(state.weights, state.server)
-    cohort = list(range(federation.clients))
-    trained = [weights for weights, _ in federation.executor.train(received, cohort, 1, config.lr)]
-    uploads, shares = [federation.algorithm.upload(weights) for weights in trained], [1 / len(cohort)] * len(cohort)
-    data, algorithm = federation.data, federation.algorithm
+    algorithm, data, server = federation.algorithm, federation.data, federation.server(state, federation.clients)
+    received = algorithm.broadcast(state.weights, server)
 
-    def train() -> None:
-        for _ in federation.executor.train(received, cohort, 1, config.lr):
-            pass  # it trains as it is asked
+    def train() -> list[Sent]:
+        return list(Round(federation, state, {}).train(received))  # it trains as it is asked
+
+    sent = train()
+
+    def test() -> None:
+        measured(algorithm, federation.measures, received, data.test_x, data.test_y, federation.chunk)
 
     return {
         "operations": federation.flops,
         "train": _seconds(train, device) / len(data.train_x),
-        "evaluate": _seconds(lambda: evaluate(algorithm, received, data.test_x, data.test_y, federation.chunk), device)
-        / len(data.test_x),
-        "aggregate": _seconds(lambda: algorithm.aggregate(state.weights, state.server, uploads, shares), device) / len(cohort),
+        "evaluate": _seconds(test, device) / len(data.test_x),
+        "aggregate": _seconds(lambda: algorithm.aggregate(state.weights, server, sent), device) / len(sent),
     }
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedrepro import algorithms, datasets, models, partitions, provenance, studies
-from fedrepro.config import Choice, Experiment, Params, RunConfig, merge, parse
+from fedrepro import algorithms, datasets, models, partitions, provenance, schedules, studies, tasks
+from fedrepro.config import Choice, Experiment, Params, RunConfig, merge, parse, renamed
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.results import is_kept
@@ -160,6 +160,8 @@ def resolve(config: RunConfig) -> RunConfig:
             ("partition", config.partition, partitions),
             ("model", config.model, models),
             ("algorithm", config.algorithm, algorithms),
+            ("schedule", config.schedule, schedules),
+            ("task", config.task, tasks),
         )
     }
     resolved = parse(RunConfig, config.model_dump() | filled, "run")
@@ -170,7 +172,13 @@ def resolve(config: RunConfig) -> RunConfig:
 
 
 def code_digest(config: RunConfig) -> str:
-    return provenance.code_digest(config.partition.name, config.model.name, config.algorithm.name)
+    return provenance.code_digest(modules(config))
+
+
+def modules(config: RunConfig) -> tuple[str, ...]:
+    """The modules that a run names, below the package."""
+    named = ("partition", "model", "algorithm", "schedule", "task")
+    return tuple(f"{kind}s.{getattr(config, kind).name}" for kind in named)
 
 
 def run_id(config: RunConfig, data: str) -> str:
@@ -190,7 +198,7 @@ def stored_runs(folder: Path) -> dict[str, Run]:
     for path in sorted(folder.glob("*/config.json")):
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         try:
-            config = resolve(parse(RunConfig, record["config"], str(path)))
+            config = resolve(parse(RunConfig, renamed(record["config"]), str(path)))
         except UserError as error:
             log.warning("stored result left out: %s", error)
             continue

@@ -23,11 +23,10 @@ def digest(value: Any, length: int = 10) -> str:
 
 
 @functools.cache
-def code_digest(partition: str, model: str, algorithm: str, entry: str = ENTRY) -> str:
-    """Hash of the code that a run with these modules executes, or what starts from another `entry`; comments, docstrings and
-    layout do not count."""
-    named = (f"fedrepro.partitions.{partition}", f"fedrepro.models.{model}", f"fedrepro.algorithms.{algorithm}")
-    closure = _closure((entry, *named))
+def code_digest(modules: tuple[str, ...], entry: str = ENTRY) -> str:
+    """Hash of the code that a run which names these modules ("models.logistic") executes, or what starts from another `entry`;
+    comments, docstrings and layout do not count."""
+    closure = _closure((entry, *(f"fedrepro.{module}" for module in modules)))
     return digest({module: _essence(_file(module)) for module in closure})
 
 

@@ -121,9 +121,7 @@ def _asks(stored: dict[str, Any], study: Study) -> bool:
 
 def code(study: Study) -> str:
     """Hash of the code that makes it."""
-    config = study.config
-    entry = f"fedrepro.studies.{study.name}"
-    return provenance.code_digest(config.partition.name, config.model.name, config.algorithm.name, entry)
+    return provenance.code_digest(experiments.modules(study.config), f"fedrepro.studies.{study.name}")
 
 
 def _key(study: Study) -> str:
@@ -187,7 +185,8 @@ def files(case: Case) -> list[Path]:
     from fedrepro.engine.replay import snapshot
 
     folder = case.table.parent
-    return [folder, case.table, case.note, *(snapshot(folder, round) for round in case.study.snapshots())]
+    states = [snapshot(folder, round) for round in case.study.snapshots()]
+    return [folder, case.table, case.note, *states, *(path.with_suffix(".clients") for path in states)]
 
 
 def needs(case: Case, paths: Paths) -> list[Path]:

@@ -7,6 +7,7 @@ from fedrepro import registry
 from fedrepro.algorithms.base import FedAvg
 from fedrepro.config import Choice, parse
 from fedrepro.models import Net
+from fedrepro.tasks import Task
 
 __all__ = ["FedAvg", "create", "settings"]
 
@@ -16,6 +17,6 @@ def settings(choice: Choice):
     return parse(registry.module("algorithms", choice.name).Algorithm.Params, choice.options, f"algorithm {choice.name}")
 
 
-def create(choice: Choice, net: Net, generator: torch.Generator) -> FedAvg:
+def create(choice: Choice, net: Net, generator: torch.Generator, task: Task) -> FedAvg:
     """The named method around `net`; what it adds to the network starts from `generator`."""
-    return registry.module("algorithms", choice.name).Algorithm(settings(choice), net, generator)
+    return registry.module("algorithms", choice.name).Algorithm(settings(choice), net, generator, task)

@@ -1,11 +1,24 @@
-"""FedAvg (McMahan et al. 2017), and with it the hooks that any other method may replace.
+"""FedAvg (McMahan et al. 2017), and with it the hooks that any other method may replace, in the order of a round:
 
-`Weights` is a plain dictionary name -> tensor with all parameters and buffers of the trained network. A hook is a pure function
-of its arguments, so that one executor may call it client by client and another may run it over stacked clients.
+    server   start                     its own state before round 1
+             survey                    what it measures on its proxy images
+             broadcast                 what each participant receives
+    client   prepare                   what it finds out on its own images before its local training
+             frozen, outputs, loss     the local objective, in every step
+             personal                  what it is tested with after its local training
+             finish                    what it sends back, and what it keeps until it takes part again
+    server   aggregate                 new weights and state from what was sent, and by whom
+             tested                    what the global model is tested with
+
+`round` calls them; a method whose round has other phases replaces it, with the pieces that `Work` names.
+
+`Weights` is a plain dictionary name -> tensor; those of a network hold all its parameters and buffers. A hook is a pure
+function of its arguments, so that one executor may call it client by client and another may run it over stacked clients.
 """
 
-from collections.abc import Iterable
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -13,32 +26,102 @@ from torch.func import functional_call
 
 from fedrepro.config import Frozen
 from fedrepro.models import Net, Outputs
+from fedrepro.tasks import Task
 
 Weights = dict[str, Tensor]
 
 
 class Batch(NamedTuple):
-    """What the local objective sees: images (B, C, H, W), labels (B,), what `frozen` gave for each of the images, and where
-    dropout is on its masks (`models.dropout_masks`)."""
+    """What the local objective sees: images (B, C, H, W), labels (B,), what `frozen` gave for each of the images, where dropout
+    is on its masks (`models.dropout_masks`), and what `prepare` found."""
 
     images: Tensor
     labels: Tensor
     frozen: tuple[Tensor, ...] = ()
     masks: tuple[Tensor, ...] = ()
+    own: Weights = {}
+
+
+@dataclass(frozen=True)
+class Client:
+    """A participant, as its method sees it in a round. `steps`, `lr` and `momentum` are of its local training."""
+
+    number: int
+    images: int  # that it trains on
+    steps: int
+    lr: float
+    momentum: float
+    state: Weights  # what `finish` kept when it took part last; {} before
+    classes: Callable[[], Tensor]  # (classes,): how many of its training images are of each
+    batches: Callable[[], Iterator[Batch]]  # its training images of this round once, as its training sees them, nothing dropped
+
+
+@dataclass(frozen=True)
+class Server:
+    """What the server knows in a round."""
+
+    round: int
+    clients: int  # in all
+    participants: int  # in this round
+    state: Weights
+    proxy: Callable[[], Iterator[Batch]]  # the images that it holds itself; raises UserError where it has none
+
+
+class Sent(NamedTuple):
+    """What a participant sent back. The shares of a training sum to 1."""
+
+    client: Client
+    share: float
+    message: Weights
+
+
+class Finished(NamedTuple):
+    """What a client sends, and what it keeps: {} keeps nothing."""
+
+    message: Weights
+    state: Weights = {}
+
+
+class Work(Protocol):
+    """What `round` may do."""
+
+    clients: tuple[int, ...]  # the participants
+
+    def train(
+        self,
+        received: Weights,
+        clients: Iterable[int] | None = None,
+        *,
+        lr: float | None = None,
+        epochs: int | None = None,
+        trained: Iterable[str] | None = None,
+    ) -> Iterator[Sent]:
+        """Send, train, finish: what comes back, client by client, to be read once. None: the participants, the settings' rate
+        and epochs, every weight that the network trains."""
+        ...
+
+    def sent(self, down: int = 0, up: int = 0) -> None:
+        """Count bytes that did not go through `train`."""
+        ...
+
+    def tested(self, weights: Weights, state: Weights) -> dict[str, float]:
+        """The measures of a global model on the test set."""
+        ...
 
 
 class FedAvg:
-    """Local SGD on the cross entropy, then the weighted mean of the clients' weights."""
+    """Local SGD on the task's loss, then the weighted mean of the clients' weights."""
 
     class Params(Frozen):
         pass
 
     neutral: ClassVar[dict | None] = {}  # the Params at which the method equals FedAvg; None where there are none
 
-    def __init__(self, params: Params, net: Net, generator: torch.Generator) -> None:
-        self.params = params
+    def __init__(self, params: Params, net: Net, generator: torch.Generator, task: Task) -> None:
+        self.params, self.task = params, task
         self.net = self.wrap(net, generator).eval()  # the engine switches to training mode where it trains
         self.names = tuple(self.net.state_dict())
+        self.trained = tuple(name for name, weight in self.net.named_parameters() if weight.requires_grad)
 
     def wrap(self, net: Net, generator: torch.Generator) -> Net:
         """The network that is trained: `net`, or one made from it, its new weights drawn from `generator`."""
@@ -52,17 +135,30 @@ class FedAvg:
         """The network's own forward pass with these of its `weights`."""
         return functional_call(self.net, {name: weights[name] for name in self.names}, inputs)
 
-    # the server, before a round
+    def round(self, weights: Weights, server: Server, work: Work) -> tuple[Weights, Weights]:
+        """New global weights and server state."""
+        server = replace(server, state=self.survey(weights, server))
+        return self.aggregate(weights, server, work.train(self.broadcast(weights, server)))
+
+    # the server, before the clients
 
     def start(self, weights: Weights) -> Weights:
         """The server's own state before round 1."""
         return {}
 
-    def broadcast(self, weights: Weights, server: Weights) -> Weights:
+    def survey(self, weights: Weights, server: Server) -> Weights:
+        """The server's state after it looked at its proxy images."""
+        return server.state
+
+    def broadcast(self, weights: Weights, server: Server) -> Weights:
         """What each participant receives; its size is counted as bytes sent down."""
         return weights
 
-    # a client, in its local training
+    # a client
+
+    def prepare(self, received: Weights, client: Client) -> Weights:
+        """What the objective needs of this client beside the batches: constants of its local training."""
+        return {}
 
     def frozen(self, received: Weights, images: Tensor) -> tuple[Tensor, ...]:
         """Per-image results of the received, unchanging network that the loss needs, a row for each of `images`; the engine
@@ -78,44 +174,41 @@ class FedAvg:
         """What the local objective sees of the trained network."""
         return self.forward(weights, batch.images, batch.masks)
 
+    def fit(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """The task's own loss, a scalar: what every objective starts from."""
+        return self.task.loss(outputs.logits, batch.labels)
+
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         """The local objective on one batch, a scalar."""
-        return cross_entropy(self.outputs(weights, batch).logits, batch.labels)
+        return self.fit(self.outputs(weights, batch), batch)
 
     def personal(self, weights: Weights, received: Weights) -> Weights:
         """What a client is tested with after its local training: its weights, and what it needs beside them."""
         return weights
 
-    def upload(self, weights: Weights) -> Weights:
-        """What a client returns; its size is counted as bytes sent up."""
+    def finish(self, weights: Weights, received: Weights, client: Client) -> Finished:
+        """What a client returns, counted as bytes sent up, and what it keeps."""
+        return Finished(weights)
+
+    # the server, after the clients
+
+    def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
+        """New global weights and server state. Messages come one by one as the clients finish, to be read once: a mean then
+        needs the memory of one client, however many take part."""
+        return mean(weights, sent), server.state
+
+    def tested(self, weights: Weights, state: Weights) -> Weights:
+        """What the global model is tested with: its weights, and what it needs beside them of the server's `state`."""
         return weights
 
-    # the server, after a round
 
-    def tested(self, weights: Weights, server: Weights) -> Weights:
-        """What the global model is tested with: its weights, and what it needs beside them."""
-        return weights
-
-    def aggregate(
-        self, weights: Weights, server: Weights, uploads: Iterable[Weights], shares: list[float]
-    ) -> tuple[Weights, Weights]:
-        """New global weights and server state. `uploads` come one by one as the clients finish, to be read once: a mean then
-        needs the memory of one client, however many take part. `shares` sum to 1."""
-        return mean(weights, uploads, shares), server
-
-
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean over a batch of -log softmax(logits)[label]. torch's own also asks which labels to ignore, which costs clients that
-    train together a third of a small step."""
-    return -logits.log_softmax(1).gather(1, labels[:, None]).mean()
-
-
-def mean(like: Weights, uploads: Iterable[Weights], shares: list[float]) -> Weights:
-    """Weighted mean of the tensors named in `like`, summed in float64 in the given order; integers (counters) are rounded."""
+def mean(like: Weights, sent: Iterable[Sent]) -> Weights:
+    """Mean, weighted by shares, of the tensors named in `like`, summed in float64 in the given order; integers (counters) are
+    rounded."""
     totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in like.items()}
-    for upload, share in zip(uploads, shares, strict=True):
+    for _, share, message in sent:
         for name, total in totals.items():
-            total.add_(upload[name], alpha=share)
+            total.add_(message[name], alpha=share)
     return {
         name: (total if like[name].is_floating_point() else total.round()).to(like[name].dtype)
         for name, total in totals.items()

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights
+from fedrepro.algorithms.base import Batch, FedAvg, Sent, Server, Weights
 from fedrepro.config import Fraction, Frozen
 from fedrepro.models import Net, Outputs
 from fedrepro.models.base import INITS
@@ -59,17 +59,15 @@ class Algorithm(FedAvg):
     def personal(self, weights: Weights, received: Weights) -> Weights:
         return weights | _as_reference(received)
 
-    def aggregate(
-        self, weights: Weights, server: Weights, uploads: Iterable[Weights], shares: list[float]
-    ) -> tuple[Weights, Weights]:
+    def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
         """The last lambda sent is the moving average so far; the server keeps the extractor that was sent."""
-        new, _ = super().aggregate(weights, server, uploads, shares)
+        new, _ = super().aggregate(weights, server, sent)
         if GATE in new:
             new[GATE] = self.params.ema * weights[GATE] + (1 - self.params.ema) * new[GATE]
         return new, _as_reference(weights) if self.params.tested_with == "previous" else {}
 
-    def tested(self, weights: Weights, server: Weights) -> Weights:
-        return weights | server
+    def tested(self, weights: Weights, state: Weights) -> Weights:
+        return weights | state
 
     def _maps(self, weights: Weights, prefix: str, images: Tensor) -> Tensor:
         part = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}

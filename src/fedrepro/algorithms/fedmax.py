@@ -18,7 +18,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights, cross_entropy
+from fedrepro.algorithms.base import Batch, FedAvg, Weights
 from fedrepro.config import Frozen, NonNegative
 
 
@@ -35,7 +35,7 @@ class Algorithm(FedAvg):
         divergence = from_uniform(outputs.penultimate, self.params.direction).mean()
         if self.params.reduction == "elements":
             divergence = divergence / outputs.penultimate.shape[1]
-        return cross_entropy(outputs.logits, batch.labels) + self.params.beta * divergence
+        return self.fit(outputs, batch) + self.params.beta * divergence
 
 
 def from_uniform(activations: Tensor, direction: str) -> Tensor:

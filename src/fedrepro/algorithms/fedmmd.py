@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights, cross_entropy
+from fedrepro.algorithms.base import Batch, FedAvg, Weights
 from fedrepro.config import Frozen, NonNegative
 from fedrepro.models import Outputs
 
@@ -36,7 +36,7 @@ class Algorithm(FedAvg):
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         outputs = self.outputs(weights, batch)
         discrepancy = mmd2(batch.frozen[0], self._compared(outputs), self.params.kernel).clamp(min=self.params.floor)
-        return cross_entropy(outputs.logits, batch.labels) + self.params.weight * discrepancy
+        return self.fit(outputs, batch) + self.params.weight * discrepancy
 
     def _compared(self, outputs: Outputs) -> Tensor:
         return outputs.logits if self.params.outputs == "logits" else outputs.penultimate

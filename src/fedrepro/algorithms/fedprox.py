@@ -21,6 +21,6 @@ class Algorithm(FedAvg):
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         entropy = super().loss(weights, received, batch)
-        squares = [(weights[name] - received[name]).square() for name, _ in self.net.named_parameters()]
+        squares = [(weights[name] - received[name]).square() for name in self.trained]
         distance = sum(square.sum() if self.params.norm == "sum" else square.mean() for square in squares)
         return entropy + 0.5 * self.params.mu * distance

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights, cross_entropy
+from fedrepro.algorithms.base import Batch, FedAvg, Weights
 from fedrepro.config import Frozen, NonNegative
 
 
@@ -22,6 +22,6 @@ class Algorithm(FedAvg):
         return (self.forward(received, images).logits,)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
-        logits = self.outputs(weights, batch).logits
-        distance = 0.5 * (batch.frozen[0] - logits).square().sum()
-        return cross_entropy(logits, batch.labels) + self.params.weight * distance
+        outputs = self.outputs(weights, batch)
+        distance = 0.5 * (batch.frozen[0] - outputs.logits).square().sum()
+        return self.fit(outputs, batch) + self.params.weight * distance

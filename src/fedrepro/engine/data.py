@@ -38,12 +38,13 @@ class FederatedData:
         return self.test_x[index], self.test_y[index]
 
     def images(self, index: Tensor, client: int | None, generator: torch.Generator | None) -> Tensor:
-        """What the network sees of the training images `index`: augmented from `generator`, scaled, in the client's pixel
-        order. Where the data are `plain`, neither client nor generator is needed, and `index` may have any shape."""
+        """What the network sees of the training images `index`: augmented where there is a generator, scaled, in the client's
+        pixel order (None: as they are). Where the data are `plain`, neither is needed, and `index` may have any shape."""
         images = self.train_x.index_select(0, index.flatten())  # twice as fast as train_x[index] on a processor
         images = images.view(*index.shape, *images.shape[1:])
         if self.config.augment:
-            changed = augmentation.apply(images.to(self.dtype), self.config.augment, generator)
+            images = images.to(self.dtype)
+            changed = augmentation.apply(images, self.config.augment, generator) if generator else images
             images = augmentation.scale(changed, self.config.inputs, self.dataset)
         return self._permuted(images, client)
 
@@ -51,8 +52,8 @@ class FederatedData:
         chunks = (augmentation.scale(chunk.to(self.dtype), self.config.inputs, self.dataset) for chunk in images.split(CHUNK))
         return torch.cat(list(chunks))
 
-    def _permuted(self, images: Tensor, client: int) -> Tensor:
-        if self.partition.permutations is None:
+    def _permuted(self, images: Tensor, client: int | None) -> Tensor:
+        if self.partition.permutations is None or client is None:
             return images
         order = torch.from_numpy(self.partition.permutations[client]).to(self.device, non_blocking=True)
         return images.flatten(2)[:, :, order].view(images.shape)

@@ -1,12 +1,14 @@
-"""Accuracy and loss of weights on labelled images."""
+"""What weights are worth on labelled images: the scores that `measures.MEASURES` names."""
+
+import math
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Weights
+from fedrepro.measures import Measure
 
 WORK = {"cpu": 1e9, "cuda": 1e12}  # operations of a forward pass: enough to keep the device busy, little enough for its cache
 
@@ -24,16 +26,47 @@ def chunk(flops: int, device: torch.device) -> int:
     return max(1, round(WORK[device.type] / flops))
 
 
-@torch.no_grad()
-def evaluate(algorithm: FedAvg, weights: Weights, images: Tensor, labels: Tensor, chunk: int = 100) -> tuple[float, float]:
-    """Share of images classified correctly, in 0..1, and mean cross entropy in nats, `chunk` images at a time. NaN where there
-    are no images."""
+def measured(
+    algorithm: FedAvg, measures: dict[str, Measure], weights: Weights, images: Tensor, labels: Tensor, chunk: int = 100
+) -> dict[str, float]:
+    """The named measures of `weights` on images (N, C, H, W) with labels (N,), seen once, `chunk` at a time; NaN without."""
+    if not measures:
+        return {}
     if len(labels) == 0:
-        return float("nan"), float("nan")
-    correct = torch.zeros((), dtype=torch.int64, device=labels.device)
-    loss = torch.zeros((), dtype=torch.float64, device=labels.device)
+        return dict.fromkeys(measures, math.nan)
+    decided, loss = predict(algorithm, weights, images, labels, chunk)
+    return {name: loss if measure.score == "loss" else _scored(measure, decided, labels) for name, measure in measures.items()}
+
+
+@torch.no_grad()
+def predict(algorithm: FedAvg, weights: Weights, images: Tensor, labels: Tensor, chunk: int) -> tuple[Tensor, float]:
+    """The class that is decided on for each image, (N,), and the task's mean loss."""
+    decided, loss = [], torch.zeros((), dtype=torch.float64, device=labels.device)
     for batch, truth in zip(images.split(chunk), labels.split(chunk), strict=True):
-        logits = algorithm.forward(weights, batch).logits
-        correct += (logits.argmax(1) == truth).sum()
-        loss += F.cross_entropy(logits, truth, reduction="sum").double()
-    return correct.item() / len(labels), loss.item() / len(labels)
+        outputs = algorithm.forward(weights, batch).logits
+        decided.append(algorithm.task.decide(outputs))
+        loss += algorithm.task.loss(outputs, truth).double() * len(truth)
+    return torch.cat(decided), loss.item() / len(labels)
+
+
+def _scored(measure: Measure, decided: Tensor, labels: Tensor) -> float:
+    """Of all images at once, or the mean over batches of them in the order of the test set."""
+    size = measure.batch or len(labels)
+    scores = [SCORES[measure.score](*pair) for pair in zip(decided.split(size), labels.split(size), strict=True)]
+    return sum(scores) / len(scores)
+
+
+def accuracy(decided: Tensor, labels: Tensor) -> float:
+    """Share of images classified correctly, in 0..1."""
+    return (decided == labels).sum().item() / len(labels)
+
+
+def macro_f1(decided: Tensor, labels: Tensor) -> float:
+    """Mean over the classes that occur, in truth or in decision, of 2 hits / (decided + true), in 0..1."""
+    classes = int(max(decided.max(), labels.max())) + 1
+    hits = labels[decided == labels].bincount(minlength=classes)
+    both = decided.bincount(minlength=classes) + labels.bincount(minlength=classes)
+    return (2 * hits[both > 0] / both[both > 0]).mean(dtype=torch.float64).item()
+
+
+SCORES = {"accuracy": accuracy, "macro_f1": macro_f1}

@@ -1,11 +1,13 @@
 """How the clients of a round are trained: one after the other, or all as one batched computation.
 
 Same samples in the same order, same steps: the two agree but for the rounding of sums (tests/test_executors.py). Either may
-have its steps captured as CUDA graphs: `sequential+graph`, `stacked+graph`.
+have its steps captured as CUDA graphs: `sequential+graph`, `stacked+graph`. `plain` records nothing, for debugging.
+
+An executor trains what it is given: a `Feed` for each client, which brings batches and what is the client's own.
 """
 
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
 from operator import itemgetter
 
 import torch
@@ -19,7 +21,7 @@ from fedrepro.engine.feed import Feed, together
 from fedrepro.engine.step import Step
 from fedrepro.errors import UserError
 
-Trained = Iterator[tuple[Weights, Tensor]]
+Ends = Iterator[tuple[Weights, Tensor]]
 SMALL_STEP = 8_000_000  # floating-point operations of a client's forward pass over a batch
 FEW = 4  # clients
 STACK = 2**26  # numbers in the weights of one stack: 256 MB in float32
@@ -29,23 +31,28 @@ class Sequential:
     """The reference: clients one after the other, in the memory of one."""
 
     name = "sequential"
+    plain = False
 
     def __init__(self, algorithm: FedAvg, config: RunConfig, data: FederatedData, captured: bool = False) -> None:
-        self.algorithm, self.config, self.data = algorithm, config, data
-        self.step = Step(algorithm, config, captured=captured)
+        self.algorithm = algorithm
+        self.step = Step(algorithm, config, captured=captured, plain=self.plain)
 
-    def train(self, received: Weights, cohort: list[int], round: int, lr: float) -> Trained:
-        """Local training from the weights received: E epochs of mini-batch SGD. Yields for each client of the cohort, in order,
-        its weights and the mean loss over its steps (a scalar tensor, not yet read from the device)."""
-        for client in cohort:
-            yield self._train(received, client, round, lr)
+    def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
+        """Local training from the weights received: mini-batch SGD over a feed's batches, on the `trained` weights. Yields for
+        each feed, in order, the weights and the mean loss over the steps (a scalar tensor, not yet read from the device)."""
+        for feed in feeds:
+            weights = {name: received[name].clone() for name in self.algorithm.names}
+            velocity = self.step.velocity(weights, trained)
+            steps = range(len(feed.sizes))
+            losses = [self.step(weights, velocity, received, feed.batch(step), lr, trained) for step in steps]
+            yield weights, torch.stack(losses).double().mean()
 
-    def _train(self, received: Weights, client: int, round: int, lr: float) -> tuple[Weights, Tensor]:
-        feed = Feed(self.algorithm, self.config, self.data, received, client, round)
-        weights = {name: received[name].clone() for name in self.algorithm.names}
-        velocity = self.step.velocity(weights)
-        losses = [self.step(weights, velocity, received, feed.batch(step), lr) for step in range(len(feed.sizes))]
-        return weights, torch.stack(losses).double().mean()
+
+class Plain(Sequential):
+    """The same without a recording: slower, but a debugger sees every operation of a method."""
+
+    name = "plain"
+    plain = True
 
 
 class Stacked:
@@ -58,50 +65,59 @@ class Stacked:
     name = "stacked"
 
     def __init__(self, algorithm: FedAvg, config: RunConfig, data: FederatedData, captured: bool = False) -> None:
-        self.algorithm, self.config, self.data = algorithm, config, data
+        self.algorithm, self.data = algorithm, data
         self.step = Step(algorithm, config, stacked=True, captured=captured)
         numbers = sum(tensor.numel() for tensor in algorithm.net.state_dict().values())
         self.together = max(1, STACK // numbers)
 
-    def train(self, received: Weights, cohort: list[int], round: int, lr: float) -> Trained:
+    def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
         """As `Sequential.train`."""
-        for first in range(0, len(cohort), self.together):
-            yield from self._train(received, cohort[first : first + self.together], round, lr)
+        waiting = iter(feeds)
+        while stack := list(islice(waiting, self.together)):
+            yield from self._train(received, stack, lr, trained)
 
-    def _train(self, received: Weights, cohort: list[int], round: int, lr: float) -> Trained:
-        feeds = [Feed(self.algorithm, self.config, self.data, received, client, round) for client in cohort]
-        weights = {name: torch.stack([received[name]] * len(cohort)) for name in self.algorithm.names}
-        velocity = self.step.velocity(weights)
-        total = torch.zeros(len(cohort), dtype=torch.float64, device=self.data.device)
+    def _train(self, received: Weights, feeds: list[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
+        weights = {name: torch.stack([received[name]] * len(feeds)) for name in self.algorithm.names}
+        own = {name: torch.stack([feed.own[name] for feed in feeds]) for name in feeds[0].own}
+        velocity = self.step.velocity(weights, trained)
+        total = torch.zeros(len(feeds), dtype=torch.float64, device=self.data.device)
         for step in range(max(len(feed.sizes) for feed in feeds)):
             for clients in _alike(feeds, step):
-                batch = together([feeds[client] for client in clients], step)
-                if len(clients) == len(cohort):
-                    total += self.step(weights, velocity, received, batch, lr).double()
+                batch = together([feeds[client] for client in clients], step, own)
+                if len(clients) == len(feeds):
+                    total += self.step(weights, velocity, received, batch, lr, trained).double()
                 else:
                     rows = torch.tensor(clients).to(total.device, non_blocking=True)
-                    total[rows] += self._some(weights, velocity, received, batch, lr, rows).double()
+                    total[rows] += self._some(weights, velocity, received, batch, lr, trained, rows).double()
         for client, feed in enumerate(feeds):
             yield {name: tensor[client] for name, tensor in weights.items()}, total[client] / len(feed.sizes)
 
     def _some(
-        self, weights: Weights, velocity: list[Tensor], received: Weights, batch: Batch, lr: float, clients: Tensor
+        self,
+        weights: Weights,
+        velocity: list[Tensor],
+        received: Weights,
+        batch: Batch,
+        lr: float,
+        trained: tuple[str, ...],
+        clients: Tensor,
     ) -> Tensor:
         """A step of these `clients` alone."""
         part = {name: tensor[clients] for name, tensor in weights.items()}
         moving = [tensor[clients] for tensor in velocity]
-        loss = self.step(part, moving, received, batch, lr)
+        batch = batch._replace(own={name: tensor[clients] for name, tensor in batch.own.items()})
+        loss = self.step(part, moving, received, batch, lr, trained)
         for whole, changed in zip([*weights.values(), *velocity], [*part.values(), *moving], strict=True):
             whole[clients] = changed
         return loss
 
 
-EXECUTORS = {executor.name: executor for executor in (Sequential, Stacked)}
+EXECUTORS = {executor.name: executor for executor in (Sequential, Stacked, Plain)}
 
 
 def available(device: torch.device) -> list[str]:
     """The names of those that run on a device."""
-    return [*EXECUTORS, *(f"{name}+graph" for name in EXECUTORS if device.type == "cuda")]
+    return [*EXECUTORS, *(f"{name}+graph" for name in ("sequential", "stacked") if device.type == "cuda")]
 
 
 def create(name: str, algorithm: FedAvg, config: RunConfig, data: FederatedData, flops: int) -> Sequential | Stacked:

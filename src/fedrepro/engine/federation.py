@@ -1,34 +1,34 @@
 """The round loop: sample clients, train them, aggregate, evaluate, record."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from fedrepro import algorithms, models, rng
-from fedrepro.algorithms.base import Weights
+from fedrepro import algorithms, models, rng, schedules, tasks
+from fedrepro.algorithms.base import Batch, Server, Weights
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors, precision
 from fedrepro.engine.data import FederatedData
-from fedrepro.engine.evaluation import chunk, evaluate, flops
+from fedrepro.engine.evaluation import chunk, flops, measured
+from fedrepro.engine.round import Kept, Round, Trained
 from fedrepro.errors import UserError
+from fedrepro.measures import MEASURES, Measure
 from fedrepro.partitions import Partition
 
-COLUMNS = (
-    "round",
-    "test_accuracy",  # of the global model after the round, on the whole test set, 0..1
-    "test_loss",  # its mean cross entropy, nats
-    "train_loss",  # local objective, mean over the participants' steps
-    "initial_accuracy",  # mean over participants: the model they received, on their own test part
-    "personal_accuracy",  # the same after their local training
-    "bytes_down",  # sent to all participants of the round
-    "bytes_up",
-    "lr",
-)
 Row = dict[str, Any]
+
+
+def columns(config: RunConfig) -> tuple[str, ...]:
+    """Of a run's metrics.csv: the measures that it asks for, and
+
+    train_loss            local objective, mean over the participants' steps
+    bytes_down, bytes_up  sent to, and by, all participants of the round
+    lr                    of the round"""
+    return ("round", *config.measures, "train_loss", "bytes_down", "bytes_up", "lr")
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,8 @@ class State:
     round: int
     weights: Weights
     server: Weights
+    clients: dict[int, Kept] = field(default_factory=dict)  # of those that keep something
     diverged: bool = False
-
-
-@dataclass
-class _Seen:
-    """Of the participants of a round, in their order."""
-
-    losses: list[torch.Tensor] = field(default_factory=list)
-    initial: list[float] = field(default_factory=list)  # accuracies
-    personal: list[float] = field(default_factory=list)
-    bytes_up: int = 0
 
 
 class Federation:
@@ -63,15 +54,13 @@ class Federation:
             )
         precision.set_products(config.precision, device)
         self.config, self.clients = config, partition.clients
+        self.measures = {name: MEASURES[name] for name in config.measures}
         self.data = FederatedData(config, dataset, partition, device)
-        net = models.build(
-            config.model, tuple(dataset.train_x.shape[1:]), dataset.classes, rng.generator(config.seed, "weights")
-        )
-        self.algorithm = algorithms.create(
-            config.algorithm,
-            net.to(device, precision.dtype(config.precision)),
-            rng.generator(config.seed, "algorithm"),
-        )
+        task = tasks.create(config.task, dataset.classes)
+        shape = tuple(dataset.train_x.shape[1:])
+        net = models.build(config.model, shape, task.outputs, rng.generator(config.seed, "weights"))
+        net = net.to(device, precision.dtype(config.precision))
+        self.algorithm = algorithms.create(config.algorithm, net, rng.generator(config.seed, "algorithm"), task)
         self.device = device
         self.flops = flops(self.algorithm, self.data.train_x.shape[1:])
         self.chunk = chunk(self.flops, device)
@@ -82,49 +71,37 @@ class Federation:
         layout = {True: torch.channels_last, False: torch.contiguous_format}
         return {name: tensor.to(self.device, memory_format=layout[tensor.dim() == 4]) for name, tensor in tensors.items()}
 
+    def placed(self, state: State) -> State:
+        """A state that was loaded, on the device."""
+        clients = {number: Kept(kept.round, self.place(kept.tensors)) for number, kept in state.clients.items()}
+        return replace(state, weights=self.place(state.weights), server=self.place(state.server), clients=clients)
+
     def start(self) -> tuple[State, Row]:
         """The state of round 0 and its row: the untrained model's test accuracy."""
         weights = self.place({name: tensor.detach().clone() for name, tensor in self.algorithm.net.state_dict().items()})
         state = State(0, weights, self.place(self.algorithm.start(weights)))
-        row = dict.fromkeys(COLUMNS) | {"round": 0, "bytes_down": 0, "bytes_up": 0} | self._tested(state)
-        return state, row
+        tested = self.tested(state.weights, state.server, self.measures)
+        return state, dict.fromkeys(columns(self.config)) | {"round": 0, "bytes_down": 0, "bytes_up": 0} | tested
 
-    def advance(self, state: State) -> tuple[State, Row]:
-        """One round. A loss or a weight that is not finite ends the run: the state says so and keeps the last good weights."""
-        round, config = state.round + 1, self.config
-        cohort = self.cohort(round)
-        received = self.algorithm.broadcast(state.weights, state.server)
-        measured = round % config.evaluate_every == 0 or round == config.rounds
-        seen = _Seen()
-        uploads = self._uploads(received, cohort, round, measured, seen)
-        new, server = self.algorithm.aggregate(state.weights, state.server, uploads, self._shares(cohort, round))
-        row = dict.fromkeys(COLUMNS) | {
-            "round": round,
-            "train_loss": torch.stack(seen.losses).mean().item(),
-            "initial_accuracy": _mean(seen.initial),
-            "personal_accuracy": _mean(seen.personal),
-            "bytes_down": len(cohort) * size(received),
-            "bytes_up": seen.bytes_up,
-            "lr": self.lr(round),
-        }
-        finite = torch.stack([tensor.isfinite().all() for tensor in (*new.values(), *server.values())])
-        if not math.isfinite(row["train_loss"]) or not finite.all():
-            return State(round, state.weights, state.server, diverged=True), row
-        state = State(round, new, server)
-        return state, row | (self._tested(state) if measured else {})
+    def advance(self, state: State, watch: Callable[[Trained], None] | None = None) -> tuple[State, Row]:
+        """One round. A loss or a weight that is not finite ends the run: the state says so and keeps the last good weights.
+        `watch` is shown every participant after its local training; a round that is run again shows the same to the bit."""
+        number, config = state.round + 1, self.config
+        due = number % config.evaluate_every == 0 or number == config.rounds
+        round = Round(self, state, self.measures if due else {}, watch)
+        server = self.server(state, len(round.clients))
+        new, kept = self.algorithm.round(state.weights, server, round)
+        row = dict.fromkeys(columns(config)) | {"round": number, "lr": self.lr(number)} | round.row()
+        finite = torch.stack([tensor.isfinite().all() for tensor in (*new.values(), *kept.values())])
+        if not (row["train_loss"] is None or math.isfinite(row["train_loss"])) or not finite.all():
+            return State(number, state.weights, state.server, state.clients, diverged=True), row
+        state = State(number, new, kept, state.clients | round.kept)
+        return state, row | (self.tested(new, kept, self.measures) if due else {})
 
-    def _uploads(self, received: Weights, cohort: list[int], round: int, measured: bool, seen: "_Seen") -> Iterator[Weights]:
-        """Train the cohort; what each client returns, as soon as it is there. What is measured on the way goes into `seen`."""
-        trained = self.executor.train(received, cohort, round, self.lr(round))
-        for client, (weights, loss) in zip(cohort, trained, strict=True):
-            seen.losses.append(loss)
-            if measured:
-                part = self.data.test_part(client, round)
-                seen.initial.append(evaluate(self.algorithm, received, *part, self.chunk)[0])
-                seen.personal.append(evaluate(self.algorithm, self.algorithm.personal(weights, received), *part, self.chunk)[0])
-            upload = self.algorithm.upload(weights)
-            seen.bytes_up += size(upload)
-            yield upload
+    def server(self, state: State, participants: int) -> Server:
+        """What the server knows before the round after `state`."""
+        number = state.round + 1
+        return Server(number, self.clients, participants, state.server, lambda: self._proxy(number))
 
     def cohort(self, round: int) -> list[int]:
         """The participants of a round, in the order of their numbers: a function of the seed and the round alone."""
@@ -132,32 +109,32 @@ class Federation:
         return sorted(order[: self.config.clients_per_round].tolist())
 
     def lr(self, round: int) -> float:
-        """The learning rate of a round: multiplied by `lr_decay` after every round while it is above `lr_floor`."""
-        rate = self.config.lr
-        for _ in range(round - 1):
-            if rate <= self.config.lr_floor or self.config.lr_decay == 1:
-                break
-            rate *= self.config.lr_decay
-        return rate
+        """The learning rate of a round."""
+        return schedules.rate(self.config.schedule, self.config.lr, round, self.config.rounds)
 
-    def _shares(self, cohort: list[int], round: int) -> list[float]:
+    def shares(self, images: list[int]) -> list[float]:
+        """What clients that hold so many images count for; sums to 1."""
         if self.config.weighting == "uniform":
-            return [1 / len(cohort)] * len(cohort)
-        sizes = [len(self.data.partition.train_of(client, round)) for client in cohort]
-        return [size / sum(sizes) for size in sizes]
+            return [1 / len(images)] * len(images)
+        return [count / sum(images) for count in images]
 
-    def _tested(self, state: State) -> Row:
-        weights = self.algorithm.tested(state.weights, state.server)
-        accuracy, loss = evaluate(self.algorithm, weights, self.data.test_x, self.data.test_y, self.chunk)
-        return {"test_accuracy": accuracy, "test_loss": loss}
+    def tested(self, weights: Weights, state: Weights, measures: dict[str, Measure]) -> dict[str, float]:
+        """Those of the measures that are of the global model on the whole test set."""
+        wanted = {name: measure for name, measure in measures.items() if measure.model == "global"}
+        shown = self.algorithm.tested(weights, state)
+        return measured(self.algorithm, wanted, shown, self.data.test_x, self.data.test_y, self.chunk)
 
+    def config_for(self, epochs: int | None) -> RunConfig:
+        """The settings, of a local training of so many epochs."""
+        return self.config if epochs is None else self.config.model_copy(update={"local_epochs": epochs})
 
-def size(message: Weights) -> int:
-    """Bytes of all tensors in a message."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in message.values())
-
-
-def _mean(values: list[float]) -> float | None:
-    """Mean over the clients that have test images; None where none has or nothing was measured."""
-    known = [value for value in values if not math.isnan(value)]
-    return sum(known) / len(known) if known else None
+    def _proxy(self, round: int) -> Iterator[Batch]:
+        """The server's own images once, in batches."""
+        if (proxy := self.config.proxy) is None:
+            raise UserError(f"algorithm {self.config.algorithm.name}: needs proxy images: set proxy, e.g. {{share: 0.01}}")
+        count = len(self.data.train_y)
+        order = torch.randperm(count, generator=rng.generator(self.config.seed, "proxy"))
+        index = order[: max(1, int(proxy.share * count + 0.5))].sort().values.to(self.device)
+        changes = rng.generator(self.config.seed, "proxy augment", round) if proxy.augment else None
+        for rows in index.split(proxy.batch_size):
+            yield Batch(self.data.images(rows, None, changes), self.data.train_y[rows])

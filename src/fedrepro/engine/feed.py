@@ -1,5 +1,7 @@
 """What a client trains on in a round: its mini-batches, in an order that no executor can change."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -14,27 +16,41 @@ CHUNK = 100  # images per pass of the frozen network
 
 
 class Feed:
-    """The batches of one local training. They are asked for in order: augmentation and dropout draw as they come."""
+    """The batches of one local training. They are asked for in order: augmentation and dropout draw as they come. `own`: what
+    the method's `prepare` found. `phase` names another training of the same client in the same round, with draws of its own."""
 
     def __init__(
-        self, algorithm: FedAvg, config: RunConfig, data: FederatedData, received: Weights, client: int, round: int
+        self,
+        algorithm: FedAvg,
+        config: RunConfig,
+        data: FederatedData,
+        received: Weights,
+        client: int,
+        round: int,
+        own: Weights | None = None,
+        phase: str = "",
     ) -> None:
         self.algorithm, self.config, self.data, self.received, self.client = algorithm, config, data, received, client
-        own = data.train_index(client, round)
-        order = shuffled(config, len(own), round, client)
-        self.sizes = batch_sizes(config, len(own))
-        self.index = own.index_select(0, order.to(own.device, non_blocking=True)).split_with_sizes(self.sizes)
-        self.changes = rng.generator(config.seed, "augment", round, client) if config.augment else None
-        self.dropped = rng.generator(config.seed, "dropout", round, client) if algorithm.net.dropout else None
+        self.own = own or {}
+        held = data.train_index(client, round)
+
+        def draw(purpose: str) -> torch.Generator:
+            return rng.generator(config.seed, purpose + phase, round, client)
+
+        order = shuffled(len(held), config.local_epochs, draw("batches"))
+        self.sizes = batch_sizes(config, len(held))
+        self.index = held.index_select(0, order.to(held.device, non_blocking=True)).split_with_sizes(self.sizes)
+        self.changes = draw("augment") if config.augment else None
+        self.dropped = draw("dropout") if algorithm.net.dropout else None
         self.frozen: tuple[Tensor, ...] = ()
         if algorithm.looks_back and not config.augment:  # then an image looks the same in every epoch
             self.order = order.split_with_sizes(self.sizes)
-            self.frozen = self._frozen([data.images(chunk, client, None) for chunk in own.split(CHUNK)])
+            self.frozen = self._frozen([data.images(chunk, client, None) for chunk in held.split(CHUNK)])
 
     def batch(self, step: int) -> Batch:
         """The batch of a step."""
         images = self.data.images(self.index[step], self.client, self.changes)
-        return Batch(images, self.data.train_y[self.index[step]], self.rows(step, images), self.masks(step))
+        return Batch(images, self.data.train_y[self.index[step]], self.rows(step, images), self.masks(step), self.own)
 
     def rows(self, step: int, images: Tensor) -> tuple[Tensor, ...]:
         """What the received network says of the batch."""
@@ -53,29 +69,30 @@ class Feed:
         return tuple(torch.cat(parts) for parts in zip(*rows, strict=True))
 
 
-def together(feeds: list[Feed], step: int) -> Batch:
-    """The batches of a step, of one size, with a leading axis of clients; images that all see alike are fetched at once."""
+def together(feeds: list[Feed], step: int, own: Weights) -> Batch:
+    """The batches of a step, of one size, with a leading axis of clients, which `own` has already; images that all see alike
+    are fetched at once."""
     data = feeds[0].data
     if not data.plain:
-        return Batch(*(_stack(parts) for parts in zip(*(feed.batch(step) for feed in feeds), strict=True)))
+        *parts, _ = zip(*(feed.batch(step) for feed in feeds), strict=True)
+        return Batch(*map(_stack, parts), own)
     index = torch.stack([feed.index[step] for feed in feeds])
     images = data.images(index, None, None)
     rows = _stack([feed.rows(step, images) for feed, images in zip(feeds, images, strict=True)]) if feeds[0].frozen else ()
     masks = _stack([feed.masks(step) for feed in feeds]) if feeds[0].dropped else ()
-    return Batch(images, data.train_y[index], rows, masks)
+    return Batch(images, data.train_y[index], rows, masks, own)
 
 
-def _stack(parts: list[Tensor] | list[tuple[Tensor, ...]]) -> Tensor | tuple[Tensor, ...]:
+def _stack(parts: Sequence[Tensor] | Sequence[tuple[Tensor, ...]]) -> Tensor | tuple[Tensor, ...]:
     """Tensors of several clients as one; tuples of tensors item by item."""
     if isinstance(parts[0], tuple):
         return tuple(torch.stack(rows) for rows in zip(*parts, strict=True))
     return torch.stack(parts)
 
 
-def shuffled(config: RunConfig, images: int, round: int, client: int) -> Tensor:
-    """The order in which a client sees its images in a round: every epoch a fresh shuffle."""
-    generator = rng.generator(config.seed, "batches", round, client)
-    return torch.cat([torch.randperm(images, generator=generator) for _ in range(config.local_epochs)])
+def shuffled(images: int, epochs: int, generator: torch.Generator) -> Tensor:
+    """The order in which a client sees its images: every epoch a fresh shuffle."""
+    return torch.cat([torch.randperm(images, generator=generator) for _ in range(epochs)])
 
 
 def batch_sizes(config: RunConfig, images: int) -> list[int]:

@@ -2,38 +2,30 @@
 
 A round is a function of the state before it, the seed and its number, so the same bits come out as in the run itself, on the
 same kind of device with the same executor, from any state that was stored: `snapshots/round-<r>.safetensors` in the run's
-folder is the state before round r. Where there is none, the way there is trained again too, and then stored.
+folder is the state before round r, `round-<r>.clients/` what its clients keep. Where there is none, the way there is trained
+again too, and then stored.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from fedrepro.algorithms.base import Weights
 from fedrepro.engine import checkpoint
 from fedrepro.engine.federation import Federation, State
+from fedrepro.engine.round import Trained
 
 SECONDS = 30  # between two states that are stored on the way to a round
 
 
 @dataclass(frozen=True)
-class Phase:
-    """A local training of some clients: what all of them received, and each one's weights after it."""
-
-    received: Weights
-    clients: list[int]
-    trained: list[Weights]
-
-
-@dataclass(frozen=True)
 class Replayed:
-    """A round that was trained again; it has one phase, or those of a method that owns its round."""
+    """A round that was trained again, with its local trainings in their order: one of each participant, or one in each phase of
+    a method that owns its round."""
 
     before: State
     after: State
-    phases: list[Phase]
+    trained: list[Trained]
 
     @property
     def round(self) -> int:
@@ -93,13 +85,9 @@ class Replay:
 
     def round(self) -> Replayed:
         """Train the round after `state`, which goes on by it."""
-        before, watched = self.state, _Watched(self.federation.executor)
-        self.federation.executor = watched
-        try:
-            self.state, _ = self.federation.advance(before)
-        finally:
-            self.federation.executor = watched.executor
-        return Replayed(before, self.state, watched.phases)
+        before, seen = self.state, []
+        self.state, _ = self.federation.advance(before, seen.append)
+        return Replayed(before, self.state, seen)
 
     def _nearest(self, round: int) -> State:
         """The latest known state before a round."""
@@ -108,28 +96,9 @@ class Replay:
             return self.state
         if known == 0:
             return self.federation.start()[0]
-        state, _ = checkpoint.load(snapshot(self.folder, known))
-        place = self.federation.place
-        return replace(state, weights=place(state.weights), server=place(state.server))
+        return self.federation.placed(checkpoint.load(snapshot(self.folder, known))[0])
 
 
 def _forget(path: Path | None) -> None:
     if path:
-        path.unlink()
-
-
-class _Watched:
-    """An executor that leaves what its trainings end with."""
-
-    def __init__(self, executor: Any) -> None:
-        self.executor, self.phases = executor, []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.executor, name)
-
-    def train(self, received: Weights, clients: list[int], *rest: Any, **options: Any) -> Iterator[tuple]:
-        phase = Phase(received, list(clients), [])
-        self.phases.append(phase)
-        for trained in self.executor.train(received, clients, *rest, **options):
-            phase.trained.append({name: tensor.clone() for name, tensor in trained[0].items()})
-            yield trained
+        checkpoint.delete(path)

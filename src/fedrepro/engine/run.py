@@ -3,7 +3,7 @@
 config.json       what ran: resolved config, data identity and description, code digest
 metrics.csv       one row per round
 summary.json      status and final numbers; there exactly if the run is over
-model.safetensors the global weights, with the state they belong to
+model.safetensors the global weights, with the state they belong to; model.clients/ what each client keeps, where it does
 environment.json  commit, versions, hardware, and which executor trained it
 log.txt, timing.json   when and how long; the only files that differ between two identical runs
 checkpoint.safetensors while unfinished
@@ -25,9 +25,10 @@ from fedrepro import datasets, provenance
 from fedrepro.config import Device, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import checkpoint, progress, replay
-from fedrepro.engine.federation import COLUMNS, Federation, Row, State
+from fedrepro.engine.federation import Federation, Row, State
 from fedrepro.errors import UserError
 from fedrepro.files import replacing
+from fedrepro.measures import MEASURES
 from fedrepro.partitions import Partition
 
 log = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
         return state, [row]
     state, rows = checkpoint.load(path)
     log.info("resumed after round %d", state.round)
-    return State(state.round, federation.place(state.weights), federation.place(state.server), state.diverged), rows
+    return federation.placed(state), rows
 
 
 def _rounds(
@@ -150,7 +151,7 @@ def _rounds(
             state, row = federation.advance(state)
             rows.append(row)
             _log_round(run, row)
-            shown(row["test_accuracy"])
+            shown(row[run.config.measures[0]])
             last = time.monotonic() - began
             if time.monotonic() - saved >= limits.checkpoint_seconds:
                 _save(run, state, rows)
@@ -172,24 +173,27 @@ def _finish(run: Run, state: State, rows: list[Row], federation: Federation) -> 
     _write(run.folder / "environment.json", _json(environment))
     checkpoint.save(run.folder / "model.safetensors", state, rows)
     _close(run, state, rows)
-    log.info("finished: test accuracy %s", _summary(run, state, rows)["test_accuracy"])
+    final = _summary(run, state, rows)["final"]
+    log.info("finished: %s", ", ".join(f"{MEASURES[name].title} {value:.4f}" for name, value in final.items()))
 
 
 def _close(run: Run, state: State, rows: list[Row]) -> None:
     """Clear away what only an unfinished run needs, then the summary."""
-    for path in (run.folder / "checkpoint.safetensors", *run.folder.glob(".*.part")):
+    checkpoint.delete(run.folder / "checkpoint.safetensors")
+    for path in run.folder.rglob(".*.part"):
         path.unlink(missing_ok=True)
     _write(run.summary, _json(_summary(run, state, rows)))
 
 
 def _summary(run: Run, state: State, rows: list[Row]) -> dict[str, Any]:
-    tested = [row["test_accuracy"] for row in rows if row["test_accuracy"] is not None]
+    known = {name: [row[name] for row in rows if row[name] is not None] for name in run.config.measures}
+    known = {name: values for name, values in known.items() if values}
     return {
         "run": run.id,
         "status": f"diverged at round {state.round}" if state.diverged else "finished",
         "rounds": state.round,
-        "test_accuracy": tested[-1],
-        "best_test_accuracy": max(tested),
+        "final": {name: values[-1] for name, values in known.items()},
+        "best": {name: max(values) for name, values in known.items() if MEASURES[name].percent},
         "bytes_down": sum(row["bytes_down"] for row in rows),
         "bytes_up": sum(row["bytes_up"] for row in rows),
         "weights": sum(tensor.numel() for tensor in state.weights.values()),
@@ -211,8 +215,8 @@ def _number(column: str, cell: str) -> int | float | None:
 
 
 def _csv(rows: list[Row]) -> str:
-    lines = [",".join("" if row[column] is None else repr(row[column]) for column in COLUMNS) for row in rows]
-    return "\n".join([",".join(COLUMNS), *lines]) + "\n"
+    lines = [",".join("" if cell is None else repr(cell) for cell in row.values()) for row in rows]
+    return "\n".join([",".join(rows[0]), *lines]) + "\n"
 
 
 def _json(value: dict[str, Any]) -> str:
@@ -238,9 +242,10 @@ def _time(run: Run, rounds: int, seconds: float) -> None:
 
 
 def _log_round(run: Run, row: Row) -> None:
-    accuracy = "-" if row["test_accuracy"] is None else f"{row['test_accuracy']:.4f}"
-    text = "round %d/%d: test accuracy %s, train loss %.4f"
-    log.info(text, row["round"], run.config.rounds, accuracy, row["train_loss"], extra=progress.SHOWN_AS_BAR)
+    name = run.config.measures[0]
+    value, loss = (f"{row[key]:.4f}" if row[key] is not None else "-" for key in (name, "train_loss"))
+    text = "round %d/%d: %s %s, train loss %s"
+    log.info(text, row["round"], run.config.rounds, MEASURES[name].title, value, loss, extra=progress.SHOWN_AS_BAR)
 
 
 class _Log:

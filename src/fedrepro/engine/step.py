@@ -1,11 +1,12 @@
-"""One step of local training: mini-batch SGD on a method's objective, recorded once for each shape of a batch, then replayed.
+"""One step of local training: mini-batch SGD on a method's objective, recorded once for each kind of batch, then replayed.
 
 On networks this small, the calls of modules and of autograd cost as much as the arithmetic; a recording has neither. On CUDA
 the launches that are left may be captured as one graph.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, fx
@@ -20,34 +21,47 @@ from fedrepro.engine.capture import Captured
 
 
 class Step:
-    """`stacked`: the weights and the batch have a leading axis, one entry per client; what was received has not.
-    `captured`: as CUDA graphs."""
+    """`stacked`: the weights and the batch have a leading axis, one entry per client; what was received has not. `captured`: as
+    CUDA graphs. `plain`: nothing is recorded, so that a debugger or a print sees every operation."""
 
-    def __init__(self, algorithm: FedAvg, config: RunConfig, stacked: bool = False, captured: bool = False) -> None:
-        self.algorithm, self.config, self.stacked, self.captured = algorithm, config, stacked, captured
-        self.trained = [name for name, _ in algorithm.net.named_parameters()]
-        plain = config.momentum == 0 and config.weight_decay == 0
+    def __init__(
+        self, algorithm: FedAvg, config: RunConfig, stacked: bool = False, captured: bool = False, plain: bool = False
+    ) -> None:
+        self.algorithm, self.config, self.stacked, self.captured, self.plain = algorithm, config, stacked, captured, plain
+        simple = config.momentum == 0 and config.weight_decay == 0
         here = algorithm.net.head.weight.device.type == "cpu"
-        self.descends = plain and here and not captured  # CUDA: one fused call starts less; a graph would fix the rate
+        # not on CUDA, where one fused call starts less, and not in a graph, which would fix the rate
+        self.descends = simple and here and not (captured or plain)
         self.recordings: dict[tuple, Callable] = {}
         self.pool = torch.cuda.graph_pool_handle() if captured else None
 
-    def velocity(self, weights: Weights) -> list[Tensor]:
+    def velocity(self, weights: Weights, trained: tuple[str, ...]) -> list[Tensor]:
         """Of the momentum, before the first step: zeros, or nothing where there is no momentum."""
-        return [torch.zeros_like(weights[name]) for name in self.trained] if self.config.momentum else []
+        return [torch.zeros_like(weights[name]) for name in trained] if self.config.momentum else []
 
     @torch.no_grad()
-    def __call__(self, weights: Weights, velocity: list[Tensor], received: Weights, batch: Batch, lr: float) -> Tensor:
-        """Changes `weights` and `velocity` in place. Returns the loss before the step, one number per client."""
-        tensors = [*weights.values(), *received.values(), *_flat(batch)]
-        shapes = tuple(tensor.shape for tensor in tensors)
-        if shapes not in self.recordings:
-            self.recordings[shapes] = self._record(list(weights), list(received), batch, tensors)
-        *slopes, loss = self.recordings[shapes](lr, *tensors)
+    def __call__(
+        self,
+        weights: Weights,
+        velocity: list[Tensor],
+        received: Weights,
+        batch: Batch,
+        lr: float,
+        trained: tuple[str, ...] | None = None,
+    ) -> Tensor:
+        """Changes the `trained` ones of `weights` (None: those that the network trains) and `velocity` in place. Returns the
+        loss before the step, one number per client."""
+        trained = trained or self.algorithm.trained
+        inputs = Inputs(weights, received, batch)
+        tensors = inputs.flat()
+        key = (trained, inputs.names(), tuple(tensor.shape for tensor in tensors))
+        if key not in self.recordings:
+            self.recordings[key] = self._record(trained, inputs, tensors)
+        *slopes, loss = self.recordings[key](lr, *tensors)
         if not self.descends:
             sgd(
-                [weights[name] for name in self.trained],
-                [_laid_out(slope, weights[name]) for name, slope in zip(self.trained, slopes, strict=True)],
+                [weights[name] for name in trained],
+                [_laid_out(slope, weights[name]) for name, slope in zip(trained, slopes, strict=True)],
                 velocity or [None] * len(slopes),
                 fused=True,
                 lr=lr,
@@ -59,50 +73,80 @@ class Step:
             )
         return loss.clone() if self.captured else loss
 
-    def _record(self, weights: list[str], received: list[str], like: Batch, tensors: list[Tensor]) -> Callable:
+    def _record(self, trained: tuple[str, ...], like: "Inputs", tensors: list[Tensor]) -> Callable:
         """(lr, tensors) -> the slope of every trained tensor, or None where it has taken its step already, and the loss.
         Only here is the network in training mode: everywhere else norm layers use, and keep, their statistics."""
-        one, two = len(weights), len(weights) + len(received)
+        shared = [like.is_received(place) for place in range(len(tensors))]
 
         def slopes(*tensors: Tensor) -> tuple[Tensor, ...]:
-            state, fixed = dict(zip(weights, tensors[:one], strict=True)), dict(zip(received, tensors[one:two], strict=True))
-            batch = _batch(tensors[two:], like)
-            trained = {name: state.pop(name) for name in self.trained}  # what is left are buffers, changed in place
-            found, loss = grad_and_value(self._loss)(trained, state, fixed, batch)
+            state, received, batch = like.filled(tensors)
+            free = {name: state.pop(name) for name in trained}  # what is left are buffers, changed in place, and frozen weights
+            found, loss = grad_and_value(self._loss)(free, state, received, batch)
             return *found.values(), loss
 
         if self.stacked:
-            slopes = vmap(slopes, in_dims=(*[0] * one, *[None] * len(received), *[0] * (len(tensors) - two)))
+            slopes = vmap(slopes, in_dims=tuple(None if is_shared else 0 for is_shared in shared))
+        if self.plain:
+            return partial(self._unrecorded, slopes)
+        weights = list(like.weights)
         self.algorithm.net.train()
         recorded = recording.record(slopes, tensors)
         self.algorithm.net.eval()
         recording.shorten(recorded)
         recording.fold(recorded)
         if self.descends:
-            recording.descend(recorded, {i: weights.index(name) for i, name in enumerate(self.trained)})
+            recording.descend(recorded, {i: weights.index(name) for i, name in enumerate(trained)})
         if tensors[0].device.type == "cpu" and not self.stacked:
             recording.dense(recorded, tensors)
-        return self._captured(recorded, tensors, weights) if self.captured else recorded
+        return self._captured(recorded, tensors, weights, trained) if self.captured else recorded
 
-    def _captured(self, recorded: fx.GraphModule, tensors: list[Tensor], weights: list[str]) -> Callable:
-        buffers = [place for place, name in enumerate(weights) if name not in self.trained]
+    def _unrecorded(self, slopes: Callable, rate: float, *tensors: Tensor) -> tuple[Tensor, ...]:
+        self.algorithm.net.train()
+        try:
+            return slopes(*tensors)
+        finally:
+            self.algorithm.net.eval()
+
+    def _captured(
+        self, recorded: fx.GraphModule, tensors: list[Tensor], weights: list[str], trained: tuple[str, ...]
+    ) -> Callable:
+        buffers = [place for place, name in enumerate(weights) if name not in trained]
         graph = Captured(partial(recorded, 0.0), tensors, recording.read(recorded), buffers, self.pool)
         return lambda lr, *tensors: graph(*tensors)  # its steps are taken outside
 
-    def _loss(self, trained: Weights, buffers: Weights, received: Weights, batch: Batch) -> Tensor:
+    def _loss(self, trained: Weights, others: Weights, received: Weights, batch: Batch) -> Tensor:
         half = self.config.precision == "bfloat16"
         with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=half, cache_enabled=False):
-            return self.algorithm.loss(trained | buffers, received, batch)
+            return self.algorithm.loss(trained | others, received, batch)
 
 
-def _flat(batch: Batch) -> tuple[Tensor, ...]:
-    return batch.images, batch.labels, *batch.frozen, *batch.masks
+class Inputs(NamedTuple):
+    """All that a step computes with, by name: as a flat list of tensors for the recording, and back."""
 
+    weights: Weights
+    received: Weights
+    batch: Batch
 
-def _batch(tensors: tuple[Tensor, ...], like: Batch) -> Batch:
-    """What `_flat` made flat, with as many frozen rows as in `like`."""
-    images, labels, *rest = tensors
-    return Batch(images, labels, tuple(rest[: len(like.frozen)]), tuple(rest[len(like.frozen) :]))
+    def flat(self) -> list[Tensor]:
+        batch = self.batch
+        return [*self.weights.values(), *self.received.values(), batch.images, batch.labels, *batch.frozen, *batch.masks,
+                *batch.own.values()]  # fmt: skip
+
+    def names(self) -> tuple:
+        """What tells two flat lists of the same shapes apart."""
+        return (*self.weights, None, *self.received, None, len(self.batch.frozen), *self.batch.own)
+
+    def is_received(self, place: int) -> bool:
+        return len(self.weights) <= place < len(self.weights) + len(self.received)
+
+    def filled(self, tensors: Sequence[Tensor]) -> "Inputs":
+        """The same names with other tensors."""
+        given = iter(tensors)
+        weights, received = ({name: next(given) for name in names} for names in (self.weights, self.received))
+        images, labels = next(given), next(given)
+        frozen, masks = (tuple(next(given) for _ in rows) for rows in (self.batch.frozen, self.batch.masks))
+        own = {name: next(given) for name in self.batch.own}
+        return Inputs(weights, received, Batch(images, labels, frozen, masks, own))
 
 
 def _laid_out(slope: Tensor, weight: Tensor) -> Tensor:

@@ -16,9 +16,9 @@ from fedrepro.studies.base import OfRounds
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fedrepro.algorithms.base import Weights
     from fedrepro.engine.federation import Federation
     from fedrepro.engine.replay import Replayed
+    from fedrepro.engine.round import Trained
 
 CHUNK = 500  # images per forward pass
 
@@ -42,20 +42,19 @@ class Study(OfRounds):
     def measure(self, federation: Federation, replayed: Replayed) -> Iterator[tuple[int, float]]:
         import torch
 
-        last = replayed.phases[-1]
-        pairs = zip(last.clients, last.trained, strict=True)
-        means = torch.stack([mean(federation, client, replayed.round, weights, last.received) for client, weights in pairs])
-        yield from zip(last.clients, divergences(means).tolist(), strict=True)
+        last = {trained.client.number: trained for trained in replayed.trained}  # of several phases
+        means = [mean(federation, replayed.round, trained) for trained in last.values()]
+        yield from zip(last, divergences(torch.stack(means)).tolist(), strict=True)
 
 
-def mean(federation: Federation, client: int, round: int, weights: Weights, received: Weights) -> Tensor:
-    """A client's mean penultimate activation (D,) over its training images, augmented once where they are, in float64."""
+def mean(federation: Federation, round: int, trained: Trained) -> Tensor:
+    """A participant's mean penultimate activation (D,) over its training images, augmented once where they are, in float64."""
     import torch
 
     from fedrepro import rng
 
     data, algorithm = federation.data, federation.algorithm
-    own = algorithm.personal(weights, received)
+    client, own = trained.client.number, algorithm.personal(trained.weights, trained.received)
     index = data.train_index(client, round)
     changes = rng.generator(federation.config.seed, "activations", round, client) if data.config.augment else None
     total = 0

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fedrepro.config import Choice, Count, Fraction, Frozen, RunConfig
 from fedrepro.errors import UserError
+from fedrepro.measures import MEASURES
 from fedrepro.studies.base import OfFinalWeights, Rows, Scene
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from fedrepro.datasets import Dataset
     from fedrepro.engine.federation import State
     from fedrepro.partitions import Partition
+
+OWN = {"personal_accuracy": MEASURES["personal_accuracy"]}
 
 
 class Params(Frozen):
@@ -104,25 +107,27 @@ class Adaptation:
     def __init__(
         self, settings: Params, config: RunConfig, dataset: Dataset, final: tuple[Weights, Weights], device: torch.device
     ) -> None:
-        from fedrepro.engine.federation import Federation
+        from fedrepro.engine.federation import Federation, State
+        from fedrepro.engine.round import Round
 
         self.settings = settings
         self.config = config.model_copy(update={"clients_per_round": 1, "local_epochs": settings.epochs})
         self.federation = Federation(self.config, dataset, invite(settings, config, dataset), device, "sequential")
-        self.received = self.federation.algorithm.broadcast(*(self.federation.place(tensors) for tensors in final))
+        state = self.federation.placed(State(config.rounds, *final))
+        self.received = self.federation.algorithm.broadcast(state.weights, self.federation.server(state, 1))
+        self.round = Round(self.federation, state, {})
 
     def follow(self, client: int) -> Iterator[tuple[int, float]]:
         """(epoch, accuracy on the client's own test part, 0..1) from epoch 0, before its training, until the target is reached
         or the epochs are over. NaN, and the end, after an epoch with a loss that is not finite."""
         import torch
 
-        from fedrepro.engine.evaluation import evaluate
-        from fedrepro.engine.feed import Feed
+        from fedrepro.engine.evaluation import measured
 
         algorithm, data, step = self.federation.algorithm, self.federation.data, self.federation.executor.step
         weights = {name: self.received[name].clone() for name in algorithm.names}
-        velocity, part = step.velocity(weights), data.test_part(client, 0)
-        feed = Feed(algorithm, self.config, data, self.received, client, self.config.rounds + 1)
+        velocity, part = step.velocity(weights, algorithm.trained), data.test_part(client, 0)
+        feed = self.round.feed(self.received, self.round.client(client))
         batches = len(feed.sizes) // self.settings.epochs
         for epoch in range(self.settings.epochs + 1):
             steps = range((epoch - 1) * batches, epoch * batches) if epoch else ()
@@ -131,7 +136,7 @@ class Adaptation:
                 yield epoch, float("nan")
                 return
             own = algorithm.personal(weights, self.received)
-            accuracy, _ = evaluate(algorithm, own, *part, self.federation.chunk)
+            accuracy = measured(algorithm, OWN, own, *part, self.federation.chunk)["personal_accuracy"]
             yield epoch, accuracy
             if accuracy >= self.settings.target:
                 return

@@ -1,0 +1,45 @@
+"""FedNova: Wang et al., Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization, NeurIPS 2020.
+
+Clients that take more steps no longer pull harder: each one's change is divided by the norm of its gradients' weights a_i,
+
+    x <- x - (sum_i p_i |a_i|) sum_i p_i (x - y_i) / |a_i|,    |a_i| = tau_i for plain SGD,
+    |a_i| = (tau_i - rho (1 - rho^tau_i) / (1 - rho)) / (1 - rho) with momentum rho,
+
+p_i the shares, tau_i the local steps. With equal tau_i this is FedAvg. Buffers (running statistics) are averaged as they are.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import torch
+
+from fedrepro.algorithms.base import Client, FedAvg, Sent, Server, Weights
+
+
+class Algorithm(FedAvg):
+    neutral: ClassVar[None] = None  # whether it is FedAvg depends on the clients, not on its settings
+
+    def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
+        totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in weights.items()}
+        effective = 0.0
+        for client, share, message in sent:
+            steps = norm(client)
+            effective += share * steps
+            for name, total in totals.items():
+                by = share / steps if name in self.trained else share
+                total.add_(weights[name].double() - message[name].double(), alpha=by)
+        for name in self.trained:
+            totals[name] *= effective
+        new = {name: weights[name].double() - total for name, total in totals.items()}
+        return {
+            name: (tensor if weights[name].is_floating_point() else tensor.round()).to(weights[name].dtype)
+            for name, tensor in new.items()
+        }, server.state
+
+
+def norm(client: Client) -> float:
+    """|a_i|_1: how many plain gradients the client's steps amount to."""
+    rho = client.momentum
+    if rho == 1:
+        return client.steps * (client.steps + 1) / 2
+    return (client.steps - rho * (1 - rho**client.steps) / (1 - rho)) / (1 - rho)

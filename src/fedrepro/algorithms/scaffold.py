@@ -1,0 +1,57 @@
+"""SCAFFOLD: Karimireddy et al., Stochastic Controlled Averaging for Federated Learning, ICML 2020, Alg. 1, option II.
+
+Every local step follows g(y) - c_i + c: the control c_i of the client and c of the server say how far its gradients lie from
+those of all. That is the slope of the local loss + <c - c_i, y>. After K steps of rate lr from x to y,
+
+    c_i' = c_i - c + (x - y) / (K lr),    x <- x + server_lr * mean_i (y - x),    c <- c + 1/N * sum_i (c_i' - c_i)
+
+with N clients in all; the means are weighted as those of all methods are. All controls start at zero. (x - y) / (K lr) is the
+mean gradient under plain SGD only: with momentum c_i' is larger than that. Sends twice FedAvg's bytes, down and up.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Server, Weights, mean
+from fedrepro.config import Frozen, Positive
+
+CONTROL = "control."  # before the names of what a control belongs to
+
+
+class Algorithm(FedAvg):
+    class Params(Frozen):
+        server_lr: Positive = 1.0
+
+    neutral: ClassVar[None] = None
+
+    def start(self, weights: Weights) -> Weights:
+        return {CONTROL + name: torch.zeros_like(weights[name]) for name in self.trained}
+
+    def broadcast(self, weights: Weights, server: Server) -> Weights:
+        return weights | server.state
+
+    def prepare(self, received: Weights, client: Client) -> Weights:
+        """c - c_i."""
+        known = client.state
+        return {name: received[CONTROL + name] - known.get(name, 0) for name in self.trained}
+
+    def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
+        pull = sum((batch.own[name] * weights[name]).sum() for name in self.trained)
+        return super().loss(weights, received, batch) + pull
+
+    def finish(self, weights: Weights, received: Weights, client: Client) -> Finished:
+        """y, and c_i' - c_i = -c + (x - y) / (K lr)."""
+        length = client.steps * client.lr
+        change = {name: (received[name] - weights[name]) / length - received[CONTROL + name] for name in self.trained}
+        state = {name: client.state.get(name, 0) + tensor for name, tensor in change.items()}
+        return Finished(weights | {CONTROL + name: tensor for name, tensor in change.items()}, state)
+
+    def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
+        ends = mean(weights | server.state, sent)
+        part = server.participants / server.clients
+        state = {name: control + part * ends[name] for name, control in server.state.items()}
+        moved = {name: weights[name] + self.params.server_lr * (ends[name] - weights[name]) for name in self.trained}
+        return {name: moved.get(name, ends[name]) for name in weights}, state

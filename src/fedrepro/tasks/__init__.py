@@ -1,0 +1,18 @@
+"""What a network is trained for: its loss and what its outputs decide. Each module declares a class `Task` with frozen `Params`
+and what `base.py` names; labels are class numbers for all of them."""
+
+from fedrepro import registry
+from fedrepro.config import Choice, parse
+from fedrepro.tasks.base import Task
+
+__all__ = ["Task", "create", "settings"]
+
+
+def settings(choice: Choice):
+    """The task's parsed `Params`."""
+    return parse(registry.module("tasks", choice.name).Task.Params, choice.options, f"task {choice.name}")
+
+
+def create(choice: Choice, classes: int) -> Task:
+    """The named task on data of so many classes. Raises UserError where the two do not fit."""
+    return registry.module("tasks", choice.name).Task(settings(choice), classes)

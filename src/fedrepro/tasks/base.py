@@ -1,0 +1,25 @@
+"""What every task answers."""
+
+from torch import Tensor
+
+from fedrepro.config import Frozen
+
+
+class Task:
+    """`outputs`: how many numbers the network puts out for an image."""
+
+    class Params(Frozen):
+        pass
+
+    outputs: int
+
+    def __init__(self, params: Params, classes: int) -> None:
+        self.params, self.classes = params, classes
+
+    def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """A scalar: the mean over a batch of outputs (B, O) and labels (B,)."""
+        raise NotImplementedError
+
+    def decide(self, outputs: Tensor) -> Tensor:
+        """The class (B,) that each row of outputs (B, O) stands for."""
+        raise NotImplementedError
