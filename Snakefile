@@ -12,7 +12,6 @@ container: "docker://python:3.12-slim"
 localrules:
     fetch,
     prepare,
-    partition,
     gather,
     gather_study,
     figure,

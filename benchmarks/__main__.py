@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import contenders, machine, plan, processes, summary, table, workloads
-from fedrepro import provenance, training
+from fedrepro import datasets, provenance, training
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
 from fedrepro.files import replacing
@@ -82,8 +82,8 @@ def settings(chosen: argparse.Namespace) -> plan.Settings:
 
 def described(run: plan.Settings, mirror: str | None) -> dict[str, Any]:
     """The head of the result: hardware, versions, protocol, what each workload is. Prepares the data."""
-    names = {workload.config(1).dataset for workload in run.workloads.values()}
-    identities = {name: training.dataset(name, Paths(run.data), mirror).meta["identity"] for name in sorted(names)}
+    chosen = {datasets.key(choice): choice for choice in (workload.config(1).dataset for workload in run.workloads.values())}
+    identities = {name: training.dataset(chosen[name], Paths(run.data), mirror).meta["identity"] for name in sorted(chosen)}
     versions = {"ours": machine.versions()}
     if any(name in contenders.PEERS for name in run.contenders):
         versions["peers"] = processes.together([["versions"]], run.peers, waits=False)[0][0]

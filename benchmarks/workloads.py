@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedrepro import datasets, models, registry, rng
+from fedrepro import datasets, models, rng
 from fedrepro.config import Count, Frozen, RunConfig, parse, read_yaml
 
 FILE = Path(__file__).with_name("workloads.yaml")
@@ -86,8 +86,8 @@ def steps(config: RunConfig) -> int:
 def network(config: RunConfig) -> models.Net:
     """The network with the initial weights that this program gives it."""
     shape, _, _ = datasets.extent(config.dataset)
-    classes = len(registry.module("datasets", config.dataset).CLASSES)
-    return models.build(config.model, shape, classes, rng.generator(config.seed, "weights"))
+    classes = datasets.classes(config.dataset)
+    return models.build(config.model, shape, len(classes), rng.generator(config.seed, "weights"))
 
 
 def operations(config: RunConfig) -> dict[str, float]:

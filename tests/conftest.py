@@ -17,7 +17,7 @@ from fedrepro.measures import MEASURES
 
 ALGORITHMS = registry.names("algorithms")
 PLAIN = {
-    "dataset": "made",
+    "dataset": "digits",  # in name: the tests bring images of their own
     "partition": {"name": "iid", "clients": 4},
     "model": {"name": "mnist_cnn", "width": 0.05},
     "clients_per_round": 3,

@@ -1,12 +1,13 @@
 """Settings: a mistake is told with its place, its key and what is valid; overlays are laid level by level."""
 
+import json
 from pathlib import Path
 
 import pytest
 from conftest import PLAIN, config
 from pydantic import ValidationError
 
-from fedrepro.config import Choice, Experiment, Params, RunConfig, inherited, merge, parse, read_params, read_yaml
+from fedrepro.config import Choice, Experiment, Params, RunConfig, inherited, merge, parse, read_params, read_yaml, renamed
 from fedrepro.errors import UserError
 from fedrepro.experiments import resolve
 
@@ -40,13 +41,14 @@ def refused(model, values, *words):
     ({"lr_floor": -0.1}, ["lr_floor: ", "(got -0.1)"]),
     ({"momentum": 1.5}, ["momentum: ", "(got 1.5)"]),
     ({"seed": -1}, ["seed: ", "(got -1)"]),
-    ({"inputs": "raw"}, ["inputs: ", "'unit', 'half', 'standardised' or 'normalised'", "(got 'raw')"]),
+    ({"inputs": "bits"}, ["inputs: ", "'raw', 'unit', 'half', 'standardised' or 'normalised'", "(got 'bits')"]),
     ({"weighting": "size"}, ["weighting: ", "'uniform' or 'samples'"]),
     ({"precision": "float16"}, ["precision: ", "'float32', 'float64', 'tf32' or 'bfloat16'"]),
     ({"augment": ["rotate"]}, ["augment.0: ", "'crop', 'resized_crop', 'flip', 'brightness' or 'contrast'"]),
     ({"executor": "stacked"}, ["executor: unknown key"]),  # as the device: of a machine, not of a run
     ({"model": {"width": 0.1}}, ["model.name: "]),
-    ({"model": "mnist_cnn"}, ["model: "]),
+    ({"model": 3}, ["model: "]),
+    ({"dataset": {"alpha": 1}}, ["dataset.name: "]),
 ], ids=str)  # fmt: skip
 def test_mistakes_in_a_run(changes, words):
     refused(RunConfig, RUN | changes, *words)
@@ -73,6 +75,27 @@ def test_every_mistake_is_told_at_once():
 def test_mistakes_in_choices(changes, words):
     with pytest.raises(UserError, match=words):
         resolve(parse(RunConfig, RUN | changes, "run"))
+
+
+def test_a_plain_name_is_a_choice_without_options():
+    run = parse(RunConfig, RUN | {"dataset": "mnist", "model": "logistic"}, "run")
+    assert run == parse(RunConfig, RUN | {"dataset": {"name": "mnist"}, "model": {"name": "logistic"}}, "run")
+    assert (run.model_dump()["dataset"], run.model_dump(mode="json")["dataset"]) == ("mnist", "mnist")
+    own = {"name": "synthetic", "alpha": 0.5}
+    assert parse(RunConfig, RUN | {"dataset": own}, "run").model_dump(mode="json")["dataset"] == own
+    assert merge({"dataset": "synthetic"}, {"dataset": {"alpha": 0.5}})["dataset"] == own
+    assert merge({"dataset": own}, {"dataset": "mnist"})["dataset"] == "mnist"
+    written = resolve(parse(RunConfig, RUN | {"dataset": own}, "run")).dataset.options
+    assert written["alpha"] == 0.5 and written["devices"] == 10  # a default
+
+
+def test_kept_runs_are_read_as_they_were_written():
+    """Their data sets are still plain names."""
+    stored = sorted((Path(__file__).parents[1] / "results" / "kept").glob("*/*/config.json"))
+    assert stored
+    for path in stored:
+        values = json.loads(path.read_text(encoding="utf-8"))["config"]
+        assert resolve(parse(RunConfig, renamed(values), str(path))).model_dump(mode="json")["dataset"] == values["dataset"]
 
 
 def test_nesterov_needs_momentum():

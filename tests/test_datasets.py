@@ -21,7 +21,7 @@ import pytest
 import torch
 from PIL import Image
 
-from fedrepro import datasets, registry
+from fedrepro import datasets, registry, rng
 from fedrepro.datasets import _fetch, _formats, cifar10, cifar100, emnist_letters, mnist
 from fedrepro.errors import UserError
 
@@ -111,7 +111,9 @@ def test_every_module_declares_the_contract():
     for name in names:
         module = registry.module("datasets", name)
         assert module.__doc__ and module.TITLE and callable(module.read)
-        assert len(set(module.CLASSES)) == len(module.CLASSES) >= 2
+        assert len(set(datasets.classes(name))) == len(module.CLASSES) >= 2
+        shape, train, test = datasets.extent(name)
+        assert len(shape) == 3 and min(*shape, train, test) >= 1
         assert module.PIXELS is None or len(module.PIXELS) == 64
         for file in module.FILES:
             assert len(file.md5) == 32 and file.urls and all(url.startswith("http") for url in file.urls)
@@ -146,6 +148,79 @@ def test_digits_need_no_network(name, shape, counts, tmp_path, monkeypatch):
     assert torch.allclose(unit.std((0, 2, 3), correction=0), torch.tensor(meta["std"], dtype=torch.float64), atol=1e-9)
 
 
+TINY = {"name": "synthetic", "devices": 3, "train": 40, "test": 20, "side": 8, "hidden": 16}
+
+
+def drawn(tmp_path, **options):
+    raw, out = tmp_path / "raw", tmp_path / datasets.key(choice := TINY | options)
+    identity = datasets.identify(choice, raw, out)
+    data = datasets.load(out)
+    assert data.meta["identity"] == data.meta["pixels"] == identity
+    return data
+
+
+def test_a_drawn_set_with_options(tmp_path):
+    data, labels = drawn(tmp_path, beta=0.5), datasets.labels(tmp_path / datasets.key(TINY | {"beta": 0.5}))
+    shape, train, test = datasets.extent(TINY)
+    assert data.train_x.shape == (train, *shape) == (120, 1, 8, 8) and len(data.test_x) == test == 60
+    assert data.train_x.dtype == torch.float32 and datasets.is_real(TINY) and not datasets.is_real("digits")
+    assert data.train.owners.tolist() == np.repeat(range(3), 40).tolist()
+    assert datasets.describe(data.meta) == "synthetic devices (0, 0.5) (drawn here)"
+    assert data.train_x.double().mean().item() == pytest.approx(data.meta["mean"][0])
+    assert data.train_x.double().std(correction=0).item() == pytest.approx(data.meta["std"][0])
+    assert (labels.name, labels.pixels, labels.meta) == ("synthetic", data.pixels, data.meta)
+    for mine, whole in ((labels.train, data.train), (labels.test, data.test)):
+        assert np.array_equal(mine.labels, whole.labels) and np.array_equal(mine.owners, whole.owners)
+
+
+def test_synthetic_devices_by_their_definition(tmp_path):
+    """alpha moves the networks that label, beta the inputs; both only between devices."""
+    plain, other, moved = drawn(tmp_path), drawn(tmp_path, alpha=2), drawn(tmp_path, beta=3)
+    assert torch.equal(plain.train_x, other.train_x) and not torch.equal(plain.train_y, other.train_y)
+    devices = [data.train_x.view(3, 40, 64) for data in (plain, moved)]
+    shift = devices[1] - devices[0]  # b of each device, the same for all of its numbers
+    assert (shift - shift[:, :1, :1]).abs().max() < 1e-5 and shift[:, 0, 0].unique().numel() == 3
+    large = drawn(tmp_path, devices=1, train=4000).train_x.flatten(1).double()
+    assert torch.allclose(large.var(0), torch.arange(64).double().clamp(min=1) ** -1.2, rtol=0.2)
+    assert large.mean(0).std().item() == pytest.approx(1, rel=0.2)  # v ~ N(0, 1) where beta is 0
+
+
+def test_synthetic_labels_are_what_a_drawn_network_says(tmp_path):
+    data, draw = drawn(tmp_path, alpha=0.5), rng.numpy_generator(0, "synthetic", client=2)
+    u, _, _ = draw.normal(0, 0.5), draw.normal(), draw.normal(size=64)
+    sizes = ((64, 16), (16,), (16, 10), (10,))
+    first, first_bias, second, second_bias = (torch.from_numpy(u + draw.standard_normal(size)) for size in sizes)
+    x = data.test_x[40:].flatten(1).double()
+    assert torch.equal(((x @ first + first_bias).relu() @ second + second_bias).argmax(1), data.test_y[40:])
+
+
+def test_options_name_a_folder():
+    assert datasets.key("mnist") == datasets.key({"name": "mnist"}) == "mnist"
+    keys = {datasets.key(TINY | {"alpha": alpha}) for alpha in (0, 0.5, 1)}
+    assert len(keys) == 3 and all(key.startswith("synthetic-") for key in keys)
+    assert datasets.key("synthetic") == datasets.key({"name": "synthetic", "alpha": 0.0, "devices": 10})
+    with pytest.raises(UserError, match="dataset mnist: alpha: unknown key"):
+        datasets.key({"name": "mnist", "alpha": 1})
+    with pytest.raises(UserError, match="dataset synthetic: gamma: unknown key: choose from alpha, beta"):
+        datasets.key({"name": "synthetic", "gamma": 1})
+
+
+@pytest.mark.parametrize(("place", "wrong", "words"), [
+    (0, np.full((120, 1, 8, 8), np.nan, np.float32), "train part: not all numbers are finite"),
+    (0, np.zeros((120, 1, 8, 8)), "train part: images float64"),
+    (0, np.zeros((120, 1, 8, 8), np.uint8), "train part: images uint8"),
+    (5, np.zeros(59, int), "test part: 60 images but 59 owners"),
+], ids=["nan", "float64", "bytes", "owners"])  # fmt: skip
+def test_drawn_arrays_that_cannot_be(place, wrong, words, tmp_path, monkeypatch):
+    module = registry.module("datasets", "synthetic")
+    arrays = list(module.read(tmp_path, datasets.settings(TINY)))
+    arrays[place] = wrong
+    monkeypatch.setattr(module, "read", lambda raw, params: tuple(arrays))
+    with pytest.raises(UserError, match=f"synthetic, {words}"):
+        datasets.identify(TINY, tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_pairs_never_share_a_digit_between_train_and_test(tmp_path):
     from fedrepro.datasets import digits, digits_100
 
@@ -162,7 +237,8 @@ def test_loading_needs_the_training_core_only(tmp_path):
     datasets.fetch("digits", tmp_path / "raw")
     datasets.prepare("digits", tmp_path / "raw", tmp_path / "out")
     code = (
-        "import sys; from pathlib import Path; from fedrepro import datasets; datasets.load(Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from fedrepro import datasets; datasets.labels(Path(sys.argv[1]));"
+        "assert 'torch' not in sys.modules; datasets.load(Path(sys.argv[1]));"
         "print([m for m in ('torchvision', 'sklearn', 'requests', 'PIL', 'pandas') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "out"], capture_output=True, text=True, check=True)

@@ -1,13 +1,16 @@
 """The round loop: who takes part, what they see, what is sent, measured and written down."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from conftest import advance, assert_close, assert_same, config, federation, images, local, partition, scores, train_part
+from torch.func import functional_call
 
-from fedrepro import rng
+from fedrepro import datasets, rng
 from fedrepro.engine import augmentation
-from fedrepro.engine.federation import columns
+from fedrepro.engine.federation import Federation, columns
 from fedrepro.engine.feed import Feed, batch_sizes, shuffled
 from fedrepro.engine.round import size
 from fedrepro.errors import UserError
@@ -190,8 +193,6 @@ def test_too_many_participants():
         config(clients_per_round=5)
     dataset, good = images(), config()
     with pytest.raises(UserError, match=r"clients_per_round: at most the 4 clients"):
-        from fedrepro.engine.federation import Federation
-
         Federation(good.model_copy(update={"clients_per_round": 5}), dataset, partition(good, dataset), torch.device("cpu"))
 
 
@@ -241,6 +242,23 @@ def test_scaling():
     assert augmentation.scale(dim, "standardised", dataset).max().item() == pytest.approx(0.3 * 2, rel=1e-4)
 
 
+def test_real_numbers_are_taken_as_they_are(tmp_path):
+    chosen = {"name": "synthetic", "devices": 4, "train": 20, "test": 10, "side": 12, "hidden": 16, "beta": 0.5}
+    datasets.identify(chosen, tmp_path, tmp_path / "out")
+    data, natural = datasets.load(tmp_path / "out"), {"name": "natural", "clients": 4}
+    settings = config(dataset=chosen, inputs="raw", partition=natural)
+    fed = federation(settings, data)
+    assert torch.equal(fed.data.test_x, data.test_x.double()) and torch.equal(fed.data.test_part(2, 1)[1], data.test_y[20:30])
+    assert torch.equal(train_part(fed, 3)[0], data.train_x[60:].double())
+    _, rows = advance(fed, 2)
+    assert all(np.isfinite(row["test_loss"]) for row in rows)
+    for changes, words in (({"inputs": "unit"}, "inputs: synthetic holds real"), ({"augment": ("flip",)}, "augment: synth")):
+        with pytest.raises(UserError, match=words):
+            federation(settings.model_copy(update=changes), data)
+    pixels = images()
+    assert torch.equal(federation(config(inputs="raw")).data.test_x, pixels.test_x.double())
+
+
 def test_augmented_runs_repeat_and_leave_test_images_alone():
     settings = config(augment=("crop", "flip", "brightness", "contrast"), inputs="standardised", algorithm={"name": "l2"})
     one, again = federation(settings), federation(settings)
@@ -263,11 +281,39 @@ def test_permuted_images():
         assert torch.equal(fed.data.test_x[parts.test[client]], fed.data.test_part(client, 1)[0])
 
 
+def test_permuted_images_have_one_owner():
+    settings, dataset = config(partition={"name": "permuted", "clients": 4}), images()
+    parts = partition(settings, dataset)
+    shared = replace(parts, test=[*parts.test[:3], parts.test[0]])
+    with pytest.raises(UserError, match="partition: permute_pixels: clients that share test images"):
+        Federation(settings, dataset, shared, torch.device("cpu"))
+
+
 def test_redrawn_classes_reach_training():
     fed = federation(config(partition={"name": "classes", "clients": 2, "redraw": True}, clients_per_round=2))
     held = [tuple(train_part(fed, 0, round)[1].unique().tolist()) for round in range(1, 6)]
     assert len(set(held)) > 1 and all(len(classes) == 5 for classes in held)
     assert held[0] == tuple(fed.data.test_part(0, 1)[1].unique().tolist())
+
+
+def test_own_test_images_are_those_of_the_round():
+    """Dealt anew every round: what a client was measured on in round 1 says nothing about its images of today."""
+    deals = {"name": "classes", "clients": 5, "redraw": True}
+    fed = federation(config(partition=deals, clients_per_round=1, rounds=6))
+
+    def accuracy(state, client, round):
+        images, labels = fed.data.test_part(client, round)
+        logits = functional_call(fed.algorithm.net, dict(state.weights), (images,)).logits
+        return (logits.argmax(1) == labels).double().mean().item()
+
+    state, measured, before = fed.start()[0], [], []
+    for round in range(1, 7):
+        (client,) = fed.cohort(round)
+        before += [[accuracy(state, client, today) for today in (1, round)]]
+        state, row = fed.advance(state)
+        measured.append(row["initial_accuracy"])
+    assert measured == pytest.approx([today for _, today in before])
+    assert measured != pytest.approx([first for first, _ in before])
 
 
 def test_subset_of_the_images():

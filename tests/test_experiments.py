@@ -121,7 +121,7 @@ def test_batches_have_names_of_their_own(paths):
     ({"partition": {"clients": 5}}, {"FedAvg again", "Prox"}),
     ({"series": {"FedMMD": {"weight": 0.5}}}, {"FedAvg", "FedAvg again", "Prox"}),
     ({"series": {"FedAvg": {"with": {"lr": 0.2}}}}, {"FedMMD", "FedAvg again", "Prox"}),
-    ({"lr_decay": 1.0}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),  # what is the default anyway
+    ({"schedule": {"name": "constant"}}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),  # what is the default anyway
     ({"seeds": [1, 0]}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),
 ], ids=lambda value: str(value) if isinstance(value, dict) else "")  # fmt: skip
 def test_a_changed_number_changes_what_depends_on_it(changes, same, paths):
@@ -294,6 +294,19 @@ def test_a_partitions_file_is_named_by_what_it_depends_on(paths):
     assert len({stored, *(paths.partition(config, run.data) for config in others), paths.partition(run.config, "x")}) == 5
     drawn = experiments.partition_files(plan(params(), paths), paths)
     assert drawn == {"p": [stored.with_suffix(".png")]}
+
+
+def test_each_partition_is_drawn_by_one_job(paths):
+    series = {"FedMMD": {"with": {"dataset": "digits_rgb", "model": {"name": "cifar_cnn"}}}}
+    two = {"partition": {"clients": 5}, "series": {"Prox": {"with": {"partition": {"clients": 4}}}}}
+    planned = plan(params(papers={"p": {"one": {"series": series}, "two": two}}), paths)
+    found = {drawing.name: drawing for drawing in experiments.drawings(planned, paths)}
+    assert list(found) == ["p_one_digits_rgb", "p_one_digits", "p_two_digits"]
+    assert all(len(drawing.configs) == 2 for drawing in found.values())  # the seeds; Prox shares those of "one"
+    assert [drawing.dataset.name for drawing in found.values()] == ["digits_rgb", "digits", "digits"]
+    runs = unique(select(planned, None, None))
+    listed = [path for drawing in found.values() for path in drawing.configs]
+    assert len(listed) == len(set(listed)) and set(listed) == {paths.partition(run.config, run.data) for run in runs}
 
 
 # ---- the shelf

@@ -1,11 +1,15 @@
 """Every way to partition keeps to the same rules; then what each of them promises."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from conftest import config, images
 
-from fedrepro import partitions, registry
+from fedrepro import datasets, partitions, registry
 from fedrepro.config import Choice
+from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
 from fedrepro.partitions import balanced_classes, dirichlet_by_class
 
@@ -29,7 +33,8 @@ every = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=[f"{n}-{'-'.j
 
 def make(name, seed=0, labels=TRAIN, test_labels=TEST, **options):
     choice = Choice(name=name, **({"clients": 4} | OPTIONS.get(name, {}) | options))
-    return partitions.create(choice, labels, test_labels, CLASSES, pixels=16, seed=seed)
+    parts = (Labelled(truth, CLASSES, np.arange(len(truth)) * 4 // len(truth)) for truth in (labels, test_labels))
+    return partitions.create(choice, *parts, pixels=16, seed=seed)
 
 
 def classes_of(partition):
@@ -50,26 +55,54 @@ def test_parts_are_disjoint_and_cover(name, options):
     parts = make(name, **options)
     used = np.concatenate(parts.train)
     if options.get("overlap"):
-        assert all(len(np.unique(part)) == len(part) for part in parts.train)
+        assert all(len(np.unique(part)) == len(part) for part in (*parts.train, *parts.test))
     else:
         assert sorted(used) == list(range(400))
-    assert sorted(np.concatenate(parts.test)) == list(range(200))
+        assert sorted(np.concatenate(parts.test)) == list(range(200))
     held = [parts.train_of(client, 3) for client in range(parts.clients)]
     assert sorted(np.concatenate(held)) == sorted(used)
 
 
+def off(partition, labels, test_labels):
+    """Of each part and class: by how many images the test part misses the shares of the train part, and by how many it may:
+    one, since images are whole, and its share of what the rounding of all classes gave the part too much or too little."""
+    train = np.stack([np.bincount(labels[part], minlength=CLASSES) for part in partition.train])
+    test = np.stack([np.bincount(test_labels[part], minlength=CLASSES) for part in partition.test])
+    shares = train / train.sum(1, keepdims=True)
+    return np.abs(test - shares * test.sum(1, keepdims=True)), 1 + shares * (train > 0).sum(1, keepdims=True)
+
+
 @every
-def test_test_part_has_the_proportions_of_the_train_part(name, options):
-    parts = make(name, **options)
-    train = np.stack([np.bincount(TRAIN[part], minlength=CLASSES) for part in parts.train])
-    test = np.stack([np.bincount(TEST[part], minlength=CLASSES) for part in parts.test])
-    assert np.abs(test - 20 * train / train.sum(0)).max() <= 1
+def test_test_part_has_the_shares_of_the_train_part(name, options):
+    labels, test_labels = np.arange(6000) % CLASSES, np.arange(3000) % CLASSES
+    for more in [{"alpha": alpha} for alpha in (0.1, 1)] if "alpha" in OPTIONS.get(name, {}) else [{}]:
+        missed, allowed = off(make(name, labels=labels, test_labels=test_labels, **options | more), labels, test_labels)
+        assert (missed <= allowed).all()
+
+
+def test_clients_that_share_train_images_share_test_images():
+    """As the FedCL authors' code has it: each draws from the whole test set, and so has its full share of it."""
+    parts = make("dirichlet", overlap=True, alpha=100)
+    assert [len(part) for part in parts.test] == [50] * 4 and len(np.unique(np.concatenate(parts.test))) < 200
+
+
+def test_too_few_test_images_of_a_class_leave_the_shares_and_not_the_size():
+    few = np.repeat(np.arange(CLASSES), [30, 0, 30, 30, 3, 30, 30, 30, 30, 30])
+    parts = make("dirichlet", overlap=True, test_labels=few)
+    train, test = (
+        np.stack([np.bincount(labels[part], minlength=CLASSES) for part in held])
+        for labels, held in ((TRAIN, parts.train), (few, parts.test))
+    )
+    assert (test[:, 1] == 0).all() and test[:, 4].max() == 3 and test.sum(1).min() < test.sum(1).max() == 60
+    train[:, 1] = 0  # nothing can be held against a class that the test set does not know
+    assert np.abs(test - train / train.sum(1, keepdims=True) * test.sum(1, keepdims=True)).max() < 1
 
 
 @every
 def test_the_seed_decides(name, options):
     assert same(make(name, **options), make(name, **options))
-    assert "groups" in options or not same(make(name, **options), make(name, seed=1, **options))
+    fixed = "groups" in options or name == "natural"  # all devices, as they are
+    assert fixed or not same(make(name, **options), make(name, seed=1, **options))
 
 
 @every
@@ -181,6 +214,25 @@ def test_dirichlet_by_class_gives_nothing_to_clients_that_have_their_share():
     assert max(sizes) < 100 + 40  # below the fair 100 before its last class, and a class has 40
 
 
+def test_natural_owners():
+    owners, test_owners = np.array([7, 3, 3, 9, 7, 1] * 4), np.array([9, 7, 7, 3, 1, 1])
+
+    def devices(clients, seed=0):
+        sets = Labelled(np.zeros(24, int), 1, owners), Labelled(np.zeros(6, int), 1, test_owners)
+        parts = partitions.create(Choice(name="natural", clients=clients), *sets, pixels=16, seed=seed)
+        held = [set(owners[part]) for part in parts.train]
+        assert held == [set(test_owners[part]) for part in parts.test] and all(len(device) == 1 for device in held)
+        assert all((owners == device).sum() == len(part) for (device,), part in zip(held, parts.train, strict=True))
+        return [device for (device,) in held]
+
+    assert devices(4) == [1, 3, 7, 9]
+    assert len({tuple(devices(2, seed)) for seed in range(6)}) > 1
+    with pytest.raises(UserError, match=r"partition natural: clients: at most the 4 devices of the data \(got 5\)"):
+        devices(5)
+    with pytest.raises(UserError, match="partition natural: the data do not say which device"):
+        partitions.of_run(config(partition={"name": "natural", "clients": 4}), images())
+
+
 def test_permuted():
     orders = make("permuted").permutations
     assert orders.shape == (4, 16) and len({tuple(order) for order in orders}) == 4
@@ -205,3 +257,24 @@ def test_subsets_contain_one_another():
 def test_partition_of_a_run_counts_from_zero_in_its_subset():
     part = partitions.of_run(config(train_images=60, test_images=20), images())
     assert sorted(np.concatenate(part.train)) == list(range(60)) and sorted(np.concatenate(part.test)) == list(range(20))
+
+
+def test_partitions_are_drawn_without_torch(tmp_path):
+    """What a job imports costs more than what it does; one that is there is left alone."""
+    datasets.fetch("digits", tmp_path)
+    datasets.prepare("digits", tmp_path, tmp_path / "out")
+    run = config(dataset="digits", train_images=60, test_images=20)
+    program = (
+        "import sys; from pathlib import Path; from fedrepro.config import RunConfig; from fedrepro.report import heatmap\n"
+        "out = Path(sys.argv[1]); run = RunConfig.model_validate_json(sys.argv[2])\n"
+        "heatmap.provide({out / 'parts' / '0.npz': run}, out); assert 'torch' not in sys.modules"
+    )
+
+    def written():
+        subprocess.run([sys.executable, "-c", program, tmp_path / "out", run.model_dump_json()], check=True)
+        return {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "parts").iterdir()}
+
+    first = written()
+    assert set(first) == {"0.npz", "0.png"} and written() == first
+    data = datasets.load(tmp_path / "out")
+    assert same(partitions.load(tmp_path / "out" / "parts" / "0.npz"), partitions.of_run(run, data))

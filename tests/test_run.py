@@ -31,7 +31,8 @@ def train(folder: Path, settings: RunConfig, limits: Limits | None = None) -> bo
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.glob("[!.]*") if path.name not in FREE}
+    files = (path for path in folder.rglob("[!.]*") if path.is_file() and path.name not in FREE)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def summary(folder: Path) -> dict:
@@ -85,8 +86,8 @@ def test_a_finished_run(tmp_path):
     state, stored = checkpoint.load(tmp_path / "run" / "model.safetensors")
     assert rows == stored and [row["round"] for row in rows] == [0, 1, 2, 3] and state.round == 3
     assert (told["status"], told["rounds"], told["run"], told["data"], told["code"]) == ("finished", 3, "run", "made", "code")
-    assert told["test_accuracy"] == rows[-1]["test_accuracy"]
-    assert told["best_test_accuracy"] == max(row["test_accuracy"] for row in rows)
+    assert told["final"]["test_accuracy"] == rows[-1]["test_accuracy"]
+    assert told["best"]["test_accuracy"] == max(row["test_accuracy"] for row in rows)
     assert told["bytes_up"] == sum(row["bytes_up"] for row in rows)
     assert RunConfig.model_validate(json.loads((tmp_path / "run" / "config.json").read_text())["config"]) == settings
 
@@ -118,7 +119,7 @@ def test_divergence_is_a_result(tmp_path, caplog):
         assert train(tmp_path / "run", config(lr=1e12, precision="float32", rounds=9))
     told, rows = summary(tmp_path / "run"), engine.read_metrics(tmp_path / "run" / "metrics.csv")
     assert told["status"] == f"diverged at round {rows[-1]['round']}" and rows[-1]["round"] == len(rows) - 1 < 9
-    assert rows[-1]["test_accuracy"] is None and 0 <= told["test_accuracy"] <= 1
+    assert rows[-1]["test_accuracy"] is None and 0 <= told["final"]["test_accuracy"] <= 1
     assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
     assert "diverged at round" in caplog.text and "diverged at round" in (tmp_path / "run" / "log.txt").read_text()
     assert train(tmp_path / "run", config(lr=1e12, precision="float32", rounds=9))

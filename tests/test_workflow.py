@@ -111,6 +111,18 @@ def test_a_changed_number_reruns_what_it_touches(project):
     assert "train_" not in snakemake(project, "--cores", "2", "fig4d")
 
 
+def test_one_job_draws_an_experiments_partitions_and_leaves_those_that_are_there(project, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(project, other, ignore=MADE)
+    there = {path: path.stat().st_ino for path in (other / "data" / "partitions").iterdir()}  # a file written anew is another
+    shrink(other, seeds=[0, 1, 2])
+    told = snakemake(other, "--cores", "1", "data")
+    assert len(re.findall("^localrule partition_", told, re.MULTILINE)) == 1
+    found = {path: path.stat().st_ino for path in (other / "data" / "partitions").iterdir()}
+    assert len(there) == 2 and len(found) == 6 and there.items() <= found.items()
+    assert "Nothing to be done" in snakemake(other, "-n", "data")
+
+
 def test_a_changed_target_redraws_what_shows_it(project):
     """The experiments file is part of what figures, tables and verdicts are made from."""
     path = project / "workflow" / "experiments" / "fedmmd_fedfusion.yaml"
@@ -186,12 +198,15 @@ def test_a_mistake_in_the_settings_is_one_clear_message(project, tmp_path):
 
 
 def test_a_cluster_gets_what_trains_and_nothing_else():
-    """All rules that have names of their own and make files are local; those that train are named by their series."""
+    """All rules that have names of their own and make files are local; of those that are named by what they make, the drawn
+    partitions."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "workflow/rules").glob("*.smk")))
     rules = re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", text, re.MULTILINE)
     making = {name for name, body in rules if "    output:" in body}
     listed = re.search(r"^localrules:\n((?:    \w+,\n)+)", (ROOT / "Snakefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert making and set(re.findall(r"\w+", listed[1])) == making
+    made = re.findall(r"^    rule:\n((?:        .*\n|\n)+)", text, re.MULTILINE)
+    assert [("scripts/partition.py" in body) for body in made] == [("localrule: True" in body) for body in made]
 
 
 def test_the_schema_beside_the_settings_is_current():

@@ -13,7 +13,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     ValidationError,
+    WrapSerializer,
     field_validator,
     model_validator,
 )
@@ -57,14 +59,29 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Choice(Frozen):
-    """A name from a registry with the options that its module declares: `{name: fedprox, mu: 0.1}`."""
+    """A name from a registry with the options that its module declares: `{name: fedprox, mu: 0.1}`. A plain name means one
+    without options."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     name: str
 
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(core)]}
+
     @property
     def options(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
+
+
+def _plain(choice: Choice, written: SerializerFunctionWrapHandler) -> Any:
+    """As users write it, and as results of old have it: a name where there are no options."""
+    return written(choice) if choice.options else choice.name
 
 
 class Proxy(Frozen):
@@ -78,10 +95,10 @@ class Proxy(Frozen):
 class Training(Frozen):
     """What every series of an experiment shares; defaults are FedAvg's plainest form."""
 
-    dataset: str
+    dataset: Annotated[Choice, WrapSerializer(_plain)]
     train_images: Count | None = None  # keep only the first n of a fixed shuffle (scales small and quick)
     test_images: Count | None = None
-    inputs: Literal["unit", "half", "standardised", "normalised"] = "unit"
+    inputs: Literal["raw", "unit", "half", "standardised", "normalised"] = "unit"
     augment: tuple[Literal["crop", "resized_crop", "flip", "brightness", "contrast"], ...] = ()
     partition: Choice
     model: Choice
@@ -199,8 +216,9 @@ def merge(base: dict, overlay: dict) -> dict:
         return dict(overlay)
     merged = dict(base)
     for key, value in overlay.items():
-        nested = isinstance(value, dict) and isinstance(base.get(key), dict)
-        merged[key] = merge(base[key], value) if nested else value
+        below = {"name": base[key]} if isinstance(base.get(key), str) else base.get(key)  # a choice written as a plain name
+        nested = isinstance(value, dict) and isinstance(below, dict)
+        merged[key] = merge(below, value) if nested else value
     return merged
 
 

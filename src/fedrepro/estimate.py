@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fedrepro import datasets, partitions, provenance, registry, rng, studying
+from fedrepro import datasets, partitions, provenance, rng, studying
 from fedrepro.algorithms.base import Sent
 from fedrepro.config import Choice, Params, RunConfig
 from fedrepro.datasets import Dataset
@@ -56,9 +56,8 @@ def _speed(config: RunConfig, paths: Paths, executor: str, device: torch.device)
     """Forward operations, training seconds and evaluation seconds per sample, aggregation seconds per client."""
     choices = [choice.model_dump() for choice in (config.model, config.algorithm)]
     settings = [config.clients_per_round, config.batch_size, config.precision, config.momentum, config.augment]
-    key = provenance.digest(
-        [config.dataset, executor, settings, choices, provenance.environment(device)["hardware"], torch.__version__]
-    )
+    about = [datasets.key(config.dataset), provenance.environment(device)["hardware"], torch.__version__]
+    key = provenance.digest([executor, settings, choices, about])
     path = paths.results / "speed.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if key not in known:
@@ -96,19 +95,19 @@ def _measure(config: RunConfig, executor: str, device: torch.device) -> dict[str
 def _short(config: RunConfig, executor: str, device: torch.device) -> Federation:
     """A few batches for each client, one epoch."""
     shape, _, _ = datasets.extent(config.dataset)
-    classes = len(registry.module("datasets", config.dataset).CLASSES)
+    classes, real = len(datasets.classes(config.dataset)), datasets.is_real(config.dataset)
     draw, each = rng.generator(0, "estimate"), STEPS * config.batch_size
 
     def part(images: int) -> tuple[torch.Tensor, torch.Tensor]:
         pixels = torch.randint(0, 256, (images, *shape), dtype=torch.uint8, generator=draw)
-        return pixels, torch.arange(images) % classes
+        return pixels.float() if real else pixels, torch.arange(images) % classes
 
     meta = {"mean": [0.5] * shape[0], "std": [0.2] * shape[0]}
 
     def federation(clients: int) -> Federation:
         training = {"partition": Choice(name="iid", clients=clients), "clients_per_round": clients, "local_epochs": 1}
         short = config.model_copy(update=training | {"train_images": None, "test_images": None})
-        dataset = Dataset(config.dataset, *part(clients * each), *part(TESTS), classes, meta)
+        dataset = Dataset(config.dataset.name, *part(clients * each), *part(TESTS), classes, meta)
         return Federation(short, dataset, partitions.of_run(short, dataset), device, executor)
 
     whole = federation(config.clients_per_round)

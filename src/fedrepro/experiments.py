@@ -14,6 +14,7 @@ from typing import Any
 
 from fedrepro import algorithms, datasets, models, partitions, provenance, schedules, studies, tasks
 from fedrepro.config import Choice, Experiment, Params, RunConfig, merge, parse, renamed
+from fedrepro.engine import augmentation
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.results import is_kept
@@ -34,15 +35,15 @@ class Paths:
     def raw(self) -> Path:
         return self.data / "raw"
 
-    def prepared(self, dataset: str) -> Path:
-        return self.data / "prepared" / dataset
+    def prepared(self, dataset: Choice | str) -> Path:
+        return self.data / "prepared" / datasets.key(dataset)
 
     def partition(self, config: RunConfig, data: str) -> Path:
         """Where a run's partition is stored; its name covers all that it depends on."""
         choice = config.partition
         images = (config.train_images, config.test_images)
         key = provenance.digest([choice.model_dump(mode="json"), images, data, provenance.partition_digest(choice.name)], 8)
-        return self.data / "partitions" / f"{config.dataset}-{choice.name}-s{config.seed}-{key}.npz"
+        return self.data / "partitions" / f"{config.dataset.name}-{choice.name}-s{config.seed}-{key}.npz"
 
     def runs(self, paper: str) -> Path:
         return self.results / "runs" / paper
@@ -76,7 +77,7 @@ class Planned:
 
 def plan(params: Params, paths: Paths, file: str = "params.yaml") -> dict[str, dict[str, Planned]]:
     """paper -> experiment -> what it consists of. Raises UserError, naming `file`, for any name or number that cannot be."""
-    identify = functools.cache(lambda name: datasets.identify(name, paths.raw, paths.prepared(name), params.mirror))
+    identify = functools.cache(lambda choice: datasets.identify(choice, paths.raw, paths.prepared(choice), params.mirror))
     planned: dict[str, dict[str, Planned]] = {}
     for paper, experiments in params.papers.items():
         kept = stored_runs(paths.kept(paper))
@@ -125,22 +126,23 @@ def _runs(params: Params, paths: Paths, paper: str, training: Experiment, choice
         values = shared | {"algorithm": {"name": choice.name, **own}, "seed": seed}
         try:
             config = resolve(parse(RunConfig, values, where))
-            _enough_images(config)
+            _suited(config)
         except UserError as error:
             raise UserError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
         data = identify(config.dataset)
         yield kept.get(same(config, data)) or Run(paths.runs(paper) / run_id(config, data), config, data, code_digest(config))
 
 
-def _enough_images(config: RunConfig) -> None:
-    """What can be told before any data are there; the rest fails when the partition is drawn."""
+def _suited(config: RunConfig) -> None:
+    """What can be told of the data before any are there; the rest fails when the partition is drawn."""
+    augmentation.check(config, datasets.is_real(config.dataset))
     _, train, test = datasets.extent(config.dataset)
     for key, asked, there in (("train_images", config.train_images, train), ("test_images", config.test_images, test)):
         if asked and asked > there:
-            raise UserError(f"{key}: {config.dataset} has {there} (got {asked})")
+            raise UserError(f"{key}: {config.dataset.name} has {there} (got {asked})")
     clients, images = config.partition.options["clients"], config.train_images or train
     if clients > images:
-        raise UserError(f"partition.clients: at most the {images} train images of {config.dataset} (got {clients})")
+        raise UserError(f"partition.clients: at most the {images} train images of {config.dataset.name} (got {clients})")
 
 
 def _overrides(values: Any, where: str) -> dict[str, Any]:
@@ -153,10 +155,11 @@ def _overrides(values: Any, where: str) -> dict[str, Any]:
 
 
 def resolve(config: RunConfig) -> RunConfig:
-    """With every option of partition, model and algorithm written out. Raises UserError for an unknown name or option."""
+    """With every option of every choice written out. Raises UserError for an unknown name or option."""
     filled = {
         kind: {"name": choice.name, **room.settings(choice).model_dump(mode="json")}
         for kind, choice, room in (
+            ("dataset", config.dataset, datasets),
             ("partition", config.partition, partitions),
             ("model", config.model, models),
             ("algorithm", config.algorithm, algorithms),
@@ -184,7 +187,7 @@ def modules(config: RunConfig) -> tuple[str, ...]:
 def run_id(config: RunConfig, data: str) -> str:
     """Readable slug and hash of all that determines the result."""
     key = provenance.digest({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
-    return f"{config.dataset}-{config.algorithm.name}-s{config.seed}-{key}"
+    return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{key}"
 
 
 def same(config: RunConfig, data: str) -> str:
@@ -246,6 +249,31 @@ def batches(planned: dict[str, dict[str, Planned]]) -> list[Batch]:
                     name = f"{paper}_{item.name}_{label}"
                     name += f"_{len(found)}" if name in found else ""  # "a b" and "a_b" are two series
                     found[name] = Batch(name, runs)
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """The partitions of an experiment's runs over one data set, drawn by one process."""
+
+    name: str
+    dataset: Choice
+    configs: dict[Path, RunConfig]
+
+
+def drawings(planned: dict[str, dict[str, Planned]], paths: Paths) -> list[Drawing]:
+    """Every partition, once: grouped by the first experiment that needs it, and by data set."""
+    seen: set[Path] = set()
+    found: dict[tuple[str, str, str], Drawing] = {}
+    for item in select(planned, None, None):
+        for run in item.runs:
+            if (path := paths.partition(run.config, run.data)) in seen:
+                continue
+            seen.add(path)
+            where = item.paper, item.name, datasets.key(run.config.dataset)
+            name = "_".join(where).replace("-", "_")
+            name += f"_{len(found)}" if any(name == other.name for key, other in found.items() if key != where) else ""
+            found.setdefault(where, Drawing(name, run.config.dataset, {})).configs[path] = run.config
     return list(found.values())
 
 

@@ -3,10 +3,15 @@
 Resuming, reordering clients or changing the executor therefore cannot change a single sample.
 """
 
+from __future__ import annotations
+
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 
 def _digest(seed: int, purpose: str, round: int, client: int) -> int:
@@ -16,6 +21,8 @@ def _digest(seed: int, purpose: str, round: int, client: int) -> int:
 
 def generator(seed: int, purpose: str, round: int = 0, client: int = 0) -> torch.Generator:
     """A fresh torch generator, always on the CPU: the draws are the same on every device."""
+    import torch  # partitions are drawn without it
+
     return torch.Generator().manual_seed(_digest(seed, purpose, round, client))
 
 

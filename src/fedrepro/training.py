@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fedrepro import datasets, partitions
-from fedrepro.config import RunConfig
+from fedrepro.config import Choice, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import run as engine
 from fedrepro.engine.run import Limits, Run
@@ -22,12 +22,12 @@ def _loaded(folder: Path) -> Dataset:
     return datasets.load(folder)
 
 
-def dataset(name: str, paths: Paths, mirror: str | None) -> Dataset:
+def dataset(choice: Choice | str, paths: Paths, mirror: str | None) -> Dataset:
     """The prepared data set; fetched and prepared first where it is not there."""
-    folder = paths.prepared(name)
+    folder = paths.prepared(choice)
     if not (folder / "meta.json").exists():
-        datasets.fetch(name, paths.raw, mirror)
-        datasets.prepare(name, paths.raw, folder)
+        datasets.fetch(choice, paths.raw, mirror)
+        datasets.prepare(choice, paths.raw, folder)
     return _loaded(folder)
 
 
@@ -66,9 +66,8 @@ def train(
         place = place or engine.pick_device(device)
         data = dataset(run.config.dataset, paths, mirror)
         if data.meta["identity"] != run.data:
-            raise UserError(
-                f"{paths.prepared(data.name)}: these data changed since the work was planned; delete the folder and start again"
-            )
+            folder = paths.prepared(run.config.dataset)
+            raise UserError(f"{folder}: these data changed since the work was planned; delete the folder and start again")
         log.info("%s on %s", run.id, place)
         own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
         if not engine.train(run, data, own, place, limits, executor, stored):

@@ -4,7 +4,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from fedrepro import estimate, experiments, provenance, registry, studying
+from fedrepro import datasets, estimate, experiments, provenance, registry, studying
 from fedrepro.config import Params
 from fedrepro.config import parse as settings_from
 from fedrepro.errors import UserError
@@ -53,12 +53,13 @@ MIRRORED = f"results/mlflow-{PARAMS.scale}.json"
 NEEDED = (
     [] if PARAMS.only_finished else [run for batch in BATCHES for run in batch.runs]
 )
-PARTITIONS = {PATHS.partition(run.config, run.data).stem: run for run in RUNS}
+DRAWINGS = experiments.drawings(PLAN, PATHS)
+DATASETS = {datasets.key(run.config.dataset): run.config.dataset for run in RUNS}
 
 
 wildcard_constraints:
     dataset="[a-z0-9_]+",
-    partition="[A-Za-z0-9_-]+",
+    prepared="[a-z0-9_-]+",
     paper="[a-z0-9_]+",
     experiment="[a-z0-9_]+",
     study="|".join(registry.names("studies")),
@@ -68,6 +69,11 @@ wildcard_constraints:
     table="|".join(
         key for specification in SPECS.values() for key in specification.tables
     ),
+
+
+def dataset(folder):
+    """The data set, with its options, that lies in a folder below data/prepared."""
+    return DATASETS[folder].model_dump() if folder in DATASETS else folder
 
 
 def gathered(paper, figures):

@@ -25,36 +25,45 @@ rule fetch:
 
 rule prepare:
     input:
-        rules.fetch.output,
+        lambda wildcards: f"data/raw/{wildcards.prepared.split('-')[0]}/source.json",
     output:
-        "data/prepared/{dataset}/arrays.npz",
-        "data/prepared/{dataset}/meta.json",
+        "data/prepared/{prepared}/arrays.npz",
+        "data/prepared/{prepared}/meta.json",
     log:
-        "logs/prepare/{dataset}.log",
+        "logs/prepare/{prepared}.log",
     benchmark:
-        "logs/benchmarks/prepare-{dataset}.tsv"
+        "logs/benchmarks/prepare-{prepared}.tsv"
     threads: 1
+    params:
+        dataset=lambda wildcards: dataset(wildcards.prepared),
     script:
         "../scripts/prepare.py"
 
 
-rule partition:
-    input:
-        lambda wildcards: PATHS.prepared(
-            PARTITIONS[wildcards.partition].config.dataset
-        )
-        / "meta.json",
-    output:
-        stored="data/partitions/{partition}.npz",
-        drawn="data/partitions/{partition}.png",
-    log:
-        "logs/partition/{partition}.log",
-    benchmark:
-        "logs/benchmarks/partition-{partition}.tsv"
-    threads: 1
-    params:
-        config=lambda wildcards: PARTITIONS[wildcards.partition].config.model_dump(
-            mode="json"
-        ),
-    script:
-        "../scripts/partition.py"
+# One job draws the partitions of an experiment. A file's name covers all that it depends on, so that what is there stays.
+for drawing in DRAWINGS:
+
+    rule:
+        name:
+            f"partition_{drawing.name}"
+        input:
+            PATHS.prepared(drawing.dataset) / "meta.json",
+        output:
+            [
+                update(path.with_suffix(suffix))
+                for path in drawing.configs
+                for suffix in (".npz", ".png")
+            ],
+        log:
+            f"logs/partition/{drawing.name}.log",
+        benchmark:
+            f"logs/benchmarks/partition-{drawing.name}.tsv"
+        localrule: True
+        threads: 1
+        params:
+            configs={
+                str(path): run.model_dump(mode="json")
+                for path, run in drawing.configs.items()
+            },
+        script:
+            "../scripts/partition.py"

@@ -123,7 +123,11 @@ rule page:
         [verdicts(paper) for paper in SPECS],
         []
         if PARAMS.only_finished
-        else expand("data/partitions/{partition}.png", partition=PARTITIONS),
+        else [
+            path.with_suffix(".png")
+            for drawing in DRAWINGS
+            for path in drawing.configs
+        ],
     output:
         f"{REPORTS}/index.html",
         f"{REPORTS}/report.tex",

@@ -1,15 +1,12 @@
-"""Snakemake -> partitions.of_run, stored and drawn."""
+"""Snakemake -> heatmap.provide."""
 
 from pathlib import Path
 
 from _log import user_errors
 
 with user_errors(snakemake):
-    from fedrepro import datasets, partitions
     from fedrepro.config import RunConfig
     from fedrepro.report import heatmap
 
-    config = RunConfig.model_validate(snakemake.params.config)
-    data = datasets.load(Path("data/prepared") / config.dataset)
-    partitions.save(partitions.of_run(config, data), Path(snakemake.output.stored))
-    heatmap.draw(config, data, Path(snakemake.output.stored))
+    configs = {Path(path): RunConfig.model_validate(values) for path, values in snakemake.params.configs.items()}
+    heatmap.provide(configs, Path(snakemake.input[0]).parent)

@@ -7,5 +7,4 @@ from _log import user_errors
 with user_errors(snakemake):
     from fedrepro import datasets
 
-    name = snakemake.wildcards.dataset
-    datasets.prepare(name, Path("data/raw"), Path("data/prepared") / name)
+    datasets.prepare(snakemake.params.dataset, Path("data/raw"), Path(snakemake.output[0]).parent)

@@ -1,41 +1,76 @@
-"""Data sets: one small module each, from official files or a mirror to checked uint8 arrays.
+"""Data sets: one small module each, from official files, a mirror or a draw to checked arrays.
 
 A module declares TITLE, EXTENT (image shape, train and test images), CLASSES (their names), PIXELS (the checksum of the
 official release's arrays, None where nobody here could compute it), FILES (the official files), MIRROR (layouts of paths
-below a mirror) and `read(raw)`, which returns train_x, train_y, test_x, test_y: images (N, C, H, W) uint8, labels (N,) from
-0. `raw` is the set's own folder of raw files.
-A set of class folders that the user unpacks declares FOLDERS, OPTIONAL and HOW to get them instead of files.
+below a mirror) and `read(raw)`, which returns train_x, train_y, test_x, test_y: images (N, C, H, W) uint8, or float32 where
+it declares `REAL = True`; labels (N,) from 0. `raw` is the set's own folder of raw files.
+A set of class folders that the user unpacks declares FOLDERS, OPTIONAL and HOW to get them instead of files; one that needs
+no files may say what it comes from: SOURCE. A set with options declares frozen `Params` and takes them: `read(raw, params)`,
+and `extent(params)` instead of EXTENT; its TITLE may name them in braces. Where images belong to devices, `read` returns
+train_owner and test_owner too, (N,) from 0.
 
 What a run used is its data's `identity`: the checksum of the pixels; only where the official pixels are not pinned and
 the official files were used, the digest of those files' checksums, so that it is known before anything is downloaded.
 """
 
+from __future__ import annotations
+
 import hashlib
 import logging
+import math
 import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
-from fedrepro import registry
+from fedrepro import provenance, registry
+from fedrepro.config import Choice, Frozen, parse
 from fedrepro.datasets import _fetch
 from fedrepro.datasets._formats import Arrays, reading
 from fedrepro.errors import UserError
 
+if TYPE_CHECKING:
+    import torch
+
 log = logging.getLogger(__name__)
 
-KEYS = ("train_x", "train_y", "test_x", "test_y")
+IMAGES = ("train_x", "test_x")
+KEYS = ("train_x", "train_y", "test_x", "test_y", "train_owner", "test_owner")
 ARRAYS, META = "arrays.npz", "meta.json"
 
 
 @dataclass(frozen=True)
+class Labelled:
+    """What a partition sees of the train or the test images."""
+
+    labels: np.ndarray  # (N,) int64 in 0..classes-1
+    classes: int
+    owners: np.ndarray | None = None  # (N,) int64: the device that each image comes from
+
+    def only(self, index: np.ndarray) -> Labelled:
+        """Of the images `index`."""
+        return Labelled(self.labels[index], self.classes, None if self.owners is None else self.owners[index])
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A data set without its images: enough to partition it. `pixels` is H*W."""
+
+    name: str
+    train: Labelled
+    test: Labelled
+    pixels: int
+    meta: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Dataset:
-    """Images (N, C, H, W) uint8, labels (N,) int64 in 0..classes-1, and what `prepare` wrote down about them."""
+    """Images (N, C, H, W) uint8 or float32, labels (N,) int64 in 0..classes-1, what `prepare` wrote down about them, and the
+    devices that they come from, (N,), where there are such."""
 
     name: str
     train_x: torch.Tensor
@@ -44,26 +79,76 @@ class Dataset:
     test_y: torch.Tensor
     classes: int
     meta: dict[str, Any] = field(repr=False)
+    train_owner: np.ndarray | None = None
+    test_owner: np.ndarray | None = None
+
+    @property
+    def train(self) -> Labelled:
+        return Labelled(self.train_y.numpy(), self.classes, self.train_owner)
+
+    @property
+    def test(self) -> Labelled:
+        return Labelled(self.test_y.numpy(), self.classes, self.test_owner)
+
+    @property
+    def pixels(self) -> int:
+        return self.train_x[0, 0].numel()
 
 
-def fetch(name: str, raw: Path, mirror: str | None = None) -> Path:
+def settings(choice: Choice | str) -> Frozen:
+    """The data set's parsed `Params`, empty where it has no options. Raises UserError."""
+    choice = Choice.model_validate(choice)
+    options = getattr(registry.module("datasets", choice.name), "Params", Frozen)
+    return parse(options, choice.options, f"dataset {choice.name}")
+
+
+def key(choice: Choice | str) -> str:
+    """The name of its folder: the data set's name, and a digest of its options where it has any."""
+    name, options = Choice.model_validate(choice).name, settings(choice).model_dump(mode="json")
+    return f"{name}-{provenance.digest(options, 8)}" if options else name
+
+
+def extent(choice: Choice | str) -> tuple[tuple[int, int, int], int, int]:
+    """Image shape (C, H, W), number of train and of test images: known before anything is fetched."""
+    module, given = _module(choice)
+    return module.extent(*given) if given else module.EXTENT
+
+
+def classes(choice: Choice | str) -> tuple[str, ...]:
+    """The names of its classes."""
+    return _module(choice)[0].CLASSES
+
+
+def is_real(choice: Choice | str) -> bool:
+    """Whether its inputs are real numbers; else they are pixels, 0..255."""
+    return getattr(_module(choice)[0], "REAL", False)
+
+
+def _module(choice: Choice | str) -> tuple[ModuleType, tuple[Frozen, ...]]:
+    """The module and what its functions take beside their own: the options, where it has any."""
+    module = registry.module("datasets", Choice.model_validate(choice).name)
+    return module, (settings(choice),) if hasattr(module, "Params") else ()
+
+
+def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
     """Brings the raw files to `raw/<name>` and returns that folder; does nothing where they are complete.
 
     `mirror` is a folder or URL. Raises UserError.
     """
-    module, folder = registry.module("datasets", name), raw / name
-    _fetch.bring(module, folder, mirror)
-    return folder
+    name = Choice.model_validate(choice).name
+    _fetch.bring(registry.module("datasets", name), raw / name, mirror)
+    return raw / name
 
 
-def prepare(name: str, raw: Path, out: Path) -> dict[str, Any]:
+def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
     """Writes `out/arrays.npz` and, last, `out/meta.json`, and returns the latter. Same data, same bytes. Raises UserError."""
-    module, folder = registry.module("datasets", name), raw / name
+    module, given = _module(choice)
+    folder = raw / Choice.model_validate(choice).name
     stamp = _fetch.verified_stamp(folder)
-    arrays = module.read(folder)
-    _check(name, folder, arrays, len(module.CLASSES))
-    arrays = tuple(np.ascontiguousarray(a, t) for a, t in zip(arrays, (np.uint8, np.int64) * 2, strict=True))
-    meta = _meta(name, module, stamp, arrays)
+    arrays = module.read(folder, *given)
+    _check(folder, arrays, len(module.CLASSES), is_real(choice))
+    arrays = tuple(np.ascontiguousarray(a, a.dtype if a.ndim == 4 else np.int64) for a in arrays)
+    meta = _meta(choice, stamp, arrays)
     with _fetch.writing(out):
         _write(out, arrays, meta)
     return meta
@@ -71,38 +156,50 @@ def prepare(name: str, raw: Path, out: Path) -> dict[str, Any]:
 
 def load(out: Path) -> Dataset:
     """What `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
+    import torch  # what only partitions data reads the labels and needs none
+
+    meta, arrays = _read(out, KEYS)
+    owners = {name: arrays.pop(name) for name in KEYS[4:] if name in arrays}
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return Dataset(meta["name"], **tensors, classes=meta["classes"], meta=meta, **owners)
+
+
+def labels(out: Path) -> Labels:
+    """The labels of what `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
+    meta, arrays = _read(out, tuple(name for name in KEYS if name not in IMAGES))
+    parts = (Labelled(arrays[f"{part}_y"], meta["classes"], arrays.get(f"{part}_owner")) for part in ("train", "test"))
+    return Labels(meta["name"], *parts, math.prod(meta["shape"][1:]), meta)
+
+
+def _read(out: Path, names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The description and those of the named arrays that the set has."""
     meta = _fetch.read_json(out / META)
     if meta is None:
         raise UserError(f"{out / META}: not there; prepare the data set first")
     with reading(out / ARRAYS, "delete it and prepare the data set again"), np.load(out / ARRAYS, allow_pickle=False) as file:
-        arrays = {key: torch.from_numpy(file[key]) for key in KEYS}
-    return Dataset(meta["name"], **arrays, classes=meta["classes"], meta=meta)
+        return meta, {name: file[name] for name in names if name in KEYS[:4] or name in file}
 
 
-def identify(name: str, raw: Path, prepared: Path, mirror: str | None = None) -> str:
+def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str:
     """The identity of the data that `prepare` into `prepared` wrote or will write.
 
     Without prepared data and without a mirror it is the pinned one, and nothing is downloaded; with a mirror the data
-    are fetched and prepared, since only their pixels can tell. Raises UserError.
+    are fetched and prepared, since only their pixels can tell, and so are data that are drawn. Raises UserError.
     """
-    module = registry.module("datasets", name)
+    module, _ = _module(choice)
     if (meta := _fetch.read_json(prepared / META)) is not None:
         return meta["identity"]
     if (not mirror or not module.FILES) and (pinned := module.PIXELS or _files_digest(module)):
         return pinned
-    fetch(name, raw, mirror)
-    return prepare(name, raw, prepared)["identity"]
-
-
-def extent(name: str) -> tuple[tuple[int, int, int], int, int]:
-    """Image shape (C, H, W), number of train and of test images: known before anything is fetched."""
-    return registry.module("datasets", name).EXTENT
+    fetch(choice, raw, mirror)
+    return prepare(choice, raw, prepared)["identity"]
 
 
 def describe(meta: dict[str, Any]) -> str:
     """One honest phrase for artifacts: which data these are and whether they are the official release."""
     notes = {
         "scikit-learn": "quick scale stand-in",
+        "drawn": "drawn here",
         "folder": "user's copy, not checked against the official release",
         "mirror": "mirror; differs from the official release",
     }
@@ -116,34 +213,39 @@ def _files_digest(module: ModuleType) -> str | None:
 
 
 def _pixels(arrays: Arrays) -> str:
-    """sha256 over name, type, shape and bytes of the four arrays."""
+    """sha256 over name, type, shape and bytes of the arrays."""
     digest = hashlib.sha256()
-    for key, array in zip(KEYS, arrays, strict=True):
-        digest.update(f"{key} {array.dtype.str} {array.shape}\n".encode())
+    for name, array in zip(KEYS, arrays, strict=False):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(array)
     return digest.hexdigest()
 
 
-def _check(name: str, folder: Path, arrays: Arrays, classes: int) -> None:
-    for part, x, y in (("train", *arrays[:2]), ("test", *arrays[2:])):
-        where = f"{folder}: {name}, {part} part"
+def _check(folder: Path, arrays: Arrays, classes: int, real: bool) -> None:
+    for part, x, y, owner in (("train", *arrays[:2], arrays[4:5]), ("test", *arrays[2:4], arrays[5:6])):
+        where = f"{folder}: {folder.name}, {part} part"
         if len(x) != len(y) or len(x) == 0:
             raise UserError(f"{where}: {len(x)} images but {len(y)} labels; delete {folder} and fetch the data set again")
-        if x.ndim != 4 or x.dtype != np.uint8 or x.shape[1:] != arrays[0].shape[1:]:
+        if x.ndim != 4 or x.dtype != (np.float32 if real else np.uint8) or x.shape[1:] != arrays[0].shape[1:]:
             raise UserError(f"{where}: images {x.dtype} {x.shape}; delete {folder} and fetch the data set again")
         if y.ndim != 1 or y.min() < 0 or y.max() >= classes:
             found = f"labels {y.min()}..{y.max()}, expected 0..{classes - 1}"
             raise UserError(f"{where}: {found}; delete {folder} and fetch the data set again")
+        if not np.isfinite(x).all():
+            raise UserError(f"{where}: not all numbers are finite; delete {folder} and fetch the data set again")
+        if any(len(owners) != len(x) for owners in owner):
+            raise UserError(f"{where}: {len(x)} images but {len(*owner)} owners; delete {folder} and fetch the data set again")
 
 
-def _meta(name: str, module: ModuleType, stamp: dict, arrays: Arrays) -> dict[str, Any]:
+def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
+    (module, _), name = _module(choice), Choice.model_validate(choice).name
     pixels, official_files = _pixels(arrays), _fetch.has_official_files(module, stamp)
     if module.PIXELS and pixels != module.PIXELS and stamp["source"] != "mirror":
         log.warning("%s: decoded to other pixels here than those pinned in %s; its identity is theirs", name, module.__name__)
     mean, std = _moments(arrays[0])
     return {
         "name": name,
-        "title": module.TITLE,
+        "title": module.TITLE.format(**settings(choice).model_dump()),
         "classes": len(module.CLASSES),
         "class_names": list(module.CLASSES),
         "shape": list(arrays[0].shape[1:]),
@@ -159,7 +261,10 @@ def _meta(name: str, module: ModuleType, stamp: dict, arrays: Arrays) -> dict[st
 
 
 def _moments(images: np.ndarray) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel of images / 255, exact: from the counts of the 256 values."""
+    """Mean and standard deviation of each channel: of real numbers as they are; of pixels divided by 255, and exact, from the
+    counts of the 256 values."""
+    if images.dtype != np.uint8:
+        return tuple(getattr(images, name)((0, 2, 3), dtype=np.float64).tolist() for name in ("mean", "std"))
     values = np.arange(256) / 255
     means, stds = [], []
     for channel in range(images.shape[1]):
@@ -173,7 +278,7 @@ def _write(out: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         part.mkdir(parents=True, exist_ok=True)
-        np.savez(part / ARRAYS, **dict(zip(KEYS, arrays, strict=True)))
+        np.savez(part / ARRAYS, **dict(zip(KEYS, arrays, strict=False)))
         out.mkdir(exist_ok=True)
         (out / META).unlink(missing_ok=True)  # never new arrays beside an old description
         os.replace(part / ARRAYS, out / ARRAYS)

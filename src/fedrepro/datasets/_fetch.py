@@ -116,7 +116,7 @@ def bring(module: ModuleType, folder: Path, mirror: str | None) -> None:
         elif hasattr(module, "FOLDERS"):
             bring_folders(module, folder, mirror)
         else:
-            write_json(folder / STAMP, {"source": "scikit-learn", "files": {}})
+            write_json(folder / STAMP, {"source": getattr(module, "SOURCE", "scikit-learn"), "files": {}})
 
 
 def bring_files(module: ModuleType, folder: Path, mirror: str | None) -> None:

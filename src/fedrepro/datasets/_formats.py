@@ -20,7 +20,7 @@ AGAIN = "delete it and fetch the data set again"
 MAX_BYTES = 1 << 30  # of one decoded file: beyond any set here, below what would exhaust a laptop
 TRUNCATED = (EOFError, OSError, zlib.error, tarfile.TarError, zipfile.BadZipFile, MemoryError)
 
-Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # train_x, train_y, test_x, test_y
+Arrays = tuple[np.ndarray, ...]  # train_x, train_y, test_x, test_y, and the owners of both parts where images have such
 
 
 @contextmanager

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
+from fedrepro.errors import UserError
 
 PADDING = 4
 AREAS, RATIOS, TRIES = (0.08, 1.0), (3 / 4, 4 / 3), 10  # of a resized crop; the defaults of torchvision's RandomResizedCrop
@@ -103,21 +105,39 @@ CHANGES = {
 }
 
 
-def scale(images: Tensor, inputs: str, dataset: Dataset) -> Tensor:
-    """Pixel values 0-255 (B, C, H, W) to what the network sees.
+def check(config: RunConfig, real: bool) -> None:
+    """Raises UserError where the settings are made for pixels and the data are real numbers."""
+    if real and config.inputs != "raw":
+        raise UserError(f"inputs: {config.dataset.name} holds real numbers, not pixels 0-255: only raw (got {config.inputs})")
+    if real and config.augment:
+        changes = ", ".join(config.augment)
+        raise UserError(f"augment: {config.dataset.name} holds real numbers, not pixels 0-255: only [] (got [{changes}])")
 
-    unit: [0, 1]; half: [-0.5, 0.5]; standardised: each image to mean 0, deviation 1 (at least 1/sqrt(values), as TensorFlow);
-    normalised: by the train set's mean and deviation per channel.
-    """
-    if inputs == "unit":
-        return images / 255
-    if inputs == "half":
-        return images / 255 - 0.5
-    if inputs == "standardised":
-        values = images[0].numel()
-        mean = images.mean((1, 2, 3), keepdim=True)
-        deviation = images.std((1, 2, 3), keepdim=True, correction=0)
-        return (images - mean) / deviation.clamp(min=values**-0.5)
+
+def scale(images: Tensor, inputs: str, dataset: Dataset) -> Tensor:
+    """Values as they are stored (B, C, H, W) to what the network sees, by the setting `inputs`; all but raw are for pixels."""
+    return INPUTS[inputs](images, dataset)
+
+
+def _standardised(images: Tensor, dataset: Dataset) -> Tensor:
+    """Each image to mean 0, deviation 1 (at least 1/sqrt(values), as TensorFlow)."""
+    values = images[0].numel()
+    mean = images.mean((1, 2, 3), keepdim=True)
+    deviation = images.std((1, 2, 3), keepdim=True, correction=0)
+    return (images - mean) / deviation.clamp(min=values**-0.5)
+
+
+def _normalised(images: Tensor, dataset: Dataset) -> Tensor:
+    """By the train set's mean and deviation per channel."""
     known = torch.tensor([dataset.meta["mean"], dataset.meta["std"]], dtype=torch.float64)
     mean, deviation = known.to(images, non_blocking=True)[:, :, None, None]
     return (images / 255 - mean) / deviation
+
+
+INPUTS = {
+    "raw": lambda images, dataset: images,
+    "unit": lambda images, dataset: images / 255,  # [0, 1]
+    "half": lambda images, dataset: images / 255 - 0.5,  # [-0.5, 0.5]
+    "standardised": _standardised,
+    "normalised": _normalised,
+}

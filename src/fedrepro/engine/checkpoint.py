@@ -22,16 +22,16 @@ from fedrepro.files import replacing
 
 def save(path: Path, state: State, rows: list[Row]) -> None:
     """Write state and metrics so far. Python's repr of floats keeps every bit."""
-    kept = {_of_client(path, number, kept.round): kept.tensors for number, kept in state.clients.items()}
-    for file, tensors in kept.items():
+    kept = {_of_client(path, number, kept.round): kept for number, kept in state.clients.items()}
+    for file, own in kept.items():
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
-            _write(file, tensors, {})
+            _write(file, own.tensors, {"round": own.round})
     tensors = {f"weights/{name}": tensor for name, tensor in state.weights.items()}
     tensors |= {f"server/{name}": tensor for name, tensor in state.server.items()}
     clients = {number: kept.round for number, kept in state.clients.items()}
     note = {"round": state.round, "diverged": state.diverged, "clients": clients, "rows": rows}
-    _write(path, tensors, {"state": json.dumps(note)})
+    _write(path, tensors, note)
     for file in _clients(path).glob("*.safetensors"):
         if file not in kept:
             file.unlink()
@@ -64,17 +64,17 @@ def _of_client(path: Path, number: int, round: int) -> Path:
     return _clients(path) / f"{number}-{round}.safetensors"
 
 
-def _write(path: Path, tensors: dict[str, Tensor], note: dict[str, str]) -> None:
+def _write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
     own = {name: tensor.cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     with replacing(path) as temporary:
-        save_file(own, temporary, note)
+        save_file(own, temporary, {"state": json.dumps(note)})
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors of a file and its note, {} where it has none."""
+    """The tensors of a file and its note."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
-            return tensors, json.loads((file.metadata() or {}).get("state", "{}"))
-    except (SafetensorError, OSError, ValueError) as error:
+            return tensors, json.loads(file.metadata()["state"])
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path}: not a checkpoint of this program ({error}); delete it to start the run anew") from None

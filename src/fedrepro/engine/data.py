@@ -1,11 +1,13 @@
 """A data set on the device, seen through a partition: what each client trains on and is tested on."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import augmentation, precision
+from fedrepro.errors import UserError
 from fedrepro.partitions import Partition, subset
 
 CHUNK = 1000  # images scaled at a time
@@ -15,6 +17,7 @@ class FederatedData:
     """Images and labels on `device`; without augmentation the images are scaled once and for all."""
 
     def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, device: torch.device) -> None:
+        augmentation.check(config, dataset.train_x.is_floating_point())
         train, test = subset(dataset, config.train_images, config.test_images)
         self.config, self.dataset, self.partition, self.device = config, dataset, partition, device
         self.dtype = precision.dtype(config.precision)
@@ -60,6 +63,9 @@ class FederatedData:
 
     def _permute_test(self) -> None:
         """Each test image stands in the pixel order of the client that owns it, in the global test as in the client's own."""
+        owned = np.concatenate(self.partition.test)
+        if len(np.unique(owned)) < len(owned):
+            raise UserError("partition: permute_pixels: clients that share test images cannot have pixel orders of their own")
         for client in range(self.partition.clients):
             index = torch.from_numpy(self.partition.test_of(client, 0)).to(self.device)
             self.test_x[index] = self._permuted(self.test_x[index], client)

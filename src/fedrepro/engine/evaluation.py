@@ -66,7 +66,7 @@ def macro_f1(decided: Tensor, labels: Tensor) -> float:
     classes = int(max(decided.max(), labels.max())) + 1
     hits = labels[decided == labels].bincount(minlength=classes)
     both = decided.bincount(minlength=classes) + labels.bincount(minlength=classes)
-    return (2 * hits[both > 0] / both[both > 0]).mean(dtype=torch.float64).item()
+    return (2 * hits[both > 0].double() / both[both > 0]).mean().item()
 
 
 SCORES = {"accuracy": accuracy, "macro_f1": macro_f1}

@@ -95,9 +95,8 @@ class Federation:
         finite = torch.stack([tensor.isfinite().all() for tensor in (*new.values(), *kept.values())])
         if not (row["train_loss"] is None or math.isfinite(row["train_loss"])) or not finite.all():
             return State(number, state.weights, state.server, state.clients, diverged=True), row
-        new, kept = self.place(new), self.place(kept)  # in memory as after a restart, where sums round alike
-        state = State(number, new, kept, state.clients | round.kept)
-        return state, row | (self.tested(new, kept, self.measures) if due else {})
+        state = self.placed(State(number, new, kept, state.clients | round.kept))  # as it would be loaded, in layout too
+        return state, row | (self.tested(state.weights, state.server, self.measures) if due else {})
 
     def server(self, state: State, participants: int) -> Server:
         """What the server knows before the round after `state`."""

@@ -77,7 +77,7 @@ class Round:
             finished = federation.algorithm.finish(weights, received, client)
             self.up += size(finished.message)
             if finished.state:
-                self.kept[client.number] = Kept(self.number, federation.place(finished.state))
+                self.kept[client.number] = Kept(self.number, finished.state)
             yield Sent(client, share, finished.message)
         self._measure_others(received, first=not phase)
 

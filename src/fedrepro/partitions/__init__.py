@@ -1,8 +1,9 @@
 """Who holds which images: a partition assigns train and test images to clients and is stored as a file of its own.
 
-Each module here is one way to partition and declares frozen `Params` and
-`split(params, labels, classes, clients, rng) -> parts`, a list of index arrays into the train set. What follows from the parts
-is the same for all of them: every client's test part gets the class proportions of its train part.
+Each module here is one way to partition and declares frozen `Params` and `split(params, train, draw) -> parts`, a list of
+index arrays into the train set. Every client's test part gets the class proportions of its train part: the test set is dealt
+out, as the train set was. A partition for which that is not so says how its test parts arise:
+`split_test(params, parts, train, test, draw)`, e.g. where clients share images.
 """
 
 from dataclasses import dataclass
@@ -12,20 +13,22 @@ import numpy as np
 
 from fedrepro import registry, rng
 from fedrepro.config import Choice, RunConfig, parse
-from fedrepro.datasets import Dataset
+from fedrepro.datasets import Dataset, Labelled, Labels
 from fedrepro.errors import UserError
 from fedrepro.files import replacing
+from fedrepro.partitions import _testing
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Disjoint parts of a data set and how clients own them; indices count from 0 in the (sub)set that was partitioned.
+    """Parts of a data set and how clients own them; indices count from 0 in the (sub)set that was partitioned. Parts are
+    disjoint, but where a partition lets clients share images.
 
     A client owns one part of its own, unless `redraw_seed` is given: then the parts are dealt out anew every round.
     """
 
     train: list[np.ndarray]  # one int64 array of train indices per part
-    test: list[np.ndarray]  # one int64 array of test indices per part, same class proportions
+    test: list[np.ndarray]  # one int64 array of test indices per part
     clients: int
     permutations: np.ndarray | None = None  # (clients, H*W) pixel order of each client's images
     redraw_seed: int | None = None
@@ -57,10 +60,10 @@ def settings(choice: Choice):
     return parse(registry.module("partitions", choice.name).Params, choice.options, f"partition {choice.name}")
 
 
-def subset(dataset: Dataset, train: int | None, test: int | None) -> tuple[np.ndarray, np.ndarray]:
+def subset(dataset: Dataset | Labels, train: int | None, test: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Indices of the images in use: the first n of a fixed shuffle, so that a larger n contains the smaller; None takes all."""
     chosen = []
-    for name, labels, count in (("train", dataset.train_y, train), ("test", dataset.test_y, test)):
+    for name, labels, count in (("train", dataset.train.labels, train), ("test", dataset.test.labels, test)):
         if count is not None and count > len(labels):
             raise UserError(f"{name}_images: {dataset.name} has {len(labels)} {name} images (got {count})")
         order = rng.numpy_generator(0, f"subset-{name}").permutation(len(labels))
@@ -68,50 +71,35 @@ def subset(dataset: Dataset, train: int | None, test: int | None) -> tuple[np.nd
     return chosen[0], chosen[1]
 
 
-def of_run(config: RunConfig, dataset: Dataset) -> Partition:
+def of_run(config: RunConfig, dataset: Dataset | Labels) -> Partition:
     """The partition that a run's config names, over the images that it uses."""
     train, test = subset(dataset, config.train_images, config.test_images)
-    return create(
-        config.partition,
-        dataset.train_y.numpy()[train],
-        dataset.test_y.numpy()[test],
-        dataset.classes,
-        pixels=dataset.train_x[0, 0].numel(),
-        seed=config.seed,
-    )
+    parts = dataset.train.only(train), dataset.test.only(test)
+    return create(config.partition, *parts, pixels=dataset.pixels, seed=config.seed)
 
 
-def create(choice: Choice, labels: np.ndarray, test_labels: np.ndarray, classes: int, pixels: int, seed: int) -> Partition:
+def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: int) -> Partition:
     """Partition a labelled set: a pure function of its arguments. `pixels` is H*W. Raises UserError if it cannot be met."""
     module, params = registry.module("partitions", choice.name), settings(choice)
-    if params.clients > len(labels):
-        raise UserError(f"partition {choice.name}: clients: {params.clients} clients cannot share {len(labels)} train images")
-    parts = module.split(params, labels, classes, rng.numpy_generator(seed, "partition"))
-    parts = [np.sort(part).astype(np.int64) for part in parts]
+    if params.clients > len(train.labels):
+        raise UserError(
+            f"partition {choice.name}: clients: {params.clients} clients cannot share {len(train.labels)} train images"
+        )
+    parts = _sorted(module.split(params, train, rng.numpy_generator(seed, "partition")))
     if any(len(part) == 0 for part in parts):
         raise UserError(f"partition {choice.name}: a client got no images; use fewer clients or more images")
-    counts = np.stack([np.bincount(labels[part], minlength=classes) for part in parts])
-    test = _matching_test(counts, test_labels, rng.numpy_generator(seed, "partition-test"))
+    split_test = getattr(module, "split_test", _testing.dealt)
+    tests = _sorted(split_test(params, parts, train, test, rng.numpy_generator(seed, "partition-test")))
     permutations = None
     if getattr(params, "permute_pixels", False):
         draw = rng.numpy_generator(seed, "permutation")
         permutations = np.stack([draw.permutation(pixels) for _ in range(params.clients)])
     redraw = seed if getattr(params, "redraw", False) else None
-    return Partition(parts, test, params.clients, permutations, redraw)
+    return Partition(parts, tests, params.clients, permutations, redraw)
 
 
-def _matching_test(counts: np.ndarray, labels: np.ndarray, draw: np.random.Generator) -> list[np.ndarray]:
-    """Deal the test images of each class to the parts in proportion to their train images of it: disjoint, and covering where
-    the class is held by anyone."""
-    parts: list[list[np.ndarray]] = [[] for _ in counts]
-    for label in range(counts.shape[1]):
-        if counts[:, label].sum() == 0:
-            continue
-        images = draw.permutation(np.flatnonzero(labels == label))
-        ends = np.round(np.cumsum(counts[:, label]) / counts[:, label].sum() * len(images)).astype(int)
-        for part, chunk in zip(parts, np.split(images, ends[:-1]), strict=True):
-            part.append(chunk)
-    return [np.sort(np.concatenate(part)).astype(np.int64) for part in parts]
+def _sorted(parts: list[np.ndarray]) -> list[np.ndarray]:
+    return [np.sort(part).astype(np.int64) for part in parts]
 
 
 def save(partition: Partition, path: Path) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fedrepro.config import Count, Frozen
+from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
 
 TRIES = 1000
@@ -13,7 +14,8 @@ class Params(Frozen):
     classes_per_client: Count
 
 
-def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    labels, classes = train.labels, train.classes
     owners = _owners(params, classes, draw)
     parts: list[list[np.ndarray]] = [[] for _ in range(params.clients)]
     for label in range(classes):

@@ -7,6 +7,7 @@
 import numpy as np
 
 from fedrepro.config import Count, Frozen
+from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
 
 
@@ -16,7 +17,8 @@ class Params(Frozen):
     groups: tuple[tuple[int, ...], ...] | None = None
 
 
-def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    labels, classes = train.labels, train.classes
     if params.clients > classes:
         raise UserError(
             f"partition classes: clients: {params.clients} clients cannot split {classes} classes; at most {classes}"

@@ -1,8 +1,8 @@
 """Dirichlet by client (Hsu et al. 2019): client k draws class shares q_k ~ Dir(alpha * prior) and fills its share of images.
 
 `overlap: false` draws from what is left (every image at most once). `overlap: true` draws each client's images from the whole
-set, as the FedCL authors' code does, so that clients share images. `prior: unit` is alpha per class, as that code has it;
-`prior: classes` is alpha times the class frequencies, as Hsu et al. write it.
+set, as the FedCL authors' code does, so that clients share images, of the train and of the test set. `prior: unit` is alpha per
+class, as that code has it; `prior: classes` is alpha times the class frequencies, as Hsu et al. write it.
 """
 
 from typing import Literal
@@ -10,6 +10,8 @@ from typing import Literal
 import numpy as np
 
 from fedrepro.config import Count, Frozen, Positive
+from fedrepro.datasets import Labelled
+from fedrepro.partitions import _testing
 
 
 class Params(Frozen):
@@ -19,7 +21,8 @@ class Params(Frozen):
     overlap: bool = False
 
 
-def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    labels, classes = train.labels, train.classes
     size = len(labels) // params.clients
     frequencies = np.bincount(labels, minlength=classes) / len(labels)
     concentration = params.alpha * (np.ones(classes) if params.prior == "unit" else frequencies)
@@ -34,6 +37,10 @@ def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Gene
         else:
             parts.append(_remaining(shares, concentration, size, stock, draw))
     return parts
+
+
+def split_test(params: Params, *given) -> list[np.ndarray]:
+    return (_testing.sampled if params.overlap else _testing.dealt)(params, *given)
 
 
 def _overlapping(shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator) -> np.ndarray:

@@ -7,6 +7,7 @@ A client that already holds its fair number of images gets none of the class; th
 import numpy as np
 
 from fedrepro.config import Count, Frozen, Positive
+from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
 
 TRIES = 1000
@@ -18,20 +19,21 @@ class Params(Frozen):
     min_size: Count = 10
 
 
-def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
     for _ in range(TRIES):
-        parts = _draw(params, labels, classes, draw)
+        parts = _draw(params, train, draw)
         if parts is not None and min(len(part) for part in parts) >= params.min_size:
             return parts
     raise UserError(
         f"partition dirichlet_by_class: no draw in {TRIES} gave each of {params.clients} clients {params.min_size} of "
-        f"{len(labels)} images; lower min_size or clients, or raise alpha (got {params.alpha})"
+        f"{len(train.labels)} images; lower min_size or clients, or raise alpha (got {params.alpha})"
     )
 
 
-def _draw(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray] | None:
+def _draw(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray] | None:
+    labels = train.labels
     parts = [np.empty(0, dtype=np.int64) for _ in range(params.clients)]
-    for label in range(classes):
+    for label in range(train.classes):
         images = draw.permutation(np.flatnonzero(labels == label))
         shares = draw.dirichlet(np.full(params.clients, params.alpha))
         shares = shares * np.array([len(part) < len(labels) / params.clients for part in parts])

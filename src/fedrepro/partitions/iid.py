@@ -3,11 +3,12 @@
 import numpy as np
 
 from fedrepro.config import Count, Frozen
+from fedrepro.datasets import Labelled
 
 
 class Params(Frozen):
     clients: Count
 
 
-def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
-    return np.array_split(draw.permutation(len(labels)), params.clients)
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    return np.array_split(draw.permutation(len(train.labels)), params.clients)

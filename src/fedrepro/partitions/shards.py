@@ -3,6 +3,7 @@
 import numpy as np
 
 from fedrepro.config import Count, Frozen
+from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
 
 
@@ -11,7 +12,8 @@ class Params(Frozen):
     shards: Count = 2  # per client
 
 
-def split(params: Params, labels: np.ndarray, classes: int, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    labels = train.labels
     total = params.clients * params.shards
     if total > len(labels):
         raise UserError(

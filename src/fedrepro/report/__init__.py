@@ -1,3 +1,3 @@
 """From result files to tables, figures, verdicts and pages. Reads files and computes; trains nothing.
 
-Only `heatmap.py`, which draws a stored partition with its labels, needs more than result files, and torch."""
+Only `heatmap.py`, which draws partitions, needs more than result files: labels."""

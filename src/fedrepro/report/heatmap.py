@@ -1,4 +1,4 @@
-"""The heat map of a stored partition: clients x classes."""
+"""Partitions drawn and stored, each with its heat map beside it: clients x classes."""
 
 from pathlib import Path
 
@@ -6,17 +6,27 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 
-from fedrepro import partitions
+from fedrepro import datasets, partitions
 from fedrepro.config import RunConfig
-from fedrepro.datasets import Dataset
+from fedrepro.datasets import Labels
 from fedrepro.report.figures import COLUMN, setup
 
 
-def draw(config: RunConfig, data: Dataset, path: Path) -> None:
+def provide(configs: dict[Path, RunConfig], prepared: Path) -> None:
+    """Each partition at its path, and its heat map beside it, of the data set in the folder `prepared`; what is there stays."""
+    data = datasets.labels(prepared)
+    for path, config in configs.items():
+        if not path.exists():
+            partitions.save(partitions.of_run(config, data), path)
+        if not path.with_suffix(".png").exists():
+            draw(config, data, path)
+
+
+def draw(config: RunConfig, data: Labels, path: Path) -> None:
     """Draw the partition stored at `path`, as a PNG beside it."""
     stored = partitions.load(path)
     train, _ = partitions.subset(data, config.train_images, config.test_images)
-    counts = stored.counts(data.train_y.numpy()[train], data.classes)
+    counts = stored.counts(data.train.labels[train], data.train.classes)
     options = ", ".join(
         f"{key} {value}" for key, value in config.partition.options.items() if not isinstance(value, bool | None)
     )

@@ -1,0 +1,372 @@
+"""What a method may know, keep and do in a round: values by hand, state over rounds and kills, rounds of its own, measures."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from conftest import (
+    a_run,
+    advance,
+    assert_close,
+    assert_same,
+    config,
+    federation,
+    images,
+    partition,
+    receive,
+    scores,
+    train_part,
+)
+from torch.nn import functional as F
+
+from fedrepro import schedules, tasks
+from fedrepro.algorithms import fednova
+from fedrepro.algorithms.base import Client, FedAvg, Finished
+from fedrepro.config import Choice, Proxy
+from fedrepro.engine import checkpoint
+from fedrepro.engine.evaluation import macro_f1
+from fedrepro.engine.federation import columns
+from fedrepro.engine.round import Round, size
+from fedrepro.engine.run import Limits, train
+from fedrepro.errors import UserError
+from fedrepro.measures import MEASURES
+
+UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.1, "min_size": 2}
+SCAFFOLD = {"name": "scaffold", "server_lr": 0.5}
+CPU = torch.device("cpu")
+
+
+def slope(fed, weights, x, y):
+    leaves = {key: tensor.clone().requires_grad_() for key, tensor in weights.items()}
+    loss = F.cross_entropy(fed.algorithm.forward(leaves, x).logits, y)
+    return dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+
+
+# SCAFFOLD and FedNova
+
+
+def test_scaffold_by_hand():
+    """Three rounds of Alg. 1, option II, with full batches: two of four clients take part, with controls of unlike age."""
+    fed = federation(config(algorithm=SCAFFOLD, clients_per_round=2, batch_size=100, local_epochs=3, lr=0.2))
+    state, _ = fed.start()
+    x = dict(state.weights)
+    c, own = ({key: torch.zeros_like(tensor) for key, tensor in x.items()} for _ in range(2))
+    own = {client: dict(own) for client in range(4)}
+    for round in (1, 2, 3):
+        state, row = fed.advance(state)
+        ends, changes = [], []
+        for client in fed.cohort(round):
+            y = dict(x)
+            for _ in range(3):
+                g = slope(fed, y, *train_part(fed, client))
+                y = {key: y[key] - 0.2 * (g[key] - own[client][key] + c[key]) for key in y}
+            new = {key: own[client][key] - c[key] + (x[key] - y[key]) / (3 * 0.2) for key in y}
+            changes.append({key: new[key] - own[client][key] for key in y})
+            own[client] = new
+            ends.append(y)
+        x = {key: x[key] + 0.5 * sum(end[key] - x[key] for end in ends) / 2 for key in x}
+        c = {key: c[key] + sum(change[key] for change in changes) / 4 for key in c}
+        assert_close(state.weights, x, 1e-12)
+        assert_close({key: state.server["control." + key] for key in c}, c, 1e-12)
+        for client in fed.cohort(round):
+            assert_close(state.clients[client].tensors, own[client], 1e-12)
+        model = size(state.weights)
+        assert (row["bytes_down"], row["bytes_up"]) == (4 * model, 4 * model)
+    assert set(state.clients) == set(fed.cohort(1)) | set(fed.cohort(2)) | set(fed.cohort(3))
+
+
+def test_fednova_by_hand():
+    fed = federation(config(algorithm={"name": "fednova"}, partition=UNEVEN, weighting="samples", batch_size=4))
+    start, _ = fed.start()
+    sent = list(Round(fed, start, {}).train(receive(fed, start)))
+    steps = [client.steps for client, _, _ in sent]
+    assert len(set(steps)) > 1 and [client.images for client, _, _ in sent] == [
+        len(fed.data.partition.train[client]) for client in fed.cohort(1)
+    ]
+    effective = sum(share * count for (_, share, _), count in zip(sent, steps, strict=True))
+    for key, tensor in fed.advance(start)[0].weights.items():
+        pull = sum(
+            share * (start.weights[key] - message[key]) / count for (_, share, message), count in zip(sent, steps, strict=True)
+        )
+        assert torch.allclose(tensor, start.weights[key] - effective * pull, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.9, 1.0])
+def test_fednova_counts_the_gradients_in_a_momentum(rho):
+    """|a|_1 is how often each gradient enters the sum of all steps."""
+    velocity, moved = np.zeros(5), np.zeros(5)
+    for step in range(5):
+        velocity = rho * velocity + np.eye(5)[step]
+        moved += velocity
+    client = Client(0, 1, 5, 0.1, rho, {}, lambda: None, lambda: iter(()))
+    assert fednova.norm(client) == pytest.approx(moved.sum(), rel=1e-12)
+
+
+# What is kept
+
+
+def kept(state):
+    return {f"{number} {key}": tensor for number, one in state.clients.items() for key, tensor in one.tensors.items()}
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_the_state_of_clients_goes_on_over_a_kill(tmp_path, executor):
+    """Stopped after every round, state and numbers are those of a run that never stopped; no file of a client is left over."""
+    settings, dataset = config(algorithm=SCAFFOLD, rounds=5, precision="float32"), images()
+    given = (dataset, partition(settings, dataset), CPU)
+    whole, broken = (a_run(tmp_path / name, settings) for name in ("whole", "broken"))
+    assert train(whole, *given, Limits(), executor)
+    fed = federation(settings, dataset, executor)
+    state, row = fed.start()
+    rows = [row]
+    broken.folder.mkdir()
+    path = broken.folder / "checkpoint.safetensors"
+    for _ in range(4):
+        state, row = fed.advance(state)
+        rows.append(row)
+        checkpoint.save(path, state, rows)
+        left = {file.name for file in (broken.folder / "checkpoint.clients").iterdir()}
+        assert left == {f"{number}-{one.round}.safetensors" for number, one in state.clients.items()}
+        fed = federation(settings, dataset, executor)
+        loaded, rows = checkpoint.load(path)
+        state = fed.placed(loaded)
+    assert train(broken, *given, Limits(), executor)
+    for name in ("metrics.csv", "model.safetensors"):
+        assert (whole.folder / name).read_bytes() == (broken.folder / name).read_bytes()
+    one, other = (checkpoint.load(run.folder / "model.safetensors")[0] for run in (whole, broken))
+    assert_same(kept(one), kept(other))
+    assert kept(one) and not (broken.folder / "checkpoint.clients").exists()
+
+
+def test_a_missing_file_of_a_client_is_named(tmp_path):
+    state, rows = advance(federation(config(algorithm=SCAFFOLD)), 1)
+    path = tmp_path / "checkpoint.safetensors"
+    checkpoint.save(path, state, rows)
+    lost = next((tmp_path / "checkpoint.clients").iterdir())
+    lost.unlink()
+    with pytest.raises(UserError, match=rf"{lost.name}: not a checkpoint of this program .*delete"):
+        checkpoint.load(path)
+
+
+# What is known
+
+
+class Curious(FedAvg):
+    """Looks at everything that it is given; trains as FedAvg."""
+
+    def survey(self, weights, server):
+        self.seen = {"server": server, "proxy": list(server.proxy())}
+        return {"count": torch.tensor(float(len(self.seen["proxy"])))}
+
+    def broadcast(self, weights, server):
+        self.seen["state"] = server.state
+        return weights
+
+    def prepare(self, received, client):
+        self.seen[client.number] = (client, list(client.batches()), client.classes())
+        return {"mark": torch.tensor(float(client.number))}
+
+    def loss(self, weights, received, batch):
+        return super().loss(weights, received, batch) + 0 * batch.own["mark"]
+
+    def finish(self, weights, received, client):
+        return Finished(weights, {"times": client.state.get("times", 0) + torch.ones(1)})
+
+
+def curious(**changes):
+    fed = federation(config(**changes))
+    fed.algorithm.__class__ = Curious
+    return fed
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_what_a_method_knows(executor):
+    fed = federation(config(partition=UNEVEN, proxy={"share": 0.1, "batch_size": 3}, clients_per_round=4), executor=executor)
+    fed.algorithm.__class__ = Curious
+    plain, _ = advance(federation(config(partition=UNEVEN, clients_per_round=4), executor=executor), 2)
+    state, _ = advance(fed, 2)
+    assert_same(state.weights, plain.weights)  # looking draws nothing that training needs
+    seen = fed.algorithm.seen
+    assert (seen["server"].round, seen["server"].clients, seen["server"].participants) == (2, 4, 4)
+    assert [len(batch.labels) for batch in seen["proxy"]] == [3, 3, 2] and seen["state"]["count"] == 3
+    for number in range(4):
+        client, batches, classes = seen[number]
+        x, y = train_part(fed, number, 2)
+        assert (client.images, client.steps) == (len(y), 2 * -(-len(y) // 8)) and client.state["times"] == 1
+        assert classes.tolist() == y.bincount(minlength=10).tolist()
+        assert sorted(torch.cat([batch.labels for batch in batches]).tolist()) == sorted(y.tolist())
+        assert torch.cat([batch.images for batch in batches]).sum().item() == pytest.approx(x.sum().item())
+        assert state.clients[number].tensors["times"] == 2
+
+
+def test_proxy_images():
+    one, other = (curious(proxy={"share": 0.1}, seed=seed) for seed in (0, 1))
+    again = curious(proxy={"share": 0.1}, algorithm={"name": "fedprox"})
+    drawn = [list(fed.server(fed.start()[0], 1).proxy())[0].images for fed in (one, again, other)]
+    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2]) and len(drawn[0]) == 8
+    fed = curious(proxy={"share": 0.1, "augment": True}, augment=["flip", "crop"])
+    state, _ = fed.start()
+    rounds = [torch.cat([batch.images for batch in fed.server(replace(state, round=r), 1).proxy()]) for r in (0, 0, 1)]
+    assert torch.equal(rounds[0], rounds[1]) and not torch.equal(rounds[0], rounds[2])
+    with pytest.raises(UserError, match=r"algorithm fedavg: needs proxy images: set proxy"):
+        next(iter(federation(config()).server(state, 1).proxy()))
+    assert Proxy(share=0.01).batch_size == 64
+
+
+# A round of its own
+
+
+class TwoPhases(FedAvg):
+    """All train the head at half the rate, then the first participant trains the rest for one epoch."""
+
+    def round(self, weights, server, work):
+        head = [name for name in self.trained if name.startswith("head")]
+        first = super().aggregate(weights, server, work.train(weights, lr=0.05, trained=head))[0]
+        rest = [name for name in self.trained if name not in head]
+        [back] = work.train(first, work.clients[:1], epochs=1, trained=rest)
+        work.sent(up=1000)
+        self.between = work.tested(first, {})["test_accuracy"]
+        return back.message, {}
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked", "plain"])
+def test_a_method_may_own_its_round(executor):
+    fed = federation(config(momentum=0.5), executor=executor)
+    start, _ = fed.start()
+    fed.algorithm.__class__ = TwoPhases
+    state, row = fed.advance(start)
+    model = size(start.weights)
+    assert (row["bytes_down"], row["bytes_up"]) == (4 * model, 4 * model + 1000)
+    assert 0 <= fed.algorithm.between <= 1
+    rounds = Round(fed, start, {})
+    heads = [message for _, _, message in rounds.train(start.weights, lr=0.05, trained=["head.weight", "head.bias"])]
+    assert all(torch.equal(message["hidden.0.weight"], start.weights["hidden.0.weight"]) for message in heads)
+    assert all(not torch.equal(message["head.weight"], start.weights["head.weight"]) for message in heads)
+    mean = sum(message["head.weight"] for message in heads) / 3
+    assert torch.allclose(state.weights["head.weight"], mean, rtol=1e-12)
+    assert not torch.equal(state.weights["hidden.0.weight"], start.weights["hidden.0.weight"])
+
+
+def test_phases_draw_anew():
+    fed = federation(config())
+    start, _ = fed.start()
+    work = Round(fed, start, {})
+    one, two = ([sent.message for sent in work.train(start.weights)] for _ in range(2))
+    assert any(not torch.equal(one[0][key], two[0][key]) for key in one[0])
+    again = [sent.message for sent in Round(fed, start, {}).train(start.weights)]
+    assert_same(one[0], again[0])
+
+
+def test_a_watched_round_is_the_round():
+    fed, seen = federation(config()), []
+    start, _ = fed.start()
+    quiet, _ = fed.advance(start)
+    watched, _ = fed.advance(start, seen.append)
+    assert_same(quiet.weights, watched.weights)
+    assert [item.client.number for item in seen] == fed.cohort(1)
+    mean = sum(item.weights["head.weight"] for item in seen) / 3
+    assert torch.allclose(mean, watched.weights["head.weight"], rtol=1e-12)
+    assert_same(seen[0].received, start.weights)
+
+
+# What is measured
+
+
+def test_every_measure_has_its_column_and_value():
+    fed = federation(config(measures=list(MEASURES), partition={"name": "classes", "clients": 4}, lr=0.05))
+    state, row = advance(fed, 1)[0], None
+    after, row = fed.advance(state)
+    assert tuple(row) == columns(fed.config) == ("round", *MEASURES, "train_loss", "bytes_down", "bytes_up", "lr")
+    own = {number: fed.data.test_part(number, 2) for number in range(4)}
+    before = {number: scores(fed, state.weights, *part)[0] for number, part in own.items()}
+    cohort = fed.cohort(2)
+    assert row["initial_accuracy"] == pytest.approx(np.mean([before[number] for number in cohort]))
+    assert row["initial_accuracy_all"] == pytest.approx(np.mean(list(before.values())))
+    assert 0 <= row["personal_accuracy_all"] <= 1
+    plain = federation(config(partition={"name": "classes", "clients": 4}, lr=0.05))
+    same = plain.advance(advance(plain, 1)[0])
+    assert_same(same[0].weights, after.weights)  # measuring others changes nothing, and costs no bytes
+    assert {key: row[key] for key in same[1]} == same[1]
+
+
+def test_all_clients_are_measured_after_training_of_their_own():
+    """With everyone in the cohort both are the same; the others train from the same weights for the same epochs."""
+    fed = federation(config(measures=["personal_accuracy", "personal_accuracy_all"], clients_per_round=4))
+    _, row = fed.advance(fed.start()[0])
+    assert row["personal_accuracy"] == row["personal_accuracy_all"]
+
+
+def test_macro_f1_is_scikit_learns():
+    from sklearn.metrics import f1_score
+
+    draw = np.random.default_rng(0)
+    for classes, count in ((2, 50), (5, 32), (10, 7)):
+        truth, decided = draw.integers(0, classes, (2, count))
+        ours = macro_f1(torch.from_numpy(decided), torch.from_numpy(truth))
+        assert ours == pytest.approx(f1_score(truth, decided, average="macro"), rel=1e-12)
+
+
+def test_macro_f1_over_batches():
+    fed = federation(config(measures=["test_macro_f1_batches"]), images(test=70))
+    state, row = fed.start()
+    decided = fed.algorithm.forward(state.weights, fed.data.test_x).logits.argmax(1)
+    parts = zip(decided.split(32), fed.data.test_y.split(32), strict=True)
+    assert row["test_macro_f1_batches"] == pytest.approx(np.mean([macro_f1(*part) for part in parts]))
+
+
+# Tasks, schedules
+
+
+def test_regression_learns_ordered_classes():
+    task = {"name": "regression"}
+    settings = config(task=task, rounds=20, lr=0.05, momentum=0.9, inputs="half", measures=["test_accuracy", "test_loss"])
+    fed = federation(settings, images(classes=3))
+    _, rows = advance(fed)
+    assert fed.algorithm.net.head.out_features == 1 and rows[-1]["test_loss"] < 0.5 * rows[0]["test_loss"]
+    assert rows[-1]["test_accuracy"] > 0.6
+    loss = tasks.create(Choice(**task), 3).loss(torch.tensor([[0.5], [3.0]]), torch.tensor([1, 1]))
+    assert loss.item() == pytest.approx((0.25 + 4) / 2)
+
+
+def test_thresholds_decide():
+    outputs = torch.tensor([[-3.0], [0.49], [0.5], [1.6], [9.0]])
+    assert tasks.create(Choice(name="regression"), 3).decide(outputs).tolist() == [0, 0, 1, 2, 2]
+    assert tasks.create(Choice(name="regression", thresholds=[1.0, 2.0]), 3).decide(outputs).tolist() == [0, 0, 0, 1, 2]
+    for wrong in ([1.0], [2.0, 1.0], [1.0, 1.0]):
+        with pytest.raises(UserError, match="task regression: thresholds: expected 2 rising numbers"):
+            tasks.create(Choice(name="regression", thresholds=wrong), 3)
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_regression_in_either_executor(executor):
+    settings = config(task={"name": "regression"}, lr=0.01, algorithm={"name": "fedmmd"})
+    assert_close(
+        advance(federation(settings, executor=executor))[0].weights,
+        advance(federation(settings, executor="plain"))[0].weights,
+        1e-11,
+    )
+
+
+def rates(rounds, **choice):
+    return [schedules.rate(Choice(**choice), 0.5, round, rounds) for round in range(1, rounds + 1)]
+
+
+def test_schedules():
+    assert rates(3, name="constant") == [0.5] * 3
+    assert rates(4, name="exponential", decay=0.5, floor=0.2) == [0.5, 0.25, 0.125, 0.125]
+    half = 0.2 * 2**-0.5
+    assert rates(5, name="cosine", floor=0.1, period=4) == pytest.approx([0.5, 0.3 + half, 0.3, 0.3 - half, 0.1])
+    late = rates(5, name="cosine", floor=0.1, period=4, late=True)
+    assert late[:2] == [0.5, 0.5] and late[1:] == rates(5, name="cosine", floor=0.1, period=4)[:4]
+    with pytest.raises(UserError, match="schedule exponential: decay"):
+        config(schedule={"name": "exponential"})
+    with pytest.raises(UserError, match="unknown schedule 'step': choose from constant, cosine, exponential"):
+        config(schedule={"name": "step"})
+
+
+def test_a_choice_that_is_not_there_is_listed():
+    with pytest.raises(UserError, match=r"measures\.0: .*test_accuracy"):
+        config(measures=["top5"])
+    with pytest.raises(UserError, match="unknown task 'detection': choose from classification, regression"):
+        config(task={"name": "detection"})

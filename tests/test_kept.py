@@ -1,0 +1,32 @@
+"""Committed results stay found: today's settings name every one of them, whatever was renamed since."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fedrepro import datasets, experiments
+from fedrepro.config import read_params, renamed
+from fedrepro.experiments import Paths
+from fedrepro.results import is_kept
+
+KEPT = sorted(Path("results/kept").glob("*/*/config.json"))
+
+
+@pytest.mark.skipif(not KEPT, reason="nothing is kept")
+def test_every_kept_result_is_named_by_todays_settings(monkeypatch):
+    """Planned with the data that each was made from."""
+    records = {path.parent: json.loads(path.read_text(encoding="utf-8")) for path in KEPT}
+    data = {record["config"]["dataset"]: record["data"] for record in records.values()}
+    monkeypatch.setattr(datasets, "identify", lambda name, *where: data.get(str(name), "unknown"))
+    found = set()
+    for scale in ("small", "paper"):
+        planned = experiments.plan(read_params(overrides={"scale": scale}), Paths())
+        found |= {run.folder for run in experiments.unique(experiments.select(planned, None, None)) if is_kept(run.folder)}
+    assert {str(folder) for folder in records} == {str(folder) for folder in found}
+
+
+def test_earlier_names_of_a_schedule():
+    old = {"lr": 0.1, "lr_decay": 0.9, "lr_floor": 0.01}
+    assert renamed(old) == {"lr": 0.1, "schedule": {"name": "exponential", "decay": 0.9, "floor": 0.01}}
+    assert renamed(old | {"lr_decay": 1.0}) == renamed({"lr": 0.1}) == {"lr": 0.1}
