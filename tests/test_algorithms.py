@@ -29,7 +29,7 @@ from fedrepro.config import Choice
 from fedrepro.engine import checkpoint
 from fedrepro.engine.executors import Sequential
 from fedrepro.engine.round import Round
-from fedrepro.models import Net
+from fedrepro.models import Conv, Dense, Head, Net
 
 GOLDEN = Path(__file__).parent / "golden"
 WITH_NEUTRAL = [name for name in ALGORITHMS if registry.module("algorithms", name).Algorithm.neutral is not None]
@@ -168,10 +168,8 @@ def test_loss_over_stacked_clients(name, options):
 def with_buffers(name: str):
     """A federation whose network has a batch normalisation."""
     fed = federation(config(algorithm={"name": name}, lr=0.01))
-    extractor = nn.Sequential(nn.MaxPool2d(3), nn.BatchNorm2d(1))
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        net = Net(extractor, nn.Linear(16, 8), nn.Linear(8, 10), channels=1).double()
+    blocks = [Conv("conv1", 2, 3, nn.MaxPool2d(3), norm="batch"), Dense("fc1", 8), Head(10)]
+    net = models.assemble(blocks, (1, 12, 12), "pytorch", rng.generator(0, "weights")).double()
     fed.algorithm = classifying(name, {}, net)
     fed.executor = Sequential(fed.algorithm, fed.config, fed.data)
     return fed
@@ -182,7 +180,7 @@ def test_buffers_are_trained_and_averaged(name):
     fed = with_buffers(name)
     start, _ = fed.start()
     state, _ = fed.advance(start)
-    mean, steps = "extractor.1.running_mean", "extractor.1.num_batches_tracked"
+    mean, steps = (f"extractor.conv1.norm.{name}" for name in ("running_mean", "num_batches_tracked"))
     assert (
         steps in state.weights and state.weights[steps].dtype == torch.int64 and state.weights[steps] == 6
     )  # 20 images, 2 epochs
@@ -344,11 +342,12 @@ def convolved(w, local, frozen):
 
 
 def extracted(w, x):
-    return np.einsum("oi,nihw->nohw", w["extractor.weight"][:, :, 0, 0], x) + w["extractor.bias"][:, None, None]
+    weight, bias = (w[f"extractor.conv1.layer.{name}"] for name in ("weight", "bias"))
+    return np.einsum("oi,nihw->nohw", weight[:, :, 0, 0], x) + bias[:, None, None]
 
 
 def classified(w, maps):
-    features = maps.reshape(len(maps), -1) @ w["hidden.weight"].T + w["hidden.bias"]
+    features = maps.reshape(len(maps), -1) @ w["hidden.fc1.layer.weight"].T + w["hidden.fc1.layer.bias"]
     return features @ w["head.weight"].T + w["head.bias"], features
 
 
@@ -365,14 +364,14 @@ def by_hand(w, at, pull, fuse):
     loss = np.mean([-math.log(chances[image, label]) for image, label in enumerate(at.y)]) + value
     at_logits = (chances - np.eye(logits.shape[1])[at.y]) / len(at.y) + by_logits
     at_features = at_logits @ w["head.weight"] + by_features
-    at_maps, by_fusion = back((at_features @ w["hidden.weight"]).reshape(maps.shape))
+    at_maps, by_fusion = back((at_features @ w["hidden.fc1.layer.weight"]).reshape(maps.shape))
     gradient = by_fusion | {
         "head.weight": at_logits.T @ features,
         "head.bias": at_logits.sum(0),
-        "hidden.weight": at_features.T @ maps.reshape(len(maps), -1),
-        "hidden.bias": at_features.sum(0),
-        "extractor.weight": np.einsum("nohw,nihw->oi", at_maps, at.x)[:, :, None, None],
-        "extractor.bias": at_maps.sum((0, 2, 3)),
+        "hidden.fc1.layer.weight": at_features.T @ maps.reshape(len(maps), -1),
+        "hidden.fc1.layer.bias": at_features.sum(0),
+        "extractor.conv1.layer.weight": np.einsum("nohw,nihw->oi", at_maps, at.x)[:, :, None, None],
+        "extractor.conv1.layer.bias": at_maps.sum((0, 2, 3)),
     }
     return loss, {key: gradient[key] + by_weights.get(key, 0.0) for key in gradient}
 
@@ -420,8 +419,8 @@ def three_layers(name: str, options: dict):
     """The method on a small linear network, a scene in which nothing is neutral, what the client prepares, and weights away
     from those it received. What a method adds to the network starts at random here too."""
     draw = rng.generator(1, "three layers")
-    with torch.random.fork_rng():
-        net = Net(nn.Conv2d(2, 2, 1), nn.Linear(4, 3), nn.Linear(3, 3), channels=2).double()
+    blocks = [Conv("conv1", 2, 1, activation=None), Dense("fc1", 3, activation=None), Head(3)]
+    net = models.assemble(blocks, (2, 1, 2), "pytorch", rng.generator(1, "weights")).double()
     algorithm = classifying(name, options, net)
 
     def moved(tensors: dict) -> dict:

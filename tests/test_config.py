@@ -38,7 +38,7 @@ def refused(model, values, *words):
     ({"batch_size": None}, ["batch_size: "]),
     ({"lr": 0}, ["lr: ", "greater than 0 (got 0)"]),
     ({"lr": "inf"}, ["lr: ", "finite"]),
-    ({"lr_floor": -0.1}, ["lr_floor: ", "(got -0.1)"]),
+    ({"evaluate_every": 0}, ["evaluate_every: ", "(got 0)"]),
     ({"momentum": 1.5}, ["momentum: ", "(got 1.5)"]),
     ({"seed": -1}, ["seed: ", "(got -1)"]),
     ({"inputs": "bits"}, ["inputs: ", "'raw', 'unit', 'half', 'standardised' or 'normalised'", "(got 'bits')"]),

@@ -241,11 +241,11 @@ def test_a_method_may_own_its_round(executor):
     assert 0 <= fed.algorithm.between <= 1
     rounds = Round(fed, start, {})
     heads = [message for _, _, message in rounds.train(start.weights, lr=0.05, trained=["head.weight", "head.bias"])]
-    assert all(torch.equal(message["hidden.0.weight"], start.weights["hidden.0.weight"]) for message in heads)
+    assert all(torch.equal(message["hidden.fc1.layer.weight"], start.weights["hidden.fc1.layer.weight"]) for message in heads)
     assert all(not torch.equal(message["head.weight"], start.weights["head.weight"]) for message in heads)
     mean = sum(message["head.weight"] for message in heads) / 3
     assert torch.allclose(state.weights["head.weight"], mean, rtol=1e-12)
-    assert not torch.equal(state.weights["hidden.0.weight"], start.weights["hidden.0.weight"])
+    assert not torch.equal(state.weights["hidden.fc1.layer.weight"], start.weights["hidden.fc1.layer.weight"])
 
 
 def test_phases_draw_anew():

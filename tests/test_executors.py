@@ -8,7 +8,7 @@ import torch
 from conftest import ALGORITHMS, advance, assert_close, config, federation, images, local, partition, receive, train_part
 from torch import nn
 
-from fedrepro import algorithms, rng, tasks
+from fedrepro import algorithms, models, rng, tasks
 from fedrepro.algorithms.base import Batch
 from fedrepro.config import Choice
 from fedrepro.engine import capture, recording
@@ -17,7 +17,7 @@ from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import Round
 from fedrepro.engine.step import Step
 from fedrepro.errors import UserError
-from fedrepro.models import Net
+from fedrepro.models import Conv, Dense, Head
 
 OPTIONS = {
     "fedfusion": [{"operator": "multi"}, {"operator": "single"}],
@@ -97,17 +97,15 @@ def test_running_statistics(monkeypatch, name):
     ended = []
     for executor, captured in itertools.product((EXECUTORS[name] for name in GRAPHS), (False, True)):
         fed = federation(config(algorithm={"name": name}, partition=UNEVEN, batch_size=4, lr=1e-3))
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            extractor = nn.Sequential(nn.MaxPool2d(3), nn.BatchNorm2d(1))
-            net = Net(extractor, nn.Linear(16, 8), nn.Linear(8, 10), channels=1).double()
+        blocks = [Conv("conv1", 2, 3, nn.MaxPool2d(3), norm="batch"), Dense("fc1", 8), Head(10)]
+        net = models.assemble(blocks, (1, 12, 12), "pytorch", rng.generator(0, "weights")).double()
         task = tasks.create(Choice(name="classification"), 10)
         fed.algorithm = algorithms.create(Choice(name=name), net, rng.generator(0, "algorithm"), task)
         fed.executor = executor(fed.algorithm, fed.config, fed.data, captured)
         ended.append(advance(fed, 2)[0].weights)
     for other in ended[1:]:
         assert_close(ended[0], other, 1e-11)
-    assert ended[0]["extractor.1.num_batches_tracked"] > 0
+    assert ended[0]["extractor.conv1.norm.num_batches_tracked"] > 0
 
 
 def test_a_cohort_too_large_for_one_stack_is_cut(monkeypatch):

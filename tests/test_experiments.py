@@ -11,7 +11,7 @@ from fedrepro import experiments, export, provenance, shelf
 from fedrepro.config import Params, merge, parse
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
-from fedrepro.experiments import Paths, batches, plan, select, unique
+from fedrepro.experiments import Paths, pieces, plan, select, unique
 
 SHARED = {
     "dataset": "digits",
@@ -100,20 +100,16 @@ def test_a_shared_baseline_is_trained_once(paths):
     assert {path for path, *_ in experiments.listed(planned)} == {"p"} and len(experiments.listed(planned)) == 8
 
 
-def test_batches_never_repeat_a_run(paths):
+def test_pieces_never_repeat_a_run(paths):
     planned = plan(params(), paths)
-    found = batches(planned)
-    assert [batch.name for batch in found] == ["p_one_FedMMD", "p_one_FedAvg", "p_two_Prox"]
-    runs = [run.folder for batch in found for run in batch.runs]
-    assert sorted(runs) == sorted({run.folder for run in unique(select(planned, None, None))})
+    found = pieces(planned)
+    assert [f"{piece.experiment}_{piece.name}" for piece in found] == [
+        f"p_{name}_s{seed}" for name in ("one_FedMMD", "one_FedAvg", "two_Prox") for seed in (0, 1)
+    ]
+    assert [piece.work for piece in found] == unique(select(planned, None, None))
     kept(planned["p"]["two"].series[1].runs[0], paths, "old")
-    assert [len(batch.runs) for batch in batches(plan(params(), paths))] == [2, 2, 1]
-
-
-def test_batches_have_names_of_their_own(paths):
-    series = {"a b": {"name": "fedprox", "mu": 1}, "a_b": {"name": "fedprox", "mu": 2}, "a.b": {"name": "fedprox", "mu": 3}}
-    names = [batch.name for batch in batches(plan(one(series=series), paths))]
-    assert len(names) == len(set(names)) == 6 and all(name.isidentifier() for name in names)
+    left = pieces(plan(params(), paths))[4:]
+    assert [(piece.experiment, piece.name) for piece in left] == [("p_two", "Prox_s1")]
 
 
 @pytest.mark.parametrize(("changes", "same"), [

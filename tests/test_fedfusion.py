@@ -69,7 +69,7 @@ def logits_by_hand(fed, local, reference, x):
     """The fused network with E_l from `local`, E_g from `reference`, all else from `local`."""
     gate = local["fusion.gate"]
     features = (gate * extracted(fed, reference, x) + (1 - gate) * extracted(fed, local, x)).flatten(1)
-    features = torch.relu(features @ local["hidden.0.weight"].T + local["hidden.0.bias"])
+    features = torch.relu(features @ local["hidden.fc1.layer.weight"].T + local["hidden.fc1.layer.bias"])
     return features @ local["head.weight"].T + local["head.bias"]
 
 

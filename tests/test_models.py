@@ -1,15 +1,23 @@
-"""Sizes of the papers' networks, their initial weights, and that nothing but the given generator decides those."""
+"""Sizes of the papers' networks, blocks and what they are made of, initial weights, masks of dropout, and every model in every
+executor."""
 
 import math
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 import torch
+from conftest import advance, assert_close, assert_same, config, federation, images
 from torch import nn
+from torch.func import functional_call, vmap
 
-from fedrepro import models, registry, rng
+from fedrepro import algorithms, models, registry, rng, tasks
 from fedrepro.config import Choice
+from fedrepro.engine.executors import EXECUTORS
 from fedrepro.errors import UserError
-from fedrepro.models.base import conv_pool
+from fedrepro.models import Block, Conv, Dense, GroupedLinear, Head
+from fedrepro.models.base import BaseParams
 
 GREY, COLOUR = (1, 28, 28), (3, 32, 32)
 PAPERS = [
@@ -39,7 +47,7 @@ def test_fusion_maps():
     """What FedFusion fuses: 64 maps of 7x7 on MNIST, of 8x8 on CIFAR."""
     net = build("mnist_cnn", GREY, arch="fusion_code")
     assert net(torch.rand(2, *GREY)).maps.shape == (2, 64, 7, 7) and net.channels == 64
-    assert [layer.kernel_size for layer in net.extractor if isinstance(layer, nn.Conv2d)] == [(5, 5), (3, 3)]
+    assert [net.blocks[name].layer.kernel_size for name in ("conv1", "conv2")] == [(5, 5), (3, 3)]
     assert build("cifar_cnn", COLOUR)(torch.rand(2, *COLOUR)).maps.shape == (2, 64, 8, 8)
 
 
@@ -49,7 +57,7 @@ def test_fusion_maps():
 )
 def test_shapes_of_outputs(name, arch, shape):
     net = build(name, shape, classes=7, arch=arch, width=0.05)
-    logits, penultimate, maps = net(torch.rand(3, *shape))
+    logits, penultimate, maps, _ = net(torch.rand(3, *shape))
     assert logits.shape == (3, 7) and penultimate.shape == (3, net.head.in_features)
     assert maps.dim() == 4 and maps.shape[1] == net.channels
     assert torch.equal(net.head(penultimate), logits) and torch.equal(net.hidden(maps.flatten(1)), penultimate)
@@ -72,10 +80,16 @@ def test_too_small_images():
 
 def test_pooling_before_relu_is_pooling_after_relu():
     pool = nn.MaxPool2d(3, 2, padding=1)
-    ours = nn.Sequential(*conv_pool(2, 4, 5, pool))
+    ours = Conv("conv1", 4, 5, pool).layers((2, 9, 9))
+    assert list(ours) == ["layer", "pool", "activation"]
     x = torch.randn(5, 2, 9, 9)
-    textbook = pool(torch.relu(ours[0](x)))
-    assert torch.equal(ours(x), textbook) and (textbook == 0).any() and (textbook > 0).any()
+    textbook = pool(torch.relu(ours["layer"](x)))
+    assert torch.equal(nn.Sequential(*ours.values())(x), textbook) and (textbook == 0).any() and (textbook > 0).any()
+
+
+@pytest.mark.parametrize("options", [{"pool": nn.AvgPool2d(2)}, {"pool": nn.MaxPool2d(2), "activation": nn.GELU}], ids=str)
+def test_what_does_not_commute_is_not_exchanged(options):
+    assert list(Conv("conv1", 4, 3, norm="batch", **options).layers((2, 9, 9))) == ["layer", "norm", "activation", "pool"]
 
 
 @pytest.mark.parametrize("init", ["pytorch", "glorot", "truncated_normal"])
@@ -95,7 +109,7 @@ def test_the_generator_alone_decides(name, init):
 
 def test_initial_weights():
     def large(options):
-        return build("mnist_cnn", GREY, **options).hidden[0]
+        return build("mnist_cnn", GREY, **options).blocks["fc1"].layer
 
     bound = 1 / math.sqrt(3136)
     layer = large({})
@@ -128,16 +142,23 @@ def test_what_an_architecture_comes_with_is_written_out():
 
 
 @pytest.mark.parametrize("norm", [nn.BatchNorm2d(4), nn.GroupNorm(2, 4)], ids=["batch", "group"])
-def test_other_layers_start_from_known_weights(norm, monkeypatch):
-    """A network may hold layers with weights beside convolutions and dense ones."""
-    module = registry.module("models", "mnist_cnn")
+def test_normalisation_starts_as_the_identity(norm):
+    kind = "batch" if isinstance(norm, nn.BatchNorm2d) else "group"
+    built = build("mnist_cnn", GREY, width=0.125, norm=kind, norm_groups=2).extractor.conv1.norm
+    assert type(built) is type(norm)
+    assert_same(dict(built.state_dict()), dict(norm.state_dict()))
 
-    def layers(params, shape):
-        return nn.Sequential(nn.Conv2d(1, 4, 5), type(norm)(*([4] if isinstance(norm, nn.BatchNorm2d) else [2, 4]))), [8]
 
-    monkeypatch.setattr(module, "layers", layers)
-    built = build("mnist_cnn", GREY).extractor[1].state_dict()
-    assert all(torch.equal(built[key], tensor) for key, tensor in norm.state_dict().items())
+def test_a_network_remembers_how_it_started():
+    """So that what a method adds to it, or draws anew, starts alike."""
+    net = build("mnist_cnn", GREY, arch="code", width=0.1)
+    fused = fusing(net)
+    assert net.init == fused.init == "truncated_normal"
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    models.initialise(net, net.init, rng.generator(1, "weights"))
+    assert not torch.equal(net.head.weight, before["head.weight"])
+    models.initialise(net, net.init, rng.generator(0, "weights"))
+    assert_same(dict(net.state_dict()), before)
 
 
 # Dropout
@@ -173,10 +194,10 @@ def test_without_dropout_nothing_is_drawn():
 def test_masks_multiply_the_units_of_every_hidden_layer():
     net, x = build("cifar_cnn", COLOUR, dropout=0.4, width=0.1), torch.rand(5, *COLOUR)
     first, second = masks(net, 5)
-    one, two = net.hidden[0], net.hidden[2]
+    one, two = net.blocks["fc1"].layer, net.blocks["fc2"].layer
     units = torch.relu(one(net.extractor(x).flatten(1))) * first
     units = torch.relu(two(units)) * second
-    logits, penultimate, _ = net(x, (first, second))
+    logits, penultimate, *_ = net(x, (first, second))
     assert torch.equal(penultimate, units) and torch.equal(logits, net.head(units))
     assert ((penultimate == 0) >= (second == 0)).all()
 
@@ -188,11 +209,282 @@ def test_dropout_draws_nothing_by_itself_and_no_test_sees_it():
         assert torch.equal(with_it.train(mode)(x).logits, without.train(mode)(x).logits)
 
 
+@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.Dropout2d(0.5)], ids=["numbers", "maps"])
+def test_a_layer_that_draws_by_itself_is_refused(layer):
+    with pytest.raises(TypeError, match="draws from torch's global generator: say `dropout` of the block instead"):
+        assembled([Custom("conv1", layer), Head(2)])
+
+
+def test_masks_of_every_kind():
+    """Of numbers and of whole maps, after convolutions and after grouped dense layers, each with its own probability."""
+    blocks = [
+        Conv("conv1", 40, 3, dropout=0.2, channelwise=True),
+        Conv("conv2", 4, 3, nn.MaxPool2d(2), dropout=0.5),
+        Dense("fc1", 60, groups=4),
+        Dense("fc2", 60, groups=4, dropout=0.1),
+        Head(8, groups=4),
+    ]
+    net = assembled(blocks)
+    drawn = masks(net)
+    assert [tuple(mask.shape) for mask in drawn] == [(400, 40, 1, 1), (400, 4, 4, 4), (400, 60)]
+    for mask, dropped in zip(drawn, (0.2, 0.5, 0.1), strict=True):
+        assert mask.unique().tolist() == pytest.approx([0.0, 1 / (1 - dropped)])
+        assert (mask == 0).double().mean().item() == pytest.approx(dropped, abs=0.02)  # 16,000 draws or more: 4 deviations
+    x = torch.rand(400, 2, 8, 8)
+    found = net(x, drawn).blocks
+    for name, mask in zip(("conv1", "conv2", "fc2"), drawn, strict=True):
+        assert (found[name][mask.expand_as(found[name]) == 0] == 0).all()
+    clean = net.blocks["conv1"](x)
+    assert torch.equal(found["conv1"], clean * drawn[0]) and torch.equal(
+        found["fc1"], net.hidden.fc1(found["conv2"].flatten(1))
+    )
+
+
+# Blocks
+
+
+@dataclass(frozen=True)
+class Custom(Block):
+    """A block of another kind: one layer."""
+
+    layer: nn.Module
+
+    def layers(self, shape):
+        return {"layer": self.layer}
+
+
+class Added(nn.Module):
+    """A residual connection around a depthwise convolution and a pointwise one."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.depth = nn.Conv2d(channels, channels, 3, padding=1, groups=channels)
+        self.norm, self.point = nn.GroupNorm(2, channels), nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x):
+        return x + self.point(torch.relu(self.norm(self.depth(x))))
+
+
+@dataclass(frozen=True)
+class Residual(Block):
+    def layers(self, shape):
+        return {"added": Added(shape[0])}
+
+
+def made(params, outputs):
+    """All that a block can be, in one small network."""
+    return [
+        params.conv("conv1", 3, 3, nn.MaxPool2d(2), norm="batch", bias=False),
+        params.conv("conv2", 4, 3, norm="group", norm_groups=2, dropout=0.3, channelwise=True),
+        params.conv("conv3", 5, 3, nn.AvgPool2d(2), norm="group", groups=2, dropout=0.2, activation=nn.Tanh),
+        Residual("res", dropout=0.1),
+        params.dense("fc1", 9, groups=2, dropout=0.4),
+        params.dense("fc2", 8, groups=2),
+        Head(outputs, groups=2),
+    ]
+
+
+@pytest.fixture(autouse=True)
+def made_is_a_model(monkeypatch):
+    """Named `made`, as if its file lay beside the others."""
+    known = registry.module
+
+    def module(kind, name):
+        return SimpleNamespace(Params=BaseParams, blocks=made) if (kind, name) == ("models", "made") else known(kind, name)
+
+    monkeypatch.setattr(registry, "module", module)
+
+
+def fusing(net):
+    """The network that FedFusion makes of one."""
+    task = tasks.create(Choice(name="classification"), 10)
+    return algorithms.create(Choice(name="fedfusion"), net, rng.generator(0, "algorithm"), task).net
+
+
+def assembled(blocks, shape=(2, 8, 8), init="pytorch"):
+    return models.assemble(blocks, shape, init, rng.generator(0, "weights"))
+
+
+def test_names_and_shapes_of_blocks():
+    net, x = build("made", COLOUR), torch.rand(3, *COLOUR)
+    shapes = {name: layers.shape for name, layers in net.blocks.items() if name != "head"}
+    assert shapes == {
+        "conv1": (3, 16, 16),
+        "conv2": (4, 16, 16),
+        "conv3": (4, 8, 8),  # of 5 filters, in two groups
+        "res": (4, 8, 8),
+        "fc1": (8,),
+        "fc2": (8,),
+    }
+    assert net.names("conv1") == tuple(
+        f"extractor.conv1.{name}"
+        for name in (
+            "layer.weight",
+            *(f"norm.{end}" for end in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")),
+        )
+    )
+    assert net.names("fc2") == ("hidden.fc2.layer.weight", "hidden.fc2.layer.bias")
+    assert net.names("head") == ("head.weight", "head.bias")
+    assert [name for block in net.blocks for name in net.names(block)] == list(net.state_dict())
+    counts = [3 * 27 + 6, 4 * 27 + 4 + 8, 4 * 2 * 9 + 4 + 8, 4 * 9 + 4 + 8 + 4 * 4 + 4, 8 * 128 + 8, 8 * 4 + 8, 10 * 4 + 10]
+    assert [
+        sum(dict(net.named_parameters())[n].numel() for n in net.names(b) if n in net.trained) for b in net.blocks
+    ] == counts
+    assert net(x).maps.shape == (3, 4, 8, 8) and net.channels == 4
+
+
+def test_groups_share_nothing():
+    """A grouped dense layer is a grouped 1x1 convolution, and a decoupled network as many networks."""
+    layer, x = GroupedLinear(6, 9, 3), torch.rand(5, 6)
+    models.initialise(layer, "pytorch", rng.generator(0, "weights"))
+    convolved = nn.functional.conv2d(x[:, :, None, None], layer.weight[:, :, None, None], layer.bias, groups=3).flatten(1)
+    assert torch.allclose(layer(x), convolved, atol=1e-6)
+    net = assembled([Conv("conv1", 4, 3, groups=2, norm="group"), Dense("fc1", 6, groups=2), Head(4, groups=2)]).double()
+    x = torch.rand(3, 2, 8, 8, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(net(x).logits[:, :2].sum(), x)
+    assert (slope[:, 0] != 0).any() and (slope[:, 1] == 0).all()
+
+
+def test_widths_that_groups_can_share():
+    assert [models.multiple(width, 10) for width in (128, 256, 512, 3)] == [130, 260, 510, 10]
+    assert models.multiple(512, 100) == 500 and models.multiple(0.2) == 1
+    params = BaseParams(width=0.5, norm="group", norm_groups=4)
+    assert params.conv("conv4", 64, 3, of=10).filters == 40  # a multiple of 4 and 10
+    assert params.conv("conv5", 64, 3, groups=10, norm="none").filters == 30
+    assert params.dense("fc1", 512, groups=10).units == 260
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ([Conv("conv1", 4, 3), Conv("conv2", 4, 3, groups=3), Head(2)], "conv2: in_channels must be divisible by groups"),
+        ([Conv("conv1", 4, 3, norm="group", norm_groups=3), Head(2)], "conv1: num_channels .4. must be divisible"),
+        ([Dense("fc1", 4, groups=3), Head(2)], "fc1: 128 inputs and 4 units cannot be shared out among 3 groups"),
+        ([Dense("fc1", 4), Head(10, groups=4)], "head: 4 inputs and 10 units cannot be shared out among 4 groups"),
+        ([Conv("conv1", 4, 9, padding=0), Head(2)], "images of 8x8 are too small"),
+    ],
+    ids=lambda value: value.split()[0] if isinstance(value, str) else "",
+)
+def test_what_cannot_be_assembled(blocks, message):
+    with pytest.raises(UserError, match=f"model of blocks: {message}"):
+        assembled(blocks)
+
+
+def test_blocks_need_names_of_their_own():
+    with pytest.raises(TypeError, match=r"each of its blocks needs a name of its own [(]fc1, head[)]"):
+        assembled([Dense("fc1", 4), Dense("fc1", 4), Head(2)])
+
+
+def test_each_group_starts_as_a_layer_of_its_own():
+    """Glorot's bound counts the units of a group."""
+    layer = assembled([Dense("fc1", 400, groups=4), Head(2)], init="glorot").hidden.fc1.layer
+    bound = math.sqrt(6 / (32 + 100))
+    assert 0.99 * bound < layer.weight.abs().max().item() <= bound and (layer.bias == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("patterns", "kept"),
+    [
+        (["conv1"], {"conv1.layer.weight", "conv1.layer.bias", "conv1.norm.weight", "conv1.norm.bias"}),
+        (["*.norm"], {f"conv{number}.norm.{kind}" for number in (1, 2) for kind in ("weight", "bias")}),
+        (["fc1.layer.bias", "head"], {"fc1.layer.bias", "head.weight", "head.bias"}),
+    ],
+    ids=["block", "layer", "weight"],
+)
+def test_frozen_weights(patterns, kept):
+    net = build("mnist_cnn", GREY, width=0.1, norm="group", frozen=patterns)
+    everything = [name for name, _ in net.named_parameters()]
+    assert build("mnist_cnn", GREY, width=0.1, norm="group").trained == tuple(everything)
+    assert {name.removeprefix("extractor.").removeprefix("hidden.") for name in set(everything) - set(net.trained)} == kept
+    fused = fusing(net)
+    assert set(fused.trained) == {*net.trained, "fusion.convolution.weight", "fusion.convolution.bias"}
+
+
+def test_a_frozen_weight_that_there_is_not():
+    with pytest.raises(
+        UserError, match="model mnist_cnn: frozen: no weight is called conv3: its blocks are conv1, conv2, fc1, head"
+    ):
+        build("mnist_cnn", GREY, frozen=["conv3"])
+
+
+# Every model in every executor
+
+SHAPE = (1, 16, 16)
+SMALL = {"partition": {"clients": 3}, "batch_size": 5, "rounds": 2, "local_epochs": 1, "lr": 0.05}
+
+
+def architectures(name):
+    """The options of all architectures that a model has."""
+    field = registry.module("models", name).Params.model_fields.get("arch")
+    return [{"arch": arch} for arch in get_args(field.annotation)] if field else [{}]
+
+
+MODELS = [(name, options) for name in registry.names("models") for options in architectures(name)] + [("made", {})]
+CASES = [
+    *((name, options | {"width": 0.05 if name != "made" else 1.0, "dropout": 0.3}, "fedavg") for name, options in MODELS),
+    ("mnist_cnn", {"width": 0.1, "norm": "batch"}, "fedavg"),
+    ("mnist_cnn", {"width": 0.1, "norm": "group", "norm_groups": 2, "frozen": ["conv1"]}, "fedprox"),
+    ("made", {}, "fedfusion"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "method"), CASES, ids=str)
+def test_executors_agree_and_nobody_else_is_asked_to_draw(name, options, method):
+    """Two rounds over clients with 9, 9 and 8 images; masks come from the run's own generators alone."""
+    settings = config(algorithm={"name": method}, model={"name": name, **options}, **SMALL)
+    before = torch.get_rng_state()
+    feds = [federation(settings, images(26, 6, SHAPE), executor) for executor in EXECUTORS]
+    one, *others = (advance(fed)[0] for fed in feds)
+    assert torch.equal(torch.get_rng_state(), before)
+    for other in others:
+        assert_close(one.weights, other.weights, 1e-11)
+        assert_close(one.server, other.server, 1e-11)
+    start, trained = feds[0].start()[0].weights, feds[0].algorithm.net.trained
+    change = {key: (one.weights[key] - start[key]).abs().max() for key, _ in feds[0].algorithm.net.named_parameters()}
+    assert {"head.weight"} <= {key for key in change if change[key] > 1e-14} <= set(trained)  # the clients' mean rounds
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_a_run_repeats_from_its_seed(executor):
+    """All kinds of dropout included."""
+    ends = []
+    for global_seed, seed in ((1, 0), (2, 0), (1, 1)):
+        torch.manual_seed(global_seed)
+        settings = config(model={"name": "made"}, seed=seed, **SMALL | {"batch_size": 8})
+        fed = federation(settings, images(24, 6, SHAPE), executor)
+        ends.append(advance(fed, 1)[0].weights)
+    assert_same(ends[0], ends[1])
+    assert not torch.equal(ends[0]["head.weight"], ends[2]["head.weight"])
+
+
+@pytest.mark.parametrize(("name", "options"), MODELS, ids=str)
+def test_outputs_of_blocks(name, options):
+    """By name, alone and for several clients at once, as a method sees them; tests drop nothing."""
+    options = options | {"width": 0.05 if name != "made" else 1.0}
+    net, plain = (build(name, SHAPE, dropout=dropout, **options).double().eval() for dropout in (0.3, 0.0))
+    x = torch.rand(3, *SHAPE, dtype=torch.float64)
+    logits, penultimate, maps, blocks = net(x)
+    assert list(blocks) == list(net.blocks) and blocks["head"] is logits
+    inner = {key: layers for key, layers in net.blocks.items() if key != "head"}
+    assert {key: tuple(blocks[key].shape) for key in inner} == {key: (3, *layers.shape) for key, layers in inner.items()}
+    assert torch.equal(logits, plain(x).logits) and torch.equal(logits, net.head(penultimate))
+    assert maps.shape[1] == net.channels and net.dropout == bool(masks(net, 1))
+    weights = {key: torch.stack([tensor, tensor]) for key, tensor in net.state_dict().items()}
+    both = vmap(lambda weights, x: functional_call(net, weights, (x,)).blocks)(weights, torch.stack([x, x.flip(0)]))
+    for key in blocks:
+        assert torch.allclose(both[key][0], blocks[key], atol=1e-12) and torch.allclose(
+            both[key][1].flip(0), blocks[key], atol=1e-12
+        )
+
+
 def test_unknown_names_and_options():
     valid = "cifar_cnn, fedmax_cnn, logistic, mnist_cnn, pfl_cnn"
     with pytest.raises(UserError, match=f"unknown model 'lenet': choose from {valid}$"):
         build("lenet", GREY)
-    with pytest.raises(UserError, match=r"model mnist_cnn: depth: unknown key: choose from arch, dropout, init, width"):
+    with pytest.raises(
+        UserError,
+        match=r"model mnist_cnn: depth: unknown key: choose from arch, dropout, frozen, init, norm, norm_groups, width",
+    ):
         build("mnist_cnn", GREY, depth=3)
     with pytest.raises(UserError, match=r"model mnist_cnn: dropout: .*less than 1 \(got 1\)"):
         build("mnist_cnn", GREY, dropout=1)

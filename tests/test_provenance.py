@@ -35,7 +35,10 @@ def package(tmp_path, monkeypatch):
 
 def digests():
     forget()
-    return {name: provenance.code_digest("iid", "mnist_cnn", name) for name in ("fedavg", "fedprox")}
+    return {
+        name: provenance.code_digest(("partitions.iid", "models.mnist_cnn", f"algorithms.{name}"))
+        for name in ("fedavg", "fedprox")
+    }
 
 
 def change(path: Path, old: str, new: str) -> None:
@@ -72,11 +75,11 @@ def test_comments_docstrings_and_layout_do_not_count(package):
 @pytest.mark.parametrize(("file", "old", "new", "changed"), [
     ("algorithms/fedprox.py", "0.5 *", "0.4 *", {"fedprox"}),
     ("algorithms/base.py", "total.add_(", "total.sub_(", {"fedavg", "fedprox"}),
-    ("engine/federation.py", "round - 1", "round - 2", {"fedavg", "fedprox"}),
+    ("engine/federation.py", "state.round + 1", "state.round + 2", {"fedavg", "fedprox"}),
     ("engine/evaluation.py", "1e12", "1e11", {"fedavg", "fedprox"}),
     ("models/base.py", "std=0.1", "std=0.2", {"fedavg", "fedprox"}),
-    ("models/mnist_cnn.py", "scaled(32)", "scaled(33)", {"fedavg", "fedprox"}),
-    ("models/cifar_cnn.py", "scaled(64)", "scaled(65)", set()),
+    ("models/mnist_cnn.py", '"conv1", 32', '"conv1", 33', {"fedavg", "fedprox"}),
+    ("models/cifar_cnn.py", '"conv1", 64', '"conv1", 65', set()),
     ("partitions/iid.py", "params.clients)", "params.clients + 1)", {"fedavg", "fedprox"}),
     ("partitions/shards.py", "shards: Count = 2", "shards: Count = 3", set()),
     ("rng.py", ">> 1", ">> 2", {"fedavg", "fedprox"}),

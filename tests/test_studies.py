@@ -401,7 +401,8 @@ def test_plan(name, paths):
         f"no {registry.module('studies', other).Study.title} at this scale" for other in NAMES if other != name
     }
     assert list(found.series) == ["FedAvg", "Prox"] and len(found.cases) == 2 and found.skipped is None
-    assert [batch.name for batch in studying.batches([found, found])] == [f"{name}_p_fig_0", f"{name}_p_fig_1"]
+    names = [(piece.experiment, piece.name) for piece in studying.pieces([found, found])]
+    assert names == [(f"{name}_p_fig", "FedAvg_s0"), (f"{name}_p_fig", "Prox_s0")]
     assert studying.notes([found, found]) == [case.note for case in found.cases]
     assert plans(asked(name) | {"studies": {name: None}}, paths)[name].skipped == f"no {title} at this scale"
     assert plans(asked(name), paths, scale="other")[name].skipped == "no time"
@@ -412,7 +413,9 @@ def test_plan(name, paths):
 
 def test_several_studies_of_a_run(paths):
     found = plans(BASE | {"studies": SMALL}, paths)
-    assert [batch.name for batch in studying.batches(found.values())] == [f"{name}_p_fig_{i}" for name in NAMES for i in (0, 1)]
+    assert [piece.experiment for piece in studying.pieces(found.values())] == [
+        f"{name}_p_fig" for name in NAMES for _ in (0, 1)
+    ]
     cases = [case for studied in found.values() for case in studied.cases]
     folders = {case.run.folder for case in cases}
     assert studying.snapshots(cases).rounds == {folder: {2} for folder in folders}
@@ -493,7 +496,7 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     assert len(made_in("results/kept", "json")) == len(tables) and not list(Path("results/kept").glob("**/snapshots"))
     found = plans(ALL, Paths())
     assert all("kept" in case.table.parts for studied in found.values() for case in studied.cases)
-    assert studying.batches(found.values()) == []
+    assert studying.pieces(found.values()) == []
 
     # other numbers: what they start from still lies in the runs' folders, which are needed for that
     more = {"studies": {name: SMALL[name] | MORE[name] for name in NAMES}}

@@ -186,6 +186,22 @@ def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
             assert (run / name).read_bytes() == (folder / run.relative_to(calm) / name).read_bytes(), f"{run.name}/{name}"
 
 
+def test_a_node_does_the_job_that_it_was_given(project, tmp_path):
+    """As a cluster's executor calls it there: the main process packed three runs into two jobs, one of them is over by now."""
+    folder = tmp_path / "node"
+    shutil.copytree(project, folder, ignore=MADE)
+    snakemake(folder, "-n", "--cores", "2", "train")
+    jobs = {path.stem: json.loads(path.read_text()) for path in (folder / ".snakemake/packed/quick/train").glob("*.json")}
+    assert sorted(map(len, jobs.values())) == [1, 2]
+    name, (one, two) = next(item for item in jobs.items() if len(item[1]) == 2)
+    shutil.copytree((project / one).parent, (folder / one).parent)
+    job = ("--mode", "remote", "--target-jobs", f"train_{name}:", "--allowed-rules", f"train_{name}", "--cores", "1")
+    snakemake(folder, *job, "--force", "--nolock", "--ignore-incomplete")
+    assert summaries(folder).keys() == {Path(over).parent.name for over in (one, two)}
+    (folder / one).unlink()  # as Snakemake does if another run of its job fails
+    assert f"train_{name}" not in snakemake(folder, "-n", "--cores", "2", "train") and (folder / one).exists()
+
+
 def test_a_mistake_in_the_settings_is_one_clear_message(project, tmp_path):
     folder = tmp_path / "mistaken"
     shutil.copytree(project, folder, ignore=MADE)

@@ -5,6 +5,7 @@ measured here for each combination of network, method, cohort and batch, remembe
 """
 
 import contextlib
+import functools
 import json
 import time
 from collections.abc import Callable, Iterable
@@ -12,12 +13,12 @@ from dataclasses import dataclass
 
 import torch
 
-from fedrepro import datasets, partitions, provenance, rng, studying
+from fedrepro import algorithms, datasets, models, partitions, provenance, rng, studying, tasks
 from fedrepro.algorithms.base import Sent
 from fedrepro.config import Choice, Params, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors
-from fedrepro.engine.evaluation import measured
+from fedrepro.engine.evaluation import flops, measured
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import Round
 from fedrepro.engine.run import Run, pick_device
@@ -26,6 +27,9 @@ from fedrepro.files import replacing
 
 STEPS = 2  # of each client that is timed
 TESTS = 300  # images
+# A rough guess of one core's speed, where nothing was measured: enough to tell seconds from hours, which is what packing asks.
+RATE = 5e10  # operations in a second: between the 1.3e11 of large convolutions and the 1e10 of small dense layers
+CALL = 2e-3  # seconds that a step takes beside its operations
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,8 @@ class Cost:
     seconds: float
 
 
-def cost(run: Run, paths: Paths, executor: str, device: torch.device) -> Cost:
-    """The whole run's cost, as if nothing of it were done."""
+def cost(run: Run, paths: Paths, executor: str, device: torch.device, measure: bool = True) -> Cost:
+    """The whole run's cost, as if nothing of it were done. Without `measure`, a speed that is not known yet is guessed."""
     config = run.config
     _, train, test = datasets.extent(config.dataset)
     clients = config.partition.options["clients"]
@@ -47,12 +51,12 @@ def cost(run: Run, paths: Paths, executor: str, device: torch.device) -> Cost:
     trained = config.rounds * config.clients_per_round  # local trainings
     samples = trained * config.local_epochs * share
     evaluated = config.rounds / config.evaluate_every * (1 + 2 * config.clients_per_round / clients) * tests
-    speed = _speed(config, paths, executor, device)
+    speed = _speed(config, paths, executor, device, measure)
     seconds = samples * speed["train"] + evaluated * speed["evaluate"] + trained * speed["aggregate"]
     return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds)
 
 
-def _speed(config: RunConfig, paths: Paths, executor: str, device: torch.device) -> dict[str, float]:
+def _speed(config: RunConfig, paths: Paths, executor: str, device: torch.device, measure: bool) -> dict[str, float]:
     """Forward operations, training seconds and evaluation seconds per sample, aggregation seconds per client."""
     choices = [choice.model_dump() for choice in (config.model, config.algorithm)]
     settings = [config.clients_per_round, config.batch_size, config.precision, config.momentum, config.augment]
@@ -60,6 +64,8 @@ def _speed(config: RunConfig, paths: Paths, executor: str, device: torch.device)
     key = provenance.digest([executor, settings, choices, about])
     path = paths.results / "speed.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if key not in known and not measure:
+        return _guess(config, executor)
     if key not in known:
         known[key] = _measure(config, executor, device)
         with contextlib.suppress(OSError):  # what cannot be remembered is measured again
@@ -67,6 +73,25 @@ def _speed(config: RunConfig, paths: Paths, executor: str, device: torch.device)
             with replacing(path) as temporary:
                 temporary.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     return known[key]
+
+
+def _guess(config: RunConfig, executor: str) -> dict[str, float]:
+    """As `_speed`, from the number of operations alone."""
+    forward = _forward(*(getattr(config, kind).model_dump_json() for kind in ("dataset", "model", "algorithm", "task")))
+    name = executors.pick(config, forward) if executor == "auto" else executor
+    together = config.clients_per_round if name.startswith(executors.Stacked.name) else 1
+    train = 3 * forward / RATE + CALL / (config.batch_size * together)
+    return {"operations": forward, "train": train, "evaluate": forward / RATE, "aggregate": CALL}
+
+
+@functools.cache
+def _forward(*choices: str) -> int:
+    """Operations of an image's forward pass; data set, model, algorithm and task as JSON, which can be remembered."""
+    dataset, model, algorithm, task = map(Choice.model_validate_json, choices)
+    shape, _, _ = datasets.extent(dataset)
+    task, draw = tasks.create(task, len(datasets.classes(dataset))), rng.generator(0, "estimate")
+    net = models.build(model, shape, task.outputs, draw)
+    return flops(algorithms.create(algorithm, net, draw, task), shape)
 
 
 def _measure(config: RunConfig, executor: str, device: torch.device) -> dict[str, float]:
@@ -126,8 +151,8 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
     return sorted(spent[1:])[1]
 
 
-def report(params: Params, paths: Paths, chosen: Iterable[Planned]) -> str:
-    """A table of what is not finished, by experiment, with its cost on this machine."""
+def report(params: Params, paths: Paths, chosen: Iterable[Planned], measure: bool = True) -> str:
+    """A table of what is not finished, by experiment, with its cost on this machine; guessed where it is not to be measured."""
     device = pick_device(params.device)
     chosen = list(chosen)
     lines = [f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'hours':>7}"]
@@ -138,13 +163,14 @@ def report(params: Params, paths: Paths, chosen: Iterable[Planned]) -> str:
             continue
         runs = [run for run in item.runs if not run.summary.exists() and run.folder not in seen]
         seen |= {run.folder for run in runs}
-        spent = _sum(cost(run, paths, params.executor, device) for run in runs)
+        spent = _sum(cost(run, paths, params.executor, device, measure) for run in runs)
         total = _sum((total, spent))
         lines.append(_line(f"{item.paper}/{item.name}", f"{len(runs)} of {len(item.runs)}", spent))
     cases = studying.unfinished(chosen, params, paths)
     for title in dict.fromkeys(case.study.title for case in cases):
         own = [case for case in cases if case.study.title == title]
-        spent = _sum(cost(studying.at_most(case), paths, case.study.executor or params.executor, device) for case in own)
+        how = own[0].study.executor or params.executor
+        spent = _sum(cost(studying.at_most(case), paths, how, device, measure) for case in own)
         total = _sum((total, spent))
         lines.append(_line(f"{title} after them, at most", str(len(own)), spent))
     lines.append(_line(f"scale {params.scale}, on one {device.type} process", str(len(seen)), total))

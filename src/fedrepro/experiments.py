@@ -17,6 +17,7 @@ from fedrepro.config import Choice, Experiment, Params, RunConfig, merge, parse,
 from fedrepro.engine import augmentation
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
+from fedrepro.packing import Piece
 from fedrepro.results import is_kept
 
 log = logging.getLogger(__name__)
@@ -227,29 +228,12 @@ def unique(chosen: list[Planned]) -> list[Run]:
     return list({run.folder: run for item in chosen for run in item.runs}.values())
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Unfinished and finished runs of one series, trained by one process."""
-
-    name: str
-    runs: tuple[Run, ...]
-
-
-def batches(planned: dict[str, dict[str, Planned]]) -> list[Batch]:
-    """Every run that is not kept, once: grouped by the first experiment and series that need it."""
-    seen: set[Path] = set()
-    found: dict[str, Batch] = {}
-    for paper, group in planned.items():
-        for item in group.values():
-            for series in item.series:
-                runs = tuple(run for run in series.runs if run.folder not in seen and not is_kept(run.folder))
-                seen |= {run.folder for run in runs}
-                if runs:
-                    label = "".join(character if character.isalnum() else "_" for character in series.label)
-                    name = f"{paper}_{item.name}_{label}"
-                    name += f"_{len(found)}" if name in found else ""  # "a b" and "a_b" are two series
-                    found[name] = Batch(name, runs)
-    return list(found.values())
+def pieces(planned: dict[str, dict[str, Planned]]) -> list[Piece[Run]]:
+    """Every run that is not kept, once, named by the first experiment and series that need it."""
+    first: dict[Path, Piece[Run]] = {}
+    for paper, name, label, run in listed(planned):
+        first.setdefault(run.folder, Piece(f"{paper}_{name}", f"{label}_s{run.config.seed}", run, run.summary))
+    return [piece for piece in first.values() if not is_kept(piece.work.folder)]
 
 
 @dataclass(frozen=True)

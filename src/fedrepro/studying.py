@@ -18,6 +18,7 @@ from fedrepro.config import Params
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
+from fedrepro.packing import Piece
 from fedrepro.results import is_kept
 from fedrepro.studies import Study
 
@@ -47,14 +48,6 @@ class Studied:
     @property
     def cases(self) -> tuple[Case, ...]:
         return tuple(case for cases in self.series.values() for case in cases)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A study of one series, made by one process."""
-
-    name: str
-    cases: tuple[Case, ...]
 
 
 @dataclass(frozen=True)
@@ -128,23 +121,21 @@ def _key(study: Study) -> str:
     return provenance.digest([study.settings.model_dump(mode="json"), code(study)])
 
 
-def batches(studied: Iterable[Studied]) -> list[Batch]:
-    """Every study that is not kept, once: grouped by the first experiment and series that need it."""
-    seen: set[Path] = set()
-    found = []
+def pieces(studied: Iterable[Studied]) -> list[Piece[Case]]:
+    """Every study that is not kept, once, named by the first experiment and series that need it."""
+    first: dict[Path, Piece[Case]] = {}
     for item in studied:
-        for index, cases in enumerate(item.series.values()):
-            new = tuple(case for case in cases if case.note not in seen and not is_kept(case.table.parent))
-            seen |= {case.note for case in new}
-            if new:
-                found.append(Batch(f"{item.study}_{item.planned.paper}_{item.planned.name}_{index}", new))
-    return found
+        for label, cases in item.series.items():
+            for case in cases:
+                experiment = f"{item.study}_{item.planned.paper}_{item.planned.name}"
+                first.setdefault(case.note, Piece(experiment, f"{label}_s{case.run.config.seed}", case, case.note))
+    return [piece for piece in first.values() if not is_kept(piece.over.parent)]
 
 
 def unfinished(chosen: Iterable[Planned], params: Params, paths: Paths) -> list[Case]:
     """The studies of some experiments that are not over."""
-    found = batches(item for planned in chosen for item in plan(planned, params, paths).values())
-    return [case for batch in found for case in batch.cases if not case.note.exists()]
+    found = pieces(item for planned in chosen for item in plan(planned, params, paths).values())
+    return [piece.work for piece in found if not piece.over.exists()]
 
 
 def snapshots(cases: Iterable[Case]) -> Snapshots:

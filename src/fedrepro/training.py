@@ -11,7 +11,7 @@ from fedrepro.config import Choice, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import run as engine
 from fedrepro.engine.run import Limits, Run
-from fedrepro.errors import UserError
+from fedrepro.errors import Failures, UserError
 from fedrepro.experiments import Paths
 
 log = logging.getLogger(__name__)
@@ -53,10 +53,11 @@ def train(
     """Bring every run to its end; finished ones cost milliseconds. `budget` in seconds ends the work at a checkpoint.
 
     `snapshots`: run folder -> the rounds before which its training stores its state, for studies.
-    Returns the runs that are not over yet. Raises UserError when the data are not those that a run is named after.
+    Returns the runs that are not over yet. A run that fails does not keep the others from their end; at the end what failed is
+    raised, naming the runs. Raises UserError when the data are not those that a run is named after.
     """
     limits = Limits(checkpoint_seconds, None if budget is None else time.monotonic() + budget)
-    place, unfinished = None, []
+    place, unfinished, failures = None, [], Failures()
     for run in runs:
         if engine.finished(run):
             continue
@@ -65,11 +66,13 @@ def train(
             continue
         place = place or engine.pick_device(device)
         data = dataset(run.config.dataset, paths, mirror)
-        if data.meta["identity"] != run.data:
-            folder = paths.prepared(run.config.dataset)
-            raise UserError(f"{folder}: these data changed since the work was planned; delete the folder and start again")
-        log.info("%s on %s", run.id, place)
-        own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
-        if not engine.train(run, data, own, place, limits, executor, stored):
-            unfinished.append(run)
+        with failures.of(run.id):
+            if data.meta["identity"] != run.data:
+                where = paths.prepared(run.config.dataset)
+                raise UserError(f"{where}: these data changed since the work was planned; delete the folder and start again")
+            log.info("%s on %s", run.id, place)
+            own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
+            if not engine.train(run, data, own, place, limits, executor, stored):
+                unfinished.append(run)
+    failures.tell()
     return unfinished

@@ -1,25 +1,25 @@
-# Studies of finished runs, where an experiment asks for them: one job per series looks at its seeds. Each study lies in its run's
-# folder; what is finished is not made again, whatever asks for it.
+# Studies of finished runs, where an experiment asks for them: those that are not finished are packed into jobs as the runs are.
+# Each study lies in its run's folder.
 
 
-for batch in STUDIES:
+for job in CONDUCTED:
 
     rule:
         name:
-            batch.name
+            job.name
         input:
-            [path for case in batch.cases for path in studying.needs(case, PATHS)],
+            sorted({path for case in job.work for path in studying.needs(case, PATHS)}),
         output:
-            [case.note for case in batch.cases],
+            job.over,
         log:
-            f"logs/studies/{batch.name}.log",
+            f"logs/studies/{job.name}.log",
         benchmark:
-            f"logs/benchmarks/{batch.name}.tsv"
+            f"logs/benchmarks/{job.name}.tsv"
         threads: 1
         resources:
             gpu=0 if PARAMS.device == "cpu" else 1,
         params:
-            cases=batch.cases,
+            cases=job.work,
             mirror=PARAMS.mirror,
             device=PARAMS.device,
         script:

@@ -1,5 +1,5 @@
-# One job per experiment and algorithm: it trains the algorithm's seeds one after the other, since starting a process costs
-# seconds. Each run has its own folder, log and checkpoint; what is finished is not trained again, whatever asks for it.
+# Runs that are not finished are packed into jobs (src/fedrepro/packing.py): starting a process costs seconds, so short runs of an
+# experiment share one, and a long run has its own. Each run has its own folder, log and checkpoint; what is finished needs no rule.
 
 
 rule train:
@@ -17,25 +17,27 @@ for paper in PLAN:
             studying.notes(ASKED[paper]),
 
 
-for batch in BATCHES:
+for job in TRAINED:
 
     rule:
         name:
-            f"train_{batch.name}"
+            f"train_{job.name}"
         input:
-            [PATHS.prepared(run.config.dataset) / "meta.json" for run in batch.runs],
-            [PATHS.partition(run.config, run.data) for run in batch.runs],
+            sorted(
+                {PATHS.prepared(run.config.dataset) / "meta.json" for run in job.work}
+            ),
+            sorted({PATHS.partition(run.config, run.data) for run in job.work}),
         output:
-            [run.summary for run in batch.runs],
+            job.over,
         log:
-            f"logs/train/{batch.name}.log",
+            f"logs/train/{job.name}.log",
         benchmark:
-            f"logs/benchmarks/train-{batch.name}.tsv"
+            f"logs/benchmarks/train-{job.name}.tsv"
         threads: 1
         resources:
             gpu=0 if PARAMS.device == "cpu" else 1,
         params:
-            runs=batch.runs,
+            runs=job.work,
             snapshots=SNAPSHOTS,
             mirror=PARAMS.mirror,
             device=PARAMS.device,

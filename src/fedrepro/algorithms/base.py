@@ -121,7 +121,7 @@ class FedAvg:
         self.params, self.task = params, task
         self.net = self.wrap(net, generator).eval()  # the engine switches to training mode where it trains
         self.names = tuple(self.net.state_dict())
-        self.trained = tuple(name for name, weight in self.net.named_parameters() if weight.requires_grad)
+        self.trained = self.net.trained
 
     def wrap(self, net: Net, generator: torch.Generator) -> Net:
         """The network that is trained: `net`, or one made from it, its new weights drawn from `generator`."""

@@ -25,8 +25,7 @@ from torch.func import functional_call
 
 from fedrepro.algorithms.base import Batch, FedAvg, Sent, Server, Weights
 from fedrepro.config import Fraction, Frozen
-from fedrepro.models import Net, Outputs
-from fedrepro.models.base import INITS
+from fedrepro.models import Net, Outputs, initialise
 
 EXTRACTOR, REFERENCE = "extractor.", "global_extractor."  # E_l among the weights; E_g, where it lies beside them
 GATE = "fusion.gate"  # lambda
@@ -83,18 +82,19 @@ class Fused(Net):
     """A network whose extractor's maps are fused with given ones of the same shape."""
 
     def __init__(self, net: Net, fusion: nn.Module) -> None:
-        super().__init__(net.extractor, net.hidden, net.head, net.channels, net.dropout)
+        super().__init__(net.extractor, net.hidden, net.head, net.init)
         self.fusion = fusion
 
     def forward(self, images: Tensor, reference: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
-        return self.classify(self.fusion(self.extractor(images), reference), masks)
+        maps, blocks = self.extractor.follow(images, masks)
+        return self.classify(self.fusion(maps, reference), masks, blocks)
 
 
 class Convolution(nn.Module):
     def __init__(self, channels: int, generator: torch.Generator) -> None:
         super().__init__()
         self.convolution = nn.utils.skip_init(nn.Conv2d, 2 * channels, channels, 1)
-        INITS["pytorch"](self.convolution, generator)
+        initialise(self.convolution, "pytorch", generator)
 
     def forward(self, local: Tensor, reference: Tensor) -> Tensor:
         return self.convolution(torch.cat([local, reference], 1))

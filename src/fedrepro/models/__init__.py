@@ -1,11 +1,36 @@
-"""Networks. Each module declares frozen `Params` and `layers(params, shape) -> (extractor, sizes)`:
-the convolutions, and how many units each dense layer after them has."""
+"""Networks. Each module declares frozen `Params` and `blocks(params, outputs)`: a list of named blocks, the head last. So
+
+    def blocks(params, outputs):
+        return [params.conv("conv1", 32, 5, nn.MaxPool2d(2)), params.dense("fc1", 512), Head(outputs)]
+
+is a whole network. A block is told only what it makes; what it gets follows from the block before. `params.conv` and
+`params.dense` apply the options that all models share (width, norm, dropout); `Conv` and `Dense` take everything else: groups,
+normalisation, dropout of numbers or of whole maps. Another kind of block is a subclass of `Block` with the layers that it
+consists of. tests/test_models.py tries every model here in every executor.
+"""
 
 from fedrepro import registry
 from fedrepro.config import Choice, parse
-from fedrepro.models.base import Net, Outputs, build, dropout_masks
+from fedrepro.models._blocks import Block, Conv, Dense, GroupedLinear, Head, multiple
+from fedrepro.models._net import Net, Outputs, dropout_masks
+from fedrepro.models.base import assemble, build, freeze, initialise
 
-__all__ = ["Net", "Outputs", "build", "dropout_masks", "settings"]
+__all__ = [
+    "Block",
+    "Conv",
+    "Dense",
+    "GroupedLinear",
+    "Head",
+    "Net",
+    "Outputs",
+    "assemble",
+    "build",
+    "dropout_masks",
+    "freeze",
+    "initialise",
+    "multiple",
+    "settings",
+]
 
 
 def settings(choice: Choice):

@@ -1,17 +1,23 @@
-"""What every network shares: three named stages, reproducible initial weights, dropout that is drawn outside."""
+"""What every network shares: its options, and how blocks become a network with reproducible initial weights."""
 
 import math
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from fedrepro import registry
-from fedrepro.config import Choice, Fraction, Frozen, Positive, parse
+from fedrepro.config import Choice, Count, Fraction, Frozen, Positive, parse
 from fedrepro.errors import UserError
+from fedrepro.models._blocks import Block, Conv, Dense, GroupedLinear, Head, Norm, Shape, linear, multiple
+from fedrepro.models._net import Layers, Net, Stage
 
 Init = Literal["pytorch", "glorot", "truncated_normal"]
+NORMS = nn.modules.batchnorm._NormBase | nn.GroupNorm | nn.LayerNorm
 
 
 class BaseParams(Frozen):
@@ -20,9 +26,25 @@ class BaseParams(Frozen):
     width: Positive = 1.0
     init: Init = "pytorch"
     dropout: Annotated[Fraction, Field(lt=1)] = 0.0  # of the units of every hidden dense layer, in training
+    norm: Norm = "none"  # after every convolution
+    norm_groups: Count | None = None  # of norm `group`; null: as many as the convolution has
+    frozen: tuple[str, ...] = ()  # weights that keep their start: `conv1`, `conv*`, `*.norm`, `conv2.layer.bias`
 
-    def scaled(self, units: int) -> int:
-        return max(1, round(units * self.width))
+    def scaled(self, units: int, of: int = 1) -> int:
+        """So many units at this width, a multiple of `of`."""
+        return multiple(units * self.width, of)
+
+    def conv(self, name: str, filters: int, kernel: int, pool: nn.Module | None = None, *, of: int = 1, **options: Any) -> Conv:
+        """A convolution under these options; its channels are a multiple of all its groups and of `of`, the groups to come."""
+        options = {"norm": self.norm, "norm_groups": self.norm_groups} | options
+        normalised = options["norm_groups"] if options["norm"] == "group" else None
+        of = math.lcm(of, options.get("groups", 1), normalised or 1)
+        return Conv(name, self.scaled(filters, of), kernel, pool, **options)
+
+    def dense(self, name: str, units: int, *, of: int = 1, **options: Any) -> Dense:
+        """A hidden dense layer under these options; its units are a multiple of its groups and of `of`, the groups to come."""
+        of = math.lcm(of, options.get("groups", 1))
+        return Dense(name, self.scaled(units, of), **{"dropout": self.dropout} | options)
 
 
 class PaperOrCode(BaseParams):
@@ -39,92 +61,87 @@ class PaperOrCode(BaseParams):
         return values
 
 
-class Outputs(NamedTuple):
-    """What a forward pass returns: scores (B, classes), the layer before (B, D), the last maps (B, C, H, W)."""
-
-    logits: Tensor
-    penultimate: Tensor
-    maps: Tensor
-
-
-class Hidden(nn.Sequential):
-    """Dense layers, each followed by ReLU and then, where dropout is on, multiplied by its mask."""
-
-    def forward(self, features: Tensor, *masks: Tensor) -> Tensor:
-        waiting = iter(masks)
-        for layer in self:
-            features = layer(features)
-            if masks and isinstance(layer, nn.ReLU):
-                features = features * next(waiting)
-        return features
-
-
-class Net(nn.Module):
-    """Extractor (convolutions) -> hidden (dense layers) -> head (class scores). `channels`: of the extractor's maps."""
-
-    def __init__(self, extractor: nn.Module, hidden: nn.Module, head: nn.Linear, channels: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.extractor, self.hidden, self.head = extractor, hidden, head
-        self.channels, self.dropout = channels, dropout
-
-    def forward(self, images: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
-        """`images`: (B, C, H, W); `masks`: what `dropout_masks` drew, in training only."""
-        return self.classify(self.extractor(images), masks)
-
-    def classify(self, maps: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
-        """The part after the extractor."""
-        penultimate = self.hidden(maps.flatten(1), *masks)
-        return Outputs(self.head(penultimate), penultimate, maps)
-
-
-def dropout_masks(net: Net, images: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """What dropout multiplies the units with in one training step: for each hidden layer a tensor (images, units) of 0, with
-    probability `net.dropout`, or else 1 / (1 - dropout). () without dropout, and nothing is drawn. On the network's device."""
-    if net.dropout == 0:
-        return ()
-    units = [layer.out_features for layer in net.hidden if isinstance(layer, nn.Linear)]
-    kept = [torch.rand(images, width, generator=generator) >= net.dropout for width in units]
-    return tuple(mask.to(net.head.weight, non_blocking=True) / (1 - net.dropout) for mask in kept)
-
-
-def conv_pool(channels: int, filters: int, kernel: int, pool: nn.Module | None) -> list[nn.Module]:
-    """Same-size convolution, pooling, ReLU. Pooling first gives the numbers of ReLU first (the two commute) for less work."""
-    layers: list[nn.Module] = [nn.Conv2d(channels, filters, kernel, padding=kernel // 2)]
-    return [*layers, *([pool] if pool else []), nn.ReLU()]
-
-
-def build(choice: Choice, shape: tuple[int, int, int], classes: int, generator: torch.Generator) -> Net:
+def build(choice: Choice, shape: tuple[int, int, int], outputs: int, generator: torch.Generator) -> Net:
     """The network for images of `shape` (C, H, W), its initial weights drawn from `generator` alone."""
     module = registry.module("models", choice.name)
     params = parse(module.Params, choice.options, f"model {choice.name}")
-    with torch.device("meta"):  # no weights yet, so that torch's global generator is not touched
-        extractor, sizes = module.layers(params, shape)
-        maps = _maps(extractor, shape, choice.name)
-        hidden, units = [], maps.numel()
-        for size in sizes:
-            hidden += [nn.Linear(units, size), nn.ReLU()]
-            units = size
-        net = Net(extractor, Hidden(*hidden), nn.Linear(units, classes), maps.shape[1], params.dropout)
-    net = net.to_empty(device="cpu")
-    for part in net.modules():
-        if isinstance(part, nn.Conv2d | nn.Linear):
-            INITS[params.init](part, generator)
-        elif isinstance(part, nn.modules.batchnorm._NormBase | nn.GroupNorm | nn.LayerNorm):
-            part.reset_parameters()
-        elif [*part.parameters(recurse=False), *part.buffers(recurse=False)]:
-            raise TypeError(f"model {choice.name}: say here how {type(part).__name__} starts")
+    net = assemble(module.blocks(params, outputs), shape, params.init, generator, choice.name)
+    freeze(net, params.frozen, choice.name)
     return net
 
 
-def _maps(extractor: nn.Module, shape: tuple[int, int, int], name: str) -> Tensor:
-    """The extractor's maps of one image, without values."""
+def assemble(
+    blocks: Sequence[Block | Head], shape: Shape, init: Init, generator: torch.Generator, model: str = "of blocks"
+) -> Net:
+    """A network of these blocks, the last of which is its head; the extractor ends before the first dense one. Raises UserError
+    where the images are too small or a width does not suit its groups."""
+    *inner, head = blocks
+    if len(names := {block.name for block in blocks}) < len(blocks):
+        raise TypeError(f"model {model}: each of its blocks needs a name of its own ({', '.join(sorted(names))})")
+    first = next((place for place, block in enumerate(inner) if block.flat), len(inner))
+    with torch.device("meta"):  # no weights yet, so that torch's global generator is not touched
+        extractor = _stage(inner[:first], shape, shape, model)
+        hidden = _stage(inner[first:], (math.prod(extractor.shape),), shape, model)
+        with _suiting(head, shape, model):
+            net = Net(extractor, hidden, linear(*hidden.shape, head.outputs, head.groups), init)
+    net = net.to_empty(device="cpu")
+    initialise(net, init, generator)
+    return net
+
+
+def _stage(blocks: Sequence[Block], inputs: Shape, image: Shape, model: str) -> Stage:
+    """Their layers, without values; each learns from the one before what it gets."""
+    found, shape = {}, inputs
+    for block in blocks:
+        with _suiting(block, image, model):
+            found[block.name] = layers = Layers(block, shape)
+        shape = layers.shape
+    return Stage(found, inputs)
+
+
+@contextmanager
+def _suiting(block: Block | Head, image: Shape, model: str) -> Iterator[None]:
+    """What torch says of a block whose groups do not suit its widths, or that has nothing left to look at."""
     try:
-        return extractor(torch.empty(1, *shape, device="meta"))
-    except RuntimeError:
-        raise UserError(f"model {name}: images of {shape[1]}x{shape[2]} are too small for its pooling layers") from None
+        yield
+    except ValueError as error:
+        raise UserError(f"model {model}: {block.name}: {error}") from error
+    except RuntimeError as error:
+        size = "x".join(map(str, image[1:]))
+        raise UserError(f"model {model}: images of {size} are too small for its pooling layers") from error
 
 
-def _pytorch(layer: nn.Conv2d | nn.Linear, generator: torch.Generator) -> None:
+def initialise(module: nn.Module, init: str, generator: torch.Generator) -> None:
+    """Draw the weights of all layers of a module anew, in their order; normalisation starts as the identity."""
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d | nn.Linear | GroupedLinear):
+            INITS[init](part, generator)
+        elif isinstance(part, NORMS):
+            part.reset_parameters()
+        elif isinstance(part, nn.modules.dropout._DropoutNd):
+            raise TypeError(f"{type(part).__name__} draws from torch's global generator: say `dropout` of the block instead")
+        elif [*part.parameters(recurse=False), *part.buffers(recurse=False)]:
+            raise TypeError(f"say here how {type(part).__name__} starts")
+
+
+def freeze(net: Net, patterns: Sequence[str], model: str = "of blocks") -> None:
+    """Keep the weights that a pattern names as they are: a block, a layer `block.layer` or a weight `block.layer.weight`, with
+    the wildcards of file names. Running statistics still follow the data. Raises UserError for a pattern without a weight."""
+    for pattern in patterns:
+        found = [weight for name, weight in net.named_parameters() if _named(name, pattern)]
+        if not found:
+            raise UserError(f"model {model}: frozen: no weight is called {pattern}: its blocks are {', '.join(net.blocks)}")
+        for weight in found:
+            weight.requires_grad_(False)
+
+
+def _named(name: str, pattern: str) -> bool:
+    """Whether a pattern fits a weight, or the block or layer that it is of."""
+    path = name.removeprefix("extractor.").removeprefix("hidden.").split(".")
+    return any(fnmatchcase(".".join(path[:depth]), pattern) for depth in range(1, len(path) + 1))
+
+
+def _pytorch(layer: nn.Conv2d | nn.Linear | GroupedLinear, generator: torch.Generator) -> None:
     """torch's own default: weights and biases uniform in +-1/sqrt(fan_in)."""
     bound = 1 / math.sqrt(layer.weight[0].numel())
     nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
@@ -132,18 +149,24 @@ def _pytorch(layer: nn.Conv2d | nn.Linear, generator: torch.Generator) -> None:
         nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
 
 
-def _glorot(layer: nn.Conv2d | nn.Linear, generator: torch.Generator) -> None:
-    """Glorot (Xavier) uniform weights, zero biases."""
-    nn.init.xavier_uniform_(layer.weight, generator=generator)
+def _glorot(layer: nn.Conv2d | nn.Linear | GroupedLinear, generator: torch.Generator) -> None:
+    """Glorot (Xavier) uniform weights, zero biases; each group is a layer of its own."""
+    for part in _groups(layer):
+        nn.init.xavier_uniform_(part, generator=generator)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
 
 
-def _truncated_normal(layer: nn.Conv2d | nn.Linear, generator: torch.Generator) -> None:
+def _truncated_normal(layer: nn.Conv2d | nn.Linear | GroupedLinear, generator: torch.Generator) -> None:
     """TensorFlow's tutorial initialiser: N(0, 0.1^2) cut at two deviations, biases 0.1."""
     nn.init.trunc_normal_(layer.weight, std=0.1, a=-0.2, b=0.2, generator=generator)
     if layer.bias is not None:
         nn.init.constant_(layer.bias, 0.1)
+
+
+def _groups(layer: nn.Module) -> tuple[Tensor, ...]:
+    """The weights of its groups."""
+    return layer.weight.detach().chunk(getattr(layer, "groups", 1))
 
 
 INITS = {"pytorch": _pytorch, "glorot": _glorot, "truncated_normal": _truncated_normal}

@@ -5,33 +5,35 @@ from typing import ClassVar
 
 from torch import nn
 
-from fedrepro.models.base import PaperOrCode, conv_pool
+from fedrepro.models.base import Block, Head, PaperOrCode
 
 
 class Params(PaperOrCode):
     inits: ClassVar = {"paper": "pytorch", "code": "glorot"}
 
 
-def layers(params: Params, shape: tuple[int, int, int]) -> tuple[nn.Module, list[int]]:
-    return (_paper if params.arch == "paper" else _code)(params, shape[0])
+def blocks(params: Params, outputs: int) -> list[Block | Head]:
+    return [*(_paper if params.arch == "paper" else _code)(params), Head(outputs)]
 
 
-def _paper(params: Params, channels: int) -> tuple[nn.Module, list[int]]:
-    filters = params.scaled(64)
-    extractor = nn.Sequential(
-        *conv_pool(channels, filters, 5, nn.MaxPool2d(3, 2, padding=1)),
-        *conv_pool(filters, filters, 5, nn.MaxPool2d(3, 2, padding=1)),
-    )
-    return extractor, [params.scaled(384), params.scaled(192)]
+def _paper(params: Params) -> list[Block]:
+    pool = nn.MaxPool2d(3, 2, padding=1)
+    return [
+        params.conv("conv1", 64, 5, pool),
+        params.conv("conv2", 64, 5, pool),
+        params.dense("fc1", 384),
+        params.dense("fc2", 192),
+    ]
 
 
-def _code(params: Params, channels: int) -> tuple[nn.Module, list[int]]:
-    narrow, middle, wide = params.scaled(64), params.scaled(128), params.scaled(256)
-    extractor = nn.Sequential(
-        *conv_pool(channels, narrow, 5, nn.MaxPool2d(3, 2)),
-        *conv_pool(narrow, middle, 5, nn.MaxPool2d(3, 2)),
-        *conv_pool(middle, wide, 3, None),
-        *conv_pool(wide, wide, 3, None),
-        *conv_pool(wide, middle, 3, nn.MaxPool2d(3, 2)),
-    )
-    return extractor, [params.scaled(1024), params.scaled(1024)]
+def _code(params: Params) -> list[Block]:
+    pool = nn.MaxPool2d(3, 2)
+    return [
+        params.conv("conv1", 64, 5, pool),
+        params.conv("conv2", 128, 5, pool),
+        params.conv("conv3", 256, 3),
+        params.conv("conv4", 256, 3),
+        params.conv("conv5", 128, 3, pool),
+        params.dense("fc1", 1024),
+        params.dense("fc2", 1024),
+    ]

@@ -7,21 +7,21 @@ from typing import Literal
 
 from torch import nn
 
-from fedrepro.models.base import BaseParams
+from fedrepro.models.base import BaseParams, Block, Head
 
 
 class Params(BaseParams):
     last_padding: Literal[0, 1] = 1  # of the fifth convolution; 0 in the code for EMNIST
 
 
-def layers(params: Params, shape: tuple[int, int, int]) -> tuple[nn.Module, list[int]]:
-    first, filters = params.scaled(32), params.scaled(64)
-    plan = [(shape[0], first, True), (first, filters, False), (filters, filters, True), (filters, filters, False)]
-    extractor = [layer for channels, width, pooled in plan for layer in _conv(channels, width, 1, pooled)]
-    return nn.Sequential(*extractor, *_conv(filters, filters, params.last_padding, True)), [params.scaled(512)]
-
-
-def _conv(channels: int, filters: int, padding: int, pooled: bool) -> list[nn.Module]:
-    """Pooling before ReLU: the two commute."""
-    convolution = nn.Conv2d(channels, filters, 3, padding=padding, bias=False)
-    return [convolution, *([nn.MaxPool2d(2)] if pooled else []), nn.ReLU()]
+def blocks(params: Params, outputs: int) -> list[Block | Head]:
+    pool = nn.MaxPool2d(2)
+    return [
+        params.conv("conv1", 32, 3, pool, bias=False),
+        params.conv("conv2", 64, 3, bias=False),
+        params.conv("conv3", 64, 3, pool, bias=False),
+        params.conv("conv4", 64, 3, bias=False),
+        params.conv("conv5", 64, 3, pool, bias=False, padding=params.last_padding),
+        params.dense("fc1", 512),
+        Head(outputs),
+    ]

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from torch import nn
 
-from fedrepro.models.base import PaperOrCode, conv_pool
+from fedrepro.models.base import Block, Head, PaperOrCode
 
 
 class Params(PaperOrCode):
@@ -14,12 +14,12 @@ class Params(PaperOrCode):
     inits: ClassVar = {"paper": "pytorch", "code": "truncated_normal", "fusion_code": "glorot"}
 
 
-def layers(params: Params, shape: tuple[int, int, int]) -> tuple[nn.Module, list[int]]:
-    first, second = params.scaled(32), params.scaled(64)
+def blocks(params: Params, outputs: int) -> list[Block | Head]:
     fusion = params.arch == "fusion_code"
     pool = nn.MaxPool2d(3, 2, padding=1) if fusion else nn.MaxPool2d(2)
-    extractor = nn.Sequential(
-        *conv_pool(shape[0], first, 5, pool),
-        *conv_pool(first, second, 3 if fusion else 5, pool),
-    )
-    return extractor, [params.scaled(1024 if params.arch == "code" else 512)]
+    return [
+        params.conv("conv1", 32, 5, pool),
+        params.conv("conv2", 64, 3 if fusion else 5, pool),
+        params.dense("fc1", 1024 if params.arch == "code" else 512),
+        Head(outputs),
+    ]

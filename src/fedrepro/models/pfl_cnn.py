@@ -4,13 +4,15 @@
 from torch import nn
 
 from fedrepro.models.base import BaseParams as Params
+from fedrepro.models.base import Block, Head
 
-__all__ = ["Params", "layers"]
+__all__ = ["Params", "blocks"]
 
 
-def layers(params: Params, shape: tuple[int, int, int]) -> tuple[nn.Module, list[int]]:
-    first, second = params.scaled(32), params.scaled(64)
-    extractor = nn.Sequential(
-        nn.Conv2d(shape[0], first, 3), nn.ReLU(), nn.Conv2d(first, second, 3), nn.MaxPool2d(2), nn.ReLU()
-    )  # pooling commutes with ReLU and leaves it a quarter of the work
-    return extractor, [params.scaled(128)]
+def blocks(params: Params, outputs: int) -> list[Block | Head]:
+    return [
+        params.conv("conv1", 32, 3, padding=0),
+        params.conv("conv2", 64, 3, nn.MaxPool2d(2), padding=0),
+        params.dense("fc1", 128),
+        Head(outputs),
+    ]

@@ -1,0 +1,122 @@
+"""A network of named blocks in three stages: extractor (convolutions), hidden (dense layers), head (scores)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fedrepro.models._blocks import Block, Shape
+
+
+class Outputs(NamedTuple):
+    """What a forward pass returns: scores (B, outputs), the layer before (B, D), the last maps (B, C, H, W), and what every
+    block put out, after its dropout, by the block's name; `head` is the scores."""
+
+    logits: Tensor
+    penultimate: Tensor
+    maps: Tensor
+    blocks: dict[str, Tensor]
+
+
+class Layers(nn.Sequential):
+    """A block's layers, on the device "meta"; `shape` is that of their outputs for one image."""
+
+    def __init__(self, block: Block, inputs: Shape) -> None:
+        super().__init__()
+        for name, layer in block.layers(inputs).items():
+            self.add_module(name, layer)
+        for layer in self.modules():
+            if isinstance(layer, nn.GroupNorm):
+                layer.register_forward_pre_hook(_contiguous)
+        self.dropout, self.channelwise = block.dropout, block.channelwise
+        self.shape: Shape = tuple(self(torch.empty(2, *inputs, device="meta")).shape[1:])
+
+    def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
+        features = super().forward(features)
+        return features if mask is None else features * mask
+
+    @property
+    def mask_shape(self) -> Shape:
+        return (self.shape[0], *[1] * (len(self.shape) - 1)) if self.channelwise else self.shape
+
+
+def _contiguous(layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+    """torch's group normalisation asks for a copy in the memory layout of its inputs, which `vmap` cannot make of channels that
+    lie last."""
+    return (inputs[0].contiguous(),)
+
+
+class Stage(nn.Sequential):
+    """Blocks in a row, by their names; `inputs` is the shape of what the first gets."""
+
+    def __init__(self, blocks: dict[str, Layers], inputs: Shape) -> None:
+        super().__init__()
+        for name, layers in blocks.items():
+            self.add_module(name, layers)
+        self.shape = [inputs, *(layers.shape for layers in blocks.values())][-1]
+        self.dropping = tuple(name for name, layers in blocks.items() if layers.dropout)
+
+    def forward(self, features: Tensor, *masks: Tensor) -> Tensor:
+        return self.follow(features, masks)[0]
+
+    def follow(self, features: Tensor, masks: Sequence[Tensor] = ()) -> tuple[Tensor, dict[str, Tensor]]:
+        """The last outputs, and all by their block's name. `masks`: one for each block with dropout, or none at all."""
+        own, found = dict(zip(self.dropping, masks, strict=False)), {}
+        for name, layers in self.named_children():
+            found[name] = features = layers(features, own.get(name))
+        return features, found
+
+
+class Net(nn.Module):
+    """Extractor -> hidden -> head. A weight is called `<stage>.<block>.<layer>.<weight>`, or `head.<weight>`. `init` is how it
+    started: what a method adds to it, or draws anew, may start alike (`models.initialise`)."""
+
+    def __init__(self, extractor: Stage, hidden: Stage, head: nn.Module, init: str) -> None:
+        super().__init__()
+        self.extractor, self.hidden, self.head, self.init = extractor, hidden, head, init
+
+    def forward(self, images: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
+        """`images`: (B, C, H, W); `masks`: what `dropout_masks` drew, in training only."""
+        maps, blocks = self.extractor.follow(images, masks)
+        return self.classify(maps, masks, blocks)
+
+    def classify(self, maps: Tensor, masks: tuple[Tensor, ...] = (), blocks: dict[str, Tensor] | None = None) -> Outputs:
+        """The part after the extractor. `masks` are those of the whole network, `blocks` what the extractor's put out."""
+        penultimate, dense = self.hidden.follow(maps.flatten(1), masks[len(self.extractor.dropping) :])
+        logits = self.head(penultimate)
+        return Outputs(logits, penultimate, maps, {**(blocks or {}), **dense, "head": logits})
+
+    @property
+    def blocks(self) -> dict[str, nn.Module]:
+        """All blocks in their order, `head` the last."""
+        return {**dict(self.extractor.named_children()), **dict(self.hidden.named_children()), "head": self.head}
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """Names of the weights that training changes; a frozen one keeps its start."""
+        return tuple(name for name, weight in self.named_parameters() if weight.requires_grad)
+
+    @property
+    def channels(self) -> int:
+        """Of the extractor's maps."""
+        return self.extractor.shape[0]
+
+    @property
+    def dropout(self) -> bool:
+        """Whether any block drops something in training."""
+        return bool(self.extractor.dropping or self.hidden.dropping)
+
+    def names(self, block: str) -> tuple[str, ...]:
+        """Of the weights and statistics of a block among those of the network, e.g. `extractor.conv1.layer.weight`."""
+        return tuple(name for name in self.state_dict() if block in name.split(".")[:2])
+
+
+def dropout_masks(net: Net, images: int, generator: torch.Generator | None) -> tuple[Tensor, ...]:
+    """What dropout multiplies with in one training step: for each block that has it a tensor of 0, with the block's probability
+    p, or else 1 / (1 - p); (images, units), (images, C, H, W), or (images, C, 1, 1) where whole maps are dropped. () without
+    dropout, and nothing is drawn. On the network's device."""
+    dropping = [layers for layers in (*net.extractor, *net.hidden) if layers.dropout]
+    kept = [torch.rand(images, *layers.mask_shape, generator=generator) >= layers.dropout for layers in dropping]
+    weight = net.head.weight
+    return tuple(mask.to(weight, non_blocking=True) / (1 - layers.dropout) for mask, layers in zip(kept, dropping, strict=True))

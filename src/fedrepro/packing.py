@@ -1,0 +1,117 @@
+"""Pieces of work packed into jobs: few enough that starting a process is small beside what it does, enough that all cores work.
+
+A main process decides and writes down what it decided; a process that does one of its jobs, perhaps on another machine and when
+some of the work is done already, reads it. A job's name says what is in it, so that two main processes never mean different
+things by one name.
+"""
+
+import heapq
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from fedrepro import provenance
+from fedrepro.files import replacing
+
+WORTH = 60  # seconds of work for which a process is worth its start: importing torch takes 2.5 to 4
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Piece(Generic[T]):
+    """A run or a study of an experiment: `over` is the file that is there exactly if it is over."""
+
+    experiment: str
+    name: str
+    work: T
+    over: Path
+
+
+@dataclass(frozen=True)
+class Job(Generic[T]):
+    """What one process does, one piece after the other."""
+
+    name: str
+    pieces: tuple[Piece[T], ...]
+
+    @property
+    def work(self) -> list[T]:
+        return [piece.work for piece in self.pieces]
+
+    @property
+    def over(self) -> list[Path]:
+        return [piece.over for piece in self.pieces]
+
+
+def pack(costs: Sequence[float], least: int, worth: float = WORTH) -> list[list[int]]:
+    """Positions of pieces that cost so many seconds, as jobs: each piece once, the longest job first, within a job in order.
+
+    As many jobs as there can be of at least `worth` seconds each, hence a long piece has its own; at least `least` in any case,
+    if there are so many pieces. The longest piece goes first, always to the job that has least to do.
+    """
+    short = [cost for cost in costs if cost < worth]
+    jobs = len(costs) - len(short) + int(sum(short) / worth)  # there cannot be more
+    while jobs > least and min(_loads(costs, _spread(costs, jobs))) < worth:
+        jobs -= 1
+    spread = _spread(costs, min(max(jobs, least, 1), len(costs)))
+    return [spread[i] for _, i in sorted((-load, i) for i, load in enumerate(_loads(costs, spread)))]
+
+
+def _spread(costs: Sequence[float], jobs: int) -> list[list[int]]:
+    spread: list[list[int]] = [[] for _ in range(jobs)]
+    waiting = [(0.0, 0, job) for job in range(jobs)]  # seconds and pieces so far: pieces that cost nothing are spread too
+    for piece in sorted(range(len(costs)), key=lambda piece: -costs[piece]):
+        load, pieces, job = waiting[0]
+        heapq.heapreplace(waiting, (load + costs[piece], pieces + 1, job))
+        spread[job].append(piece)
+    return [sorted(pieces) for pieces in spread]
+
+
+def _loads(costs: Sequence[float], spread: list[list[int]]) -> list[float]:
+    return [sum(costs[piece] for piece in pieces) for pieces in spread]
+
+
+def decide(pieces: Iterable[Piece[T]], cost: Callable[[T], float], least: int, folder: Path) -> list[Job[T]]:
+    """The jobs of those that are not over, written to `folder` for the processes that do them. No job mixes experiments: who
+    asks for one figure does not wait for another's runs, nor for data that only those need."""
+    waiting = [piece for piece in pieces if not piece.over.exists()]
+    costs = [cost(piece.work) for piece in waiting]
+    packed: list[list[int]] = []
+    for experiment in dict.fromkeys(piece.experiment for piece in waiting):
+        own = [place for place, piece in enumerate(waiting) if piece.experiment == experiment]
+        share = sum(costs[place] for place in own) / (sum(costs) or 1)  # of the cores, so that all have work from all together
+        found = pack([costs[place] for place in own], math.ceil(least * share))
+        packed += [[own[place] for place in places] for places in found]
+    packed.sort(key=lambda places: -sum(costs[place] for place in places))
+    jobs = [Job(_name(chosen), chosen) for chosen in (tuple(waiting[place] for place in places) for places in packed)]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob("*.json"):
+        if all(over.exists() for over in _read(path)):
+            path.unlink(missing_ok=True)
+    for job in jobs:
+        if not (path := folder / f"{job.name}.json").exists():
+            with replacing(path) as temporary:
+                temporary.write_text(json.dumps([str(over) for over in job.over], indent=1) + "\n", encoding="utf-8")
+    return jobs
+
+
+def decided(pieces: Iterable[Piece[T]], folder: Path) -> list[Job[T]]:
+    """The jobs in `folder` whose pieces are all known, finished or not."""
+    known = {piece.over: piece for piece in pieces}
+    found = {path.stem: _read(path) for path in sorted(folder.glob("*.json"))}
+    return [Job(name, tuple(known[over] for over in parts)) for name, parts in found.items() if known.keys() >= set(parts)]
+
+
+def _name(pieces: tuple[Piece, ...]) -> str:
+    """The first piece's, how many more, and a hash of all."""
+    more = f"_and_{len(pieces) - 1}_more" if len(pieces) > 1 else ""
+    label = "".join(character if character.isalnum() else "_" for character in pieces[0].name)
+    label = f"{pieces[0].experiment}_{label}"
+    return f"{label}{more}_{provenance.digest([str(piece.over) for piece in pieces], 6)}"
+
+
+def _read(path: Path) -> list[Path]:
+    return [Path(over) for over in json.loads(path.read_text(encoding="utf-8"))]

@@ -1,0 +1,186 @@
+"""Work packed into jobs: every piece once, nothing too small, all cores busy, and the same jobs in every process."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import a_run, config, images
+
+from fedrepro import estimate, experiments, training
+from fedrepro.engine import run as engine
+from fedrepro.errors import Failures, UserError
+from fedrepro.experiments import Paths
+from fedrepro.packing import WORTH, Job, Piece, decide, decided, pack
+
+
+def drawn(seed: int) -> list[float]:
+    """Seconds of a few to a hundred pieces, from nothing to hours."""
+    draw = random.Random(seed)
+    return [draw.choice((0, 1, 9, 40, 61, 300, 9000)) * draw.random() for _ in range(draw.randrange(1, 100))]
+
+
+def loads(costs: list[float], jobs: list[list[int]]) -> list[float]:
+    return [sum(costs[piece] for piece in job) for job in jobs]
+
+
+@pytest.mark.parametrize("least", [1, 2, 8, 1000])
+@pytest.mark.parametrize("seed", range(30))
+def test_what_every_packing_is(seed, least):
+    costs = drawn(seed)
+    jobs = pack(costs, least)
+    found = loads(costs, jobs)
+    assert sorted(piece for job in jobs for piece in job) == list(range(len(costs)))  # every piece in exactly one job
+    assert len(jobs) >= min(least, len(costs)) and all(jobs)  # as many as cores, none without work
+    assert len(jobs) <= least or min(found) >= WORTH  # none too small, unless a core had nothing to do
+    assert found == sorted(found, reverse=True)  # the longest first
+    assert all(job == sorted(job) for job in jobs)  # in the order of the plan
+    assert jobs == pack(costs, least)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_balanced(seed):
+    """No job is longer than the shortest by more than one of its pieces: that one would have gone there."""
+    costs = drawn(seed)
+    jobs = pack(costs, 4)
+    shortest = min(loads(costs, jobs))
+    assert all(sum(costs[piece] for piece in job) - min(costs[piece] for piece in job) <= shortest + 1e-9 for job in jobs)
+
+
+@pytest.mark.parametrize(("costs", "least", "jobs"), [
+    ([], 2, []),
+    ([5], 2, [[0]]),
+    ([0, 0, 0, 0], 2, [[0, 2], [1, 3]]),  # what is nearly done is spread all the same
+    ([20, 30, 10, 40], 2, [[2, 3], [0, 1]]),
+    ([3600, 7200, 1800], 1, [[1], [0], [2]]),  # a long run is a job of its own
+    ([3600, 20, 7200, 20, 30], 1, [[2], [0], [1, 3, 4]]),
+    ([3600, 20, 7200], 2, [[2], [0, 1]]),  # too little for a job: it goes where least is to be done
+    ([50, 50, 50], 1, [[0, 1, 2]]),  # two jobs would be 100 and 50
+    ([WORTH] * 3, 1, [[0], [1], [2]]),
+])  # fmt: skip
+def test_by_hand(costs, least, jobs):
+    assert pack(costs, least) == jobs
+
+
+# ---- what the main process decides, others read
+
+
+def pieces(folder: Path, count: int) -> list[Piece[float]]:
+    return [Piece("p_fig", f"{i} L2 0.1", 20.0 + i, folder / f"run{i}" / "summary.json") for i in range(count)]
+
+
+def finish(piece: Piece) -> None:
+    piece.over.parent.mkdir(exist_ok=True)
+    piece.over.write_text("")
+
+
+def by_name(jobs: list[Job]) -> dict[str, tuple[Piece, ...]]:
+    return {job.name: job.pieces for job in jobs}
+
+
+def test_other_processes_have_the_jobs_of_the_main_process(tmp_path):
+    """Also when some of a job's runs are finished by then, and when another main process has packed the rest anew."""
+    known, folder = pieces(tmp_path, 9), tmp_path / "packed" / "quick"
+    finish(known[3])
+    first = decide(known, float, 2, folder)
+    assert sorted(piece.name for job in first for piece in job.pieces) == sorted(p.name for p in known if p != known[3])
+    assert all(job.name.isidentifier() for job in first) and by_name(decided(known, folder)) == by_name(first)
+    finish(first[0].pieces[0])
+    assert by_name(decided(known, folder)) == by_name(first)
+    second = decide(known, float, 3, folder)
+    assert len(second) == 3 and first[0].pieces[0] not in [piece for job in second for piece in job.pieces]
+    assert by_name(decided(known, folder)) == by_name(first) | by_name(second)
+
+
+def test_a_name_means_one_job(tmp_path):
+    one, two = (decide(pieces(tmp_path, count), float, 1, tmp_path / "packed")[0] for count in (2, 3))
+    assert one.name.startswith("p_fig_0_L2_0_1_and_1_more_") and two.name.startswith("p_fig_0_L2_0_1_and_2_more_")
+    alone = decide(pieces(tmp_path, 1), float, 1, tmp_path / "packed")[0]
+    other = decide(pieces(tmp_path / "other", 1), float, 1, tmp_path / "packed")[0]
+    assert "more" not in alone.name and alone.name != other.name and alone.name[:-6] == other.name[:-6]
+
+
+@pytest.mark.parametrize("least", [1, 2, 16])
+def test_no_job_mixes_experiments(tmp_path, least):
+    """A figure that is asked for alone trains its runs alone; together the experiments have work for all cores."""
+    known = [Piece(f"p_fig{i % 3}", f"{i}", 1.0 + i * i, tmp_path / f"run{i}" / "summary.json") for i in range(20)]
+    jobs = decide(known, float, least, tmp_path / "packed")
+    assert sorted(sum((job.work for job in jobs), [])) == [piece.work for piece in known]
+    assert all(len({piece.experiment for piece in job.pieces}) == 1 for job in jobs) and len(jobs) >= max(least, 3)
+    loads = [sum(job.work) for job in jobs]
+    assert loads == sorted(loads, reverse=True)
+
+
+def test_what_is_over_is_forgotten(tmp_path):
+    known, folder = pieces(tmp_path, 2), tmp_path / "packed"
+    decide(known, float, 2, folder)
+    finish(known[0])
+    assert [job.work for job in decide(known, float, 2, folder)] == [[known[1].work]] and len(decided(known, folder)) == 1
+    finish(known[1])
+    assert decide(known, float, 2, folder) == [] and decided(known, folder) == []
+
+
+def test_a_job_of_other_settings_is_no_job(tmp_path):
+    """A job that was planned before a number changed: its runs are not in the plan any more."""
+    decide(pieces(tmp_path, 3), float, 1, tmp_path / "packed")
+    assert decided(pieces(tmp_path, 2), tmp_path / "packed") == []
+
+
+# ---- what runs cost, before anything is measured
+
+
+def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
+    monkeypatch.setattr(estimate, "_measure", None)
+    paths, cpu = Paths(tmp_path, tmp_path), torch.device("cpu")
+
+    def seconds(**changes) -> float:
+        settings = {"dataset": "digits", "train_images": None, "test_images": None, "precision": "float32"}
+        settings |= {"partition": {"name": "iid", "clients": 4}, "model": {"name": "mnist_cnn", "width": 0.5}}
+        resolved = experiments.resolve(config(**settings | changes))
+        return estimate.cost(a_run(tmp_path, resolved), paths, "sequential", cpu, measure=False).seconds
+
+    base = seconds(rounds=10)
+    assert 0.1 < base < 600 and seconds(rounds=20) == pytest.approx(2 * base)
+    assert seconds(rounds=10, model={"name": "mnist_cnn", "width": 0.1}) < base < seconds(rounds=10, batch_size=1)
+
+
+# ---- a job whose runs fail
+
+
+def three(tmp_path, monkeypatch, errors: dict[str, Exception]) -> list[str]:
+    """The runs of one job that are tried, where some of them fail."""
+    data, tried = images(), []
+
+    def attempt(run, *arguments):
+        tried.append(run.id)
+        if run.id in errors:
+            raise errors[run.id]
+        return True
+
+    monkeypatch.setattr(engine, "train", attempt)
+    monkeypatch.setattr(training, "dataset", lambda *arguments: data)
+    monkeypatch.setattr(training, "partition", lambda *arguments: None)
+    monkeypatch.setitem(data.meta, "identity", "made")
+    training.train([a_run(tmp_path / name, config()) for name in "abc"], Paths(tmp_path), device="cpu")
+    return tried
+
+
+def test_a_failing_run_leaves_the_others_to_be_trained(tmp_path, monkeypatch, caplog):
+    assert three(tmp_path, monkeypatch, {}) == ["a", "b", "c"]
+    with pytest.raises(UserError, match="^b: too few images$"):
+        three(tmp_path, monkeypatch, {"b": UserError("too few images")})
+    with pytest.raises(UserError, match="^a: one\nc: two$"):
+        three(tmp_path, monkeypatch, {"a": UserError("one"), "c": UserError("two")})
+    with pytest.raises(RuntimeError, match="broken") as crash:
+        three(tmp_path, monkeypatch, {"a": RuntimeError("broken")})
+    assert crash.value.__notes__ == ["failed: a"] and "a failed: broken" in caplog.text
+    with pytest.raises(ExceptionGroup, match="failed: a, b") as crashes:
+        three(tmp_path, monkeypatch, {"a": RuntimeError("broken"), "b": UserError("too few images")})
+    assert len(crashes.value.exceptions) == 2
+
+
+def test_nobody_takes_an_interruption_for_a_failure():
+    failures = Failures()
+    with pytest.raises(KeyboardInterrupt), failures.of("a"):
+        raise KeyboardInterrupt
+    failures.tell()
