@@ -13,7 +13,7 @@ localrules:
     fetch,
     prepare,
     gather,
-    gather_newcomers,
+    gather_study,
     figure,
     table,
     verdicts,
@@ -26,7 +26,7 @@ localrules:
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
-include: "workflow/rules/newcomers.smk"
+include: "workflow/rules/studies.smk"
 include: "workflow/rules/report.smk"
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from fedrepro.config import RunConfig
-from fedrepro.engine.federation import COLUMNS
 from fedrepro.engine.run import Run
+from fedrepro.measures import USUAL
 from fedrepro.tracking import METRICS_PER_CALL, mirror
 
+COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
 ROUNDS = 150  # times eight columns: more than one call's worth of points
 
 
@@ -35,7 +36,7 @@ def config(seed: int) -> RunConfig:
 def finished_run(folder: Path, seed: int = 0, status: str = "finished", accuracy: float = 0.001) -> Run:
     """A run folder as the engine leaves it; the accuracy of round r is r times `accuracy`, loss and rate miss in round 0."""
     run = Run(folder, config(seed), f"data{seed}", "code0")
-    rows = [[r, r * accuracy, 2.5, 1 / r if r else "", "", 0.9, 100 * r, 50 * r, 0.05 if r else ""] for r in range(ROUNDS + 1)]
+    rows = [[r, r * accuracy, 2.5, "", 0.9, 1 / r if r else "", 100 * r, 50 * r, 0.05 if r else ""] for r in range(ROUNDS + 1)]
     if status != "finished":
         rows[-1][COLUMNS.index("train_loss")] = "inf"
         rows[-1][COLUMNS.index("test_loss")] = "nan"

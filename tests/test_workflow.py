@@ -148,11 +148,11 @@ def test_new_clients_are_followed_after_the_runs_that_they_need(project, tmp_pat
     other = tmp_path / "other"
     shutil.copytree(project, other, ignore=MADE)
     tiny = {"dataset": "digits", "train_images": 100, "test_images": 40, "rounds": 1, "model": {"width": 0.1}}
-    shrink(other, {"fig5c": tiny | {"newcomers": NEWCOMERS}})
+    shrink(other, {"fig5c": tiny | {"studies": {"newcomers": NEWCOMERS}}})
     assert "newcomers_fedmmd_fedfusion_fig5c" in snakemake(other, "--cores", "2", "fig6")
     assert (other / "reports/quick/figures/fig6.png").stat().st_size > 0
     assert len(summaries(other)) == 4
-    shrink(other, {"fig5c": tiny | {"newcomers": NEWCOMERS | {"target": 0.2}}})
+    shrink(other, {"fig5c": tiny | {"studies": {"newcomers": NEWCOMERS | {"target": 0.2}}}})
     again = snakemake(other, "-n", "fig6")
     assert "newcomers_fedmmd_fedfusion_fig5c" in again and "train_fedmmd_fedfusion" not in again
 

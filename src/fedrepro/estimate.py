@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fedrepro import algorithms, datasets, models, newcomers, partitions, provenance, rng, tasks
+from fedrepro import algorithms, datasets, models, partitions, provenance, rng, studying, tasks
 from fedrepro.algorithms.base import Sent
 from fedrepro.config import Choice, Params, RunConfig
 from fedrepro.datasets import Dataset
@@ -166,10 +166,13 @@ def report(params: Params, paths: Paths, chosen: Iterable[Planned], measure: boo
         spent = _sum(cost(run, paths, params.executor, device, measure) for run in runs)
         total = _sum((total, spent))
         lines.append(_line(f"{item.paper}/{item.name}", f"{len(runs)} of {len(item.runs)}", spent))
-    if studies := newcomers.unfinished(chosen, params, paths):
-        spent = _sum(cost(newcomers.at_most(study), paths, "sequential", device, measure) for study in studies)
+    cases = studying.unfinished(chosen, params, paths)
+    for title in dict.fromkeys(case.study.title for case in cases):
+        own = [case for case in cases if case.study.title == title]
+        how = own[0].study.executor or params.executor
+        spent = _sum(cost(studying.at_most(case), paths, how, device, measure) for case in own)
         total = _sum((total, spent))
-        lines.append(_line("new clients after them, at most", str(len(studies)), spent))
+        lines.append(_line(f"{title} after them, at most", str(len(own)), spent))
     lines.append(_line(f"scale {params.scale}, on one {device.type} process", str(len(seen)), total))
     return "\n".join(lines)
 

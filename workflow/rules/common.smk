@@ -4,7 +4,15 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from fedrepro import datasets, estimate, experiments, newcomers, packing, provenance
+from fedrepro import (
+    datasets,
+    estimate,
+    experiments,
+    packing,
+    provenance,
+    registry,
+    studying,
+)
 from fedrepro.config import Params
 from fedrepro.config import parse as settings_from
 from fedrepro.engine import run as engine
@@ -40,7 +48,7 @@ try:
     PLAN = experiments.plan(PARAMS, PATHS)
     STUDIED = {
         paper: {
-            name: newcomers.plan(item, PARAMS, PATHS) for name, item in group.items()
+            name: studying.plan(item, PARAMS, PATHS) for name, item in group.items()
         }
         for paper, group in PLAN.items()
     }
@@ -52,9 +60,12 @@ try:
         # of a job that failed Snakemake deletes all summaries, also those of runs that were trained
         for piece in PIECES:
             engine.finished(piece.work)
-    STUDIES = newcomers.pieces(
-        item for group in STUDIED.values() for item in group.values()
-    )
+    ASKED = {
+        paper: [found for studies in group.values() for found in studies.values()]
+        for paper, group in STUDIED.items()
+    }
+    STUDIES = studying.pieces(found for asked in ASKED.values() for found in asked)
+    SNAPSHOTS = studying.snapshots(piece.work for piece in STUDIES)
     TODO = [run.summary for run in RUNS] + [piece.over for piece in STUDIES]
     if workflow.is_main_process and any(not path.exists() for path in TODO):
         logger.info(
@@ -64,10 +75,12 @@ try:
             )
         )
     TRAINED = packed("train", PIECES, lambda run: seconds(run, PARAMS.executor))
-    FOLLOWED = packed(
-        "newcomers",
+    CONDUCTED = packed(
+        "studies",
         STUDIES,
-        lambda study: seconds(newcomers.at_most(study), "sequential"),
+        lambda case: seconds(
+            studying.at_most(case), case.study.executor or PARAMS.executor
+        ),
     )
 except UserError as error:
     raise WorkflowError(str(error)) from None
@@ -91,6 +104,7 @@ wildcard_constraints:
     prepared="[a-z0-9_-]+",
     paper="[a-z0-9_]+",
     experiment="[a-z0-9_]+",
+    study="|".join(registry.names("studies")),
     figure="|".join(
         key for specification in SPECS.values() for key in specification.figures
     ),

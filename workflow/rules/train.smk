@@ -14,7 +14,7 @@ for paper in PLAN:
             f"train_{paper}"
         input:
             [run.summary for run in experiments.unique(PLAN[paper].values())],
-            newcomers.notes(STUDIED[paper].values()),
+            studying.notes(ASKED[paper]),
 
 
 for job in TRAINED:
@@ -38,6 +38,7 @@ for job in TRAINED:
             gpu=0 if PARAMS.device == "cpu" else 1,
         params:
             runs=job.work,
+            snapshots=SNAPSHOTS,
             mirror=PARAMS.mirror,
             device=PARAMS.device,
             executor=PARAMS.executor,

@@ -43,7 +43,7 @@ def draw(figure: Figure, results: Results) -> plt.Figure:
     if not compared:
         axes.text(0.99, 0.98, f"scale {results.note['scale']}", transform=axes.transAxes, ha="right", va="top", fontsize=6,
                   color="0.4")  # fmt: skip
-    target = f"{100 * results.note['newcomers']['target']:g} %"
+    target = f"{100 * results.note['settings']['target']:g} %"
     axes.set(ylabel=f"epochs to {target} own-test accuracy", xlim=(-0.6, len(results.labels) - 0.4), ylim=(0, None))
     axes.set_xticks(range(len(results.labels)), [label.replace(" ", "\n") for label in results.labels])
     axes.set_ylim(0, axes.get_ylim()[1] * 1.15)
@@ -91,7 +91,7 @@ def caption(figure: Figure, results: Results) -> str:
     """What was measured and how, that the protocol is ours, and which clients do not arrive."""
     if results.skipped:
         return f"{figure.title}. Not run at this scale: {results.skipped}."
-    settings, runs = results.note["newcomers"], results.runs()
+    settings, runs = results.note["settings"], results.runs()
     seeds = len({run["seed"] for run in runs})
     text = f"{figure.title}. Epochs of local training until the own-test accuracy first is at {100 * settings['target']:g} %; "
     text += f"mean and standard deviation over {settings['clients']} new clients "

@@ -46,7 +46,7 @@ class Results:
     def arrivals(self, label: str) -> dict[int, dict[int, int | None]]:
         """Of a study of new clients: seed -> client -> epochs until its own-test accuracy first is at the target; None where it
         never is. A diverged run has none."""
-        target = self.note["newcomers"]["target"]
+        target = self.note["settings"]["target"]
         good = {run["seed"] for run in self.runs(label) if run["status"] == "finished"}
         found: dict[int, dict[int, int | None]] = defaultdict(dict)
         for row in self.rows:

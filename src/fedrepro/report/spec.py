@@ -198,7 +198,8 @@ def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
             raise UserError(f"{path}: figures.{key}: unknown experiment '{figure.experiment}': choose from {valid}")
         known = params.papers[paper][figure.experiment].get("series", {})
         named = [*figure.reported, *figure.bars]
-        if figure.kind == "newcomers" and not params.papers[paper][figure.experiment].get("newcomers"):
+        asked = params.papers[paper][figure.experiment].get("studies", {})
+        if figure.kind == "newcomers" and not asked.get("newcomers"):
             raise UserError(f"{path}: figures.{key}: experiment '{figure.experiment}' has no newcomers in params.yaml")
         for claim in spec.claims.values():
             if claim.figure == key:

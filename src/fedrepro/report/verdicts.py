@@ -117,7 +117,7 @@ def measure(cell: Cell, results: Results, metric: str) -> tuple[list[float], str
 def _epochs(cell: Cell, results: Results) -> tuple[list[float], str]:
     """The same for the new clients of each seed's run: only where all of them arrive."""
     arrivals = {label: results.arrivals(label) for label in (cell.series, cell.baseline) if label}
-    settings, late = results.note["newcomers"], []
+    settings, late = results.note["settings"], []
     for label, seeds in arrivals.items():
         for seed, clients in seeds.items():
             if missing := list(clients.values()).count(None):

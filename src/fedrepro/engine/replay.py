@@ -1,0 +1,104 @@
+"""Rounds of a run, trained again.
+
+A round is a function of the state before it, the seed and its number, so the same bits come out as in the run itself, on the
+same kind of device with the same executor, from any state that was stored: `snapshots/round-<r>.safetensors` in the run's
+folder is the state before round r, `round-<r>.clients/` what its clients keep. Where there is none, the way there is trained
+again too, and then stored.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedrepro.engine import checkpoint
+from fedrepro.engine.federation import Federation, State
+from fedrepro.engine.round import Trained
+
+SECONDS = 30  # between two states that are stored on the way to a round
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A round that was trained again, with its local trainings in their order: one of each participant, or one in each phase of
+    a method that owns its round."""
+
+    before: State
+    after: State
+    trained: list[Trained]
+
+    @property
+    def round(self) -> int:
+        return self.after.round
+
+
+def snapshot(folder: Path, round: int) -> Path:
+    """Where a run's state before a round is stored."""
+    return folder / "snapshots" / f"round-{round}.safetensors"
+
+
+def stored(folder: Path) -> list[int]:
+    """The rounds before which a run's state is stored."""
+    return sorted(int(path.stem.removeprefix("round-")) for path in (folder / "snapshots").glob("round-*.safetensors"))
+
+
+def store(folder: Path, state: State) -> Path:
+    """Keep a state for the round that follows it."""
+    path = snapshot(folder, state.round + 1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint.save(path, state, [])
+    return path
+
+
+class Replay:
+    """A run's rounds in rising order, from what is stored in `folder`; the states before `rounds` are stored there too."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        folder: Path,
+        rounds: Iterable[int],
+        forbid: Callable[[float], bool] = lambda seconds: False,
+    ) -> None:
+        self.federation, self.folder, self.rounds, self.forbid = federation, folder, frozenset(rounds), forbid
+        self.state: State | None = None
+
+    def reach(self, round: int) -> bool:
+        """Bring `state` to the one before a round, or to that in which the run diverged. False: `forbid`, which is told the
+        seconds that a round takes, came first; how far it got is stored."""
+        self.state, passed = self._nearest(round), None
+        saved, last = time.monotonic(), 0.0
+        while self.state.round + 1 < round and not self.state.diverged:
+            began = time.monotonic()
+            if self.forbid(last):
+                store(self.folder, self.state)
+                return False
+            self.state, _ = self.federation.advance(self.state)
+            last = time.monotonic() - began
+            if time.monotonic() - saved >= SECONDS and self.state.round + 1 < round and not self.state.diverged:
+                before, passed, saved = passed, store(self.folder, self.state), time.monotonic()
+                _forget(before)
+        if round in self.rounds and not self.state.diverged and not snapshot(self.folder, round).exists():
+            store(self.folder, self.state)
+        _forget(passed)
+        return True
+
+    def round(self) -> Replayed:
+        """Train the round after `state`, which goes on by it."""
+        before, seen = self.state, []
+        self.state, _ = self.federation.advance(before, seen.append)
+        return Replayed(before, self.state, seen)
+
+    def _nearest(self, round: int) -> State:
+        """The latest known state before a round."""
+        known = max((number for number in stored(self.folder) if number <= round), default=0)
+        if self.state and known - 1 <= self.state.round < round:
+            return self.state
+        if known == 0:
+            return self.federation.start()[0]
+        return self.federation.placed(checkpoint.load(snapshot(self.folder, known))[0])
+
+
+def _forget(path: Path | None) -> None:
+    if path:
+        checkpoint.delete(path)
