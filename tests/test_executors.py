@@ -5,7 +5,19 @@ import re
 
 import pytest
 import torch
-from conftest import ALGORITHMS, advance, assert_close, config, federation, images, local, partition, receive, train_part
+from conftest import (
+    ALGORITHMS,
+    advance,
+    assert_close,
+    assert_same,
+    config,
+    federation,
+    images,
+    local,
+    partition,
+    receive,
+    train_part,
+)
 from torch import nn
 
 from fedrepro import algorithms, models, rng, tasks
@@ -212,6 +224,21 @@ def test_what_depends_on_shapes_alone_is_computed_once():
         assert torch.equal(quarter, x / 4) and torch.equal(same, x)
         drawn.append(draws)
     assert not torch.equal(*drawn)
+
+
+@pytest.mark.parametrize("executor", GRAPHS)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_seeds_share_their_recordings(name, executor):
+    """What one seed recorded gives another seed the numbers that it would have got alone."""
+    settings = [config(algorithm={"name": name}, seed=seed, rounds=2, model={"dropout": 0.2}) for seed in (0, 1)]
+    shared, dataset = {}, images()
+    given = (dataset, partition(settings[1], dataset), torch.device("cpu"), executor)
+    advance(Federation(settings[0], dataset, partition(settings[0], dataset), *given[2:], recordings=shared))
+    recorded = dict(shared)
+    other, rows = advance(Federation(settings[1], *given, recordings=shared))
+    alone, same = advance(Federation(settings[1], *given))
+    assert_same(other.weights, alone.weights)
+    assert rows == same and recorded and shared.keys() == recorded.keys()
 
 
 def test_the_rate_is_not_part_of_a_recording():

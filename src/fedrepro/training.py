@@ -3,6 +3,7 @@
 import functools
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -58,6 +59,7 @@ def train(
     """
     limits = Limits(checkpoint_seconds, None if budget is None else time.monotonic() + budget)
     place, unfinished, failures = None, [], Failures()
+    recordings: dict[str, dict] = defaultdict(dict)
     for run in runs:
         if engine.finished(run):
             continue
@@ -72,7 +74,8 @@ def train(
                 raise UserError(f"{where}: these data changed since the work was planned; delete the folder and start again")
             log.info("%s on %s", run.id, place)
             own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
-            if not engine.train(run, data, own, place, limits, executor, stored):
+            alike = run.config.model_copy(update={"seed": 0}).model_dump_json()
+            if not engine.train(run, data, own, place, limits, executor, stored, recordings[alike]):
                 unfinished.append(run)
     failures.tell()
     return unfinished

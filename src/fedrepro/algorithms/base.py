@@ -13,7 +13,8 @@
 `round` calls them; a method whose round has other phases replaces it, with the pieces that `Work` names.
 
 `Weights` is a plain dictionary name -> tensor; those of a network hold all its parameters and buffers. A hook is a pure
-function of its arguments, so that one executor may call it client by client and another may run it over stacked clients.
+function of its arguments and of the settings, so that one executor may call it client by client and another may run it over
+stacked clients, and runs that differ in their seed may share a recorded step.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -33,9 +33,16 @@ class Sequential:
     name = "sequential"
     plain = False
 
-    def __init__(self, algorithm: FedAvg, config: RunConfig, data: FederatedData, captured: bool = False) -> None:
+    def __init__(
+        self,
+        algorithm: FedAvg,
+        config: RunConfig,
+        data: FederatedData,
+        captured: bool = False,
+        recordings: dict | None = None,
+    ) -> None:
         self.algorithm = algorithm
-        self.step = Step(algorithm, config, captured=captured, plain=self.plain)
+        self.step = Step(algorithm, config, captured=captured, plain=self.plain, recordings=recordings)
 
     def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
         """Local training from the weights received: mini-batch SGD over a feed's batches, on the `trained` weights. Yields for
@@ -64,9 +71,16 @@ class Stacked:
 
     name = "stacked"
 
-    def __init__(self, algorithm: FedAvg, config: RunConfig, data: FederatedData, captured: bool = False) -> None:
+    def __init__(
+        self,
+        algorithm: FedAvg,
+        config: RunConfig,
+        data: FederatedData,
+        captured: bool = False,
+        recordings: dict | None = None,
+    ) -> None:
         self.algorithm, self.data = algorithm, data
-        self.step = Step(algorithm, config, stacked=True, captured=captured)
+        self.step = Step(algorithm, config, stacked=True, captured=captured, recordings=recordings)
         numbers = sum(tensor.numel() for tensor in algorithm.net.state_dict().values())
         self.together = max(1, STACK // numbers)
 
@@ -120,14 +134,16 @@ def available(device: torch.device) -> list[str]:
     return [*EXECUTORS, *(f"{name}+graph" for name in ("sequential", "stacked") if device.type == "cuda")]
 
 
-def create(name: str, algorithm: FedAvg, config: RunConfig, data: FederatedData, flops: int) -> Sequential | Stacked:
-    """The named executor; `auto` picks for a network of so many operations per image."""
+def create(
+    name: str, algorithm: FedAvg, config: RunConfig, data: FederatedData, flops: int, recordings: dict | None = None
+) -> Sequential | Stacked:
+    """The named executor; `auto` picks for a network of so many operations per image. `recordings`: see `Step`."""
     if name == "auto":
         name = pick(config, flops)
     if name not in (known := available(data.device)):
         raise UserError(f"executor: on {data.device.type} one of auto, {', '.join(known)} (got {name})")
     kind, _, graph = name.partition("+")
-    executor = EXECUTORS[kind](algorithm, config, data, captured=bool(graph))
+    executor = EXECUTORS[kind](algorithm, config, data, captured=bool(graph), recordings=recordings)
     executor.name = name
     return executor
 

@@ -34,7 +34,13 @@ class Federation(Site):
     """One run in memory. `start` gives the state before round 1, `advance` the next."""
 
     def __init__(
-        self, config: RunConfig, dataset: Dataset, partition: Partition, device: torch.device, executor: str = "auto"
+        self,
+        config: RunConfig,
+        dataset: Dataset,
+        partition: Partition,
+        device: torch.device,
+        executor: str = "auto",
+        recordings: dict | None = None,
     ) -> None:
         if config.clients_per_round > partition.clients:
             raise UserError(
@@ -52,7 +58,7 @@ class Federation(Site):
         self.device = device
         self.flops = flops(self.algorithm, self.data.train_x.shape[1:])
         self.chunk = chunk(self.flops, device)
-        self.executor = executors.create(executor, self.algorithm, config, self.data, self.flops)
+        self.executor = executors.create(executor, self.algorithm, config, self.data, self.flops, recordings)
 
     def place(self, tensors: Weights) -> Weights:
         """On the device, image-shaped weights with their channels last: convolution and pooling run up to twice as fast so."""

@@ -103,16 +103,17 @@ def train(
     limits: Limits,
     executor: str = "auto",
     snapshots: frozenset[int] = frozenset(),
+    recordings: dict | None = None,
 ) -> bool:
     """Bring the run to its end, from where it was left. False: it stopped at the deadline, at a checkpoint. `snapshots` are the
-    rounds before which its state is stored for studies."""
+    rounds before which its state is stored for studies; `recordings`: see `engine.step.Step`."""
     if finished(run):
         return True
     provenance.commit()  # remembered from here on: what is committed while this process trains is not what it runs
     _make(run.folder)
     _write(run.folder / "config.json", _json(run.record() | {"dataset": datasets.describe(dataset.meta)}))
     with _Log(run.folder / "log.txt"):
-        federation = Federation(run.config, dataset, partition, device, executor)
+        federation = Federation(run.config, dataset, partition, device, executor, recordings)
         state, rows = _resume(run, federation)
         began, before = time.monotonic(), state.round
         state = _rounds(run, federation, state, rows, limits, snapshots)

@@ -22,17 +22,24 @@ from fedrepro.engine.capture import Captured
 
 class Step:
     """`stacked`: the weights and the batch have a leading axis, one entry per client; what was received has not. `captured`: as
-    CUDA graphs. `plain`: nothing is recorded, so that a debugger or a print sees every operation."""
+    CUDA graphs. `plain`: nothing is recorded, so that a debugger or a print sees every operation. `recordings`: those of a run
+    that differs in its seed alone; to record takes seconds, and what is recorded holds no weights."""
 
     def __init__(
-        self, algorithm: FedAvg, config: RunConfig, stacked: bool = False, captured: bool = False, plain: bool = False
+        self,
+        algorithm: FedAvg,
+        config: RunConfig,
+        stacked: bool = False,
+        captured: bool = False,
+        plain: bool = False,
+        recordings: dict[tuple, Callable] | None = None,
     ) -> None:
         self.algorithm, self.config, self.stacked, self.captured, self.plain = algorithm, config, stacked, captured, plain
         simple = config.momentum == 0 and config.weight_decay == 0
         here = algorithm.net.head.weight.device.type == "cpu"
         # not on CUDA, where one fused call starts less, and not in a graph, which would fix the rate
         self.descends = simple and here and not (captured or plain)
-        self.recordings: dict[tuple, Callable] = {}
+        self.recordings = {} if recordings is None or plain else recordings
         self.pool = torch.cuda.graph_pool_handle() if captured else None
 
     def velocity(self, weights: Weights, trained: tuple[str, ...]) -> list[Tensor]:
@@ -54,7 +61,7 @@ class Step:
         trained = trained or self.algorithm.trained
         inputs = Inputs(weights, received, batch)
         tensors = inputs.flat()
-        key = (trained, inputs.names(), tuple(tensor.shape for tensor in tensors))
+        key = (self.stacked, trained, inputs.names(), tuple(tensor.shape for tensor in tensors))
         if key not in self.recordings:
             self.recordings[key] = self._record(trained, inputs, tensors)
         *slopes, loss = self.recordings[key](lr, *tensors)
