@@ -17,5 +17,5 @@ def names(kind: str) -> list[str]:
 def module(kind: str, name: str) -> ModuleType:
     """The module `fedrepro.<kind>.<name>`. Raises UserError listing the valid names."""
     if name not in (valid := names(kind)):
-        raise UserError(f"unknown {kind.rstrip('s')} '{name}': choose from {', '.join(valid)}")
+        raise UserError(f"unknown {kind.rpartition('.')[2].rstrip('s')} '{name}': choose from {', '.join(valid)}")
     return importlib.import_module(f"fedrepro.{kind}.{name}")

@@ -8,7 +8,7 @@ from fedrepro import estimate, experiments, newcomers, provenance
 from fedrepro.config import Params
 from fedrepro.config import parse as settings_from
 from fedrepro.errors import UserError
-from fedrepro.report import spec, typeset
+from fedrepro.report import artifacts, spec, typeset, upkeep
 
 try:
     PARAMS = settings_from(Params, config, "params.yaml")
@@ -21,7 +21,7 @@ try:
         for paper, group in PLAN.items()
     }
     SPECS = {paper: spec.read(paper, PARAMS) for paper in PLAN}
-    OWNER = spec.owners(SPECS)  # figure or table -> its paper
+    TARGETS = spec.targets(SPECS)  # name on the command line -> paper and artifact
     RUNS = experiments.unique(experiments.select(PLAN, None, None))
     BATCHES = experiments.batches(PLAN)
     STUDIES = newcomers.batches(
@@ -39,12 +39,7 @@ except UserError as error:
 
 REPORTS = f"reports/{PARAMS.scale}"
 REPORT_CODE = provenance.report_digest()
-# Snakemake knows what an artifact was made with only in the folder where it made it. In a clone this file is younger than the
-# committed artifacts, so that all of them are made anew once.
-KNOWN = Path(f".snakemake/known-{PARAMS.scale}")
-if workflow.is_main_process and not KNOWN.exists():
-    KNOWN.parent.mkdir(exist_ok=True)
-    KNOWN.touch()
+MADE = f".snakemake/made-{PARAMS.scale}"  # which artifacts are up to date, by content; not there in a clone
 MIRRORED = f"results/mlflow-{PARAMS.scale}.json"
 NEEDED = (
     [] if PARAMS.only_finished else [run for batch in BATCHES for run in batch.runs]
@@ -57,43 +52,54 @@ wildcard_constraints:
     partition="[A-Za-z0-9_-]+",
     paper="[a-z0-9_]+",
     experiment="[a-z0-9_]+",
-    figure="|".join(
-        key for specification in SPECS.values() for key in specification.figures
-    ),
-    table="|".join(
-        key for specification in SPECS.values() for key in specification.tables
-    ),
+    artifact="[a-z0-9_]+",
+    known="[0-9a-f]+",
 
 
-def gathered(paper, figures):
-    """The gathered results behind some figures of a paper."""
-    names = {
-        name for figure in figures for name in SPECS[paper].figures[figure].sources
-    }
-    return expand(f"{REPORTS}/data/{paper}/{{source}}.json", source=sorted(names))
+def gathering(paper, keys=None):
+    """What `results.gather` takes for each source of some artifacts of a paper (None: of all)."""
+    found = {}
+    for source in SPECS[paper].sources(keys):
+        experiment, _, study = source.partition("-")
+        if study:
+            item = STUDIED[paper][experiment]
+            note, series = newcomers.note(item, PARAMS), newcomers.folders(item)
+            found[source] = {"note": note, "series": series, "tables": newcomers.tables(item)}
+        else:
+            item = PLAN[paper][experiment]
+            note, series = experiments.note(item, PARAMS), experiments.folders(item)
+            found[source] = {"note": note, "series": series}
+    return found
 
 
-def told(paper, keys=None):
-    """What the experiments file says, as text: objects such as SPECS[paper] Snakemake leaves out without a word when it compares."""
-    return spec.identity(SPECS[paper], keys)
+def finished(paper, keys=None):
+    """The files that say that all runs and studies behind some artifacts are over."""
+    found = []
+    for source, given in gathering(paper, keys).items():
+        found += [folder / "summary.json" for group in given["series"].values() for folder in group]
+        if "tables" in given:
+            found += newcomers.notes([STUDIED[paper][source.partition("-")[0]]])
+    return list(dict.fromkeys(found))
 
 
-def files(keys):
-    """The files of some figures and tables."""
-    kinds = {
-        key: (
-            ("figures", "pdf", "png")
-            if key in SPECS[OWNER[key]].figures
-            else ("tables", "tex", "csv")
-        )
-        for key in keys
-    }
-    return [
-        f"{REPORTS}/{folder}/{key}.{ext}"
-        for key, (folder, *exts) in kinds.items()
-        for ext in exts
-    ]
+def known(paper, keys=None):
+    """Digest of all that some artifacts follow from, as far as it is known before anything is run."""
+    told = spec.identity(SPECS[paper], keys)
+    return provenance.digest([told, REPORT_CODE, str(gathering(paper, keys))])
 
 
-def verdicts(paper):
-    return f"{REPORTS}/tables/{paper}_verdicts.csv"
+def stamp(paper, key):
+    return upkeep.stamp(Path(MADE, paper), key, known(paper, None if key == upkeep.ALL else [key]))
+
+
+def files(paper):
+    """All of a paper's artifacts, and the numbers that they were made from."""
+    specification = SPECS[paper]
+    named = [name for key in specification.artifacts for name in artifacts.files(specification, key)]
+    named += [f"data/{source}.{end}" for source in specification.sources() for end in ("csv", "json")]
+    return [f"{REPORTS}/{paper}/{name}" for name in named]
+
+
+if workflow.is_main_process:
+    for paper, specification in SPECS.items():
+        upkeep.distrust(specification, Path(REPORTS, paper), Path(MADE, paper))

@@ -28,38 +28,3 @@ for batch in STUDIES:
             device=PARAMS.device,
         script:
             "../scripts/newcomers.py"
-
-
-rule gather_newcomers:
-    input:
-        KNOWN,
-        lambda wildcards: newcomers.notes(
-            [STUDIED[wildcards.paper][wildcards.experiment]]
-        ),
-        lambda wildcards: [
-            folder / "summary.json"
-            for found in newcomers.folders(
-                STUDIED[wildcards.paper][wildcards.experiment]
-            ).values()
-            for folder in found
-        ],
-    output:
-        f"{REPORTS}/data/{{paper}}/{{experiment}}-newcomers.csv",
-        f"{REPORTS}/data/{{paper}}/{{experiment}}-newcomers.json",
-    log:
-        f"logs/{PARAMS.scale}/gather/{{paper}}-{{experiment}}-newcomers.log",
-    benchmark:
-        f"logs/benchmarks/{PARAMS.scale}/gather-{{paper}}-{{experiment}}-newcomers.tsv"
-    threads: 1
-    params:
-        note=lambda wildcards: newcomers.note(
-            STUDIED[wildcards.paper][wildcards.experiment], PARAMS
-        ),
-        series=lambda wildcards: newcomers.folders(
-            STUDIED[wildcards.paper][wildcards.experiment]
-        ),
-        tables=lambda wildcards: newcomers.tables(
-            STUDIED[wildcards.paper][wildcards.experiment]
-        ),
-    script:
-        "../scripts/gather.py"

@@ -9,7 +9,7 @@ import seaborn as sns
 from fedrepro import partitions
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
-from fedrepro.report.figures import COLUMN, setup
+from fedrepro.report.drawing import COLUMN, setup
 
 
 def draw(config: RunConfig, data: Dataset, path: Path) -> None:
