@@ -51,7 +51,9 @@ def store(found: Results, folder: Path, experiment: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{experiment}.json").write_text(json.dumps(found.note), encoding="utf-8")
     with (folder / f"{experiment}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, ["series", "seed", "run", "round", "test_accuracy"])
+        writer = csv.DictWriter(
+            file, list(found.rows[0]) if found.rows else ["series", "seed", "run", "round", "test_accuracy"]
+        )
         writer.writeheader()
         writer.writerows(found.rows)
 

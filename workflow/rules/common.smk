@@ -64,7 +64,11 @@ def gathering(paper, keys=None):
         if study:
             item = STUDIED[paper][experiment]
             note, series = newcomers.note(item, PARAMS), newcomers.folders(item)
-            found[source] = {"note": note, "series": series, "tables": newcomers.tables(item)}
+            found[source] = {
+                "note": note,
+                "series": series,
+                "tables": newcomers.tables(item),
+            }
         else:
             item = PLAN[paper][experiment]
             note, series = experiments.note(item, PARAMS), experiments.folders(item)
@@ -76,7 +80,11 @@ def finished(paper, keys=None):
     """The files that say that all runs and studies behind some artifacts are over."""
     found = []
     for source, given in gathering(paper, keys).items():
-        found += [folder / "summary.json" for group in given["series"].values() for folder in group]
+        found += [
+            folder / "summary.json"
+            for group in given["series"].values()
+            for folder in group
+        ]
         if "tables" in given:
             found += newcomers.notes([STUDIED[paper][source.partition("-")[0]]])
     return list(dict.fromkeys(found))
@@ -89,14 +97,24 @@ def known(paper, keys=None):
 
 
 def stamp(paper, key):
-    return upkeep.stamp(Path(MADE, paper), key, known(paper, None if key == upkeep.ALL else [key]))
+    return upkeep.stamp(
+        Path(MADE, paper), key, known(paper, None if key == upkeep.ALL else [key])
+    )
 
 
 def files(paper):
     """All of a paper's artifacts, and the numbers that they were made from."""
     specification = SPECS[paper]
-    named = [name for key in specification.artifacts for name in artifacts.files(specification, key)]
-    named += [f"data/{source}.{end}" for source in specification.sources() for end in ("csv", "json")]
+    named = [
+        name
+        for key in specification.artifacts
+        for name in artifacts.files(specification, key)
+    ]
+    named += [
+        f"data/{source}.{end}"
+        for source in specification.sources()
+        for end in ("csv", "json")
+    ]
     return [f"{REPORTS}/{paper}/{name}" for name in named]
 
 

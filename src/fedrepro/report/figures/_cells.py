@@ -1,12 +1,13 @@
 """What figures share whose numbers are cells: one kind of cell, computed of every series of some experiments."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fedrepro.metrics import Estimate, estimate
 from fedrepro.report import cells
 from fedrepro.report.cells.base import Cell
-from fedrepro.report.evidence import Evidence, Panel, source
+from fedrepro.report.evidence import Evidence, Panel, Ref, source
 from fedrepro.report.figures import base
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
@@ -19,19 +20,19 @@ class OfCells(base.Figure):
     panels: Refs
     cell: dict[str, Any]
 
-    def of(self, label: str, target: float | None = None) -> Cell:
+    def of(self, label: str, target: float | None, where: str = "cell") -> Cell:
         """The cell of a series."""
-        values = self.cell | {"series": label}
-        if target is not None and "target" in cells.model(self.cell.get("kind"), "cell").model_fields:
-            values = {"target": target} | values
-        return cells.read(values, f"cell of {label}")
+        own = {"series": label} if target is None or not self._aims else {"series": label, "target": target}
+        return cells.read(own | self.cell, where)
 
     def check(self, known: Known) -> None:
+        where = f"{known.file}: {known.key}.cell"
+        cells.model(self.cell.get("kind"), where)
         for ref in self.panels:
             known.at("panels").experiment(ref.experiment)
-            shown = ref.resolved(known.shown)
+            target = next(iter(ref.resolved(known.shown).target.values()), None)
             for label in known.experiments[ref.experiment].get("series", {}):
-                self.of(label, next(iter(shown.target.values()), None)).check(known.at("cell"), ref)
+                self.of(label, target, where).check(known.at("cell"), ref)
 
     def experiments(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return list(dict.fromkeys(ref.experiment for ref in self.panels))
@@ -44,6 +45,17 @@ class OfCells(base.Figure):
     def _study(self) -> str | None:
         return cells.model(self.cell.get("kind"), "cell").study
 
+    @property
+    def _aims(self) -> bool:
+        """Whether it is about the experiment's target."""
+        fields = cells.model(self.cell.get("kind"), "cell").model_fields
+        return "target" in fields and "target" not in self.cell
+
+    def _absent(self, evidence: Evidence, ref: Ref) -> str | None:
+        """Why an experiment is not shown."""
+        reason = evidence.results[source(ref.experiment, self._study)].skipped
+        return reason or ("no target at this scale" if self._aims and evidence.panel(ref).target is None else None)
+
     def value(self, panel: Panel, label: str) -> Estimate | None:
         """Mean and standard deviation over seeds on the axis; None where there is no number."""
         cell = self.of(label, panel.target)
@@ -52,20 +64,15 @@ class OfCells(base.Figure):
 
     def shown(self, evidence: Evidence) -> list[Panel]:
         """The panels that were run, of the results that the cell reads."""
-        found = []
-        for ref in self.panels:
-            panel = evidence.panel(ref)
-            results = evidence.results[source(ref.experiment, self._study)]
-            if not results.skipped:
-                found.append(Panel(panel.key, panel.shown, results))
-        return found
+        refs = [ref for ref in self.panels if not self._absent(evidence, ref)]
+        return [replace(evidence.panel(ref), results=evidence.results[source(ref.experiment, self._study)]) for ref in refs]
 
     def axis(self, evidence: Evidence) -> str:
         panel = evidence.panel(self.panels[0])
         return self.of("", panel.target or 0).axis(panel.measure)
 
     def skipped(self, evidence: Evidence) -> str | None:
-        reasons = [evidence.results[source(ref.experiment, self._study)].skipped for ref in self.panels]
+        reasons = [self._absent(evidence, ref) for ref in self.panels]
         return None if None in reasons else reasons[0]
 
     def first(self, evidence: Evidence) -> Results:
@@ -78,8 +85,8 @@ class OfCells(base.Figure):
         count = base.seeds(results)
         text = [f"{count[:1].upper()}{count[1:]}{', whiskers of one standard deviation' if 'mean' in count else ''}."]
         for ref in self.panels:
-            if reason := evidence.results[source(ref.experiment, self._study)].skipped:
-                text.append(f"{ref.key} was not run: {reason}.")
+            if reason := self._absent(evidence, ref):
+                text.append(f"{ref.key} is not shown: {reason}.")
         for panel in panels:
             problems = {label: self.of(label, panel.target).found(panel)[1] for label in panel.results.labels}
             text += [f"No number of {label} ({panel.key}): {problem}." for label, problem in problems.items() if problem]

@@ -51,21 +51,16 @@ class OfStudy(base.Figure):
         values = ordered({row[self.by] for found in rows.values() for row in found}) if self.by else [""]
         found = []
         for label, own in rows.items():
-            titles = [
-                ", ".join(filter(None, [label * (len(rows) > 1), f"{self.by} {value}" * bool(self.by)])) for value in values
-            ]
-            parts = zip(titles, (self._picked(own, value) for value in values), strict=True)
-            found.append([base.Part(title, self._drawing(picked, evidence)) for title, picked in parts])
+            found.append([self._part(label * (len(rows) > 1), own, value, value == values[-1], evidence) for value in values])
         return found
 
-    def _picked(self, rows: list[Row], value: str) -> list[Row]:
-        return [row for row in rows if not self.by or row[self.by] == value]
+    def _part(self, label: str, rows: list[Row], value: str, last: bool, evidence: Evidence) -> base.Part:
+        title = ", ".join(filter(None, [label, f"{self.by} {value}" if self.by else ""]))
+        picked = [row for row in rows if not self.by or row[self.by] == value]
+        return base.Part(title, lambda axes: self.panel(axes, picked, evidence, last))
 
-    def _drawing(self, rows: list[Row], evidence: Evidence):
-        return lambda axes: self.panel(axes, rows, evidence)
-
-    def panel(self, axes: Any, rows: list[Row], evidence: Evidence) -> None:
-        """One panel of these rows."""
+    def panel(self, axes: Any, rows: list[Row], evidence: Evidence, last: bool) -> None:
+        """One panel of these rows; `last`: the rightmost one."""
         raise NotImplementedError
 
     def categories(self, evidence: Evidence, column: str) -> list[str]:

@@ -57,6 +57,13 @@ def palette(values: list[str]) -> dict[str, Any]:
     return dict(zip(values, [colormaps["tab10"](n) for n in range(len(values))] if few else shades(len(values)), strict=True))
 
 
+def colours(found: list[Results]) -> dict[str, Any]:
+    """Series of some experiments -> the algorithm's own colour; where two of them share one, ten that the eye tells apart."""
+    own = {label: look["color"] for results in reversed(found) for label, look in looks(results).items()}
+    labels = list(dict.fromkeys(label for results in found for label in results.labels))
+    return own if len(set(own.values())) == len(own) else palette(labels)
+
+
 def ordered(values: set[str]) -> list[str]:
     """Categories in the order that a reader expects: numbers by value, before words."""
     return sorted(values, key=lambda text: (0, float(text), "") if _number(text) else (1, 0.0, text))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from fedrepro.config import NonNegative
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.figures import _cells
-from fedrepro.report.figures._style import REPORTED, grid, palette, scale_note
+from fedrepro.report.figures._style import REPORTED, colours, grid, scale_note
 from fedrepro.report.known import Known
 
 WIDTH = 0.8  # of a group
@@ -30,10 +30,10 @@ class Figure(_cells.OfCells):
     def draw(self, axes: Any, evidence: Evidence) -> None:
         panels = self.shown(evidence)
         labels = list(dict.fromkeys(label for panel in panels for label in panel.results.labels))
-        colours, width = palette(labels), WIDTH / len(labels)
+        colour, width = colours([panel.results for panel in panels]), WIDTH / len(labels)
         for place, label in enumerate(labels):
             shift = (place - (len(labels) - 1) / 2) * width
-            self._series(axes, panels, label, shift, width, colours[label])
+            self._series(axes, panels, label, shift, width, colour[label])
         if any(panel.full for panel in panels) and self.reported:
             axes.errorbar([], [], [], label="in the paper", **REPORTED)
         axes.set(ylabel=self.axis(evidence), xlim=(-0.6, len(panels) - 0.4))
@@ -54,4 +54,4 @@ class Figure(_cells.OfCells):
                 axes.bar([place + shift], [value.mean], 0.92 * width, yerr=value.std, color=colour, linewidth=0, **whisker)
             if panel.full and panel.key in self.reported.get(label, {}):
                 axes.errorbar([place + shift], [self.reported[label][panel.key]], **REPORTED)
-        axes.bar([], [], color=colour, label=label)
+        axes.scatter([], [], marker="s", color=colour, label=label)

@@ -11,7 +11,7 @@ from pydantic import Field
 from fedrepro.errors import UserError
 from fedrepro.report.evidence import Evidence, source
 from fedrepro.report.figures import base
-from fedrepro.report.figures._style import LINES, MARKERS, grid, palette, scale_note
+from fedrepro.report.figures._style import LINES, MARKERS, colours, grid, scale_note
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
 
@@ -52,21 +52,19 @@ class Figure(base.Figure):
         found = self._found(evidence)
         lines = [(name, label) for name, results in found.items() for label in self.series or results.labels]
         places: dict[str, int] = {}
-        colours = palette(list(dict.fromkeys(label for _, label in lines)))
+        colour = colours(list(found.values()))
         for name, label in lines:
             values = self._values(found[name], label)
             xs = [places.setdefault(category, len(places)) for category in values]
             means = [statistics.fmean(own) for own in values.values()]
             called = ", ".join(part for part in (self.names[name] if len(found) > 1 else "", label) if part)
             place = list(found).index(name)
-            [line] = axes.plot(
-                xs, means, marker=MARKERS[place], markersize=3.5, linewidth=1, color=colours[label], label=called
-            )
+            [line] = axes.plot(xs, means, marker=MARKERS[place], markersize=3.5, linewidth=1, color=colour[label], label=called)
             line.set_dashes(LINES[place % len(LINES)] or (None, None))
             if any(len(own) > 1 for own in values.values()):
                 wide = [statistics.stdev(own) if len(own) > 1 else 0.0 for own in values.values()]
                 band = ([mean + sign * by for mean, by in zip(means, wide, strict=True)] for sign in (-1, 1))
-                axes.fill_between(xs, *band, color=colours[label], alpha=0.15, linewidth=0)
+                axes.fill_between(xs, *band, color=colour[label], alpha=0.15, linewidth=0)
         axes.set(xlabel=self.x, ylabel=self.label, yscale="log" if self.log else "linear")
         slanted = sum(map(len, places)) > 30
         axes.set_xticks(range(len(places)), list(places), rotation=45 * slanted, ha="right" if slanted else "center")

@@ -22,11 +22,13 @@ class Figure(_study.OfStudy):
     def columns(self) -> list[str]:
         return [self.row, self.column, self.value]
 
-    def panel(self, axes: Any, rows: list[_study.Row], evidence: Evidence) -> None:
+    def panel(self, axes: Any, rows: list[_study.Row], evidence: Evidence, last: bool) -> None:
         lines = list(dict.fromkeys(row[self.row] for row in rows))
         places = {value: place for place, value in enumerate(ordered({row[self.column] for row in rows}))}
         if self.label:
-            self._numbers(axes, rows, lines, places, evidence)
+            drawn = self._numbers(axes, rows, lines, places, evidence)
+            if last:
+                axes.figure.colorbar(drawn, ax=axes, label=self.label)
         else:
             self._categories(axes, rows, lines, places, evidence)
         axes.set(xlabel=self.column, ylabel=self.row)
@@ -42,15 +44,14 @@ class Figure(_study.OfStudy):
         for value, colour in colours.items():
             axes.scatter([], [], marker="s", s=16, color=colour, label=f"{self.value} {value}")
 
-    def _numbers(self, axes: Any, rows: list[_study.Row], lines: list[str], places: dict, evidence: Evidence) -> None:
+    def _numbers(self, axes: Any, rows: list[_study.Row], lines: list[str], places: dict, evidence: Evidence) -> Any:
         image = [[float("nan")] * len(places) for _ in lines]
         for row in rows:
             if row[self.value] != "":
                 image[lines.index(row[self.row])][places[row[self.column]]] = float(row[self.value])
         every = [float(value) for value in self.categories(evidence, self.value)]
         look = {"vmin": min(every), "vmax": max(every), "cmap": "viridis"}  # the same colour means the same in every panel
-        drawn = axes.imshow(image, aspect="auto", interpolation="nearest", **look)
-        axes.figure.colorbar(drawn, ax=axes, label=self.label)
+        return axes.imshow(image, aspect="auto", interpolation="nearest", **look)
 
     def told(self, evidence: Evidence) -> list[str]:
         return [f"White: no {self.column} of that number.", *super().told(evidence)]

@@ -24,7 +24,7 @@ class Figure(_study.OfStudy):
     def columns(self) -> list[str]:
         return [self.x, self.y, self.colour, *([self.letter] if self.letter else [])]
 
-    def panel(self, axes: Any, rows: list[_study.Row], evidence: Evidence) -> None:
+    def panel(self, axes: Any, rows: list[_study.Row], evidence: Evidence, last: bool) -> None:
         colours = palette(self.categories(evidence, self.colour))
         marks = self._marks(evidence)
         for value, colour in colours.items():
@@ -32,7 +32,7 @@ class Figure(_study.OfStudy):
             for letter, mark in marks.items():
                 mine = [row for row in rows if row[self.colour] == value and letter in (None, row.get(self.letter or ""))]
                 points = (_study.numbers(mine, self.x), _study.numbers(mine, self.y))
-                axes.scatter(*points, s=9 if self.letter else 6, color=colour, marker=mark, linewidths=0)
+                axes.scatter(*points, s=16 if self.letter else 6, color=colour, marker=mark, linewidths=0)
         axes.set(xlabel=self.x if self.ticks else "", ylabel=self.y if self.ticks else "")
         if not self.ticks:
             axes.set(xticks=[], yticks=[])

@@ -37,8 +37,11 @@ class Figure(_cells.OfCells):
         for panel in panels:
             self._references(axes, panel, len(panels) > 1)
         axes.set(xlabel=self.label or self.setting, ylabel=self.axis(evidence))
+        ticks = sorted({x for points in groups.values() for x, *_ in points})
         if self.log:
             axes.set_xscale("log")
+        elif len(ticks) <= 8:
+            axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
         scale_note(axes, panels[0].results)
         grid(axes)
 
