@@ -96,10 +96,16 @@ def known(paper, keys=None):
     return provenance.digest([told, REPORT_CODE, str(gathering(paper, keys))])
 
 
+KNOWN = {
+    paper: {key: known(paper, [key]) for key in specification.artifacts}
+    | {upkeep.ALL: known(paper)}
+    for paper, specification in SPECS.items()
+}
+
+
 def stamp(paper, key):
-    return upkeep.stamp(
-        Path(MADE, paper), key, known(paper, None if key == upkeep.ALL else [key])
-    )
+    """The file that says that an artifact is up to date, or that all are."""
+    return upkeep.stamp(Path(MADE, paper), key, KNOWN[paper][key])
 
 
 def files(paper):
@@ -110,12 +116,9 @@ def files(paper):
         for key in specification.artifacts
         for name in artifacts.files(specification, key)
     ]
-    named += [
-        f"data/{source}.{end}"
-        for source in specification.sources()
-        for end in ("csv", "json")
+    return [
+        f"{REPORTS}/{paper}/{name}" for name in [*named, *artifacts.data(specification)]
     ]
-    return [f"{REPORTS}/{paper}/{name}" for name in named]
 
 
 if workflow.is_main_process:

@@ -25,7 +25,7 @@ for paper in SPECS:
         threads: 1
         params:
             paper=SPECS[paper],
-            wanted={key: known(paper, [key]) for key in SPECS[paper].artifacts},
+            wanted={key: KNOWN[paper][key] for key in SPECS[paper].artifacts},
             folder=f"{REPORTS}/{paper}",
             gathered=gathering(paper),
             stamps=f"{MADE}/{paper}",

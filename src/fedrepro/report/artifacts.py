@@ -23,6 +23,11 @@ def files(spec: Paper, key: str) -> list[str]:
     return [f"tables/{key}.{ending}" for ending in ENDINGS.get(key, ENDINGS["tables"])]
 
 
+def data(spec: Paper, keys: Iterable[str] | None = None) -> list[str]:
+    """The gathered results that some artifacts are made from (None: all, and the documents), below the paper's folder."""
+    return [f"data/{source}.{ending}" for source in spec.sources(keys) for ending in ("csv", "json")]
+
+
 def of(spec: Paper, folder: Path) -> Evidence:
     """What the artifacts in a paper's folder are made from: the gathered results in its `data`, read when they are needed."""
     return evidence(spec, Stored(folder / "data"), read_curves(spec))

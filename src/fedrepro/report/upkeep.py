@@ -6,9 +6,11 @@ whoever makes one removes its other stamps. In the job a ledger tells which arti
 settings and the code that each was made from, and of the files as they were left.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +24,33 @@ ALL, LEDGER = "all", "ledger.json"
 
 def refresh(
     paper: Paper, wanted: Mapping[str, str], folder: Path, gathered: Mapping[str, dict[str, Any]], stamps: Path, code: str
-):
+) -> list[str]:
     """Bring the artifacts `wanted`, each with the digest of its stamp, up to date below `folder`: gather (`gathered`: what
     `results.gather` takes, by source), draw what differs. `code` is the digest of what draws. Returns what was made."""
-    for given in gathered.values():
-        results.gather(out=folder / "data", **given)
-    ledger = _read(stamps / LEDGER)
-    origins = {key: _origin(paper, key, folder, code) for key in wanted}
-    made = [key for key in wanted if ledger.get(key) != [origins[key], _left(paper, key, folder)]]
-    if made:
+    with _alone(stamps):
         forget(stamps, ALL)
-    artifacts.make(paper, made, folder)
-    ledger |= {key: [origins[key], _left(paper, key, folder)] for key in made}
-    stamps.mkdir(parents=True, exist_ok=True)
-    (stamps / LEDGER).write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8")
-    for key, known in wanted.items():
-        forget(stamps, key)
-        stamp(stamps, key, known).touch()
+        for given in gathered.values():
+            results.gather(out=folder / "data", **given)
+        ledger = _read(stamps / LEDGER)
+        origins = {key: _origin(paper, key, folder, code) for key in wanted}
+        made = [key for key in wanted if ledger.get(key) != [origins[key], _left(paper, key, folder)]]
+        for key in wanted:
+            forget(stamps, key)
+        artifacts.make(paper, made, folder)
+        ledger |= {key: [origins[key], _left(paper, key, folder)] for key in made}
+        (stamps / LEDGER).write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8")
+        for key, known in wanted.items():
+            stamp(stamps, key, known).touch()
     return made
+
+
+@contextlib.contextmanager
+def _alone(stamps: Path) -> Iterator[None]:
+    """One job of a paper at a time: two artifacts may gather the same numbers."""
+    stamps.mkdir(parents=True, exist_ok=True)
+    with (stamps / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def stamp(stamps: Path, key: str, known: str) -> Path:
@@ -54,16 +65,17 @@ def forget(stamps: Path, key: str) -> None:
 
 def distrust(paper: Paper, folder: Path, stamps: Path) -> None:
     """Forget the stamps of artifacts whose files are gone."""
-    for key in paper.artifacts:
-        if not all((folder / name).exists() for name in artifacts.files(paper, key)):
+    files = {key: artifacts.files(paper, key) for key in paper.artifacts} | {ALL: artifacts.data(paper)}
+    for key, names in files.items():
+        if not all((folder / name).exists() for name in names):
             forget(stamps, key)
             forget(stamps, ALL)
 
 
 def _origin(paper: Paper, key: str, folder: Path, code: str) -> str:
     """Of the numbers, the settings and the code."""
-    numbers = [folder / "data" / f"{name}.{end}" for name in paper.sources([key]) for end in ("csv", "json")]
-    return digest([spec.identity(paper, [key]), code, _hashes(numbers)])
+    numbers = _hashes(folder / name for name in artifacts.data(paper, [key]))
+    return digest([spec.identity(paper, [key]), code, numbers])
 
 
 def _left(paper: Paper, key: str, folder: Path) -> str:
