@@ -66,12 +66,21 @@ FIGURES = {
     },
     "variance": {
         "title": "Variance by layer",
-        "kind": "layers",
+        "kind": "lines",
         "names": {"first": "MNIST", "third": "CIFAR-10"},
         "of": "layers",
         "x": "layer",
         "y": "variance",
         "label": "total variance",
+    },
+    "spread": {
+        "title": "Spread over rounds",
+        "kind": "lines",
+        "names": {"first": "MNIST"},
+        "of": "tsne",
+        "x": "round",
+        "y": "y",
+        "label": "mean of y",
     },
     "classes": {
         "title": "Top class of each neuron",
@@ -300,6 +309,14 @@ def test_lines_over_layers(paper, evidence):
     assert [text.get_text() for text in axes.get_xticklabels()] == list(LAYERS)
     labels = [line.get_label() for line in axes.lines]
     assert labels == ["MNIST, FedMMD", "MNIST, FedAvg", "CIFAR-10, FedMMD", "CIFAR-10, FedAvg"]
+
+
+def test_lines_over_rounds_are_means_over_a_runs_rows(paper, evidence, results):
+    axes = pictured(paper, evidence, "spread").axes[0]
+    chosen = {"series": "FedAvg", "seed": "0", "round": "10"}.items()
+    rows = [float(row["y"]) for row in results["first-tsne"].rows if chosen <= row.items()]
+    drawn = dict(axes.lines[1].get_xydata().tolist())
+    assert list(drawn) == [1, 10, 100] and drawn[10] == pytest.approx(sum(rows) / len(rows))
 
 
 def test_images_of_maps(paper, evidence):

@@ -52,7 +52,7 @@ wildcard_constraints:
     partition="[A-Za-z0-9_-]+",
     paper="[a-z0-9_]+",
     experiment="[a-z0-9_]+",
-    artifact="[a-z0-9_]+",
+    artifact="|".join(sorted({key for _, key in TARGETS.values()})),
     known="[0-9a-f]+",
 
 

@@ -84,7 +84,7 @@ class Paper(Frozen):
 
     @model_validator(mode="after")
     def _names_once(self) -> "Paper":
-        keys = [*self.figures, *self.tables, VERDICTS]
+        keys = [*self.figures, *self.tables, VERDICTS, "all"]
         if twice := sorted({key for key in keys if keys.count(key) > 1}):
             raise ValueError(f"{', '.join(twice)}: already names something else; choose another name")
         return self
