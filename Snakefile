@@ -24,7 +24,7 @@ localrules:
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
-include: "workflow/rules/newcomers.smk"
+include: "workflow/rules/studies.smk"
 include: "workflow/rules/report.smk"
 
 

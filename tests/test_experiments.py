@@ -196,6 +196,10 @@ def test_overlays(paths):
     assert (found["skipped"], found["training"], found["compare"]) == ("no time", None, "full")
     found = experiments.note(planned["one"], params(scale="long"))
     assert found["training"]["rounds"] == 9 and "series" not in found["training"] and found["scale_note"] == "l"
+    first = planned["one"].series[0].runs[0].config.model_dump(mode="json")
+    assert found["series"]["FedMMD"] == {"algorithm": first["algorithm"], "config": first}
+    assert list(found["series"]) == ["FedMMD", "FedAvg"]
+    assert experiments.note(planned["two"], params(scale="long"))["series"] == {}
     overlay = {"scales": {"quick": {"experiments": {"p": {"one": {"model": {"name": "cifar_cnn"}, "dataset": "digits_rgb"}}}}}}
     run = plan(params(**overlay), paths)["p"]["one"].runs[0]
     assert run.config.model.options["width"] == 1.0  # another name drops the old one's options

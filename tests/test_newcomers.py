@@ -9,33 +9,32 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from conftest import a_run, advance, config, federation, images, partition
-from test_cli import SETTINGS, fig
+from conftest import advance, config, federation, images, partition
 from test_results import OFFICIAL, record, store
+from test_studies import plans, rows
 
-from fedrepro import cli, experiments, newcomers, shelf
-from fedrepro.config import Newcomers, Params, merge, parse
-from fedrepro.engine import checkpoint, executors
+from fedrepro import experiments, studying
+from fedrepro.config import Params as Settings
+from fedrepro.config import parse
+from fedrepro.engine import executors
 from fedrepro.engine.evaluation import evaluate
 from fedrepro.engine.federation import Federation
-from fedrepro.engine.newcomers import Adaptation, invite
-from fedrepro.engine.run import Limits, train
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
-from fedrepro.newcomers import Study
 from fedrepro.report import artifacts, drawing, spec
 from fedrepro.report.cells._epochs import arrivals
 from fedrepro.report.figures import newcomers as bars
 from fedrepro.report.loading import Results
 from fedrepro.report.spec import Paper
 from fedrepro.report.verdicts import decide
+from fedrepro.studies.newcomers import Adaptation, Params, Study, invite
 
 CPU = torch.device("cpu")
 NEVER = 1.0  # a target that nobody reaches in the few epochs below
 
 
-def settings(**changes) -> Newcomers:
-    return Newcomers(**{"clients": 3, "target": 0.9, "epochs": 4} | changes)
+def settings(**changes) -> Params:
+    return Params(**{"clients": 3, "target": 0.9, "epochs": 4} | changes)
 
 
 def permuted(**changes):
@@ -44,7 +43,7 @@ def permuted(**changes):
     return config(**changes)
 
 
-def adaptation(chosen: Newcomers, **changes) -> Adaptation:
+def adaptation(chosen: Params, **changes) -> Adaptation:
     """After one round of a run."""
     run = permuted(**changes)
     state, _ = advance(federation(run))
@@ -132,198 +131,66 @@ def test_the_order_of_clients_does_not_matter():
     assert [list(found.follow(client)) for client in (2, 1, 0)] == forwards[::-1]
 
 
-# ---- what a study leaves
+# ---- from settings to work
 
 
-class Made:
-    """A finished run on made images, and a place for its studies."""
-
-    def __init__(self, folder: Path, monkeypatch, **changes) -> None:
-        self.run = a_run(folder / "results" / "runs" / "p" / "made-s0", permuted(**changes))
-        data = images()
-        assert train(self.run, data, partition(self.run.config, data), CPU, Limits())
-        monkeypatch.setattr(newcomers.training, "dataset", lambda *arguments: data)
-        self.paths = Paths(data=folder / "data", results=folder / "results")
-
-    def study(self, **changes) -> Study:
-        return newcomers.find(self.run, settings(epochs=2, **changes), self.paths, "p")
-
-    def conduct(self, study: Study, **options) -> list[Study]:
-        return newcomers.conduct([study], self.paths, device="cpu", **options)
+PERMUTED = {"name": "permuted", "clients": 3}
 
 
-@pytest.fixture
-def made(tmp_path, monkeypatch) -> Made:
-    return Made(tmp_path, monkeypatch)
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def test_a_study(made):
-    study = made.study(target=NEVER)
-    assert study.table.parent == made.run.folder and not study.note.exists()
-    assert made.conduct(study) == []
-    found = rows(study.table)
-    assert [(row["client"], row["epoch"]) for row in found] == [(str(c), str(e)) for c in range(3) for e in range(3)]
-    assert all(0 <= float(row["accuracy"]) <= 1 for row in found)
-    told = json.loads(study.note.read_text())
-    assert told["settings"] == {"clients": 3, "images": None, "target": NEVER, "epochs": 2} and told["run"] == "made-s0"
-    assert told["environment"]["device"] == "cpu"
-
-
-def test_another_number_is_another_study(made):
-    assert len({made.study(target=target).table for target in (0.5, 0.6)} | {made.study(images=5).table}) == 3
-
-
-def test_done_is_done(made, monkeypatch):
-    made.conduct(made.study())
-    monkeypatch.setattr(Adaptation, "follow", None)
-    assert made.conduct(made.study()) == []
-
-
-def test_killed_and_called_again_it_ends_the_same(made, monkeypatch):
-    study = made.study(target=NEVER)
-    whole, follow = made.conduct(study) or study.table.read_bytes(), Adaptation.follow
-    study.table.unlink()
-    study.note.unlink()
-
-    def killed(self, client):
-        if client == 1:
-            raise KeyboardInterrupt
-        return follow(self, client)
-
-    monkeypatch.setattr(Adaptation, "follow", killed)
-    with pytest.raises(KeyboardInterrupt):
-        made.conduct(study)
-    assert {row["client"] for row in rows(study.table)} == {"0"} and not study.note.exists()
-    monkeypatch.setattr(Adaptation, "follow", lambda self, client: follow(self, client) if client else pytest.fail("again"))
-    made.conduct(study)
-    assert study.table.read_bytes() == whole
-
-
-def test_a_deadline(made):
-    assert made.conduct(made.study(), deadline=0.0) == [made.study()] and not made.study().table.exists()
-
-
-def test_without_weights(made):
-    (made.run.folder / "model.safetensors").unlink()
-    with pytest.raises(UserError, match="model.safetensors: no such file; new clients start from it"):
-        made.conduct(made.study())
-
-
-def test_other_data(made, monkeypatch):
-    data = images()
-    data.meta["identity"] = "other"
-    monkeypatch.setattr(newcomers.training, "dataset", lambda *arguments: data)
-    with pytest.raises(UserError, match="not the data that made-s0 was trained on"):
-        made.conduct(made.study())
-
-
-def test_a_run_that_diverged_has_no_new_clients(made):
-    state, stored = checkpoint.load(made.run.folder / "model.safetensors")
-    lost = type(state)(state.round, state.weights, state.server, diverged=True)
-    checkpoint.save(made.run.folder / "model.safetensors", lost, stored)
-    made.conduct(made.study())
-    assert rows(made.study().table) == [] and made.study().note.exists()
-
-
-# ---- from settings to a kept result
-
-SMALL = {"clients": 2, "target": 0.9, "epochs": 1}
-ASKED = fig(partition={"name": "permuted", "clients": 3}, rounds=1, newcomers=SMALL)
-
-
-def plans(changes: dict, paths: Paths, **more) -> newcomers.Studied:
-    params = parse(Params, merge(merge(SETTINGS, ASKED), changes) | more, "test")
-    return newcomers.plan(experiments.plan(params, paths)["p"]["fig"], params, paths)
-
-
-def test_plan(tmp_path):
-    paths = Paths(data=tmp_path / "data", results=tmp_path / "results")
-    found = plans({}, paths)
-    assert list(found.series) == ["FedAvg", "Prox"] and len(found.studies) == 2 and found.skipped is None
-    assert [batch.name for batch in newcomers.batches([found, found])] == ["p_fig_0", "p_fig_1"]
-    assert newcomers.notes([found, found]) == [study.note for study in found.studies]
-    assert plans(fig(newcomers=None), paths).skipped == "no new clients at this scale"
-    assert plans({}, paths, scale="other").skipped == "no time"
-    assert plans({}, paths, only_finished=True).skipped == "2 of 2 runs are not finished"
-    other = plans(fig(newcomers=SMALL | {"epochs": 3}), paths)
-    assert [study.run.id for study in other.studies] == [study.run.id for study in found.studies]  # the runs stay as they are
+def asked(**changes) -> dict:
+    return {"partition": PERMUTED, "studies": {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1} | changes}}
 
 
 def test_an_estimate_is_of_all_epochs(tmp_path):
     """60 train images: a client of the run holds 20, one with 30 costs what one of two clients would."""
     paths = Paths(data=tmp_path / "data", results=tmp_path / "results")
     for held, clients in ((None, 3), (30, 2)):
-        study = plans(fig(newcomers={"images": held, "epochs": 7}), paths).studies[0]
-        run = newcomers.at_most(study).config
+        case = plans(asked(images=held, epochs=7), paths)["newcomers"].cases[0]
+        run = case.study.at_most(case.run.folder)
         assert (run.rounds, run.clients_per_round, run.local_epochs) == (7, 2, 1)
-        assert run.partition.options == study.run.config.partition.options | {"clients": clients}
+        assert run.partition.options == case.run.config.partition.options | {"clients": clients}
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"partition": {"name": "iid", "clients": 3}}, "their pixel order: partition.permute_pixels must be true"),
-    ({"newcomers": {"clients": 31}}, r"clients: the run has 30 test images \(got 31\)"),
-    ({"newcomers": {"images": 61}}, r"images: the run has 60 train images \(got 61\)"),
-    ({"newcomers": {"epoch": 3}}, "newcomers.epoch: unknown key: choose from clients, epochs, images, target"),
+    (asked() | {"partition": {"name": "iid", "clients": 3}}, "their pixel order: partition.permute_pixels must be true"),
+    (asked(clients=31), r"clients: the run has 30 test images \(got 31\)"),
+    (asked(images=61), r"images: the run has 60 train images \(got 61\)"),
+    (asked(epoch=3), "study newcomers: epoch: unknown key: choose from clients, epochs, images, target"),
 ])  # fmt: skip
 def test_settings_that_cannot_be(changes, message, tmp_path):
     with pytest.raises(UserError, match=message) as error:
-        plans(fig(**changes), Paths(data=tmp_path / "data", results=tmp_path / "results"))
+        plans(changes, Paths(data=tmp_path / "data", results=tmp_path / "results"))
     assert "papers.p.fig" in str(error.value)
 
 
-def test_from_the_command_line_to_the_shelf(tmp_path, monkeypatch, capsys):
-    """Planned with its cost, trained, followed, kept, found on the shelf without the weights; pruned when nothing names it."""
-    monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
-    monkeypatch.chdir(tmp_path)
-    Path("params.yaml").write_text(yaml.safe_dump(merge(SETTINGS, ASKED)))
-    assert cli.main(["plan", "--export", "runs.json"]) == 0
-    assert "new clients after them, at most" in capsys.readouterr().out
-    assert cli.main(["train", "--runs", "runs.json", "--results", "elsewhere", "--device", "cpu"]) == 0
-    assert cli.main(["train"]) == 0
-    notes = sorted(Path("results/runs/p").glob("*/newcomers-*.json"))
-    assert [note.relative_to("results") for note in notes] == [
-        note.relative_to("elsewhere") for note in sorted(Path("elsewhere/runs/p").glob("*/newcomers-*.json"))
-    ]
-    assert len(notes) == 2 and "new clients" not in (cli.main(["plan"]) or capsys.readouterr().out)
-    assert cli.main(["prune"]) == 0 and capsys.readouterr().out == ""
-
-    assert cli.main(["keep"]) == 0 and len(capsys.readouterr().out.splitlines()) == 2
-    assert cli.main(["keep"]) == 0 and capsys.readouterr().out == ""
-    assert sorted(path.name for path in Path("results/kept/p").glob("*/newcomers-*.json")) == sorted(n.name for n in notes)
-    assert len(list(Path("results/kept/p").glob("*/newcomers-*.csv"))) == 2
-    assert all("kept" in study.table.parts for study in plans({}, Paths()).studies)
-    assert newcomers.batches([plans({}, Paths())]) == []
-
-    # another number: the weights still lie in the runs' folders, which are needed for that
-    more = fig(newcomers={"epochs": 2})
-    assert all("runs" in study.table.parts for study in plans(more, Paths()).studies)
-    assert plans(more, Paths(), only_finished=True).skipped == "2 of 2 studies of new clients are not finished"
-    params = parse(Params, merge(merge(SETTINGS, ASKED), more), "test")
-    stale = [path.name for path in shelf.prune(params, Paths(), delete=False) if "newcomers" in path.name]
-    assert len(stale) == 4  # the finished studies, kept meanwhile; not the folders
-    assert not [path for path in shelf.prune(params, Paths(), delete=True) if path.is_dir()]
-
-    assert cli.main(["prune", "--yes"]) == 0
-    assert not list(Path("results/runs/p").iterdir())
-    reason = "2 of 2 runs are kept without their weights, from which new clients start"
-    assert plans(more, Paths()).skipped == reason and plans({}, Paths()).skipped is None
+def test_committed_ones_are_found():
+    """Their runs and settings, in today's words."""
+    found = []
+    for paper in (Path(__file__).parents[1] / "results" / "kept").iterdir():
+        for run in experiments.stored_runs(paper).values():
+            for note in run.folder.glob("newcomers-*.json"):
+                chosen = parse(Params, json.loads(note.read_text())["settings"], str(note))
+                assert note in studying.finished_in(run.folder, Study(chosen, run.config))
+                found.append(note)
+    assert len(found) == len(list(Path(__file__).parents[1].glob("results/kept/*/*/newcomers-*.json"))) >= 4
 
 
-def test_a_study_follows_its_run_to_the_shelf_later(tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
-    monkeypatch.chdir(tmp_path)
-    Path("params.yaml").write_text(yaml.safe_dump(merge(SETTINGS, fig(partition={"name": "permuted", "clients": 3}, rounds=1))))
-    assert cli.main(["train"]) == 0 and cli.main(["keep"]) == 0
-    Path("params.yaml").write_text(yaml.safe_dump(merge(SETTINGS, ASKED)))
-    assert cli.main(["train"]) == 0
-    capsys.readouterr()
-    assert cli.main(["keep"]) == 0 and len(capsys.readouterr().out.splitlines()) == 2
-    assert len(list(Path("results/kept/p").glob("*/newcomers-*.json"))) == 2
+def test_what_other_code_made_is_found(tmp_path):
+    run = permuted()
+    study = Study(settings(), run)
+    (tmp_path / "newcomers-0123456789.json").write_text(json.dumps({"settings": settings().model_dump(), "code": "older"}))
+    assert studying.finished_in(tmp_path, study) == [tmp_path / "newcomers-0123456789.json"]
+    assert studying.finished_in(tmp_path, Study(settings(epochs=5), run)) == []
+
+
+@pytest.mark.parametrize(("stored", "found"), [
+    ({"clients": 3, "target": 0.9, "epochs": 4}, True),  # before there was a choice of images
+    ({"clients": 3, "target": 0.9, "epochs": 4, "gone": 1}, False),
+])  # fmt: skip
+def test_settings_that_came_and_went(stored, found, tmp_path):
+    """A setting that a stored study lacks counts at its default; one that today's code does not know makes it another."""
+    (tmp_path / "newcomers-0123456789.json").write_text(json.dumps({"settings": stored, "code": "older"}))
+    assert bool(studying.finished_in(tmp_path, Study(settings(), permuted()))) == found
 
 
 # ---- reports
@@ -334,7 +201,7 @@ def told(series: dict[str, dict[int, list[int | None]]], compare: str = "full", 
     scale = {"none": "quick", "direction": "small", "full": "paper"}[compare]
     note = {"paper": "p", "experiment": "fig-newcomers", "scale": scale, "scale_note": "as told", "compare": compare}
     note |= {"skipped": skipped, "training": {}, "series": {}}
-    note["newcomers"] = {"clients": 2, "images": None, "target": 0.9, "epochs": 4}
+    note["settings"] = {"clients": 2, "images": None, "target": 0.9, "epochs": 4}
     found = []
     for label, seeds in series.items():
         algorithm = "fedavg" if label == "None" else "fedfusion"
@@ -469,9 +336,10 @@ def test_artifacts_that_do_not_fit(figure, claim, message, tmp_path):
     paper = {"title": "p", "reference": "r", "figures": {"f": shown | figure}, "tables": {}, "claims": {"c": values}}
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(paper))
     series = {"series": {"Conv": {}, "None": {}}}
-    experiments = {"fig": series | {"newcomers": {"clients": 2, "target": 0.9, "epochs": 4}}, "other": series}
+    asked = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 4}}
+    experiments = {"fig": series | {"studies": asked}, "other": series}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
-    params = parse(Params, {"scale": "paper", "scales": {"paper": scale}, "papers": {"p": experiments}}, "test")
+    params = parse(Settings, {"scale": "paper", "scales": {"paper": scale}, "papers": {"p": experiments}}, "test")
     with pytest.raises(UserError) as caught:
         spec.read("p", params, tmp_path)
     assert message in str(caught.value)

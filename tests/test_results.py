@@ -83,7 +83,9 @@ def a_run(folder: Path, seed: int = 0, accuracies: tuple = (0.1, 0.5), status: s
     return folder
 
 
+ASKED = {"algorithm": {"name": "fedavg"}, "config": {"lr": 0.1, "algorithm": {"name": "fedavg"}}}
 NOTE = {"paper": "p", "experiment": "fig", "compare": "full", "scale": "paper", "skipped": None}
+NOTE |= {"series": {"FedAvg": ASKED, "Gone": ASKED}}
 
 
 def test_gather_and_load(tmp_path):
@@ -99,7 +101,7 @@ def test_gather_and_load(tmp_path):
     assert (first["run"], first["kept"], second["run"], second["kept"]) == ("a", False, "b", True)
     told = {"dataset": OFFICIAL, "bytes_down": 8, "bytes_up": 9, "commit": "x", "device": "cpu", "code": "c", "data": "d"}
     assert told.items() <= first.items() and len(found.runs()) == 3
-    assert found.note["series"]["FedAvg"]["algorithm"] == {"name": "fedavg"}
+    assert found.note["series"]["FedAvg"] == ASKED | {"runs": [first, second]}
 
 
 def test_gather_twice_gives_the_same_bytes(tmp_path):
@@ -111,8 +113,22 @@ def test_gather_twice_gives_the_same_bytes(tmp_path):
     )
 
 
+def test_gather_runs_that_measured_other_columns(tmp_path):
+    """A kept run lacks what was measured only later, another has what nobody else has: empty where it is missing."""
+    old, new = a_run(tmp_path / "old"), a_run(tmp_path / "new", 1)
+    (old / "metrics.csv").write_text("round,test_accuracy,gone\n0,0.1,7\n1,0.5,8\n", encoding="utf-8")
+    (new / "metrics.csv").write_text("round,test_accuracy,test_macro_f1\n0,0.2,0.3\n", encoding="utf-8")
+    for name, folders in (("one", [old, new]), ("other", [new, old])):
+        results.gather(NOTE, {"FedAvg": folders}, tmp_path / name)
+        rows = {(row["seed"], row["round"]): row for row in load(tmp_path / name, "fig").rows}
+        assert [rows["0", "1"][key] for key in ("test_accuracy", "gone", "test_macro_f1")] == ["0.5", "8", ""]
+        assert [rows["1", "0"][key] for key in ("test_accuracy", "gone", "test_macro_f1")] == ["0.2", "", "0.3"]
+    header = (tmp_path / "one" / "fig.csv").read_text().splitlines()[0]
+    assert header == "series,seed,run,round,test_accuracy,gone,test_macro_f1"
+
+
 def test_gather_what_is_skipped(tmp_path):
-    results.gather(NOTE | {"skipped": "no time"}, {}, tmp_path)
+    results.gather(NOTE | {"skipped": "no time", "series": {}}, {}, tmp_path)
     found = load(tmp_path, "fig")
     assert found.skipped == "no time" and found.rows == [] and found.runs() == []
 

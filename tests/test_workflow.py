@@ -208,11 +208,11 @@ def test_new_clients_are_followed_after_the_runs_that_they_need(project, tmp_pat
     """Fig. 6 alone: its four runs, then their new clients; another target asks for the clients anew, not for the runs."""
     other = tmp_path / "other"
     shutil.copytree(project, other, ignore=MADE)
-    shrink(other, {"fig5c": TINY | {"newcomers": NEWCOMERS}})
+    shrink(other, {"fig5c": TINY | {"studies": {"newcomers": NEWCOMERS}}})
     assert f"newcomers_{PAPER}_fig5c" in snakemake(other, "--cores", "2", "fig6")
     assert (other / f"reports/quick/{PAPER}/figures/fig6.png").stat().st_size > 0
     assert len(summaries(other)) == 4
-    shrink(other, {"fig5c": TINY | {"newcomers": NEWCOMERS | {"target": 0.2}}})
+    shrink(other, {"fig5c": TINY | {"studies": {"newcomers": NEWCOMERS | {"target": 0.2}}}})
     again = snakemake(other, "-n", "fig6")
     assert f"newcomers_{PAPER}_fig5c" in again and f"train_{PAPER}" not in again
 

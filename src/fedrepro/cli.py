@@ -89,17 +89,19 @@ def _selected(options: argparse.Namespace):
 
 
 def _train(options: argparse.Namespace) -> int:
-    from fedrepro import experiments, export, newcomers, training
+    from fedrepro import conducting, experiments, export, studying, training
 
     deadline = None if options.budget is None else time.monotonic() + options.budget
     if options.runs:
         paths = experiments.Paths(results=options.results)
         runs = export.read(options.runs, paths)
         where = {"device": options.device or "auto", "executor": options.executor or "auto"}
-        left = training.train(runs, paths, mirror=options.data_mirror, budget=options.budget, **where)
-        studies, given = newcomers.read(options.runs, paths), {"mirror": options.data_mirror, "device": where["device"]}
+        cases, given = studying.read(options.runs, paths), {"mirror": options.data_mirror, "device": where["device"]}
+        stored = studying.snapshots(cases).rounds
+        left = training.train(runs, paths, mirror=options.data_mirror, budget=options.budget, snapshots=stored, **where)
     else:
         params, paths, chosen = _selected(options)
+        cases, given = studying.unfinished(chosen, params, paths), {"mirror": params.mirror, "device": params.device}
         left = training.train(
             experiments.unique(chosen),
             paths,
@@ -108,18 +110,18 @@ def _train(options: argparse.Namespace) -> int:
             executor=params.executor,
             checkpoint_seconds=params.checkpoint_seconds,
             budget=options.budget,
+            snapshots=studying.snapshots(cases).rounds,
         )
-        studies, given = newcomers.unfinished(chosen, params, paths), {"mirror": params.mirror, "device": params.device}
-    left = left or newcomers.conduct(studies, paths, deadline=deadline, **given)
+    left = left or conducting.conduct(cases, paths, deadline=deadline, **given)
     return 3 if left else 0
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from fedrepro import estimate, experiments, export, newcomers
+    from fedrepro import estimate, experiments, export, studying
 
     params, paths, chosen = _selected(options)
     if options.export:
-        studies = newcomers.listed(newcomers.unfinished(chosen, params, paths))
+        studies = studying.listed(studying.unfinished(chosen, params, paths))
         export.write(experiments.unique(chosen), options.export, studies)
     sys.stdout.write(estimate.report(params, paths, chosen) + "\n")
     return 0

@@ -102,15 +102,6 @@ class RunConfig(Training):
     seed: Seed
 
 
-class Newcomers(Frozen):
-    """New clients after a finished run: how many epochs of local training the global model needs on each of them."""
-
-    clients: Count
-    images: Count | None = None  # training images of each; null: as many as a client of the run holds
-    target: Fraction  # own-test accuracy at which a new client counts as served
-    epochs: Count  # a new client that is not served by then counts as such, never as served at the last epoch
-
-
 class Experiment(Training):
     """A `Training` with its series: label -> algorithm; the label names the series in every artifact.
 
@@ -120,7 +111,7 @@ class Experiment(Training):
 
     series: dict[str, Choice]
     seeds: Seeds | None = None
-    newcomers: Newcomers | None = None
+    studies: dict[str, dict[str, Any] | None] = {}  # study -> its settings; null: not here
 
     @model_validator(mode="after")
     def _has_series(self) -> "Experiment":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fedrepro import datasets, newcomers, partitions, provenance, registry, rng
+from fedrepro import datasets, partitions, provenance, registry, rng, studying
 from fedrepro.config import Choice, Params, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors
@@ -140,10 +140,12 @@ def report(params: Params, paths: Paths, chosen: Iterable[Planned]) -> str:
         spent = _sum(cost(run, paths, params.executor, device) for run in runs)
         total = _sum((total, spent))
         lines.append(_line(f"{item.paper}/{item.name}", f"{len(runs)} of {len(item.runs)}", spent))
-    if studies := newcomers.unfinished(chosen, params, paths):
-        spent = _sum(cost(newcomers.at_most(study), paths, "sequential", device) for study in studies)
+    cases = studying.unfinished(chosen, params, paths)
+    for title in dict.fromkeys(case.study.title for case in cases):
+        own = [case for case in cases if case.study.title == title]
+        spent = _sum(cost(studying.at_most(case), paths, case.study.executor or params.executor, device) for case in own)
         total = _sum((total, spent))
-        lines.append(_line("new clients after them, at most", str(len(studies)), spent))
+        lines.append(_line(f"{title} after them, at most", str(len(own)), spent))
     lines.append(_line(f"scale {params.scale}, on one {device.type} process", str(len(seen)), total))
     return "\n".join(lines)
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedrepro import algorithms, datasets, models, partitions, provenance
+from fedrepro import algorithms, datasets, models, partitions, provenance, studies
 from fedrepro.config import Choice, Experiment, Params, RunConfig, merge, parse
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.results import is_kept
 
 log = logging.getLogger(__name__)
-BESIDE = {"series", "seeds", "newcomers"}  # what an experiment says beside the training that its runs share
+BESIDE = {"series", "seeds", "studies"}  # what an experiment says beside the training that its runs share
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,22 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml") -> dict[str, d
                 planned[paper][name] = Planned(paper, name, None, (), reason)
                 continue
             training = parse(Experiment, merge(values, overlay), where)
+            _check_studies(training, where)
             series = tuple(
                 Series(label, tuple(_runs(params, paths, paper, training, choice, kept, identify, f"{where}: series.{label}")))
                 for label, choice in training.series.items()
             )
             planned[paper][name] = _reportable(params, Planned(paper, name, training, series))
     return planned
+
+
+def _check_studies(training: Experiment, where: str) -> None:
+    """Their names and keys, so that nobody learns of a misspelt one after the runs that it looks at."""
+    for name, values in training.studies.items():
+        try:
+            studies.settings(name, values)
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
 
 
 def _reportable(params: Params, planned: Planned) -> Planned:
@@ -232,8 +242,9 @@ def batches(planned: dict[str, dict[str, Planned]]) -> list[Batch]:
 
 
 def note(planned: Planned, params: Params) -> dict[str, Any]:
-    """What the gathered results say of an experiment beside its numbers."""
+    """What the gathered results say of an experiment beside its numbers; of a series its first run's config."""
     training = planned.training and planned.training.model_dump(mode="json", exclude=BESIDE)
+    configs = {series.label: series.runs[0].config.model_dump(mode="json") for series in planned.series}
     return {
         "paper": planned.paper,
         "experiment": planned.name,
@@ -242,6 +253,7 @@ def note(planned: Planned, params: Params) -> dict[str, Any]:
         "compare": params.active.compare,
         "skipped": planned.skipped,
         "training": training,
+        "series": {label: {"algorithm": config["algorithm"], "config": config} for label, config in configs.items()},
     }
 
 

@@ -14,8 +14,12 @@ def names(kind: str) -> list[str]:
     return sorted(name for name in found if not name.startswith("_") and name != "base")
 
 
+def _one(kind: str) -> str:
+    return (kind.removesuffix("ies") + "y" if kind.endswith("ies") else kind).rstrip("s")
+
+
 def module(kind: str, name: str) -> ModuleType:
     """The module `fedrepro.<kind>.<name>`. Raises UserError listing the valid names."""
     if name not in (valid := names(kind)):
-        raise UserError(f"unknown {kind.rpartition('.')[2].rstrip('s')} '{name}': choose from {', '.join(valid)}")
+        raise UserError(f"unknown {_one(kind.rpartition('.')[2])} '{name}': choose from {', '.join(valid)}")
     return importlib.import_module(f"fedrepro.{kind}.{name}")

@@ -11,23 +11,25 @@ from fedrepro.errors import UserError
 def gather(note: dict[str, Any], series: dict[str, list[Path]], out: Path, tables: dict[str, list[Path]] | None = None) -> None:
     """Write `<out>/<experiment>.csv` (one row per series, seed and round) and `.json` (settings and provenance).
 
-    `note` describes the experiment, `series` lists the run folders of each label; a skipped experiment has none and leaves
-    its reason in `note`. `tables` names for each folder what is read instead of its metrics.csv.
+    `note` describes the experiment and each of its series, `series` lists the run folders of each label; a skipped experiment
+    has none and leaves its reason in `note`. `tables` names for each folder what is read instead of its metrics.csv. A column
+    that only some of them have is empty in the rest: results that were kept may have been measured by earlier code.
     """
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, str]] = []
     described = {}
     for label, folders in series.items():
         records = [_record(folder) for folder in folders]
-        described[label] = {"algorithm": _json(folders[0] / "config.json")["config"]["algorithm"], "runs": records}
+        described[label] = note["series"][label] | {"runs": records}
         read = tables[label] if tables is not None else [folder / "metrics.csv" for folder in folders]
         for path, record in zip(read, records, strict=True):
             with path.open(encoding="utf-8", newline="") as file:
                 rows += [
                     {"series": label, "seed": str(record["seed"]), "run": record["run"]} | row for row in csv.DictReader(file)
                 ]
+    columns = list(dict.fromkeys(column for row in rows for column in row)) or ["series", "seed", "run", "round"]
     with (out / f"{note['experiment']}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]) if rows else ["series", "seed", "run", "round"], lineterminator="\n")
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     text = json.dumps(note | {"series": described}, indent=1)

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from fedrepro import experiments, newcomers
+from fedrepro import experiments, registry, studies, studying
 from fedrepro.config import Params
 from fedrepro.engine.run import Run
 from fedrepro.experiments import Paths, Planned
@@ -35,31 +35,32 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
             for name in KEPT:
                 shutil.copyfile(found.folder / name, shelf / found.id / name)
             new.append(shelf / found.id)
-        new += [folder for folder in _keep_newcomers(item, paths) if folder not in new]
+        new += [folder for folder in _keep_studies(item, paths) if folder not in new]
     return new
 
 
-def _keep_newcomers(item: Planned, paths: Paths) -> list[Path]:
-    """The finished studies of new clients go along with their runs, today's code first."""
-    settings = item.training and item.training.newcomers
-    if not settings:
-        return []
-    new, kept = [], experiments.stored_runs(paths.kept(item.paper))
+def _keep_studies(item: Planned, paths: Paths) -> list[Path]:
+    """The finished studies go along with their runs, today's code first."""
+    asked = {name: values for name, values in (item.training.studies if item.training else {}).items() if values is not None}
+    new, kept = [], experiments.stored_runs(paths.kept(item.paper)) if asked else {}
     for run in item.runs:
         shelf = kept.get(experiments.same(run.config, run.data))
-        if shelf is None or newcomers.finished_in(shelf.folder, run.config, settings):
-            continue
-        names = (experiments.run_id(run.config, run.data), shelf.id)
-        found = [note for name in names for note in newcomers.finished_in(paths.runs(item.paper) / name, run.config, settings)]
-        for note in found[:1]:
-            for path in (note.with_suffix(".csv"), note):
-                shutil.copyfile(path, shelf.folder / path.name)
-            new.append(shelf.folder)
-    return new
+        for name, values in asked.items() if shelf else ():
+            study = studies.create(name, values, run.config)
+            if studying.finished_in(shelf.folder, study):
+                continue
+            ids = (experiments.run_id(run.config, run.data), shelf.id)
+            found = [note for id in ids for note in studying.finished_in(paths.runs(item.paper) / id, study)]
+            for note in found[:1]:
+                for path in (note.with_suffix(".csv"), note):
+                    shutil.copyfile(path, shelf.folder / path.name)
+                new.append(shelf.folder)
+    return list(dict.fromkeys(new))
 
 
 def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml") -> list[Path]:
-    """Run folders, studies in them and partitions that no scale of the settings names; deleted if asked to. Kept ones stay."""
+    """Run folders, studies and snapshots in them, and partitions that no scale of the settings names; deleted if asked to. What
+    is kept stays."""
     named = set()
     for scale in params.scales:
         planned = experiments.plan(params.model_copy(update={"scale": scale, "only_finished": False}), paths, file)
@@ -67,10 +68,12 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml")
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}
         for item in experiments.select(planned, None, None):
-            for study in newcomers.plan(item, params.model_copy(update={"only_finished": False}), paths).studies:
-                named |= {study.table.parent, study.table, study.note}  # a kept run may still owe its study its weights
-    there = [*(paths.results / "runs").glob("*/*"), *(paths.data / "partitions").glob("*")]
-    there += [path for path in (paths.results / "runs").glob("*/*/newcomers-*") if path.parent in named]
+            for studied in studying.plan(item, params.model_copy(update={"only_finished": False}), paths).values():
+                named |= {path for case in studied.cases for path in studying.files(case)}
+    runs = paths.results / "runs"
+    there = [*runs.glob("*/*"), *(paths.data / "partitions").glob("*")]
+    patterns = [*(f"*/*/{name}-*" for name in registry.names("studies")), "*/*/snapshots/*"]
+    there += [path for pattern in patterns for path in runs.glob(pattern) if named & {path.parent, path.parent.parent}]
     stale = sorted(path for path in there if path not in named and path.name != ".gitignore")
     for path in stale if delete else []:
         shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -3,7 +3,7 @@
 import functools
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fedrepro import datasets, partitions
@@ -48,9 +48,11 @@ def train(
     executor: str = "auto",
     checkpoint_seconds: float = 30,
     budget: float | None = None,
+    snapshots: Mapping[Path, frozenset[int]] | None = None,
 ) -> list[Run]:
     """Bring every run to its end; finished ones cost milliseconds. `budget` in seconds ends the work at a checkpoint.
 
+    `snapshots`: run folder -> the rounds before which its training stores its state, for studies.
     Returns the runs that are not over yet. Raises UserError when the data are not those that a run is named after.
     """
     limits = Limits(checkpoint_seconds, None if budget is None else time.monotonic() + budget)
@@ -68,6 +70,7 @@ def train(
                 f"{paths.prepared(data.name)}: these data changed since the work was planned; delete the folder and start again"
             )
         log.info("%s on %s", run.id, place)
-        if not engine.train(run, data, partition(run.config, run.data, paths, mirror), place, limits, executor):
+        own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
+        if not engine.train(run, data, own, place, limits, executor, stored):
             unfinished.append(run)
     return unfinished

@@ -4,7 +4,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from fedrepro import estimate, experiments, newcomers, provenance
+from fedrepro import estimate, experiments, provenance, studying
 from fedrepro.config import Params
 from fedrepro.config import parse as settings_from
 from fedrepro.errors import UserError
@@ -16,7 +16,7 @@ try:
     PLAN = experiments.plan(PARAMS, PATHS)
     STUDIED = {
         paper: {
-            name: newcomers.plan(item, PARAMS, PATHS) for name, item in group.items()
+            name: studying.plan(item, PARAMS, PATHS) for name, item in group.items()
         }
         for paper, group in PLAN.items()
     }
@@ -24,11 +24,15 @@ try:
     TARGETS = spec.targets(SPECS)  # name on the command line -> paper and artifact
     RUNS = experiments.unique(experiments.select(PLAN, None, None))
     BATCHES = experiments.batches(PLAN)
-    STUDIES = newcomers.batches(
-        item for group in STUDIED.values() for item in group.values()
-    )
+    ASKED = {
+        paper: [found for studies in group.values() for found in studies.values()]
+        for paper, group in STUDIED.items()
+    }
+    STUDIES = studying.batches(found for asked in ASKED.values() for found in asked)
+    CASES = [case for batch in STUDIES for case in batch.cases]
+    SNAPSHOTS = studying.snapshots(CASES)
     TODO = [run.summary for run in RUNS]
-    TODO += [study.note for batch in STUDIES for study in batch.studies]
+    TODO += [case.note for case in CASES]
     if workflow.is_main_process and any(not path.exists() for path in TODO):
         logger.info(
             "To be trained:\n"
@@ -62,12 +66,12 @@ def gathering(paper, keys=None):
     for source in SPECS[paper].sources(keys):
         experiment, _, study = source.partition("-")
         if study:
-            item = STUDIED[paper][experiment]
-            note, series = newcomers.note(item, PARAMS), newcomers.folders(item)
+            item = STUDIED[paper][experiment][study]
+            note, series = studying.note(item, PARAMS), studying.folders(item)
             found[source] = {
                 "note": note,
                 "series": series,
-                "tables": newcomers.tables(item),
+                "tables": studying.tables(item),
             }
         else:
             item = PLAN[paper][experiment]
@@ -86,7 +90,8 @@ def finished(paper, keys=None):
             for folder in group
         ]
         if "tables" in given:
-            found += newcomers.notes([STUDIED[paper][source.partition("-")[0]]])
+            experiment, _, study = source.partition("-")
+            found += studying.notes([STUDIED[paper][experiment][study]])
     return list(dict.fromkeys(found))
 
 

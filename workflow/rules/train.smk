@@ -14,7 +14,7 @@ for paper in PLAN:
             f"train_{paper}"
         input:
             [run.summary for run in experiments.unique(PLAN[paper].values())],
-            newcomers.notes(STUDIED[paper].values()),
+            studying.notes(ASKED[paper]),
 
 
 for batch in BATCHES:
@@ -36,6 +36,7 @@ for batch in BATCHES:
             gpu=0 if PARAMS.device == "cpu" else 1,
         params:
             runs=batch.runs,
+            snapshots=SNAPSHOTS,
             mirror=PARAMS.mirror,
             device=PARAMS.device,
             executor=PARAMS.executor,

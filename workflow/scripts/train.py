@@ -7,4 +7,4 @@ with user_errors(snakemake):
     from fedrepro.experiments import Paths
 
     given = {key: snakemake.params[key] for key in ("mirror", "device", "executor", "checkpoint_seconds")}
-    training.train(snakemake.params.runs, Paths(), **given)
+    training.train(snakemake.params.runs, Paths(), snapshots=snakemake.params.snapshots.rounds, **given)

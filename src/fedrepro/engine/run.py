@@ -7,6 +7,7 @@ model.safetensors the global weights, with the state they belong to
 environment.json  commit, versions, hardware, and which executor trained it
 log.txt, timing.json   when and how long; the only files that differ between two identical runs
 checkpoint.safetensors while unfinished
+snapshots/   the states that studies ask for (engine/replay.py)
 """
 
 import csv
@@ -23,7 +24,7 @@ import torch
 from fedrepro import datasets, provenance
 from fedrepro.config import Device, RunConfig
 from fedrepro.datasets import Dataset
-from fedrepro.engine import checkpoint, progress
+from fedrepro.engine import checkpoint, progress, replay
 from fedrepro.engine.federation import COLUMNS, Federation, Row, State
 from fedrepro.errors import UserError
 from fedrepro.files import replacing
@@ -94,9 +95,16 @@ def finished(run: Run) -> bool:
 
 
 def train(
-    run: Run, dataset: Dataset, partition: Partition, device: torch.device, limits: Limits, executor: str = "auto"
+    run: Run,
+    dataset: Dataset,
+    partition: Partition,
+    device: torch.device,
+    limits: Limits,
+    executor: str = "auto",
+    snapshots: frozenset[int] = frozenset(),
 ) -> bool:
-    """Bring the run to its end, from where it was left. False: it stopped at the deadline, at a checkpoint."""
+    """Bring the run to its end, from where it was left. False: it stopped at the deadline, at a checkpoint. `snapshots` are the
+    rounds before which its state is stored for studies."""
     if finished(run):
         return True
     provenance.commit()  # remembered from here on: what is committed while this process trains is not what it runs
@@ -106,7 +114,7 @@ def train(
         federation = Federation(run.config, dataset, partition, device, executor)
         state, rows = _resume(run, federation)
         began, before = time.monotonic(), state.round
-        state = _rounds(run, federation, state, rows, limits)
+        state = _rounds(run, federation, state, rows, limits, snapshots)
         _time(run, state.round - before, time.monotonic() - began)
         if state.round < run.config.rounds and not state.diverged:
             log.info(
@@ -127,10 +135,14 @@ def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
     return State(state.round, federation.place(state.weights), federation.place(state.server), state.diverged), rows
 
 
-def _rounds(run: Run, federation: Federation, state: State, rows: list[Row], limits: Limits) -> State:
+def _rounds(
+    run: Run, federation: Federation, state: State, rows: list[Row], limits: Limits, snapshots: frozenset[int]
+) -> State:
     saved, last = time.monotonic(), 0.0
     with progress.bar(run.config.rounds, state.round) as shown:
         while state.round < run.config.rounds and not state.diverged:
+            if state.round + 1 in snapshots:
+                replay.store(run.folder, state)
             began = time.monotonic()
             if limits.forbid(last):  # the next round will take about as long as the last
                 _save(run, state, rows)

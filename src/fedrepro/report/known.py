@@ -43,8 +43,7 @@ class Known:
     def study(self, experiment: str, study: str, series: Iterable[str | None] = ()) -> None:
         """That the experiment asks for it."""
         self.experiment(experiment, series)
-        values = self.experiments[experiment]
-        if not values.get("studies", {}).get(study) and not values.get(study):
+        if not self.experiments[experiment].get("studies", {}).get(study):
             self.refuse(f"experiment '{experiment}' has no {study} in params.yaml")
 
     def ref(self, ref: Ref, series: Iterable[str | None] = ()) -> Shown:

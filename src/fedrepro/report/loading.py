@@ -32,7 +32,7 @@ class Results:
     @property
     def settings(self) -> dict[str, Any]:
         """A study's."""
-        return self.note["settings"] if "settings" in self.note else self.note["newcomers"]
+        return self.note["settings"]
 
     def runs(self, label: str | None = None) -> list[dict[str, Any]]:
         """Provenance records of one series, or of all."""

@@ -7,24 +7,84 @@ trains as the run's clients do: batch size, augmentation, dropout, momentum and 
 that of its first round. Unlike in a round, one optimiser serves all epochs: its momentum never restarts.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
 
-import numpy as np
-import torch
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fedrepro import rng
-from fedrepro.algorithms.base import Weights
-from fedrepro.config import Newcomers, RunConfig
-from fedrepro.datasets import Dataset
-from fedrepro.engine.evaluation import evaluate
-from fedrepro.engine.federation import Federation
-from fedrepro.engine.feed import Feed
-from fedrepro.partitions import Partition, subset
+from fedrepro.config import Choice, Count, Fraction, Frozen, RunConfig
+from fedrepro.errors import UserError
+from fedrepro.studies.base import OfFinalWeights, Rows, Scene
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from fedrepro.algorithms.base import Weights
+    from fedrepro.datasets import Dataset
+    from fedrepro.engine.federation import State
+    from fedrepro.partitions import Partition
 
 
-def invite(settings: Newcomers, config: RunConfig, dataset: Dataset) -> Partition:
+class Params(Frozen):
+    """How many epochs of local training does the global model need on each new client?"""
+
+    clients: Count
+    images: Count | None = None  # training images of each; null: as many as a client of the run holds
+    target: Fraction  # own-test accuracy at which a new client counts as served
+    epochs: Count  # a new client that is not served by then counts as such, never as served at the last epoch
+
+
+class Study(OfFinalWeights):
+    """A row per new client and epoch: its own-test accuracy, 0..1."""
+
+    settings: Params
+    title = "new clients"
+    columns = ("client", "epoch", "accuracy")
+    executor = "sequential"  # one client at a time
+
+    def check(self) -> None:
+        from fedrepro import datasets
+
+        if not self.config.partition.options.get("permute_pixels"):
+            raise UserError("new clients differ by their pixel order: partition.permute_pixels must be true")
+        _, train, test = datasets.extent(self.config.dataset)
+        for key, asked, kind, there in (
+            ("images", self.settings.images or 0, "train", self.config.train_images or train),
+            ("clients", self.settings.clients, "test", self.config.test_images or test),
+        ):
+            if asked > there:
+                raise UserError(f"{key}: the run has {there} {kind} images (got {asked})")
+
+    def units(self) -> Sequence[int]:
+        return range(self.settings.clients)
+
+    def follow(self, scene: Scene, final: State) -> Callable[[int], Rows]:
+        weights = (final.weights, final.server)
+        return Adaptation(self.settings, self.config, scene.dataset, weights, scene.device).follow
+
+    def at_most(self, folder: Path) -> RunConfig:
+        """If no client reaches the target."""
+        from fedrepro import datasets
+
+        _, train, _ = datasets.extent(self.config.dataset)
+        clients = self.config.partition.options["clients"]
+        if self.settings.images:
+            clients = max(1, (self.config.train_images or train) // self.settings.images)
+        partition = Choice(name=self.config.partition.name, **self.config.partition.options | {"clients": clients})
+        changes = {"rounds": self.settings.epochs, "clients_per_round": self.settings.clients, "local_epochs": 1}
+        return self.config.model_copy(update=changes | {"partition": partition})
+
+
+def invite(settings: Params, config: RunConfig, dataset: Dataset) -> Partition:
     """The new clients of a run. Each draws its training images uniformly from those of the run, without replacement (two
     clients may share some), and a fresh pixel order; the test images are dealt to them in equal, disjoint parts."""
+    import numpy as np
+
+    from fedrepro import rng
+    from fedrepro.partitions import Partition, subset
+
     train, test = subset(dataset, config.train_images, config.test_images)
     held = settings.images or len(train) // config.partition.options["clients"]
     pixels, numbers = dataset.train_x[0, 0].numel(), range(settings.clients)
@@ -42,8 +102,10 @@ class Adaptation:
     """The local trainings of a run's new clients, which start from its final weights and server state."""
 
     def __init__(
-        self, settings: Newcomers, config: RunConfig, dataset: Dataset, final: tuple[Weights, Weights], device: torch.device
+        self, settings: Params, config: RunConfig, dataset: Dataset, final: tuple[Weights, Weights], device: torch.device
     ) -> None:
+        from fedrepro.engine.federation import Federation
+
         self.settings = settings
         self.config = config.model_copy(update={"clients_per_round": 1, "local_epochs": settings.epochs})
         self.federation = Federation(self.config, dataset, invite(settings, config, dataset), device, "sequential")
@@ -52,6 +114,11 @@ class Adaptation:
     def follow(self, client: int) -> Iterator[tuple[int, float]]:
         """(epoch, accuracy on the client's own test part, 0..1) from epoch 0, before its training, until the target is reached
         or the epochs are over. NaN, and the end, after an epoch with a loss that is not finite."""
+        import torch
+
+        from fedrepro.engine.evaluation import evaluate
+        from fedrepro.engine.feed import Feed
+
         algorithm, data, step = self.federation.algorithm, self.federation.data, self.federation.executor.step
         weights = {name: self.received[name].clone() for name in algorithm.names}
         velocity, part = step.velocity(weights), data.test_part(client, 0)

@@ -1,0 +1,100 @@
+"""Make a list of studies one after the other in one process, bringing along what they need: data, partition."""
+
+import csv
+import json
+import logging
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from fedrepro import provenance, studying, training
+from fedrepro.engine import executors
+from fedrepro.engine.run import Limits, Run, pick_device
+from fedrepro.errors import UserError
+from fedrepro.experiments import Paths
+from fedrepro.files import replacing
+from fedrepro.studies import Study
+from fedrepro.studies.base import Scene
+from fedrepro.studying import Case
+
+log = logging.getLogger(__name__)
+
+
+def conduct(
+    cases: Iterable[Case],
+    paths: Paths,
+    *,
+    mirror: str | None = None,
+    device: str = "auto",
+    deadline: float | None = None,
+) -> list[Case]:
+    """Bring every study to its end; finished ones cost nothing. Returns those that `deadline`, on the monotonic clock, cut off
+    after a whole unit. Raises UserError where weights or data are not the run's."""
+    place, limits, left = None, Limits(deadline=deadline), []
+    for case in cases:
+        if case.note.exists():
+            continue
+        if left or limits.forbid(0):
+            left.append(case)
+            continue
+        place = place or pick_device(device)
+        log.info("%s of %s on %s", case.study.title, case.run.id, place)
+        if not _conduct(case, _scene(case, paths, mirror, place, limits), limits):
+            left.append(case)
+    return left
+
+
+def _scene(case: Case, paths: Paths, mirror: str | None, place: torch.device, limits: Limits) -> Scene:
+    run = case.run
+    data = training.dataset(run.config.dataset, paths, mirror)
+    if data.meta["identity"] != run.data:
+        raise UserError(f"{data.name}: not the data that {run.id} was trained on; delete data/prepared and start again")
+    partition = training.partition(run.config, run.data, paths, mirror)
+    return Scene(run.folder, data, partition, place, _executor(run, place), limits.forbid)
+
+
+def _executor(run: Run, place: torch.device) -> str:
+    """How the run was trained: another executor rounds its sums differently."""
+    path = run.folder / "environment.json"
+    told = json.loads(path.read_text(encoding="utf-8"))["executor"] if path.exists() else "auto"
+    return told if told in executors.available(place) else "auto"
+
+
+def _conduct(case: Case, scene: Scene, limits: Limits) -> bool:
+    study, last = case.study, 0.0
+    rows = _read(case.table)
+    done, answer = {int(row[0]) for row in rows}, study.begin(scene)
+    for unit in study.units():
+        if unit in done:
+            continue
+        if limits.forbid(last):  # the next unit will take about as long as the last
+            return False
+        began = time.monotonic()
+        found = answer(unit)
+        if found is None:
+            return False
+        rows += [(unit, *row) for row in found]
+        _write(case.table, study, rows)
+        last = time.monotonic() - began
+        log.info("%s: %s %d is done", study.title, study.columns[0], unit)
+    _write(case.table, study, rows)
+    told = {"run": case.run.id, "settings": study.settings.model_dump(mode="json"), "code": studying.code(study)}
+    told["environment"] = provenance.environment(scene.device)
+    with replacing(case.note) as temporary:
+        temporary.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return True
+
+
+def _read(path: Path) -> list[tuple]:
+    """The rows that are there, as text, so that they are written again as they were."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return [tuple(row) for row in csv.reader(file)][1:]
+
+
+def _write(path: Path, study: Study, rows: list[tuple]) -> None:
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([study.columns, *rows])

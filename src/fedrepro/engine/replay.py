@@ -1,0 +1,135 @@
+"""Rounds of a run, trained again.
+
+A round is a function of the state before it, the seed and its number, so the same bits come out as in the run itself, on the
+same kind of device with the same executor, from any state that was stored: `snapshots/round-<r>.safetensors` in the run's
+folder is the state before round r. Where there is none, the way there is trained again too, and then stored.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedrepro.algorithms.base import Weights
+from fedrepro.engine import checkpoint
+from fedrepro.engine.federation import Federation, State
+
+SECONDS = 30  # between two states that are stored on the way to a round
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A local training of some clients: what all of them received, and each one's weights after it."""
+
+    received: Weights
+    clients: list[int]
+    trained: list[Weights]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A round that was trained again; it has one phase, or those of a method that owns its round."""
+
+    before: State
+    after: State
+    phases: list[Phase]
+
+    @property
+    def round(self) -> int:
+        return self.after.round
+
+
+def snapshot(folder: Path, round: int) -> Path:
+    """Where a run's state before a round is stored."""
+    return folder / "snapshots" / f"round-{round}.safetensors"
+
+
+def stored(folder: Path) -> list[int]:
+    """The rounds before which a run's state is stored."""
+    return sorted(int(path.stem.removeprefix("round-")) for path in (folder / "snapshots").glob("round-*.safetensors"))
+
+
+def store(folder: Path, state: State) -> Path:
+    """Keep a state for the round that follows it."""
+    path = snapshot(folder, state.round + 1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint.save(path, state, [])
+    return path
+
+
+class Replay:
+    """A run's rounds in rising order, from what is stored in `folder`; the states before `rounds` are stored there too."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        folder: Path,
+        rounds: Iterable[int],
+        forbid: Callable[[float], bool] = lambda seconds: False,
+    ) -> None:
+        self.federation, self.folder, self.rounds, self.forbid = federation, folder, frozenset(rounds), forbid
+        self.state: State | None = None
+
+    def reach(self, round: int) -> bool:
+        """Bring `state` to the one before a round, or to that in which the run diverged. False: `forbid`, which is told the
+        seconds that a round takes, came first; how far it got is stored."""
+        self.state, passed = self._nearest(round), None
+        saved, last = time.monotonic(), 0.0
+        while self.state.round + 1 < round and not self.state.diverged:
+            began = time.monotonic()
+            if self.forbid(last):
+                store(self.folder, self.state)
+                return False
+            self.state, _ = self.federation.advance(self.state)
+            last = time.monotonic() - began
+            if time.monotonic() - saved >= SECONDS and self.state.round + 1 < round and not self.state.diverged:
+                before, passed, saved = passed, store(self.folder, self.state), time.monotonic()
+                _forget(before)
+        if round in self.rounds and not self.state.diverged and not snapshot(self.folder, round).exists():
+            store(self.folder, self.state)
+        _forget(passed)
+        return True
+
+    def round(self) -> Replayed:
+        """Train the round after `state`, which goes on by it."""
+        before, watched = self.state, _Watched(self.federation.executor)
+        self.federation.executor = watched
+        try:
+            self.state, _ = self.federation.advance(before)
+        finally:
+            self.federation.executor = watched.executor
+        return Replayed(before, self.state, watched.phases)
+
+    def _nearest(self, round: int) -> State:
+        """The latest known state before a round."""
+        known = max((number for number in stored(self.folder) if number <= round), default=0)
+        if self.state and known - 1 <= self.state.round < round:
+            return self.state
+        if known == 0:
+            return self.federation.start()[0]
+        state, _ = checkpoint.load(snapshot(self.folder, known))
+        place = self.federation.place
+        return replace(state, weights=place(state.weights), server=place(state.server))
+
+
+def _forget(path: Path | None) -> None:
+    if path:
+        path.unlink()
+
+
+class _Watched:
+    """An executor that leaves what its trainings end with."""
+
+    def __init__(self, executor: Any) -> None:
+        self.executor, self.phases = executor, []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.executor, name)
+
+    def train(self, received: Weights, clients: list[int], *rest: Any, **options: Any) -> Iterator[tuple]:
+        phase = Phase(received, list(clients), [])
+        self.phases.append(phase)
+        for trained in self.executor.train(received, clients, *rest, **options):
+            phase.trained.append({name: tensor.clone() for name, tensor in trained[0].items()})
+            yield trained

@@ -1,0 +1,149 @@
+"""What every study shares, and what it may be given: a run's final weights, or rounds of it, trained again.
+
+Importing a study is cheap, since plans need its settings: what takes torch is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from fedrepro.config import Frozen, RunConfig
+from fedrepro.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+    from fedrepro.datasets import Dataset
+    from fedrepro.engine.federation import Federation, State
+    from fedrepro.engine.replay import Replayed
+    from fedrepro.partitions import Partition
+
+Rows = Iterable[tuple]  # of a unit of work, without the unit
+FINAL = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where a study is made: in a finished run's folder, on its data, in the way that the run was trained.
+
+    `forbid` says whether a piece of work of so many seconds would pass the deadline.
+    """
+
+    folder: Path
+    dataset: Dataset
+    partition: Partition
+    device: torch.device
+    executor: str
+    forbid: Callable[[float], bool] = lambda seconds: False
+
+
+@dataclass(frozen=True)
+class Study:
+    """A question to one run. The answer is a table that grows by units of work, each done as a whole; a row is a tuple whose
+    first number is its unit."""
+
+    settings: Frozen  # the module's `Params`
+    config: RunConfig  # of the run
+    title: ClassVar[str]  # what is found, in the plural: "new clients"
+    columns: ClassVar[tuple[str, ...]]  # of the table, the unit's first
+    executor: ClassVar[str | None] = None  # that its cost is counted for; None: the run's
+
+    @property
+    def name(self) -> str:
+        return type(self).__module__.rpartition(".")[2]
+
+    def check(self) -> None:
+        """Raise UserError, beginning with the key, for settings that this run cannot meet."""
+
+    def units(self) -> Sequence[int]:
+        raise NotImplementedError
+
+    def snapshots(self) -> frozenset[int]:
+        """The rounds before which the run's training stores its state for this study."""
+        return frozenset()
+
+    def possible(self, folder: Path) -> bool:
+        """Whether a finished run's folder still holds what the study starts from."""
+        raise NotImplementedError
+
+    def begin(self, scene: Scene) -> Callable[[int], Rows | None]:
+        """A function that gives a unit's rows; None: the deadline came first."""
+        raise NotImplementedError
+
+    def at_most(self, folder: Path) -> RunConfig:
+        """A run that costs what the study does at most, from what lies in the folder."""
+        raise NotImplementedError
+
+
+class OfFinalWeights(Study):
+    """Starts from the weights that the run ended with. A diverged run has none: its table stays empty."""
+
+    def possible(self, folder: Path) -> bool:
+        return (folder / FINAL).exists()
+
+    def begin(self, scene: Scene) -> Callable[[int], Rows]:
+        from fedrepro.engine import checkpoint
+
+        path = scene.folder / FINAL
+        if not path.exists():
+            text = f"{self.title} start from it: copy it there, or delete the folder to train again"
+            raise UserError(f"{path}: no such file; {text}")
+        state, _ = checkpoint.load(path)
+        return (lambda unit: ()) if state.diverged else self.follow(scene, state)
+
+    def follow(self, scene: Scene, final: State) -> Callable[[int], Rows]:
+        """A function that gives a unit's rows from the final state, whose tensors lie on the CPU."""
+        raise NotImplementedError
+
+
+class OfRounds(Study):
+    """Looks at rounds of the run: the state before, what was sent to whom, and every participant's weights after its training.
+
+    A unit is a round, which is trained again (engine/replay.py). Rounds that a diverged run does not have leave no rows.
+    """
+
+    def rounds(self) -> Sequence[int]:
+        """Which, from 1 on, in order."""
+        raise NotImplementedError
+
+    def measure(self, federation: Federation, replayed: Replayed) -> Rows:
+        """The rows of one round."""
+        raise NotImplementedError
+
+    def units(self) -> Sequence[int]:
+        return self.rounds()
+
+    def snapshots(self) -> frozenset[int]:
+        return frozenset(self.rounds()) - {1}  # before round 1 nothing was learnt
+
+    def possible(self, folder: Path) -> bool:
+        return True  # at worst from round 0
+
+    def begin(self, scene: Scene) -> Callable[[int], Rows | None]:
+        from fedrepro.engine.federation import Federation
+        from fedrepro.engine.replay import Replay
+
+        federation = Federation(self.config, scene.dataset, scene.partition, scene.device, scene.executor)
+        replay = Replay(federation, scene.folder, self.snapshots(), scene.forbid)
+
+        def rows(round: int) -> Rows | None:
+            if not replay.reach(round):
+                return None
+            return () if replay.state.diverged else self.measure(federation, replay.round())
+
+        return rows
+
+    def at_most(self, folder: Path) -> RunConfig:
+        """As many rounds as are trained again, on the way and in the rounds themselves; measuring them is not counted."""
+        from fedrepro.engine.replay import stored
+
+        over = (folder / "summary.json").exists()
+        known = stored(folder) if over else self.snapshots()  # a run that is still to be trained stores them all
+        trained = at = 0
+        for round in self.rounds():
+            trained += round - max([at, *(number - 1 for number in known if number <= round)])
+            at = round
+        return self.config.model_copy(update={"rounds": max(1, trained)})

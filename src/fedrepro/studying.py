@@ -1,0 +1,221 @@
+"""Studies (fedrepro.studies) as work: which runs they look at, where their answers lie. `fedrepro.conducting` makes them.
+
+A study is a function of a run and its own settings. It leaves two files in the run's folder, named by the study and the hash of
+settings and code: `<study>-<hash>.csv`, which grows unit by unit, so that a killed study goes on after the last complete one,
+and `<study>-<hash>.json`, which is there exactly if the study is over. A run that was kept has no weights: there a study that
+was kept with it counts, or one in the run's original folder where that still exists.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedrepro import experiments, export, provenance, registry, studies
+from fedrepro.config import Params
+from fedrepro.engine.run import Run
+from fedrepro.errors import UserError
+from fedrepro.experiments import Paths, Planned
+from fedrepro.results import is_kept
+from fedrepro.studies import Study
+
+
+@dataclass(frozen=True)
+class Case:
+    """A study of one run."""
+
+    run: Run
+    study: Study
+    table: Path
+
+    @property
+    def note(self) -> Path:
+        return self.table.with_suffix(".json")
+
+
+@dataclass(frozen=True)
+class Studied:
+    """One study of an experiment's series, seed by seed; `skipped` says why there are no cases."""
+
+    planned: Planned
+    study: str
+    series: dict[str, tuple[Case, ...]]
+    skipped: str | None = None
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        return tuple(case for cases in self.series.values() for case in cases)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A study of one series, made by one process."""
+
+    name: str
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """Run folder -> the rounds before which its training stores its state. They change no result: as an object Snakemake leaves
+    them out when it compares, so that no run is asked for again because of a study."""
+
+    rounds: dict[Path, frozenset[int]]
+
+
+def plan(planned: Planned, params: Params, paths: Paths) -> dict[str, Studied]:
+    """Every study there is, of an experiment at the active scale. Raises UserError for settings that cannot be met."""
+    return {name: _plan(name, planned, params, paths) for name in registry.names("studies")}
+
+
+def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
+    title = registry.module("studies", name).Study.title
+    values = planned.training.studies.get(name) if planned.training else None
+    if planned.skipped or values is None:
+        return Studied(planned, name, {}, planned.skipped or f"no {title} at this scale")
+    for run in planned.runs:
+        try:
+            studies.create(name, values, run.config).check()
+        except UserError as error:
+            where = f"papers.{planned.paper}.{planned.name}.studies.{name} at scale {params.scale}"
+            raise UserError(f"{where}: {error}") from None
+    found = {series.label: [find(run, name, values, paths, planned.paper) for run in series.runs] for series in planned.series}
+    cases = [case for group in found.values() for case in group]
+    if None in cases:
+        reason = f"{cases.count(None)} of {len(cases)} runs are kept without their weights, which {title} need"
+        return Studied(planned, name, {}, reason)
+    missing = [case for case in cases if not case.note.exists()] if params.only_finished else []
+    if missing:
+        return Studied(planned, name, {}, f"{len(missing)} of {len(cases)} studies of {title} are not finished")
+    return Studied(planned, name, {label: tuple(group) for label, group in found.items()})
+
+
+def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) -> Case | None:
+    """The study of a run, done or to be done; None where it cannot be, because nothing is left of a kept run to start from."""
+    study = studies.create(name, values, run.config)
+    if is_kept(run.folder):
+        if notes := finished_in(run.folder, study):
+            return Case(run, study, notes[0].with_suffix(".csv"))
+        run = experiments.stored_runs(paths.runs(paper)).get(experiments.same(run.config, run.data))
+        if run is None or not study.possible(run.folder):
+            return None
+    return Case(run, study, run.folder / f"{name}-{_key(study)}.csv")
+
+
+def finished_in(folder: Path, study: Study) -> list[Path]:
+    """The notes of finished studies with these settings in a run's folder, whatever code made them, today's first."""
+    told = {note: json.loads(note.read_text(encoding="utf-8")) for note in sorted(folder.glob(f"{study.name}-*.json"))}
+    same = [note for note in told if _asks(told[note]["settings"], study)]
+    return sorted(same, key=lambda note: told[note]["code"] != code(study))
+
+
+def _asks(stored: dict[str, Any], study: Study) -> bool:
+    """Whether stored settings are the study's, in today's words: a setting that came later counts at its default."""
+    try:
+        return studies.settings(study.name, stored) == study.settings
+    except UserError:
+        return False
+
+
+def code(study: Study) -> str:
+    """Hash of the code that makes it."""
+    config = study.config
+    entry = f"fedrepro.studies.{study.name}"
+    return provenance.code_digest(config.partition.name, config.model.name, config.algorithm.name, entry)
+
+
+def _key(study: Study) -> str:
+    return provenance.digest([study.settings.model_dump(mode="json"), code(study)])
+
+
+def batches(studied: Iterable[Studied]) -> list[Batch]:
+    """Every study that is not kept, once: grouped by the first experiment and series that need it."""
+    seen: set[Path] = set()
+    found = []
+    for item in studied:
+        for index, cases in enumerate(item.series.values()):
+            new = tuple(case for case in cases if case.note not in seen and not is_kept(case.table.parent))
+            seen |= {case.note for case in new}
+            if new:
+                found.append(Batch(f"{item.study}_{item.planned.paper}_{item.planned.name}_{index}", new))
+    return found
+
+
+def unfinished(chosen: Iterable[Planned], params: Params, paths: Paths) -> list[Case]:
+    """The studies of some experiments that are not over."""
+    found = batches(item for planned in chosen for item in plan(planned, params, paths).values())
+    return [case for batch in found for case in batch.cases if not case.note.exists()]
+
+
+def snapshots(cases: Iterable[Case]) -> Snapshots:
+    """What the trainings of the studied runs store on the way."""
+    found: dict[Path, frozenset[int]] = defaultdict(frozenset)
+    for case in cases:
+        if rounds := case.study.snapshots():
+            found[case.run.folder] |= rounds
+    return Snapshots(dict(found))
+
+
+def listed(cases: Iterable[Case]) -> dict[Path, dict[str, Any]]:
+    """Run folder -> its studies, as `export.write` takes them along."""
+    found: dict[Path, dict[str, Any]] = {}
+    for case in cases:
+        own = found.setdefault(case.run.folder, {"studies": {}})["studies"].setdefault(case.study.name, [])
+        own.append(case.study.settings.model_dump(mode="json"))
+    return found
+
+
+def read(path: Path, paths: Paths) -> list[Case]:
+    """The studies in a list of runs."""
+    runs, records = export.read(path, paths), json.loads(path.read_text(encoding="utf-8"))
+    found = []
+    for run, record in zip(runs, records, strict=True):
+        for name, settings in record.get("studies", {}).items():
+            found += [find(run, name, values, paths, run.folder.parent.name) for values in settings]
+    return [case for case in found if case is not None]
+
+
+def notes(studied: Iterable[Studied]) -> list[Path]:
+    """The files that say that studies are over."""
+    return list(dict.fromkeys(case.note for item in studied for case in item.cases))
+
+
+def files(case: Case) -> list[Path]:
+    """What a study leaves and looks at, and the folder that holds it: a kept run may still owe its study its weights."""
+    from fedrepro.engine.replay import snapshot
+
+    folder = case.table.parent
+    return [folder, case.table, case.note, *(snapshot(folder, round) for round in case.study.snapshots())]
+
+
+def needs(case: Case, paths: Paths) -> list[Path]:
+    """The files without which a study cannot be made."""
+    run = case.run
+    return [run.summary, paths.prepared(run.config.dataset) / "meta.json", paths.partition(run.config, run.data)]
+
+
+def note(studied: Studied, params: Params) -> dict[str, Any]:
+    """What the gathered results of a study say beside their numbers."""
+    asked = studied.planned.training.studies.get(studied.study) if studied.planned.training else None
+    settings = studies.settings(studied.study, asked)
+    own = {"experiment": f"{studied.planned.name}-{studied.study}", "skipped": studied.skipped}
+    own |= {"study": studied.study, "settings": settings and settings.model_dump(mode="json")}
+    shared = experiments.note(studied.planned, params)
+    return shared | own | ({"series": {}} if studied.skipped else {})
+
+
+def folders(studied: Studied) -> dict[str, list[Path]]:
+    """Label -> the run folders of its seeds; none where the studies are skipped."""
+    return {} if studied.skipped else experiments.folders(studied.planned)
+
+
+def tables(studied: Studied) -> dict[str, list[Path]]:
+    """Label -> the studies' tables of its seeds."""
+    return {label: [case.table for case in cases] for label, cases in studied.series.items()}
+
+
+def at_most(case: Case) -> Run:
+    """A run that costs what the study does at most."""
+    return Run(case.table.parent, case.study.at_most(case.run.folder), case.run.data, case.run.code)

@@ -1,0 +1,536 @@
+"""Studies of finished runs: all are planned, made, cut off, kept and pruned alike, and rounds come again to the bit."""
+
+import csv
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from conftest import a_run, advance, assert_same, config, federation, images, partition
+from test_cli import SETTINGS, fig
+
+from fedrepro import cli, conducting, experiments, registry, results, shelf, studies, studying
+from fedrepro.config import Params, merge, parse
+from fedrepro.engine import checkpoint, executors, replay
+from fedrepro.engine.replay import Replay
+from fedrepro.engine.run import Limits, train
+from fedrepro.errors import UserError
+from fedrepro.experiments import Paths
+from fedrepro.studies import activations
+from fedrepro.studying import Case, Studied
+
+CPU = torch.device("cpu")
+NAMES = registry.names("studies")
+EXAMPLES = {  # settings of a study that takes three units of a run of three rounds, and others
+    "activations": ({"every": 1}, {"every": 2}),
+    "newcomers": ({"clients": 3, "target": 1.0, "epochs": 2}, {"clients": 3, "target": 0.5, "epochs": 2}),
+}
+
+
+def plans(changes: dict, paths: Paths, **more) -> dict[str, Studied]:
+    """The studies of an experiment of two series, with changes laid over its settings."""
+    params = parse(Params, merge(merge(SETTINGS, fig(**changes)), more), "test")
+    return studying.plan(experiments.plan(params, paths)["p"]["fig"], params, paths)
+
+
+def permuted(**changes):
+    changes = {"partition": {"name": "permuted", "clients": 4}, "algorithm": {"name": "fedfusion"}} | changes
+    return config(**changes)
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# ---- what each of them is
+
+
+def test_every_study_has_an_example():
+    assert sorted(EXAMPLES) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_study_says_of_itself(name):
+    study = studies.create(name, EXAMPLES[name][0], permuted())
+    assert study.name == name and study.title and len(study.columns) > 1 and len(study.units()) == 3
+    assert studies.create(name, EXAMPLES[name][0], permuted()) == study != studies.create(name, EXAMPLES[name][1], permuted())
+    assert study.snapshots() <= {1, 2, 3} and sys.modules[type(study).__module__].__doc__
+
+
+def test_plans_need_no_torch():
+    """Their settings are read wherever something is planned."""
+    code = "import sys, importlib\n" + "".join(f"importlib.import_module('fedrepro.studies.{name}')\n" for name in NAMES)
+    code += "sys.exit(' '.join({'torch', 'numpy', 'pandas'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") or done.stderr == "\n", done.stderr
+
+
+# ---- what it leaves
+
+
+class Made:
+    """A finished run on made images, and a place for its studies."""
+
+    def __init__(self, folder: Path, monkeypatch, name: str, **changes) -> None:
+        self.name, self.run = name, a_run(folder / "results" / "runs" / "p" / "made-s0", permuted(**changes))
+        data = images()
+        assert train(self.run, data, partition(self.run.config, data), CPU, Limits())
+        monkeypatch.setattr(conducting.training, "dataset", lambda *arguments: data)
+        self.paths = Paths(data=folder / "data", results=folder / "results")
+
+    def case(self, example: int = 0) -> Case:
+        return studying.find(self.run, self.name, EXAMPLES[self.name][example], self.paths, "p")
+
+    def conduct(self, case: Case, **options) -> list[Case]:
+        return conducting.conduct([case], self.paths, device="cpu", **options)
+
+    def patch(self, monkeypatch, changed) -> None:
+        """Answer units by `changed(original, unit)`."""
+        begin = type(self.case().study).begin
+
+        def other(study, scene):
+            answer = begin(study, scene)
+            return lambda unit: changed(answer, unit)
+
+        monkeypatch.setattr(type(self.case().study), "begin", other)
+
+
+@pytest.fixture(params=NAMES)
+def made(tmp_path, monkeypatch, request) -> Made:
+    return Made(tmp_path, monkeypatch, request.param)
+
+
+def test_a_study(made):
+    case = made.case()
+    assert case.table.parent == made.run.folder and not case.note.exists()
+    assert case.table.name.startswith(f"{made.name}-")
+    assert made.conduct(case) == []
+    found = rows(case.table)
+    assert tuple(found[0]) == case.study.columns
+    assert list(dict.fromkeys(int(row[case.study.columns[0]]) for row in found)) == list(case.study.units())
+    told = json.loads(case.note.read_text())
+    assert told["settings"] == case.study.settings.model_dump(mode="json") and told["run"] == "made-s0"
+    assert told["environment"]["device"] == "cpu" and told["code"]
+
+
+def test_another_number_is_another_study(made):
+    assert made.case(0).table != made.case(1).table
+
+
+def test_done_is_done(made, monkeypatch):
+    made.conduct(made.case())
+    monkeypatch.setattr(type(made.case().study), "begin", None)
+    assert made.conduct(made.case()) == []
+
+
+def test_killed_and_called_again_it_ends_the_same(made, monkeypatch):
+    case = made.case()
+    whole = made.conduct(case) or case.table.read_bytes()
+    case.table.unlink()
+    case.note.unlink()
+    first, second, *_ = case.study.units()
+    with monkeypatch.context() as patch:
+        made.patch(patch, lambda answer, unit: answer(unit) if unit != second else (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            made.conduct(case)
+    assert {row[case.study.columns[0]] for row in rows(case.table)} == {str(first)} and not case.note.exists()
+    made.patch(monkeypatch, lambda answer, unit: answer(unit) if unit != first else pytest.fail("again"))
+    assert made.conduct(case) == [] and case.table.read_bytes() == whole
+
+
+def test_a_deadline(made, monkeypatch):
+    case = made.case()
+    assert made.conduct(case, deadline=0.0) == [case] and not case.table.exists()
+    calls = []
+    with monkeypatch.context() as patch:  # before the work, before the first unit, before the second
+        patch.setattr(Limits, "forbid", lambda self, seconds: calls.append(seconds) or len(calls) == 3)
+        made.patch(patch, lambda answer, unit: [(0.5,) * (len(case.study.columns) - 1)])
+        assert made.conduct(case) == [case]
+    assert [int(row[case.study.columns[0]]) for row in rows(case.table)] == [case.study.units()[0]]
+    assert made.conduct(case) == [] and case.note.exists()
+
+
+def test_other_data(made, monkeypatch):
+    data = images()
+    data.meta["identity"] = "other"
+    monkeypatch.setattr(conducting.training, "dataset", lambda *arguments: data)
+    with pytest.raises(UserError, match="not the data that made-s0 was trained on"):
+        made.conduct(made.case())
+
+
+def test_made_as_the_run_was_trained(made):
+    """Another executor would round its sums differently."""
+    path = made.run.folder / "environment.json"
+    for told, used in (("stacked", "stacked"), ("sequential", "sequential"), ("stacked+graph", "auto")):
+        path.write_text(json.dumps({"executor": told}))
+        assert conducting._executor(made.run, CPU) == used
+
+
+def test_without_final_weights(tmp_path, monkeypatch):
+    made = Made(tmp_path, monkeypatch, "newcomers")
+    (made.run.folder / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="model.safetensors: no such file; new clients start from it"):
+        made.conduct(made.case())
+
+
+def test_a_run_that_diverged_has_no_final_weights(tmp_path, monkeypatch):
+    made = Made(tmp_path, monkeypatch, "newcomers", rounds=1)
+    state, stored = checkpoint.load(made.run.folder / "model.safetensors")
+    checkpoint.save(made.run.folder / "model.safetensors", replace(state, diverged=True), stored)
+    made.conduct(made.case())
+    assert rows(made.case().table) == [] and made.case().note.exists()
+
+
+def test_a_run_that_diverged_has_the_rounds_before(tmp_path, monkeypatch):
+    made = Made(tmp_path, monkeypatch, "activations", lr=1e300)
+    assert made.conduct(made.case()) == [] and {row["round"] for row in rows(made.case().table)} == {"1"}
+
+
+# ---- rounds again
+
+
+class Trainings:
+    """What every local training started from, in which clients, and their weights after it, as the executors hand them over."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.seen: list[tuple[dict, list[int], list[dict]]] = []
+        for kind in (executors.Sequential, executors.Stacked):
+            monkeypatch.setattr(kind, "train", self.watch(kind.train))
+
+    def watch(self, original):
+        def train(executor, received, cohort, *rest, **options):
+            trained = list(original(executor, received, cohort, *rest, **options))
+            weights = [{name: tensor.clone() for name, tensor in result[0].items()} for result in trained]
+            self.seen.append(({name: tensor.clone() for name, tensor in received.items()}, cohort, weights))
+            yield from trained
+
+        return train
+
+
+LIVELY = {
+    "partition": {"name": "classes", "clients": 4, "redraw": True},
+    "model": {"dropout": 0.2},
+    "augment": ("crop", "flip"),
+    "momentum": 0.9,
+    "lr": 0.02,
+    "precision": "float32",
+}
+
+
+def finished(folder: Path, executor: str, snapshots: frozenset[int], **changes):
+    run, data = a_run(folder / "made-s0", config(**LIVELY | changes)), images()
+    assert train(run, data, partition(run.config, data), CPU, Limits(), executor, snapshots)
+    return run
+
+
+FUSION = {"name": "fedfusion", "operator": "multi"}
+
+
+@pytest.mark.parametrize(("executor", "algorithm", "stored"), [
+    ("sequential", {"name": "fedavg"}, {2, 3}),
+    ("sequential", {"name": "fedavg"}, ()),
+    ("sequential", FUSION, {3}),
+    ("stacked", {"name": "fedavg"}, {3}),
+    ("stacked", FUSION, {2, 3}),
+    ("stacked", {"name": "fedmmd"}, ()),
+])  # fmt: skip
+def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monkeypatch):
+    """Local weights after training, what was received, and the state that follows."""
+    with monkeypatch.context() as patch:
+        original = Trainings(patch).seen
+        run = finished(tmp_path, executor, frozenset(stored), algorithm=algorithm)
+    assert replay.stored(run.folder) == sorted(stored) and len(original) == 3
+    fed = federation(run.config, executor=executor)
+    again = Replay(fed, run.folder, {2, 3})
+    for round in (2, 3):
+        assert again.reach(round)
+        found = again.round()
+        assert (found.round, found.before.round) == (round, round - 1)
+        (phase,), (received, cohort, trained) = found.phases, original[round - 1]
+        assert phase.clients == cohort
+        for mine, theirs in zip([phase.received, *phase.trained], [received, *trained], strict=True):
+            assert_same(mine, theirs)
+    final, _ = checkpoint.load(run.folder / "model.safetensors")
+    assert_same(found.after.weights, final.weights)
+    assert replay.stored(run.folder) == [2, 3]  # what was missing is there now
+
+
+def test_a_run_stores_what_it_passes_and_stays_the_same(tmp_path):
+    plain, watched = (finished(tmp_path / name, "auto", frozenset(rounds)) for name, rounds in (("a", ()), ("b", (1, 3))))
+    for round in (1, 3):
+        state, stored = checkpoint.load(replay.snapshot(watched.folder, round))
+        expected, _ = advance(federation(watched.config), round - 1)
+        assert_same(state.weights, expected.weights)
+        assert (state.round, stored) == (round - 1, [])
+    assert sorted(path.name for path in watched.folder.iterdir() if path.is_dir()) == ["snapshots"]
+    for name in ("config.json", "metrics.csv", "summary.json", "model.safetensors"):
+        assert (plain.folder / name).read_bytes() == (watched.folder / name).read_bytes(), name
+
+
+def test_a_resumed_run_stores_the_same(tmp_path):
+    whole = finished(tmp_path / "whole", "auto", frozenset({2, 3}))
+    run, data = a_run(tmp_path / "cut", whole.config), images()
+    limits = iter([False, True])
+    patched = type("Cut", (Limits,), {"forbid": lambda self, seconds: next(limits)})()
+    assert not train(run, data, partition(run.config, data), CPU, patched, snapshots=frozenset({2, 3}))
+    assert replay.stored(run.folder) == [2]
+    assert train(run, data, partition(run.config, data), CPU, Limits(), snapshots=frozenset({2, 3}))
+    for round in (2, 3):
+        assert replay.snapshot(run.folder, round).read_bytes() == replay.snapshot(whole.folder, round).read_bytes()
+
+
+def test_neighbouring_rounds_are_trained_once(tmp_path, monkeypatch):
+    run = config(**LIVELY)
+    again, trainings = Replay(federation(run), tmp_path, {2, 3}), Trainings(monkeypatch)
+    for round in (1, 2, 3):
+        assert again.reach(round) and again.round().round == round
+    assert len(trainings.seen) == 3
+    assert replay.stored(tmp_path) == [2, 3]
+
+
+def test_a_way_that_is_cut_off_goes_on(tmp_path, monkeypatch):
+    run, calls = config(**LIVELY | {"rounds": 4}), []
+    cut = Replay(federation(run), tmp_path, {4}, lambda seconds: calls.append(seconds) or len(calls) == 3)
+    assert not cut.reach(4) and replay.stored(tmp_path) == [3] and calls[0] == 0 < calls[1]
+    whole, expected = Replay(federation(run), tmp_path, {4}), advance(federation(run), 3)[0]
+    trainings = Trainings(monkeypatch)
+    assert whole.reach(4) and len(trainings.seen) == 1 and replay.stored(tmp_path) == [3, 4]
+    assert_same(whole.state.weights, expected.weights)
+
+
+def test_a_long_way_is_stored_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setattr(replay, "SECONDS", 0)
+    stored, original = [], replay.store
+    monkeypatch.setattr(replay, "store", lambda folder, state: stored.append(state.round + 1) or original(folder, state))
+    again = Replay(federation(config(**LIVELY | {"rounds": 5})), tmp_path, {5})
+    assert again.reach(4) and stored == [2, 3] and replay.stored(tmp_path) == []
+    assert again.reach(5) and stored == [2, 3, 5] and replay.stored(tmp_path) == [5]
+
+
+@pytest.mark.parametrize(("every", "stored", "over", "rounds"), [
+    (1, (), False, 3),  # each round once
+    (1, (), True, 3),
+    (2, (), True, 3),  # 1, then 2 on the way to 3
+    (2, (3,), True, 2),
+    (2, (2,), True, 3),
+    (2, (), False, 2),  # the run will store it
+    (3, (2, 3), True, 1),
+])  # fmt: skip
+def test_an_estimate_counts_the_way(tmp_path, every, stored, over, rounds):
+    for round in stored:
+        path = replay.snapshot(tmp_path, round)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    if over:
+        (tmp_path / "summary.json").write_text("")
+    assert studies.create("activations", {"every": every}, config()).at_most(tmp_path).rounds == rounds
+
+
+# ---- activations
+
+
+def test_divergences_by_hand():
+    """Two clients, two units. softmax (ln 3, 0) = (3/4, 1/4); the mean's, (ln 3 / 2, ln 3 / 2) here: (1/2, 1/2)."""
+    three = torch.log(torch.tensor(3.0, dtype=torch.float64))
+    means = torch.stack([torch.stack([three, 0 * three]), torch.stack([0 * three, three])])
+    expected = (0.75 * torch.log(torch.tensor(1.5).double()) + 0.25 * torch.log(torch.tensor(0.5).double())) / 2
+    assert torch.allclose(activations.divergences(means), expected.expand(2), rtol=0, atol=1e-15)
+    assert expected == pytest.approx(0.0654060, abs=1e-7)
+    assert activations.divergences(means[:1].expand(3, 2)).abs().max() < 1e-16  # who agree
+
+
+def test_not_the_other_direction():
+    means = torch.tensor([[0.0, 0.0], [4.0, 0.0]], dtype=torch.float64)
+    p, q = means[1].softmax(0), means.mean(0).softmax(0)
+    forward, backward = ((a * (a / b).log()).sum() / 2 for a, b in ((p, q), (q, p)))
+    found = activations.divergences(means)[1]
+    assert found == pytest.approx(float(forward), abs=1e-15) and abs(forward - backward) > 0.01
+
+
+def test_a_mean_activation_is_over_the_clients_own_images(monkeypatch):
+    """One image at a time, through the network that the client ends with."""
+    monkeypatch.setattr(activations, "CHUNK", 7)
+    fed = federation(permuted(algorithm={"name": "fedfusion", "operator": "conv"}))
+    again = Replay(fed, Path("nowhere"), ())
+    assert again.reach(1)
+    (phase,) = again.round().phases
+    client, weights = phase.clients[1], phase.trained[1]
+    own, total = fed.algorithm.personal(weights, phase.received), 0
+    index = fed.data.train_index(client, 1)
+    for image in index:
+        total = total + fed.algorithm.forward(own, fed.data.images(image[None], client, None)).penultimate[0]
+    found = activations.mean(fed, client, 1, weights, phase.received)
+    assert torch.allclose(found, total / len(index), rtol=1e-12, atol=1e-14) and found.abs().max() > 0
+
+
+def test_rows_of_activations(tmp_path, monkeypatch):
+    made = Made(tmp_path, monkeypatch, "activations", **LIVELY)
+    made.conduct(made.case(1))
+    found, fed = rows(made.case(1).table), federation(made.run.config)
+    assert [(int(row["round"]), int(row["client"])) for row in found] == [(r, c) for r in (1, 3) for c in fed.cohort(r)]
+    assert all(0 < float(row["divergence"]) < 1 for row in found)
+
+
+# ---- from settings to a kept result
+
+SMALL = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}, "activations": {"every": 1}}
+MORE = {"newcomers": {"epochs": 2}, "activations": {"every": 3}}
+BASE = {"partition": {"name": "permuted", "clients": 3}, "rounds": 2}
+
+
+def asked(name: str, **changes) -> dict:
+    return BASE | {"studies": {name: SMALL[name] | changes}}
+
+
+@pytest.fixture
+def paths(tmp_path) -> Paths:
+    return Paths(data=tmp_path / "data", results=tmp_path / "results")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plan(name, paths):
+    plan = plans(asked(name), paths)
+    found, title = plan[name], registry.module("studies", name).Study.title
+    assert list(plan) == NAMES and {other.skipped for key, other in plan.items() if key != name} == {
+        f"no {registry.module('studies', other).Study.title} at this scale" for other in NAMES if other != name
+    }
+    assert list(found.series) == ["FedAvg", "Prox"] and len(found.cases) == 2 and found.skipped is None
+    assert [batch.name for batch in studying.batches([found, found])] == [f"{name}_p_fig_0", f"{name}_p_fig_1"]
+    assert studying.notes([found, found]) == [case.note for case in found.cases]
+    assert plans(asked(name) | {"studies": {name: None}}, paths)[name].skipped == f"no {title} at this scale"
+    assert plans(asked(name), paths, scale="other")[name].skipped == "no time"
+    assert plans(asked(name), paths, only_finished=True)[name].skipped == "2 of 2 runs are not finished"
+    other = plans(asked(name, **MORE[name]), paths)[name]
+    assert [case.run.id for case in other.cases] == [case.run.id for case in found.cases]  # the runs stay as they are
+
+
+def test_several_studies_of_a_run(paths):
+    found = plans(BASE | {"studies": SMALL}, paths)
+    assert [batch.name for batch in studying.batches(found.values())] == [f"{name}_p_fig_{i}" for name in NAMES for i in (0, 1)]
+    cases = [case for studied in found.values() for case in studied.cases]
+    folders = {case.run.folder for case in cases}
+    assert studying.snapshots(cases).rounds == {folder: {2} for folder in folders}
+    assert all(list(told["studies"]) == NAMES for told in studying.listed(cases).values())
+
+
+@pytest.mark.parametrize(("values", "message"), [
+    ({"newcomer": {}}, "unknown study 'newcomer': choose from activations, newcomers"),
+    ({"newcomer": None}, "unknown study 'newcomer': choose from activations, newcomers"),
+    ({"activations": {"evry": 1}}, "study activations: evry: unknown key: choose from every"),
+    ({"activations": {"every": 0}}, "study activations: every: "),
+    ({"activations": 3}, "studies.activations: "),
+    ({"newcomers": {"clients": 3}}, "study newcomers: target: Field required"),
+])  # fmt: skip
+def test_mistakes_name_the_key(values, message, paths):
+    """Before anything is trained."""
+    params = parse(Params, merge(SETTINGS, fig(studies=values)), "test")
+    with pytest.raises(UserError, match="params.yaml: papers.p.fig at scale quick: ") as error:
+        experiments.plan(params, paths)
+    assert message in str(error.value)
+
+
+def test_one_series_has_no_study_of_its_own(paths):
+    series = {"FedAvg": {"name": "fedavg", "with": {"studies": {}}}}
+    with pytest.raises(UserError, match="with: studies cannot be set for one series"):
+        plans({"series": series}, paths)
+
+
+def gathered(found: Studied, changes: dict, out: Path) -> tuple[dict, list[dict[str, str]]]:
+    params = parse(Params, merge(SETTINGS, fig(**changes)), "test")
+    results.gather(studying.note(found, params), studying.folders(found), out, studying.tables(found))
+    return json.loads((out / f"fig-{found.study}.json").read_text()), rows(out / f"fig-{found.study}.csv")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(changes: dict) -> Params:
+    values = merge(SETTINGS, fig(**changes))
+    Path("params.yaml").write_text(yaml.safe_dump(values))
+    return parse(Params, values, "test")
+
+
+ALL = BASE | {"studies": SMALL}
+TITLES = {name: registry.module("studies", name).Study.title for name in NAMES}
+
+
+def made_in(folder: str, kind: str = "csv") -> list[Path]:
+    return sorted(path for name in NAMES for path in Path(folder).glob(f"p/*/{name}-*.{kind}"))
+
+
+def test_from_the_command_line_to_the_shelf(here, capsys):
+    """Planned with their cost, trained, made, gathered, kept, found on the shelf without the weights; pruned when nothing names
+    them."""
+    write(ALL)
+    assert cli.main(["plan", "--export", "runs.json"]) == 0
+    told = capsys.readouterr().out
+    assert all(f"{title} after them, at most" in told for title in TITLES.values())
+    assert cli.main(["train", "--runs", "runs.json", "--results", "elsewhere", "--device", "cpu"]) == 0
+    assert cli.main(["train"]) == 0
+    tables, others = made_in("results/runs"), made_in("elsewhere/runs")
+    assert [path.read_bytes() for path in tables] == [path.read_bytes() for path in others] and len(tables) == 2 * len(NAMES)
+    assert [path.relative_to("results") for path in tables] == [path.relative_to("elsewhere") for path in others]
+    assert [path.name for path in Path("results").glob("runs/p/*/snapshots/*")] == ["round-2.safetensors"] * 2
+    assert cli.main(["plan"]) == 0
+    told = capsys.readouterr().out
+    assert not any(title in told for title in TITLES.values())
+    assert cli.main(["prune"]) == 0 and capsys.readouterr().out == ""
+    check_gathered(here)
+
+    assert cli.main(["keep"]) == 0 and len(capsys.readouterr().out.splitlines()) == 2
+    assert cli.main(["keep"]) == 0 and capsys.readouterr().out == ""
+    assert [path.name for path in made_in("results/kept")] == [path.name for path in tables]
+    assert len(made_in("results/kept", "json")) == len(tables) and not list(Path("results/kept").glob("**/snapshots"))
+    found = plans(ALL, Paths())
+    assert all("kept" in case.table.parts for studied in found.values() for case in studied.cases)
+    assert studying.batches(found.values()) == []
+
+    # other numbers: what they start from still lies in the runs' folders, which are needed for that
+    more = {"studies": {name: SMALL[name] | MORE[name] for name in NAMES}}
+    found = plans(BASE | more, Paths())
+    assert all("runs" in case.table.parts for studied in found.values() for case in studied.cases)
+    reasons = {name: f"2 of 2 studies of {title} are not finished" for name, title in TITLES.items()}
+    assert {name: item.skipped for name, item in plans(BASE | more, Paths(), only_finished=True).items()} == reasons
+    params = parse(Params, merge(SETTINGS, fig(**BASE | more)), "test")
+    stale = shelf.prune(
+        params, Paths(), delete=True
+    )  # the finished studies, kept meanwhile, and their snapshots; not the folders
+    assert sorted(path.name.partition("-")[0] for path in stale) == sorted([*NAMES * 4, "round", "round"])
+
+    assert cli.main(["prune", "--yes"]) == 0
+    assert not list(Path("results/runs/p").iterdir())
+    reasons = {name: f"2 of 2 runs are kept without their weights, which {title} need" for name, title in TITLES.items()}
+    assert {name: item.skipped for name, item in plans(BASE | more, Paths()).items()} == reasons
+    assert {item.skipped for item in plans(ALL, Paths()).values()} == {None}
+
+
+def check_gathered(out: Path) -> None:
+    nothing = {"studies": dict.fromkeys(NAMES)}
+    for name, found in plans(ALL, Paths()).items():
+        note, table = gathered(found, ALL, out)
+        study, config = found.cases[0].study, found.cases[0].run.config.model_dump(mode="json")
+        assert (note["study"], note["settings"]) == (name, study.settings.model_dump(mode="json"))
+        assert note["series"]["FedAvg"]["config"] == config and note["series"]["FedAvg"]["runs"][0]["seed"] == 0
+        assert tuple(table[0]) == ("series", "seed", "run", *study.columns)
+        note, table = gathered(plans(nothing, Paths())[name], nothing, out)
+        assert (note["settings"], note["series"], note["skipped"], table) == (None, {}, f"no {study.title} at this scale", [])
+
+
+def test_a_study_follows_its_run_to_the_shelf_later(here, capsys):
+    """Runs that were finished, and kept, before the studies were asked for."""
+    write(BASE)
+    assert cli.main(["train"]) == 0 and cli.main(["keep"]) == 0
+    write(ALL)
+    assert cli.main(["train"]) == 0
+    capsys.readouterr()
+    assert cli.main(["keep"]) == 0 and len(capsys.readouterr().out.splitlines()) == 2
+    assert len(made_in("results/kept", "json")) == 2 * len(NAMES)
