@@ -8,7 +8,5 @@ with user_errors(snakemake):
     from fedrepro.report import upkeep
 
     params = snakemake.params
-    upkeep.refresh(
-        params.paper, params.wanted, Path(params.folder), params.gathered, Path(params.stamps), params.code
-    )
+    upkeep.refresh(params.paper, params.wanted, Path(params.folder), params.gathered, Path(params.stamps), params.code)
     Path(snakemake.output.stamp).touch()
