@@ -1,5 +1,6 @@
 # Reproduces every table and figure: `snakemake --cores 2`. What runs, and how large, stands in params.yaml; what each artifact
-# consists of in workflow/experiments/. Targets: all (default), a paper, a figure or table by its name, train, data.
+# consists of in workflow/experiments/. Targets: all (default), a paper, train, data, and a figure or table as `<paper>_<name>`, or
+# by its own name while only one paper has it.
 
 
 configfile: "params.yaml"
@@ -12,11 +13,7 @@ container: "docker://python:3.12-slim"
 localrules:
     fetch,
     prepare,
-    gather,
-    gather_study,
-    figure,
-    table,
-    verdicts,
+    artifact,
     page,
     pdf,
     notebook,

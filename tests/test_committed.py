@@ -1,5 +1,6 @@
 """The reports that are committed: each table and verdict follows from the numbers committed beside it, by today's code."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,33 +9,45 @@ from fedrepro.config import read_params
 from fedrepro.report import artifacts, spec
 
 ROOT = Path(__file__).parents[1]
-PAPER = "fedmmd_fedfusion"
 ANEW = "make them anew: uv run snakemake --config scale={scale} only_finished=true"
+COMMITTED = sorted(path.parent for path in ROOT.glob("reports/*/*/data") if path.parts[-3] != "quick")
 
 
-@pytest.fixture(params=["small", "paper"])
-def scale(request) -> str:
-    return request.param
-
-
-@pytest.fixture
-def paper(monkeypatch) -> spec.Paper:
+@pytest.fixture(params=COMMITTED, ids=lambda folder: "/".join(folder.parts[-2:]))
+def committed(request, monkeypatch) -> tuple[Path, spec.Paper]:
+    """A paper's reports at one scale, and what they consist of."""
     monkeypatch.chdir(ROOT)
-    return spec.read(PAPER, read_params(ROOT / "params.yaml"))
+    return request.param, spec.read(request.param.name, read_params())
 
 
-def test_tables_and_verdicts_follow_from_their_numbers(paper, scale, tmp_path):
-    folder = ROOT / "reports" / scale
-    artifacts.write_tables(paper, paper.tables, folder / "data" / PAPER, tmp_path)
-    artifacts.write_verdicts(paper, PAPER, folder / "data" / PAPER, tmp_path)
-    made = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
-    stored = {path.name: path.read_text(encoding="utf-8") for path in (folder / "tables").iterdir()}
-    assert sorted(made) == sorted(stored), ANEW.format(scale=scale)
+def stored(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+
+
+def test_tables_and_verdicts_follow_from_their_numbers(committed, tmp_path):
+    folder, paper = committed
+    shutil.copytree(folder / "data", tmp_path / "data")
+    artifacts.make(paper, [*paper.tables, spec.VERDICTS], tmp_path)
+    made, anew = stored(tmp_path / "tables"), ANEW.format(scale=folder.parent.name)
+    assert sorted(made) == sorted(stored(folder / "tables")), anew
     for name, text in made.items():
-        assert stored[name] == text, f"{name}: {ANEW.format(scale=scale)}"
+        assert (folder / "tables" / name).read_text(encoding="utf-8") == text, f"{name}: {anew}"
 
 
-def test_every_figure_is_there_and_no_other(paper, scale):
-    folder = ROOT / "reports" / scale / "figures"
-    drawn = {path.name for path in folder.iterdir() if path.suffix != ".csv"}
-    assert drawn == {f"{key}{end}" for key in paper.figures for end in (".pdf", ".png", ".txt")}, ANEW.format(scale=scale)
+def test_captions_follow_from_their_numbers(committed):
+    folder, paper = committed
+    found = artifacts.of(paper, folder)
+    for key, figure in paper.figures.items():
+        assert (folder / "figures" / f"{key}.txt").read_text(encoding="utf-8") == figure.caption(found) + "\n", key
+
+
+def test_every_artifact_is_there_and_no_other(committed):
+    folder, paper = committed
+    expected = {name for key in paper.artifacts for name in artifacts.files(paper, key)}
+    expected |= {f"data/{source}.{end}" for source in paper.sources() for end in ("csv", "json")}
+    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert there == expected, ANEW.format(scale=folder.parent.name)
+
+
+def test_only_papers_lie_there():
+    assert COMMITTED and {folder.name for folder in COMMITTED} <= set(read_params(ROOT / "params.yaml").papers)

@@ -8,18 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from conftest import advance, config, federation, images, local, partition, scores
 from test_results import OFFICIAL, record, store
 from test_studies import plans, rows
 
 from fedrepro import experiments, studying
+from fedrepro.config import Params as Settings
 from fedrepro.config import parse
 from fedrepro.engine.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
-from fedrepro.report import artifacts, bars
+from fedrepro.report import artifacts, drawing, spec
+from fedrepro.report.cells._epochs import arrivals
+from fedrepro.report.figures import newcomers as bars
 from fedrepro.report.loading import Results
-from fedrepro.report.spec import Claim, Figure, Paper
+from fedrepro.report.spec import Paper
 from fedrepro.report.verdicts import decide
 from fedrepro.studies.newcomers import Adaptation, Params, Study, invite
 
@@ -211,12 +215,22 @@ def told(series: dict[str, dict[int, list[int | None]]], compare: str = "full", 
     return Results(note, found)
 
 
-FIGURE = Figure(title="New clients", experiment="fig", kind="newcomers", bars={"Conv": (65.2, 62.3, 68.1)})
+FIGURE = bars.Figure(title="New clients", experiment="fig", kind="newcomers", bars={"Conv": (65.2, 62.3, 68.1)})
+PAPER = Paper(title="p", reference="r", figures={"fig6": FIGURE}, tables={}, claims={})
+
+
+def shown(found: Results):
+    """Evidence of these results alone."""
+    return spec.evidence(PAPER, {"fig-newcomers": found}, {})
+
+
+def axes_of(found: Results):
+    return drawing.compose(FIGURE, shown(found)).axes[0]
 
 
 def test_arrivals():
     found = told({"Conv": {0: [1, None], 1: [3, 0]}, "None": {0: [4, 4], 1: [2, 2]}})
-    assert found.arrivals("Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
+    assert arrivals(found, "Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
     mean, arrived, clients = bars.summary(found, "Conv")
     assert (mean.mean, arrived, clients) == (pytest.approx(4 / 3), 3, 4)
 
@@ -224,16 +238,16 @@ def test_arrivals():
 def test_an_accuracy_that_is_no_number_is_no_arrival():
     found = told({"Conv": {0: [1]}})
     found.rows[-1]["accuracy"] = "nan"
-    assert found.arrivals("Conv") == {0: {0: None}}
+    assert arrivals(found, "Conv") == {0: {0: None}}
 
 
 def test_who_does_not_arrive_is_named():
     found = told({"Conv": {0: [1, None]}, "Multi": {0: [None, None]}, "None": {0: [3, 4]}})
-    text = bars.caption(FIGURE, found)
+    text = FIGURE.caption(shown(found))
     assert "Conv: 1 of 2 new clients are not there within 4 epochs; the mean (hatched) is over the others, so too low." in text
     assert "Multi: 2 of 2 new clients are not there within 4 epochs." in text and "None: " not in text
     assert "the protocol is our reading" in text and "Diamonds: the paper's means" in text and "of one run." in text
-    axes = bars.draw(FIGURE, found).axes[0]
+    axes = axes_of(found)
     heights = [patch.get_height() for patch in axes.patches]
     assert heights == [1.0, 3.5] and [patch.get_hatch() for patch in axes.patches] == [bars.OPEN, None]
     assert [text.get_text() for text in axes.texts] == ["1 of 2\narrive", "0 of 2\narrive"]
@@ -242,7 +256,7 @@ def test_who_does_not_arrive_is_named():
 
 def test_smaller_scales_do_not_show_the_papers_numbers():
     found = told({"Conv": {0: [1, 2]}}, "direction")
-    assert "Diamonds" not in bars.caption(FIGURE, found) and bars.draw(FIGURE, found).axes[0].get_legend() is None
+    assert "Diamonds" not in FIGURE.caption(shown(found)) and axes_of(found).get_legend() is None
 
 
 def test_files(tmp_path):
@@ -253,10 +267,9 @@ def test_files(tmp_path):
         writer = csv.DictWriter(file, list(store_rows.rows[0]))
         writer.writeheader()
         writer.writerows(store_rows.rows)
-    paper = Paper(title="p", reference="r", figures={"fig6": FIGURE}, tables={}, claims={})
-    artifacts.draw_figures(paper, ["fig6"], tmp_path / "data", tmp_path / "out")
-    assert all((tmp_path / "out" / f"fig6.{kind}").stat().st_size for kind in ("pdf", "png", "txt"))
-    conv, none = rows(tmp_path / "out" / "fig6.csv")
+    artifacts.make(PAPER, ["fig6"], tmp_path)
+    assert all((tmp_path / "figures" / f"fig6.{kind}").stat().st_size for kind in ("pdf", "png", "txt"))
+    conv, none = rows(tmp_path / "figures" / "fig6.csv")
     assert (conv["Mean epochs"], conv["Standard deviation"], conv["Arrived"], conv["Paper's low"]) == (
         "2.00",
         "1.41",
@@ -270,11 +283,12 @@ def test_files(tmp_path):
 def test_without_data_it_says_why(tmp_path):
     missing = told({}, skipped="2 of 2 runs are not finished")
     store(missing, tmp_path / "data", "fig-newcomers")
-    paper = Paper(title="p", reference="r", figures={"fig6": FIGURE}, tables={}, claims={})
-    artifacts.draw_figures(paper, ["fig6"], tmp_path / "data", tmp_path / "out")
-    assert (tmp_path / "out" / "fig6.txt").read_text() == "New clients. Not run at this scale: 2 of 2 runs are not finished.\n"
-    assert bars.draw(FIGURE, missing).axes[0].texts[0].get_text() == "not run:\n2 of 2 runs are not finished"
-    assert rows(tmp_path / "out" / "fig6.csv") == []
+    artifacts.make(PAPER, ["fig6"], tmp_path)
+    assert (
+        tmp_path / "figures" / "fig6.txt"
+    ).read_text() == "New clients. Not run at this scale: 2 of 2 runs are not finished.\n"
+    assert axes_of(missing).texts[0].get_text() == "not run:\n2 of 2 runs are not finished"
+    assert rows(tmp_path / "figures" / "fig6.csv") == []
 
 
 SAVED = {"kind": "epochs_saved", "series": "Conv", "baseline": "None"}
@@ -290,9 +304,8 @@ SAVED = {"kind": "epochs_saved", "series": "Conv", "baseline": "None"}
     (SAVED, [1, 1], [0, 0], 0.5, "not reproduced", "-", "the new clients of None need no training"),
 ])  # fmt: skip
 def test_verdicts(cell, conv, none, reported, status, ours, why):
-    claim = parse(
-        Claim,
-        {"text": "t", "source": "s", "figure": "f", "cell": cell, "reported": reported, "tolerance": 0.5},
+    claim = spec.claim(
+        {"text": "t", "source": "s", "experiment": "fig", "cell": cell, "reported": reported, "tolerance": 0.5},
         "test",
     )
     found = decide("key", claim, told({"Conv": {0: conv}, "None": {0: none}}), "test_accuracy")
@@ -300,8 +313,8 @@ def test_verdicts(cell, conv, none, reported, status, ours, why):
 
 
 def test_only_the_direction_at_a_smaller_scale():
-    values = {"text": "t", "source": "s", "figure": "f", "reported": 0.3, "tolerance": 0.1}
-    saved, epochs = (parse(Claim, values | {"cell": cell}, "t") for cell in (SAVED, {"kind": "epochs", "series": "Conv"}))
+    values = {"text": "t", "source": "s", "experiment": "fig", "reported": 0.3, "tolerance": 0.1}
+    saved, epochs = (spec.claim(values | {"cell": cell}, "t") for cell in (SAVED, {"kind": "epochs", "series": "Conv"}))
     found = told({"Conv": {0: [1, 1]}, "None": {0: [4, 4]}}, "direction")
     assert decide("key", saved, found, "test_accuracy").status == "direction agrees"
     assert decide("key", epochs, found, "test_accuracy").status == "not compared"
@@ -309,14 +322,22 @@ def test_only_the_direction_at_a_smaller_scale():
 
 
 @pytest.mark.parametrize(("figure", "claim", "message"), [
-    ({"target": {"paper": 0.9}}, {}, "a figure of kind newcomers has no target"),
-    ({"kind": "curves"}, {}, "a figure of kind curves has no bars"),
-    ({}, {"kind": "reduction", "target": 0.9}, "a cell of kind reduction does not go with a figure of kind newcomers"),
-    ({}, {"kind": "epochs_saved", "baseline": None}, "a cell of kind epochs_saved needs baseline"),
+    ({"target": {"paper": 0.9}}, {}, "figures.f: target: unknown key: choose from bars, experiment"),
+    ({"kind": "curves"}, {}, "figures.f: bars: unknown key"),
+    ({"experiment": "other"}, {}, "figures.f: experiment 'other' has no newcomers in params.yaml"),
+    ({}, {"experiment": "other"}, "claims.c: experiment 'other' has no newcomers in params.yaml"),
+    ({}, {"cell": {"kind": "epochs_saved", "series": "Conv"}}, "claims.c.cell: baseline: Field required"),
 ])  # fmt: skip
-def test_artifacts_that_do_not_fit(figure, claim, message):
-    values = {"text": "t", "source": "s", "figure": "f", "cell": SAVED | claim, "reported": 0.3}
+def test_artifacts_that_do_not_fit(figure, claim, message, tmp_path):
+    values = {"text": "t", "source": "s", "experiment": "fig", "cell": SAVED, "reported": 0.3} | claim
     shown = {"title": "t", "experiment": "fig", "kind": "newcomers", "bars": {"Conv": [2, 1, 3]}}
     paper = {"title": "p", "reference": "r", "figures": {"f": shown | figure}, "tables": {}, "claims": {"c": values}}
-    with pytest.raises(UserError, match=message):
-        parse(Paper, paper, "test")
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(paper))
+    series = {"series": {"Conv": {}, "None": {}}}
+    asked = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 4}}
+    experiments = {"fig": series | {"studies": asked}, "other": series}
+    scale = {"seeds": [0], "compare": "full", "note": "n"}
+    params = parse(Settings, {"scale": "paper", "scales": {"paper": scale}, "papers": {"p": experiments}}, "test")
+    with pytest.raises(UserError) as caught:
+        spec.read("p", params, tmp_path)
+    assert message in str(caught.value)

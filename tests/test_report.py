@@ -12,32 +12,38 @@ from test_results import arrives, ends, made, store
 
 from fedrepro.config import Params, parse
 from fedrepro.errors import UserError
-from fedrepro.report import artifacts, figures, page, spec, tables, typeset
-from fedrepro.report.spec import Figure, Paper, Table
+from fedrepro.report import artifacts, drawing, page, spec, typeset
+from fedrepro.report.evidence import Evidence
+from fedrepro.report.figures import _style, curves
+from fedrepro.report.latex import escape
+from fedrepro.report.loading import Results
+from fedrepro.report.spec import Paper
 
 CURVES = '{"c:FedAvg": [[1, 2, 3, 4, 5, 6], [0.2, 0.3, 0.5, 0.95, 0.8, 0.96]]}'
 PAPER = {
     "title": "A paper & its 100 % {brackets}",
     "reference": "A. Uthor. μ_1 ≤ $5 ~ #3 ^2 \\ back",
     "curves": "curves.json",
-    "figures": {
-        "one": {
-            "title": "One",
-            "experiment": "first",
-            "target": {"paper": 0.9, "quick": 0.9},
-            "reported": {"FedAvg": "c:FedAvg"},
-        },
-        "two": {"title": "Two", "experiment": "second", "target": {"paper": 0.9}},
+    "experiments": {
+        "first": {"target": {"paper": 0.9, "quick": 0.9}, "reported": {"FedAvg": "c:FedAvg"}},
+        "second": {"target": {"paper": 0.9}},
     },
+    "figures": {"one": {"title": "One", "experiment": "first"}, "two": {"title": "Two", "experiment": "second"}},
     "tables": {
-        "rounds": {"title": "Rounds", "kind": "rounds_to_target", "figures": ["one", "two"], "baseline": "FedAvg", "smooth": 5},
-        "apart": {"title": "Distance", "kind": "curve_distance", "figures": ["one"], "smooth": 2},
+        "rounds": {
+            "title": "Rounds",
+            "kind": "rounds_to_target",
+            "panels": ["first", "second"],
+            "baseline": "FedAvg",
+            "smooth": 5,
+        },
+        "apart": {"title": "Distance", "kind": "curve_distance", "panels": ["first"], "smooth": 2},
     },
     "claims": {
         "saves": {
             "text": "FedMMD saves 50 % <of all>",
             "source": "Table 1",
-            "figure": "one",
+            "experiment": "first",
             "cell": {"kind": "reduction", "series": "FedMMD", "baseline": "FedAvg", "target": 0.9},
             "reported": 0.5,
             "tolerance": 0.1,
@@ -45,7 +51,7 @@ PAPER = {
         "far": {
             "text": "FedMMD arrives after 3 rounds",
             "source": "Table 2",
-            "figure": "two",
+            "experiment": "second",
             "cell": {"kind": "rounds_to", "series": "FedMMD", "target": 0.9},
             "reported": 3,
         },
@@ -79,13 +85,11 @@ def read(folder: Path, values: dict, curves: str = CURVES) -> Paper:
 def reports(paper, tmp_path_factory) -> Path:
     """A scale's folder with everything in it."""
     folder = tmp_path_factory.mktemp("reports") / "paper"
-    store(FIRST, folder / "data" / "p", "first")
-    store(SECOND, folder / "data" / "p", "second")
-    artifacts.draw_figures(paper, paper.figures, folder / "data" / "p", folder / "figures")
-    artifacts.write_tables(paper, paper.tables, folder / "data" / "p", folder / "tables")
-    artifacts.write_verdicts(paper, "p", folder / "data" / "p", folder / "tables")
+    store(FIRST, folder / "p" / "data", "first")
+    store(SECOND, folder / "p" / "data", "second")
+    artifacts.make(paper, paper.artifacts, folder / "p")
     drawn = folder / "partition.png"
-    shutil.copyfile(folder / "figures" / "two.png", drawn)
+    shutil.copyfile(folder / "p" / "figures" / "two.png", drawn)
     page.compose({"p": paper}, folder, {"p": [drawn, folder / "absent.png"]})
     return folder
 
@@ -99,8 +103,8 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def test_rounds_to_target_by_hand(reports):
-    first, second, third, absent = rows(reports / "tables" / "rounds.csv")
-    assert (first["Panel"], first["Series"], first["Target (%)"], first["Seeds"]) == ("one", "FedMMD", "90", "2")
+    first, second, third, absent = rows(reports / "p" / "tables" / "rounds.csv")
+    assert (first["Panel"], first["Series"], first["Target (%)"], first["Seeds"]) == ("first", "FedMMD", "90", "2")
     assert first["Rounds"] == "5.0 ± 1.4"  # 4 and 6
     assert first["Rounds, mean of 5"] == "9.0 ± 1.4"  # five values of 95 %
     assert first["Saved vs FedAvg"] == "50.0 ± 14.1 %"  # 60 % and 40 %
@@ -110,16 +114,22 @@ def test_rounds_to_target_by_hand(reports):
     assert (first["Paper's rounds"], second["Paper's rounds"]) == ("-", "4")
     assert (third["Rounds"], third["Seeds"]) == ("8", "1; seed 0 diverged at round 7")
     assert third["Saved vs FedAvg"] == "-"  # not from the seed that happened to survive
-    assert (absent["Panel"], absent["Series"], absent["Rounds"]) == ("two", "not run", "")
+    assert (absent["Panel"], absent["Series"], absent["Rounds"]) == ("second", "not run", "")
 
 
-TABLE = Table(title="t", kind="rounds_to_target", figures=("f",), baseline="FedAvg", smooth=5)
+ROUNDS = {"title": "t", "kind": "rounds_to_target", "panels": ["e"], "baseline": "FedAvg", "smooth": 5}
+DISTANCE = {"title": "t", "kind": "curve_distance", "panels": ["e"]}
 
 
-def build(found, table=TABLE, curves=None, **figure) -> list[dict]:
-    values = {"title": "F", "experiment": "e", "target": {"paper": 0.9, "small": 0.9}} | figure
-    paper = Paper(title="p", reference="r", figures={"f": Figure(**values)}, tables={}, claims={})
-    return tables.build(table, paper, {"e": found}, curves or {}).fillna("").to_dict("records")
+def evidence(found: Results, curves: dict | None = None, **shown) -> Evidence:
+    """These results as experiment e."""
+    usual = {"e": {"target": {"paper": 0.9, "small": 0.9}} | shown}
+    paper = {"title": "p", "reference": "r", "experiments": usual, "figures": {}, "tables": {}, "claims": {}}
+    return spec.evidence(parse(Paper, paper, "test"), {"e": found}, curves or {})
+
+
+def build(found, table=ROUNDS, curves=None, **shown) -> list[dict]:
+    return spec.of_kind("tables", table, "test").build(evidence(found, curves, **shown))
 
 
 def test_rounds_that_only_some_seeds_reach():
@@ -155,7 +165,7 @@ def test_the_papers_rounds_only_where_they_may_be_compared():
 
 
 def test_distances():
-    table = Table(title="t", kind="curve_distance", figures=("f",), smooth=1)
+    table = DISTANCE
     curves = {"c": [(1, 0.5), (2, 0.5), (3, 1.0)]}
     series = {"near": {0: [0, 0.5, 0.6], 1: [0, 0.5, 0.5]}, "far": {0: [0, 0.9, 0.9]}, "gone": {0: [0, 0.1, 0.2]}}
     reported = {"reported": dict.fromkeys(series, "c")}
@@ -164,24 +174,23 @@ def test_distances():
     assert far["Distance (points)"] == "40.00" and far[""] == "" and far["Paper's curve"] == "c"
     assert near["Rounds compared"] == "2" and gone["Rounds compared"] == "none"
     assert gone["Distance (points)"] == "seed 0 diverged at round 2" and gone[""] == ""
-    assert build(made({}, skipped="why"), table, curves) == [{"Panel": "f", "Series": "not run", "": ""}]
+    assert build(made({}, skipped="why"), table, curves) == [{"Panel": "e", "Series": "not run", "": ""}]
 
 
 @pytest.mark.parametrize("compare", ["none", "direction"])
 def test_no_distance_where_ours_is_not_held_against_the_paper(compare):
-    table, curves = Table(title="t", kind="curve_distance", figures=("f",)), {"c": [(1, 0.5)]}
     found = made({"FedAvg": {0: [0, 0.5]}}, compare)
-    [row] = build(found, table, curves, reported={"FedAvg": "c"})
+    [row] = build(found, DISTANCE, {"c": [(1, 0.5)]}, reported={"FedAvg": "c"})
     assert row["Series"] == "not compared" and "Distance (points)" not in row
-    paper = Paper(title="p", reference="r", figures={"f": Figure(title="F", experiment="e")}, tables={}, claims={})
-    assert "is not held against the paper's curves." in tables.remark(table, paper, {"e": found})
+    told = spec.of_kind("tables", DISTANCE, "test").remark(evidence(found))
+    assert "is not held against the paper's curves." in told
 
 
 def test_distances_over_the_first_rounds():
-    table, found = Table(title="t", kind="curve_distance", figures=("f",), rounds=2), made({"FedAvg": {0: [0, 0.5, 0.5, 0.0]}})
+    table, found = DISTANCE | {"rounds": 2}, made({"FedAvg": {0: [0, 0.5, 0.5, 0.0]}})
     curves, figure = {"c": [(1, 0.5), (2, 0.6), (3, 1.0)]}, {"reported": {"FedAvg": "c"}}
     assert build(found, table, curves, **figure)[0]["Distance (points)"] == "7.07"
-    row = build(found, table.model_copy(update={"smooth": 5}), curves, **figure)[0]
+    row = build(found, table | {"smooth": 5}, curves, **figure)[0]
     assert (row["Distance (points)"], row["Seeds"], row[""]) == ("-", "0", "")  # no round in common
     series = {"a": {0: [0, 0.5]}, "b": {0: [0, 0.5]}}
     both = build(
@@ -194,15 +203,15 @@ def test_distances_over_the_first_rounds():
 
 
 def test_latex_table(reports):
-    text = (reports / "tables" / "rounds.tex").read_text()
+    text = (reports / "p" / "tables" / "rounds.tex").read_text()
     remark, body = text.split("\n", 1)
     assert remark.startswith("% Rounds. Rounds: the first in which test accuracy reaches the target, or in which its mean")
-    assert remark.endswith(f"two was not run: left for the next scale. Data: {MIRROR}. Scale paper: how scale paper is.")
+    assert remark.endswith(f"second was not run: left for the next scale. Data: {MIRROR}. Scale paper: how scale paper is.")
     assert "Means over n = 2 seeds, ± one standard deviation." in remark and "%" not in body.replace(r"\%", "")
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert {line.count(" & ") for line in body} == {9} and len(body) == 5
     assert body[1] == (
-        r"one & FedMMD & 90 & 5.0 $\pm$ 1.4 & 9.0 $\pm$ 1.4 & 50.0 $\pm$ 14.1 \% & - & 95.00 $\pm$ 0.00 & 2 & 2 \\"
+        r"first & FedMMD & 90 & 5.0 $\pm$ 1.4 & 9.0 $\pm$ 1.4 & 50.0 $\pm$ 14.1 \% & - & 95.00 $\pm$ 0.00 & 2 & 2 \\"
     )
     for rule in (r"\begin{tabular}{llllllllll}", r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}"):
         assert text.count(rule) == 1
@@ -217,25 +226,33 @@ def test_latex_table(reports):
     ("a – b", "a -- b"),
 ])  # fmt: skip
 def test_special_characters(plain, latex):
-    assert tables.escape(plain) == latex
+    assert escape(plain) == latex
 
 
 def test_verdict_files(reports):
-    saves, far = rows(reports / "tables" / "p_verdicts.csv")
+    saves, far = rows(reports / "p" / "tables" / "verdicts.csv")
     assert (saves["Key"], saves["Verdict"], saves["Reported"]) == ("saves", "partly", "50.0 %")  # 60 % and 40 %
     assert saves["Ours"] == "50.0 ± 127.1 % (n = 2)" and saves["Why"].endswith(f"; on {MIRROR}")
     assert (far["Verdict"], far["Why"], far["Ours"]) == ("not run", "left for the next scale", "-")
-    text = (reports / "tables" / "p_verdicts.tex").read_text()
+    text = (reports / "p" / "tables" / "verdicts.tex").read_text()
     assert r"FedMMD saves 50 \% $<$of all$>$ & 50.0 \% & 50.0 $\pm$ 127.1 \% (n = 2) & partly" in text
 
 
 # ---- figures
 
 
-def drawing(found, **figure):
-    figures.setup()
-    values = {"title": "F", "experiment": "e", "target": {"paper": 0.9}} | figure
-    return figures.curves(Figure(**values), found, {"c": [(1, 0.5), (2, 0.95), (99, 0.99)]})
+def figure(**changes) -> curves.Figure:
+    return curves.Figure(**{"title": "F", "kind": "curves", "experiment": "e"} | changes)
+
+
+def picture_of(found, **changes):
+    drawing.setup()
+    points = {"c": [(1, 0.5), (2, 0.95), (99, 0.99)]}
+    return drawing.compose(figure(**{"target": {"paper": 0.9}} | changes), evidence(found, points))
+
+
+def caption(found, **changes) -> str:
+    return figure(**changes).caption(evidence(found))
 
 
 def drawn(picture) -> dict:
@@ -250,21 +267,22 @@ def legend(picture) -> list[str]:
 
 def test_figure_files(reports):
     for key in ("one", "two"):
-        pdf, png = ((reports / "figures" / f"{key}.{ext}").read_bytes() for ext in ("pdf", "png"))
+        pdf, png = ((reports / "p" / "figures" / f"{key}.{ext}").read_bytes() for ext in ("pdf", "png"))
         assert pdf.startswith(b"%PDF") and png.startswith(b"\x89PNG")
         assert b"/Type3" not in pdf and b"/FontFile2" in pdf
         width = float(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", pdf)[1])
-        assert width == pytest.approx(72 * figures.COLUMN, abs=0.1) and int.from_bytes(png[16:20], "big") == 660
+        assert width == pytest.approx(72 * drawing.COLUMN, abs=0.1) and int.from_bytes(png[16:20], "big") == 660
 
 
 def test_same_numbers_same_bytes(reports, paper, tmp_path):
-    artifacts.draw_figures(paper, paper.figures, reports / "data" / "p", tmp_path)
-    for path in sorted((reports / "figures").iterdir()):
-        assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
+    shutil.copytree(reports / "p" / "data", tmp_path / "data")
+    artifacts.make(paper, paper.figures, tmp_path)
+    for path in sorted((reports / "p" / "figures").iterdir()):
+        assert path.read_bytes() == (tmp_path / "figures" / path.name).read_bytes(), path.name
 
 
 def test_a_curve_is_the_mean_in_percent():
-    picture = drawing(made({"FedMMD": {0: [0.1, 0.5, 0.9], 1: [0.1, 0.7, 0.5]}}))
+    picture = picture_of(made({"FedMMD": {0: [0.1, 0.5, 0.9], 1: [0.1, 0.7, 0.5]}}))
     assert drawn(picture)["FedMMD"].get_xydata().tolist() == [
         [0, pytest.approx(10)],
         [1, pytest.approx(60)],
@@ -275,7 +293,7 @@ def test_a_curve_is_the_mean_in_percent():
 
 
 def test_one_seed_has_no_band():
-    picture = drawing(made({"FedMMD": {0: [0.1, 0.5, 0.9]}}))
+    picture = picture_of(made({"FedMMD": {0: [0.1, 0.5, 0.9]}}))
     paths = [path for collection in picture.axes[0].collections for path in collection.get_paths()]
     assert all(path.vertices[:, 1].size == 0 or path.get_extents().height < 81 for path in paths)
     assert len(drawn(picture)) == 1
@@ -283,23 +301,23 @@ def test_one_seed_has_no_band():
 
 def test_an_algorithm_has_one_look_in_every_figure():
     curve = {0: arrives(3)}
-    one = drawn(drawing(made({"FedMMD": curve, "FedAvg": curve})))
-    two = drawn(drawing(made({"unknown": curve, "L2": curve, "FedAvg": curve})))
+    one = drawn(picture_of(made({"FedMMD": curve, "FedAvg": curve})))
+    two = drawn(picture_of(made({"unknown": curve, "L2": curve, "FedAvg": curve})))
     assert one["FedAvg"].get_color() == two["FedAvg"].get_color() and one["FedAvg"].get_marker() == two["FedAvg"].get_marker()
-    assert figures.style("unknown") == figures.style("unknown") and figures.style("unknown") in figures.SPARE
-    looks = [figures.style(name) for name in ("fedavg", "fedmmd", "l2", "fedprox")]
+    assert _style.style("unknown") == _style.style("unknown") and _style.style("unknown") in _style.SPARE
+    looks = [_style.style(name) for name in ("fedavg", "fedmmd", "l2", "fedprox")]
     assert len(set(looks)) == len({look[0] for look in looks}) == 4
 
 
 def test_variants_of_one_algorithm():
     few = made({"L2": {0: arrives(3)}, "L2 b": {0: arrives(3)}})
     few.note["series"]["L2 b"]["algorithm"]["name"] = "l2"
-    a, b = figures.looks(few).values()
+    a, b = _style.looks(few).values()
     assert a["color"] == b["color"] and a["dashes"] != b["dashes"]
     many = made({f"v{n}": {0: arrives(3)} for n in range(7)})
     for series in many.note["series"].values():
         series["algorithm"]["name"] = "fedavg"
-    colours = {to_hex(look["color"]) for look in figures.looks(many).values()}
+    colours = {to_hex(look["color"]) for look in _style.looks(many).values()}
     assert len(colours) == 7
     assert max(sum(int(colour[i : i + 2], 16) for i in (1, 3, 5)) for colour in colours) < 520  # none too light on white
 
@@ -307,16 +325,16 @@ def test_variants_of_one_algorithm():
 def test_diverged_runs_are_named():
     lost = {("FedMMD", 0): "diverged at round 2", ("FedAvg", 1): "diverged at round 3"}
     found = made({"FedMMD": {0: arrives(3)}, "FedAvg": {0: arrives(3), 1: arrives(3)}}, lost=lost)
-    assert legend(drawing(found)) == ["FedMMD: diverged", "FedAvg (1 of 2 seeds)"]
-    text = figures.caption(Figure(title="F", experiment="e"), found)
+    assert legend(picture_of(found)) == ["FedMMD: diverged", "FedAvg (1 of 2 seeds)"]
+    text = caption(found)
     assert "FedMMD: seed 0 diverged at round 2, not shown. FedAvg: seed 1 diverged at round 3, not shown." in text
     everything = made({"FedMMD": {0: arrives(3)}}, lost=lost)
-    assert legend(drawing(everything, reported={"FedMMD": "c"})) == ["FedMMD: diverged", "in the paper"]
+    assert legend(picture_of(everything, reported={"FedMMD": "c"})) == ["FedMMD: diverged", "in the paper"]
 
 
 def test_nothing_lies_over_the_curves():
     """The legend stands above the panel and the target's label beside it."""
-    picture = drawing(made({"FedMMD": {0: ends(0.92), 1: ends(0.88)}, "FedAvg": {0: ends(0.9)}}))
+    picture = picture_of(made({"FedMMD": {0: ends(0.92), 1: ends(0.88)}, "FedAvg": {0: ends(0.9)}}))
     picture.canvas.draw()
     panel = picture.axes[0].get_window_extent()
     assert picture.legends[0].get_window_extent().y0 >= panel.y1
@@ -325,7 +343,7 @@ def test_nothing_lies_over_the_curves():
 
 
 def test_a_long_legend_fits():
-    picture = drawing(made({f"paper network, 0.0{n}": {0: arrives(3)} for n in range(7)}))
+    picture = picture_of(made({f"paper network, 0.0{n}": {0: arrives(3)} for n in range(7)}))
     picture.canvas.draw()
     box = picture.legends[0].get_window_extent()
     assert box.x0 >= 0 and box.x1 <= picture.bbox.x1 and box.y1 <= picture.bbox.y1
@@ -333,34 +351,30 @@ def test_a_long_legend_fits():
 
 def test_the_papers_curves_only_where_they_may_be_compared():
     series, reported = {"FedMMD": {0: arrives(3)}}, {"FedMMD": "c"}
-    assert legend(drawing(made(series), reported=reported)) == ["FedMMD", "in the paper"]
-    dotted = [line for line in drawing(made(series), reported=reported).axes[0].lines if line.get_linestyle() == ":"]
+    assert legend(picture_of(made(series), reported=reported)) == ["FedMMD", "in the paper"]
+    dotted = [line for line in picture_of(made(series), reported=reported).axes[0].lines if line.get_linestyle() == ":"]
     assert dotted[0].get_xydata().tolist() == [[1, 50], [2, 95]]  # up to our last round
     for compare in ("direction", "none"):
-        picture = drawing(made(series, compare), reported=reported)
+        picture = picture_of(made(series, compare), reported=reported)
         assert legend(picture) == ["FedMMD"]
         scale = {"direction": "scale small", "none": "scale quick"}[compare]
         assert scale in [text.get_text() for text in picture.axes[0].texts]
 
 
 def test_a_skipped_figure_says_why():
-    picture = drawing(made({}, skipped="no time for this one"))
+    picture = picture_of(made({}, skipped="no time for this one"))
     assert "not run" in picture.axes[0].texts[0].get_text() and "no time for this one" in picture.axes[0].texts[0].get_text()
 
 
 def test_captions(reports):
-    one, two = ((reports / "figures" / f"{key}.txt").read_text() for key in ("one", "two"))
+    one, two = ((reports / "p" / "figures" / f"{key}.txt").read_text() for key in ("one", "two"))
     for words in ("One. ", "test accuracy after every round", "mean over 2 seeds, band of one standard deviation", MIRROR,
                   "Dotted: the paper's curves", "Scale paper: how scale paper is", "float32, sequential executor"):  # fmt: skip
         assert words in one
     assert two == "Two. Not run at this scale: left for the next scale.\n"
-    single = figures.caption(
-        Figure(title="F", experiment="e", reported={"FedMMD": "c"}), made({"FedMMD": {3: arrives(1)}}, "none")
-    )
+    single = caption(made({"FedMMD": {3: arrives(1)}}, "none"), reported={"FedMMD": "c"})
     assert "one seed, so no band" in single and "Dotted" not in single
-    assert "after every 5 rounds" in figures.caption(
-        Figure(title="F", experiment="e"), made({"FedMMD": {3: arrives(1)}}, evaluate_every=5)
-    )
+    assert "after every 5 rounds" in caption(made({"FedMMD": {3: arrives(1)}}, evaluate_every=5))
 
 
 # ---- documents
@@ -411,7 +425,17 @@ def test_the_page_is_whole(tags):
     ids = [attributes["id"] for _, attributes in tags.seen if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert {href[1:] for href in tags.all("a", "href") if href.startswith("#")} <= set(ids)
-    assert {"p", "one", "two", "rounds", "apart", "claim-saves", "claim-far", "runs-first", "runs-second"} <= set(ids)
+    assert {
+        "p",
+        "p-one",
+        "p-two",
+        "p-rounds",
+        "p-apart",
+        "p-claim-saves",
+        "p-claim-far",
+        "p-runs-first",
+        "p-runs-second",
+    } <= set(ids)
     assert tags.all("html", "lang") == ["en"] and "viewport" in tags.all("meta", "name")
 
 
@@ -433,7 +457,7 @@ def test_a_note_keeps_its_capitals(reports, paper, tmp_path):
     shutil.copytree(reports, tmp_path / "copy")
     for key, found in (("first", FIRST), ("second", SECOND)):
         found = type(found)(found.note | {"scale_note": "real MNIST <b>"}, found.rows)
-        store(found, tmp_path / "copy" / "data" / "p", key)
+        store(found, tmp_path / "copy" / "p" / "data", key)
     page.compose({"p": paper}, tmp_path / "copy", {})
     text = (tmp_path / "copy" / "index.html").read_text(encoding="utf-8")
     assert "Real MNIST &lt;b&gt;." in text and "Partitions" not in text
@@ -443,7 +467,7 @@ def test_kept_runs_are_linked_where_they_lie(reports, paper, tmp_path):
     shutil.copytree(reports, tmp_path / "copy")
     found = made(SERIES)
     found.note["series"]["FedMMD"]["runs"][0]["kept"] = True
-    store(found, tmp_path / "copy" / "data" / "p", "first")
+    store(found, tmp_path / "copy" / "p" / "data", "first")
     page.compose({"p": paper}, tmp_path / "copy", {})
     assert "../../results/kept/p/mnist-fedmmd-s0-abc/" in (tmp_path / "copy" / "index.html").read_text(encoding="utf-8")
 
@@ -501,23 +525,33 @@ def changed(*path, value) -> dict:
 
 
 @pytest.mark.parametrize(("values", "words"), [
-    (changed("figures", "one", "experiment", value="third"), "unknown experiment 'third': choose from first, second"),
-    (changed("figures", "one", "reported", value={"FedX": "c:FedAvg"}), "series 'FedX': choose from FedMMD, FedAvg, L2"),
-    (changed("figures", "one", "reported", value={"L2": "c:L2"}), "unknown curve 'c:L2': choose from c:FedAvg"),
-    (changed("figures", "one", "target", value={"papr": 0.9}), "unknown scale 'papr': choose from paper, small, quick"),
-    (changed("figures", "one", "metric", value="loss"), "figures.one.metric: "),
+    (changed("figures", "one", "experiment", value="third"), "figures.one: unknown experiment 'third': choose from first, sec"),
+    (changed("figures", "one", "kind", value="pie"), "figures.one.kind: unknown figure 'pie': choose from bars, curves, "),
+    (changed("figures", "one", "metric", value="loss"), "figures.one: metric: unknown key: choose from experiment, kind, meas"),
+    (changed("figures", "one", "measure", value="loss"), "figures.one: measure: unknown measure 'loss': choose from test_acc"),
+    (changed("figures", "one", "measure", value="test_macro_f1"), "unknown measure of experiment 'first' 'test_macro_f1'"),
+    (changed("figures", "One", value={"title": "t", "experiment": "first"}), "figures.One"),
+    (changed("figures", "verdicts", value={"title": "t", "experiment": "first"}), "verdicts: already names something else"),
+    (changed("experiments", "first", "reported", value={"FedX": "c:FedAvg"}), "series 'FedX': choose from FedMMD, FedAvg, L2"),
+    (changed("experiments", "first", "reported", value={"L2": "c:L2"}), "unknown curve 'c:L2': choose from c:FedAvg"),
+    (changed("experiments", "first", "target", value={"papr": 0.9}), "experiments.first.target: unknown scale 'papr': choose"),
+    (changed("experiments", "first", "target", value={"paper": 90}), "first.target: test accuracy is between 0 and 1 (got 90)"),
+    (changed("experiments", "third", value={}), "experiments.third: unknown experiment 'third'"),
     (changed("claims", "saves", "scale_targets", value={"tiny": 0.9}), "claims.saves.scale_targets: unknown scale 'tiny'"),
-    (changed("claims", "saves", "figure", value="six"), "claims.saves: unknown figure 'six': choose from one, two"),
-    (changed("claims", "saves", "reported", value="never"), "claims.saves: reported: 'never' goes with a cell of kind never"),
-    (changed("claims", "saves", "cell", "baseline", value=None), "a cell of kind reduction needs baseline"),
-    (changed("claims", "saves", "cell", "baseline", value="FedX"), "unknown series 'FedX'"),
-    (changed("claims", "saves", "cell", "kind", value="difference"), "needs last or round"),
-    (changed("claims", "saves", "tolerance", value=-1), "claims.saves.tolerance: "),
+    (changed("claims", "saves", "experiment", value="six"), "claims.saves: unknown experiment 'six': choose from first, secon"),
+    (changed("claims", "saves", "reported", value="never"), "reported: a number goes with a cell of kind reduction (got 'neve"),
+    (changed("claims", "saves", "cell", "baseline", value=None), "claims.saves.cell: baseline: Input should be a valid string"),
+    (changed("claims", "saves", "cell", "baseline", value="FedX"), "claims.saves: unknown series 'FedX'"),
+    (changed("claims", "saves", "cell", "kind", value="reduce"), "claims.saves.cell.kind: unknown cell 'reduce': choose from"),
+    (changed("claims", "saves", "cell", value={"kind": "accuracy", "series": "L2"}), "needs last or round (one of them)"),
+    (changed("claims", "saves", "tolerance", value=-1), "claims.saves: tolerance: "),
     (changed("claims", "saves", "tolerence", value=1), "tolerence: unknown key"),
-    (changed("tables", "rounds", "figures", value=["one", "six"]), "tables.rounds: unknown figure 'six'"),
-    (changed("tables", "rounds", "baseline", value=None), "a table of kind rounds_to_target needs baseline"),
+    (changed("tables", "rounds", "panels", value=["first", "six"]), "tables.rounds.panels: unknown experiment 'six'"),
+    (changed("tables", "rounds", "panels", value=["first", "first"]), "first: give panels of one experiment a name each"),
+    (changed("tables", "rounds", "baseline", value=None), "tables.rounds: baseline: Input should be a valid string"),
     (changed("tables", "rounds", "baseline", value="FedX"), "unknown series 'FedX'"),
-    (changed("tables", "apart", "figures", value=["two"]), "unknown figure with reported curves 'two': choose from one"),
+    (changed("tables", "rounds", "kind", value=None), "tables.rounds.kind: unknown table 'None': choose from communication, c"),
+    (changed("tables", "apart", "panels", value=["second"]), "unknown experiment with reported curves 'second': choose from f"),
 ], ids=lambda value: value[:40] if isinstance(value, str) else "")  # fmt: skip
 def test_mistakes_in_a_papers_file(values, words, tmp_path):
     with pytest.raises(UserError) as caught:
@@ -525,11 +559,16 @@ def test_mistakes_in_a_papers_file(values, words, tmp_path):
     assert "p.yaml: " in str(caught.value) and words in str(caught.value)
 
 
-def test_a_name_stands_for_one_artifact(paper):
-    assert spec.owners({"p": paper}) == dict.fromkeys(("one", "two", "rounds", "apart"), "p")
-    for others in ({"p": paper, "q": paper}, {"q": paper, "one": paper}):
-        with pytest.raises(UserError, match="already names something else"):
-            spec.owners(others)
+def test_names_on_the_command_line(paper):
+    """Long ones always; an artifact's own name while only one paper has it."""
+    keys = ("one", "two", "rounds", "apart", "verdicts")
+    assert spec.targets({"p": paper}) == {key: ("p", key) for key in keys} | {f"p_{key}": ("p", key) for key in keys}
+    both = spec.targets({"p": paper, "q": paper})
+    assert both == {f"{name}_{key}": (name, key) for name in "pq" for key in keys}
+    assert "one" not in spec.targets({"p": paper, "one": Paper(title="", reference="", figures={}, tables={}, claims={})})
+    other = paper.model_copy(update={"figures": {"b_one": paper.figures["one"]}})
+    with pytest.raises(UserError, match="'a_b_one' already names something else"):
+        spec.targets({"a_b": paper, "a": other})
 
 
 def test_the_committed_papers_can_be_read():

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from fedrepro import results
-from fedrepro.config import parse
 from fedrepro.errors import UserError
-from fedrepro.measures import USUAL
+from fedrepro.measures import MEASURES, USUAL
+from fedrepro.report import cells, spec
 from fedrepro.report.loading import Results, load
 from fedrepro.report.plain import write_plain
-from fedrepro.report.spec import Cell, Claim
-from fedrepro.report.verdicts import decide, show
+from fedrepro.report.verdicts import decide
 
 OFFICIAL = "MNIST (official release)"
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
@@ -52,7 +51,9 @@ def store(found: Results, folder: Path, experiment: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{experiment}.json").write_text(json.dumps(found.note), encoding="utf-8")
     with (folder / f"{experiment}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, ["series", "seed", "run", "round", "test_accuracy"])
+        writer = csv.DictWriter(
+            file, list(found.rows[0]) if found.rows else ["series", "seed", "run", "round", "test_accuracy"]
+        )
         writer.writeheader()
         writer.writerows(found.rows)
 
@@ -162,7 +163,7 @@ def ends(value: float, rounds: int = 20) -> list[float]:
 def verdict(cell: dict, method: dict, baseline: dict | None = None, compare: str = "full", lost: dict | None = None, **claim):
     """The verdict on a claim about FedMMD, with FedAvg as its baseline."""
     cell = {"series": "FedMMD", **({"baseline": "FedAvg"} if baseline is not None else {}), **cell}
-    claim = parse(Claim, {"text": "t", "source": "s", "figure": "f", "cell": cell, **claim}, "test")
+    claim = spec.claim({"text": "t", "source": "s", "experiment": "f", "cell": cell, **claim}, "test")
     series = {"FedMMD": method} | ({"FedAvg": baseline} if baseline is not None else {})
     return decide("key", claim, made(series, compare, lost), "test_accuracy")
 
@@ -333,7 +334,7 @@ def test_quick_scale_is_shown_and_not_compared():
 
 def test_not_run():
     cell = {"kind": "rounds_to", "series": "FedMMD", "target": 0.9}
-    claim = parse(Claim, {"text": "t", "source": "s", "figure": "f", "cell": cell, "reported": 3}, "test")
+    claim = spec.claim({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": 3}, "test")
     found = decide("key", claim, made({}, skipped="2 of 4 runs are not finished"), "test_accuracy")
     assert (found.status, found.why, found.found) == ("not run", "2 of 4 runs are not finished", "-")
 
@@ -362,7 +363,7 @@ def test_a_seed_that_one_series_lacks(kind):
 
 def test_a_metric_that_was_not_measured():
     cell = {"kind": "rounds_to", "series": "FedMMD", "target": 0.9}
-    claim = parse(Claim, {"text": "t", "source": "s", "figure": "f", "cell": cell, "reported": 3}, "test")
+    claim = spec.claim({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": 3}, "test")
     found = made({"FedMMD": {0: arrives(3)}})
     found = Results(found.note, [row | {"personal_accuracy": ""} for row in found.rows])
     assert "FedMMD has no values of personal_accuracy" in decide("key", claim, found, "personal_accuracy").why
@@ -378,7 +379,7 @@ def test_target_of_a_smaller_scale():
 
 def test_other_data_than_the_official_are_named():
     cell = {"kind": "rounds_to", "series": "FedMMD", "target": 0.9}
-    claim = parse(Claim, {"text": "t", "source": "s", "figure": "f", "cell": cell, "reported": 5}, "test")
+    claim = spec.claim({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": 5}, "test")
     mirror = "MNIST (mirror; differs from the official release)"
     found = decide("key", claim, made({"FedMMD": {0: arrives(5)}}, dataset=mirror), "test_accuracy")
     assert found.status == "reproduced" and found.why.endswith(f"; on {mirror}")
@@ -395,5 +396,7 @@ def test_other_data_than_the_official_are_named():
     ("never", "never", "never"),
 ])  # fmt: skip
 def test_how_values_are_shown(kind, value, text):
-    cell = Cell(kind=kind, series="a", baseline="b", target=0.9, last=1 if kind == "difference" else None)
-    assert show(cell, value) == text
+    values = {"kind": kind, "series": "a", "baseline": "b", "target": 0.9, "last": 1}
+    allowed = {"difference": {"target"}, "reduction": {"last"}}.get(kind, {"baseline", "last"})
+    cell = cells.read({key: item for key, item in values.items() if key not in allowed}, "test")
+    assert cell.show(value, MEASURES["test_accuracy"]) == text

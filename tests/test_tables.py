@@ -10,9 +10,12 @@ from test_results import made
 
 from fedrepro.config import Params, parse
 from fedrepro.errors import UserError
-from fedrepro.report import artifacts, figures, page, spec, tables
+from fedrepro.report import artifacts, page, spec
+from fedrepro.report.evidence import Evidence
+from fedrepro.report.figures import curves
 from fedrepro.report.loading import Results
-from fedrepro.report.spec import Claim, Figure, Paper, Table
+from fedrepro.report.spec import Paper
+from fedrepro.report.tables.base import Table
 from fedrepro.report.verdicts import decide
 
 OWN = "personal_accuracy"
@@ -24,20 +27,32 @@ def own(found: Results) -> Results:
     return Results(found.note, rows)
 
 
-def paper(**changes) -> Paper:
-    """Figures a and b, in the metrics of Fig. 5 and of Fig. 4."""
-    shown = {"a": Figure(title="A", experiment="a", metric=OWN, target={"paper": 0.9}), "b": Figure(title="B", experiment="b")}
-    return Paper(title="p", reference="r", figures=shown | changes, tables={}, claims={})
+def paper() -> Paper:
+    """Experiments a and b, in the measures of Fig. 5 and of Fig. 4."""
+    shown = {"a": {"measure": OWN, "target": {"paper": 0.9}}}
+    figures = {name: curves.Figure(title=name.upper(), kind="curves", experiment=name) for name in "ab"}
+    values = {"title": "p", "reference": "r", "experiments": shown, "figures": figures, "tables": {}, "claims": {}}
+    return parse(Paper, values, "test")
+
+
+def evidence(curves: dict | None = None, **results) -> Evidence:
+    return spec.evidence(paper(), results, curves or {})
+
+
+def table(**values) -> Table:
+    return spec.of_kind("tables", {"title": "t"} | values, "test")
 
 
 def build(table: Table, curves: dict | None = None, **results) -> list[dict]:
-    return tables.build(table, paper(), results, curves or {}).fillna("").to_dict("records")
+    rows = table.build(evidence(curves, **results))
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name, "") for name in columns} for row in rows]
 
 
 # ---- convergence
 
 REPORTED = {"FedAvg": {"a": 0.8989, "b": 0.9221}, "conv": {"a": 0.9011, "b": 0.9253}, "multi": {"a": 0.9051}}
-ENDS = Table(title="Ends", kind="convergence", figures=("a", "b"), last=2, reported=REPORTED)
+ENDS = table(title="Ends", kind="convergence", panels=["a", "b"], last=2, reported=REPORTED)
 A = own(made({
     "FedAvg": {0: [0.1, 0.5, 0.80, 0.84], 1: [0.1, 0.6, 0.80, 0.88]},
     "conv": {0: [0.1, 0.5, 0.85, 0.87], 1: [0.1, 0.6, 0.90, 0.90]},
@@ -64,10 +79,10 @@ def test_convergence_by_hand():
 @pytest.mark.parametrize("compare", ["none", "direction"])
 def test_reported_accuracies_only_where_they_may_be_compared(compare):
     found = own(made({"FedAvg": {0: [0.1, 0.5, 0.7]}, "conv": {0: [0.1, 0.5, 0.8]}}, compare))
-    table = Table(title="t", kind="convergence", figures=("a",), last=1, reported={"FedAvg": {"a": 0.9}, "conv": {"a": 0.8}})
-    assert [row["a, paper (%)"] for row in build(table, a=found)] == ["-", "-"]
-    assert [row["a (%)"] for row in build(table, a=found)] == ["70.00 (n = 1)", "80.00 (n = 1) *"]
-    assert "a, paper (%)" not in build(Table(title="t", kind="convergence", figures=("a",), last=1), a=found)[0]
+    asked = table(kind="convergence", panels=["a"], last=1, reported={"FedAvg": {"a": 0.9}, "conv": {"a": 0.8}})
+    assert [row["a, paper (%)"] for row in build(asked, a=found)] == ["-", "-"]
+    assert [row["a (%)"] for row in build(asked, a=found)] == ["70.00 (n = 1)", "80.00 (n = 1) *"]
+    assert "a, paper (%)" not in build(table(kind="convergence", panels=["a"], last=1), a=found)[0]
 
 
 def test_convergence_of_what_was_not_run():
@@ -75,28 +90,28 @@ def test_convergence_of_what_was_not_run():
     row = build(ENDS, a=gone, b=B)[0]
     assert (row["a (%)"], row["a, paper (%)"], row["b (%)"]) == ("not run", "89.89", "80.00 (n = 1) *")
     assert build(ENDS, a=gone, b=gone) == [{"Series": "not run"}]
-    assert tables.remark(ENDS, paper(), {"a": gone, "b": gone}).startswith("a was not run: no time. b was not run: no time. Sc")
+    assert ENDS.remark(evidence(a=gone, b=gone)).startswith("a was not run: no time. b was not run: no time. Sc")
     lost = own(made({"FedAvg": {0: [0.1, 0.5]}}, lost={("FedAvg", 0): "diverged at round 1"}))
-    assert build(Table(title="t", kind="convergence", figures=("a",), last=2), a=lost)[0] == {
+    assert build(table(kind="convergence", panels=["a"], last=2), a=lost)[0] == {
         "Series": "FedAvg",
         "a (%)": "seed 0 diverged at round 1",
     }
 
 
 def test_the_untrained_model_is_never_part_of_the_end():
-    table = Table(title="t", kind="convergence", figures=("b",), last=9)
-    assert build(table, b=B)[0]["b (%)"].startswith("80.00 ")  # two rounds of nine
-    assert "b has 2 rounds only, all of which count." in tables.remark(table, paper(), {"b": B})
+    asked = table(kind="convergence", panels=["b"], last=9)
+    assert build(asked, b=B)[0]["b (%)"].startswith("80.00 ")  # two rounds of nine
+    assert "b has 2 rounds only, all of which count." in asked.remark(evidence(b=B))
 
 
 def test_what_the_caption_of_a_table_tells():
-    assert tables.caption(ENDS, paper(), {"a": A, "b": B}) == (
+    assert ENDS.caption(evidence(a=A, b=B)) == (
         "Ends. Mean of the last 2 rounds: the participants' mean own-test accuracy after local training (a), test accuracy (b)."
         " * is the best of its column, of the series that lost no run. Means over n = 1 to 2 seeds, ± one standard deviation. "
         "Data: MNIST (official release). Scale paper: how scale paper is."
     )
-    asked = Table(title="Which one?", kind="convergence", figures=("b",), last=1)
-    assert tables.caption(asked, paper(), {"b": B}).startswith("Which one? Mean of the last round: test accuracy.")
+    asked = table(title="Which one?", kind="convergence", panels=["b"], last=1)
+    assert asked.caption(evidence(b=B)).startswith("Which one? Mean of the last round: test accuracy.")
 
 
 # ---- several targets
@@ -109,7 +124,7 @@ def reaches(first: int | None, second: int | None, rounds: int = 20) -> list[flo
 
 
 TARGETS = {"paper": [0.94, 0.95], "small": [0.5]}
-ROUNDS = {"kind": "rounds_to_target", "figures": ("a",), "baseline": "FedAvg", "targets": TARGETS}
+ROUNDS = {"kind": "rounds_to_target", "panels": ["a"], "baseline": "FedAvg", "targets": TARGETS}
 TABLE2 = {"FedAvg": [100, 256], "conv": [34, 92]}
 SERIES = {
     "FedAvg": {0: reaches(10, 20), 1: reaches(10, 16)},
@@ -119,7 +134,7 @@ SERIES = {
 
 
 def test_two_targets_by_hand():
-    found = build(Table(title="t", **ROUNDS, reported=TABLE2), a=own(made(SERIES)))
+    found = build(table(**ROUNDS, reported=TABLE2), a=own(made(SERIES)))
     keys = ("Series", "Target (%)", "Rounds", "Saved vs FedAvg", "Paper's rounds", "Paper's saving")
     assert [tuple(row[key] for key in keys) for row in found] == [
         ("FedAvg", "94", "10.0 ± 0.0", "-", "100", "-"),
@@ -134,22 +149,22 @@ def test_two_targets_by_hand():
 
 def test_the_tables_targets_else_the_figures():
     one = {"FedAvg": {0: reaches(3, 6)}}
-    table = Table(title="t", **ROUNDS, reported={"FedAvg": [1, 2]})
+    asked = table(**ROUNDS, reported={"FedAvg": [1, 2]})
     for compare, expected in (("direction", ["50"]), ("none", [])):
-        found = [row for row in build(table, a=own(made(one, compare))) if "Target (%)" in row]
+        found = [row for row in build(asked, a=own(made(one, compare))) if "Target (%)" in row]
         assert [row["Target (%)"] for row in found] == expected
         assert all(row["Paper's rounds"] == row["Paper's saving"] == "-" for row in found)
-    assert build(table, a=own(made(one, "none"))) == [{"Panel": "a", "Series": "no target at this scale"}]
-    plain = Table(title="t", kind="rounds_to_target", figures=("a",), baseline="FedAvg")
+    assert build(asked, a=own(made(one, "none"))) == [{"Panel": "a", "Series": "no target at this scale"}]
+    plain = table(kind="rounds_to_target", panels=["a"], baseline="FedAvg")
     assert [(row["Target (%)"], row["Rounds"]) for row in build(plain, a=own(made(one)))] == [("90", "3")]
 
 
 def test_captions_of_rounds():
-    told = tables.remark(Table(title="t", **ROUNDS, reported=TABLE2), paper(), {"a": own(made(SERIES))})
+    told = table(**ROUNDS, reported=TABLE2).remark(evidence(a=own(made(SERIES))))
     assert told.startswith("Rounds: the first in which the participants' mean own-test accuracy after local training reaches ")
     assert "Saved: 1 - rounds / rounds of FedAvg, seed by seed. Paper's rounds: as it prints them. Final accuracy: " in told
-    smooth = Table(title="t", kind="rounds_to_target", figures=("b",), baseline="FedAvg", smooth=5)
-    told = tables.remark(smooth, paper(), {"b": made({"FedAvg": {0: [0.1, 0.2]}}, "none")})
+    smooth = table(kind="rounds_to_target", panels=["b"], baseline="FedAvg", smooth=5)
+    told = smooth.remark(evidence(b=made({"FedAvg": {0: [0.1, 0.2]}}, "none")))
     assert "test accuracy reaches the target, or in which its mean with the 4 rounds before does." in told
     assert "Paper's rounds" not in told and "One seed." in told and told.endswith("Scale quick: how scale quick is.")
 
@@ -169,8 +184,8 @@ def sends(found: Results, **factors: float) -> Results:
 def test_communication_by_hand():
     """Of `made`: 1,500,000 bytes down and 500,000 up a round, here for five participants."""
     found = sends(own(made(SERIES, clients_per_round=5)), conv=1.2, single=1.00002)
-    table = Table(title="t", kind="communication", figures=("a",), baseline="FedAvg", targets={"paper": [0.94, 0.95]})
-    rows = build(table, a=found)
+    asked = table(kind="communication", panels=["a"], baseline="FedAvg", targets={"paper": [0.94, 0.95]})
+    rows = build(asked, a=found)
     fedavg = {"Panel": "a", "Series": "FedAvg", "Weights": "10", "Bytes down": "300000", "Bytes up": "100000"}
     fedavg |= {"More than FedAvg": "-", "Target (%)": "94", "MB to target": "20.00 ± 0.00", "Seeds": "2"}  # 10 rounds of 2 MB
     assert rows[0] == fedavg
@@ -182,29 +197,30 @@ def test_communication_by_hand():
     assert [row["Target (%)"] for row in rows] == ["94"] * 3 + ["95"] * 3
     assert (rows[3]["MB to target"], rows[4]["MB to target"]) == ("36.00 ± 5.66", "20.70 ± 3.25")  # 20, 16; 10 and 8 rounds
     assert rows[5]["MB to target"] == "40.00 (1 of 2 seeds)"  # 20 rounds of 2.00003 MB
-    told = tables.remark(table, paper(), {"a": found})
+    told = asked.remark(evidence(a=found))
     assert "Bytes: of one participant in one round, mean over the rounds. More than FedAvg: down and up together." in told
     assert "of all participants, until the participants' mean own-test accuracy after local training first reaches" in told
 
 
 def test_bytes_without_a_target_and_of_lost_runs():
-    table = Table(title="t", kind="communication", figures=("b",), baseline="FedAvg")
+    asked = table(kind="communication", panels=["b"], baseline="FedAvg")
     series = {"FedAvg": {0: [0.1, 0.2]}, "conv": {0: [0.1, 0.5]}}
-    first, second = build(table, b=made(series, clients_per_round=2, lost={("conv", 0): "diverged at round 1"}))
+    first, second = build(asked, b=made(series, clients_per_round=2, lost={("conv", 0): "diverged at round 1"}))
     assert (first["Target (%)"], first["MB to target"], first["Bytes down"]) == ("-", "-", "750000")
     assert (second["Bytes up"], second["More than FedAvg"]) == ("250000", "+0.0000 %")
     assert second["Seeds"] == "0; seed 0 diverged at round 1"
-    assert build(table, b=made({}, skipped="why")) == [{"Panel": "b", "Series": "not run"}]
-    never = Table(title="t", kind="communication", figures=("b",), baseline="FedAvg", targets={"paper": [0.9]}, smooth=2)
+    assert build(asked, b=made({}, skipped="why")) == [{"Panel": "b", "Series": "not run"}]
+    never = table(kind="communication", panels=["b"], baseline="FedAvg", targets={"paper": [0.9]}, smooth=2)
     assert build(never, b=made(series, clients_per_round=2))[0]["MB to target"] == "never"
 
 
 # ---- claims and figures in the same metric
 
 
-def claim(cell: dict, **values) -> Claim:
+def claim(cell: dict, **values):
     cell = {"series": "conv", "baseline": "FedAvg"} | cell
-    return parse(Claim, {"text": "t", "source": "s", "figure": "a", "cell": cell} | values, "test")
+    cell = {key: value for key, value in cell.items() if value is not None}
+    return spec.claim({"text": "t", "source": "s", "experiment": "a", "cell": cell} | values, "test")
 
 
 @pytest.mark.parametrize(("cell", "reported", "found"), [
@@ -240,31 +256,35 @@ def test_a_baseline_that_was_not_measured():
 
 def test_captions_name_whose_accuracy_it_is():
     found = own(made({"FedAvg": {0: [0.1, 0.5]}}))
-    assert figures.caption(paper().figures["a"], found).startswith(
-        "A. Mean over the participants, own-test accuracy after local training, in every round; one seed, so no band."
+    assert (
+        paper()
+        .figures["a"]
+        .caption(evidence(a=found))
+        .startswith(
+            "A. Mean over the participants, own-test accuracy after local training, in every round; one seed, so no band."
+        )
     )
-    assert figures.caption(paper().figures["b"], found).startswith("B. Global model, test accuracy after every round; ")
+    assert paper().figures["b"].caption(evidence(b=found)).startswith("B. Global model, test accuracy after every round; ")
 
 
 # ---- files and settings
 
+PANELS = [{"experiment": "first", "name": "a"}, {"experiment": "second", "name": "b"}]
 SPEC = {
     "title": "P",
     "reference": "r",
-    "figures": {
-        "a": {"title": "A", "experiment": "first", "metric": OWN, "target": {"paper": 0.9}},
-        "b": {"title": "B", "experiment": "second"},
-    },
+    "experiments": {"first": {"measure": OWN, "target": {"paper": 0.9}}},
+    "figures": {"a": {"title": "A", "experiment": "first"}, "b": {"title": "B", "experiment": "second"}},
     "tables": {
-        "table1": {"title": "Ends", "kind": "convergence", "figures": ["a", "b"], "last": 2, "reported": REPORTED},
-        "table2": {"title": "Rounds", **ROUNDS, "figures": ["a"], "reported": TABLE2},
-        "bytes": {"title": "Bytes", "kind": "communication", "figures": ["a"], "baseline": "FedAvg"},
+        "table1": {"title": "Ends", "kind": "convergence", "panels": PANELS, "last": 2, "reported": REPORTED},
+        "table2": {"title": "Rounds", **ROUNDS, "panels": ["first"], "reported": TABLE2},
+        "bytes": {"title": "Bytes", "kind": "communication", "panels": ["first"], "baseline": "FedAvg"},
     },
     "claims": {
         "saves": {
             "text": "conv saves half",
             "source": "Table 2",
-            "figure": "a",
+            "experiment": "first",
             "cell": {"kind": "reduction", "series": "conv", "baseline": "FedAvg", "target": 0.95},
             "reported": 0.5,
         }
@@ -291,18 +311,16 @@ def store(found: Results, folder: Path, name: str) -> None:
 
 
 def test_files_and_documents(tmp_path):
-    given, data = read(tmp_path, SPEC), tmp_path / "data" / "p"
+    given, data = read(tmp_path, SPEC), tmp_path / "p" / "data"
     store(own(made(SERIES, clients_per_round=5)), data, "first")
     store(B, data, "second")
-    artifacts.draw_figures(given, given.figures, data, tmp_path / "figures")
-    artifacts.write_tables(given, given.tables, data, tmp_path / "tables")
-    artifacts.write_verdicts(given, "p", data, tmp_path / "tables")
+    artifacts.make(given, given.artifacts, tmp_path / "p")
     page.compose({"p": given}, tmp_path, {})
-    assert json.loads((tmp_path / "tables" / "p_verdicts.json").read_text())[0]["ours"] == "50.0 ± 0.0 % (n = 2)"
-    with (tmp_path / "tables" / "table1.csv").open(encoding="utf-8", newline="") as file:
+    assert json.loads((tmp_path / "p" / "tables" / "verdicts.json").read_text())[0]["ours"] == "50.0 ± 0.0 % (n = 2)"
+    with (tmp_path / "p" / "tables" / "table1.csv").open(encoding="utf-8", newline="") as file:
         first = next(csv.DictReader(file))
     assert (first["a (%)"], first["a, paper (%)"]) == ("94.75 ± 0.35 (n = 2)", "89.89")  # 94.5 and 95
-    text = (tmp_path / "tables" / "table1.tex").read_text(encoding="utf-8")
+    text = (tmp_path / "p" / "tables" / "table1.tex").read_text(encoding="utf-8")
     assert text.startswith("% Ends. Mean of the last 2 rounds: the participants' mean") and text.count("\n%") == 0
     assert r"conv & 95.00 $\pm$ 0.00 (n = 2) * & 90.11 & 80.00 (n = 1) * & 92.53 * \\" in text
     assert r"a (\%) & a, paper (\%) & b (\%) & b, paper (\%) \\" in text
@@ -317,19 +335,19 @@ def changed(table: str, **values) -> dict:
 
 
 @pytest.mark.parametrize(("values", "words"), [
-    (changed("table1", last=None), "tables.table1: a table of kind convergence needs last"),
-    (changed("table1", smooth=3), "tables.table1: a table of kind convergence has no use for smooth"),
+    (changed("table1", last=None), "tables.table1: last: Input should be a valid integer"),
+    (changed("table1", smooth=3), "tables.table1: smooth: unknown key: choose from kind, last, panels, reported, title"),
     (changed("table1", reported={"FedX": {"a": 0.9}}), "unknown series 'FedX': choose from FedAvg, conv"),
-    (changed("table1", reported={"FedAvg": {"c": 0.9}}), "table1.reported: unknown figure of this table 'c': choose from a, b"),
-    (changed("table1", reported={"FedAvg": {"a": 89.9}}), "table1.reported.FedAvg.accuracies.a: Input should be less than"),
-    (changed("table1", reported={"FedAvg": [1]}), "a table of kind convergence takes {figure: accuracy} for each series"),
-    (changed("table2", reported={"FedAvg": {"a": 1}}), "of kind rounds_to_target takes [rounds, ...], one number for each"),
+    (changed("table1", reported={"FedAvg": {"c": 0.9}}), "table1.reported: unknown panel of this table 'c': choose from a, b"),
+    (changed("table1", reported={"FedAvg": {"a": 89.9}}), "table1.reported.FedAvg.a: own-test accuracy after local training i"),
+    (changed("table1", reported={"FedAvg": [1]}), "tables.table1: reported.FedAvg: Input should be a valid dictionary"),
+    (changed("table2", reported={"FedAvg": {"a": 1}}), "tables.table2: reported.FedAvg: Input should be a valid tuple"),
     (changed("table2", reported={"FedAvg": [100]}), "table2.reported.FedAvg: needs one number for each target at scale paper"),
-    (changed("table2", reported={"FedAvg": [0, 1]}), "tables.table2.reported.FedAvg.rounds.0: Input should be greater than"),
-    (changed("table2", figures=["a", "b"]), "reported: numbers of rounds need a table of one figure"),
+    (changed("table2", reported={"FedAvg": [0, 1]}), "tables.table2: reported.FedAvg.0: Input should be greater than"),
+    (changed("table2", panels=["first", "second"]), "reported: numbers of rounds need a table of one panel"),
     (changed("table2", targets={"papr": [0.9, 0.9]}), "tables.table2.targets: unknown scale 'papr'"),
-    (changed("bytes", baseline=None), "a table of kind communication needs baseline"),
-    (changed("bytes", last=3), "a table of kind communication has no use for last"),
+    (changed("bytes", baseline=None), "tables.bytes: baseline: Input should be a valid string"),
+    (changed("bytes", last=3), "tables.bytes: last: unknown key"),
 ], ids=lambda value: value[:60] if isinstance(value, str) else "")  # fmt: skip
 def test_mistakes_in_tables(values, words, tmp_path):
     with pytest.raises(UserError) as caught:
@@ -339,23 +357,25 @@ def test_mistakes_in_tables(values, words, tmp_path):
 
 def test_bytes_of_one_participant_need_one_number_of_them(tmp_path):
     other = {"two": {"name": "fedavg", "with": {"clients_per_round": 2}}}
-    with pytest.raises(UserError, match="tables.bytes: figure a: two has its own clients_per_round"):
+    with pytest.raises(UserError, match="tables.bytes.panels: first: two has its own clients_per_round"):
         read(tmp_path, SPEC, other)
 
 
 def test_identity_follows_what_is_drawn_and_the_curves(tmp_path):
-    """A figure is made anew for its own words and the curves; a table also for its figures; verdicts for any of them."""
-    curves = tmp_path / "curves.json"
-    curves.write_text("{}", encoding="utf-8")
-    table = Table(title="t", **ROUNDS)
-    old = Paper(title="p", reference="r", curves=curves.name, figures=paper().figures, tables={"t": table}, claims={})
-    new = old.model_copy(update={"figures": old.figures | {"a": old.figures["a"].model_copy(update={"title": "else"})}})
+    """An artifact is made anew for its own words, its experiments' and the curves; verdicts for the claims too."""
+    digitised = tmp_path / "curves.json"
+    digitised.write_text("{}", encoding="utf-8")
+    old = paper().model_copy(update={"curves": digitised.name, "tables": {"t": table(**ROUNDS)}})
+    other = {"a": old.figures["a"].model_copy(update={"title": "else"})}
+    new = old.model_copy(update={"figures": old.figures | other})
+    shown = {"a": old.experiments["a"].model_copy(update={"target": {"paper": 0.5}})}
 
-    def same(keys: list[str] | None) -> bool:
+    def same(new: Paper, keys: list[str] | None) -> bool:
         return spec.identity(old, keys, tmp_path) == spec.identity(new, keys, tmp_path)
 
-    assert table.figures == ("a",)
-    assert (same(["a"]), same(["b"]), same(["t"]), same(None)) == (False, True, False, False)
+    assert [same(new, keys) for keys in (["a"], ["b"], ["t"], None)] == [False, True, True, False]
+    new = old.model_copy(update={"experiments": shown})
+    assert [same(new, keys) for keys in (["a"], ["b"], ["t"], None)] == [False, True, False, False]
     before = spec.identity(old, ["b"], tmp_path)
-    curves.write_text('{"x": [[1], [0.5]]}', encoding="utf-8")
+    digitised.write_text('{"x": [[1], [0.5]]}', encoding="utf-8")
     assert spec.identity(old, ["b"], tmp_path) != before

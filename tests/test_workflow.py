@@ -19,24 +19,22 @@ ROOT = Path(__file__).parents[1]
 MADE = shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
 
 
+PAPER, TWIN = "fedmmd_fedfusion", "twin"
 NEWCOMERS = {"clients": 2, "target": 0.1, "epochs": 2}
+TINY = {"dataset": "digits", "train_images": 100, "test_images": 40, "rounds": 1, "model": {"width": 0.1}}
 
 
-def shrink(folder: Path, others: dict | None = None, **changes) -> None:
-    """params.yaml with one small experiment; the other ones are skipped, but for `others`."""
+def shrink(folder: Path, others: dict | None = None, twin: dict | None = None, **changes) -> None:
+    """params.yaml with one small experiment of one paper, and of its twin's where that is given; the other experiments are
+    skipped, but for `others`."""
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    quick = params["scales"]["quick"]
-    quick["seeds"] = [0]
-    for name in params["papers"]["fedmmd_fedfusion"]:
-        quick["experiments"]["fedmmd_fedfusion"][name] = (others or {}).get(name, {"skip": "not part of this test"})
-    quick["experiments"]["fedmmd_fedfusion"]["fig4d"] = {
-        "dataset": "digits",
-        "rounds": 2,
-        "clients_per_round": 2,
-        "partition": {"clients": 10},
-        "model": {"width": 0.1},
-        **changes,
-    }
+    experiments = params["papers"][PAPER]
+    params["papers"] = {PAPER: experiments} | ({TWIN: twin} if twin else {})
+    for scale in params["scales"].values():
+        scale["experiments"] = {PAPER: scale["experiments"][PAPER]}
+    overlay = {name: (others or {}).get(name, {"skip": "not part of this test"}) for name in experiments}
+    small = {"dataset": "digits", "rounds": 2, "clients_per_round": 2, "partition": {"clients": 10}, "model": {"width": 0.1}}
+    params["scales"]["quick"] |= {"seeds": [0], "experiments": {PAPER: overlay | {"fig4d": small | changes}}}
     (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
 
 
@@ -74,8 +72,9 @@ def project(tmp_path_factory) -> Path:
 def test_everything_is_made_then_nothing_is_left_to_do(project):
     made = project / "reports" / "quick"
     for name in (
-        "index.html", "report.tex", "metrics.json", "figures/fig4d.pdf", "figures/fig4d.png", "figures/fig4a.pdf",
-        "tables/fig4_rounds.tex", "tables/fedmmd_fedfusion_verdicts.csv", "notebooks/fig4d.ipynb",
+        "index.html", "report.tex", "metrics.json", "notebooks/fig4d.ipynb", f"{PAPER}/figures/fig4d.pdf",
+        f"{PAPER}/figures/fig4d.png", f"{PAPER}/figures/fig4a.pdf", f"{PAPER}/tables/fig4_rounds.tex",
+        f"{PAPER}/tables/verdicts.csv",
     ):  # fmt: skip
         assert (made / name).stat().st_size > 0, name
     assert json.loads((project / "results/mlflow-quick.json").read_text())["new"] == 3
@@ -90,18 +89,19 @@ def test_the_executed_notebook_shows_the_panel(project):
     assert not any(output["output_type"] == "error" for output in shown)
 
 
-def test_two_cores_give_the_same_tables(project, tmp_path):
+def test_two_cores_give_the_same_artifacts(project, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(project, other, ignore=MADE)
-    snakemake(other, "--cores", "2", "fedmmd_fedfusion")
-    for path in (project / "reports/quick/tables").iterdir():
-        assert path.read_bytes() == (other / "reports/quick/tables" / path.name).read_bytes(), path.name
+    snakemake(other, "--cores", "2", PAPER)
+    for room in ("data", "figures", "tables"):
+        for path in (project / "reports/quick" / PAPER / room).iterdir():
+            assert path.read_bytes() == (other / "reports/quick" / PAPER / room / path.name).read_bytes(), path.name
 
 
 def test_a_changed_number_reruns_what_it_touches(project):
     before = summaries(project)
     params = yaml.safe_load((project / "params.yaml").read_text(encoding="utf-8"))
-    params["papers"]["fedmmd_fedfusion"]["fig4d"]["series"]["FedMMD"]["weight"] = 0.2
+    params["papers"][PAPER]["fig4d"]["series"]["FedMMD"]["weight"] = 0.2
     (project / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
     snakemake(project, "--cores", "2", "fig4d")
     after = summaries(project)
@@ -123,38 +123,110 @@ def test_one_job_draws_an_experiments_partitions_and_leaves_those_that_are_there
     assert "Nothing to be done" in snakemake(other, "-n", "data")
 
 
+def remember(folder: Path) -> dict[str, list[str]]:
+    """What each artifact was made from, as the last job left it."""
+    return json.loads((folder / f".snakemake/made-quick/{PAPER}/ledger.json").read_text(encoding="utf-8"))
+
+
 def test_a_changed_target_redraws_what_shows_it(project):
-    """The experiments file is part of what figures, tables and verdicts are made from."""
-    path = project / "workflow" / "experiments" / "fedmmd_fedfusion.yaml"
+    """The experiments file is part of what artifacts are made from; the job makes those anew and no others."""
+    path = project / "workflow" / "experiments" / f"{PAPER}.yaml"
     text = path.read_text(encoding="utf-8")
-    snakemake(project, "--cores", "2", "fedmmd_fedfusion")
-    path.write_text(text.replace("target: {quick: 0.6, small: 0.9, paper: 0.98}", "target: {quick: 0.7}"), encoding="utf-8")
-    redone = snakemake(project, "-n", "fig4d", "fig4_rounds", "fig4a")
-    assert "figures/fig4d.pdf" in redone and "tables/fig4_rounds.csv" in redone and "figures/fig4a.pdf" not in redone
+    snakemake(project, "--cores", "2", PAPER)
+    before = remember(project)
+    old = "  fig4d:\n    target: {quick: 0.6, small: 0.9, paper: 0.98}"
+    changed = text.replace(old, "  fig4d:\n    target: {quick: 0.7}")
+    assert changed != text
+    path.write_text(changed, encoding="utf-8")
+    redone = snakemake(project, "-n", "fig4d", "fig4_rounds", "fig4a", "table2")
+    assert sorted(re.findall(r"^    wildcards: paper=\w+, artifact=(\w+)", redone, re.MULTILINE)) == ["fig4_rounds", "fig4d"]
+    snakemake(project, "--cores", "2", "fig4d")
+    assert "Nothing to be done" in snakemake(project, "-n", "fig4d", "fig4a")
+    snakemake(project, "--cores", "2", PAPER)
+    after = remember(project)
+    assert {key for key in before if before[key] != after[key]} == {
+        "fig4d",
+        "fig4_rounds",
+        "fig4d_network_distance",
+        "verdicts",
+    }
     path.write_text(text, encoding="utf-8")
-    assert "Nothing to be done" in snakemake(project, "-n", "fedmmd_fedfusion")
+    assert "artifact=fig4d" in snakemake(project, "-n", "fig4d")  # it now shows the other target
+    snakemake(project, "--cores", "2", PAPER)
+    assert remember(project) == before
+    assert "Nothing to be done" in snakemake(project, "-n", PAPER, "fig4d", "table1")
+
+
+def test_a_lost_file_is_made_again(project):
+    lost = project / "reports/quick" / PAPER / "figures/fig4a.pdf"
+    content = lost.read_bytes()
+    lost.unlink()
+    assert "artifact=fig4a" in snakemake(project, "-n", "fig4a", "fig4d")
+    snakemake(project, "--cores", "1", PAPER)
+    assert lost.read_bytes() == content and "Nothing to be done" in snakemake(project, "-n", PAPER)
 
 
 def test_a_clone_makes_committed_artifacts_anew(project, tmp_path):
-    """There Snakemake has no record of what they were made with."""
+    """There nothing says what they were made with."""
     clone = tmp_path / "clone"
     shutil.copytree(project, clone, ignore=shutil.ignore_patterns(".snakemake"))
     redone = snakemake(clone, "-n", "fig4d", "fig4_rounds")
-    assert "figures/fig4d.pdf" in redone and "tables/fig4_rounds.csv" in redone and "figures/fig4a.pdf" not in redone
+    assert sorted(re.findall(r"artifact=(\w+), known", redone)) == ["fig4_rounds", "fig4d"]
+
+
+SECOND = {
+    "title": "A twin",
+    "reference": "nobody",
+    "figures": {"fig4d": {"title": "The twin's", "experiment": "fig4d"}},
+    "tables": {"table1": {"title": "The twin's", "kind": "convergence", "panels": ["fig4d"], "last": 1}},
+    "claims": {
+        "4d-reduction": {
+            "text": "t", "source": "s", "experiment": "fig4d", "reported": 0.5,
+            "cell": {"kind": "accuracy", "series": "FedAvg", "last": 1},
+        }
+    },
+}  # fmt: skip
+
+
+def test_two_papers_may_use_the_same_names(project, tmp_path):
+    """Artifacts, claims and experiments of the same names: files, targets and addresses on the page are each paper's own."""
+    other = tmp_path / "other"
+    shutil.copytree(project, other, ignore=MADE)
+    twin = TINY | {"partition": {"name": "iid", "clients": 2}, "model": {"name": "mnist_cnn", "width": 0.1}, "batch_size": 20}
+    twin |= {"clients_per_round": 2, "local_epochs": 1, "lr": 0.1, "series": {"FedAvg": {"name": "fedavg"}}}
+    shrink(other, twin={"fig4d": twin})
+    (other / "workflow/experiments/twin.yaml").write_text(yaml.safe_dump(SECOND), encoding="utf-8")
+    assert "train_twin" in snakemake(other, "--cores", "2", "twin_fig4d") and len(summaries(other)) == 1
+    done = subprocess.run(
+        command("-n", "fig4d"), cwd=other, env=environment(other), capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode != 0 and "fig4d" in done.stdout + done.stderr
+    assert "train_twin" not in snakemake(other, "-n", f"{PAPER}_fig4d", "fig4a")
+    snakemake(other, "--cores", "2", "reports/quick/index.html")
+    figures = [other / "reports/quick" / paper / "figures/fig4d.txt" for paper in (PAPER, TWIN)]
+    assert figures[1].read_text().startswith("The twin's.") and not figures[0].read_text().startswith("The twin's.")
+    page = (other / "reports/quick/index.html").read_text(encoding="utf-8")
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids)) and set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+    assert {f"{paper}{name}" for paper in (PAPER, TWIN) for name in ("", "-fig4d", "-table1", "-claim-4d-reduction")} <= set(
+        ids
+    )
+    text = (other / "reports/quick/report.tex").read_text(encoding="utf-8")
+    labels = re.findall(r"\\label{([^}]+)}", text)
+    assert len(labels) == len(set(labels)) and {f"fig:{PAPER}-fig4d", "fig:twin-fig4d"} <= set(labels)
 
 
 def test_new_clients_are_followed_after_the_runs_that_they_need(project, tmp_path):
     """Fig. 6 alone: its four runs, then their new clients; another target asks for the clients anew, not for the runs."""
     other = tmp_path / "other"
     shutil.copytree(project, other, ignore=MADE)
-    tiny = {"dataset": "digits", "train_images": 100, "test_images": 40, "rounds": 1, "model": {"width": 0.1}}
-    shrink(other, {"fig5c": tiny | {"studies": {"newcomers": NEWCOMERS}}})
-    assert "newcomers_fedmmd_fedfusion_fig5c" in snakemake(other, "--cores", "2", "fig6")
-    assert (other / "reports/quick/figures/fig6.png").stat().st_size > 0
+    shrink(other, {"fig5c": TINY | {"studies": {"newcomers": NEWCOMERS}}})
+    assert f"newcomers_{PAPER}_fig5c" in snakemake(other, "--cores", "2", "fig6")
+    assert (other / f"reports/quick/{PAPER}/figures/fig6.png").stat().st_size > 0
     assert len(summaries(other)) == 4
-    shrink(other, {"fig5c": tiny | {"studies": {"newcomers": NEWCOMERS | {"target": 0.2}}}})
+    shrink(other, {"fig5c": TINY | {"studies": {"newcomers": NEWCOMERS | {"target": 0.2}}}})
     again = snakemake(other, "-n", "fig6")
-    assert "newcomers_fedmmd_fedfusion_fig5c" in again and "train_fedmmd_fedfusion" not in again
+    assert f"newcomers_{PAPER}_fig5c" in again and f"train_{PAPER}" not in again
 
 
 def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
@@ -181,7 +253,7 @@ def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
     calm = tmp_path / "calm"
     shutil.copytree(folder, calm, ignore=MADE)
     snakemake(calm, "--cores", "2", "train")
-    for run in (calm / "results/runs/fedmmd_fedfusion").iterdir():
+    for run in (calm / f"results/runs/{PAPER}").iterdir():
         for name in ("config.json", "metrics.csv", "summary.json", "environment.json", "model.safetensors"):
             assert (run / name).read_bytes() == (folder / run.relative_to(calm) / name).read_bytes(), f"{run.name}/{name}"
 
@@ -209,7 +281,7 @@ def test_a_mistake_in_the_settings_is_one_clear_message(project, tmp_path):
     done = subprocess.run(command("-n"), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=600)
     message = done.stdout + done.stderr
     assert done.returncode != 0
-    assert "papers.fedmmd_fedfusion.fig4d" in message and "rounds" in message and "-3" in message
+    assert f"papers.{PAPER}.fig4d" in message and "rounds" in message and "-3" in message
     assert "Traceback" not in message
 
 

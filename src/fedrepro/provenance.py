@@ -40,7 +40,7 @@ def partition_digest(name: str) -> str:
 
 def report_digest() -> str:
     """Hash of the code that makes artifacts from results."""
-    sources = sorted([*PACKAGE.glob("report/*.py"), PACKAGE / "metrics.py", PACKAGE / "results.py"])
+    sources = sorted([*PACKAGE.glob("report/**/*.py"), PACKAGE / "measures.py", PACKAGE / "metrics.py", PACKAGE / "results.py"])
     templates = {path.name: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.glob("report/templates/*"))}
     return digest({str(path.relative_to(PACKAGE)): _essence(path) for path in sources} | templates)
 

@@ -21,5 +21,5 @@ def _one(kind: str) -> str:
 def module(kind: str, name: str) -> ModuleType:
     """The module `fedrepro.<kind>.<name>`. Raises UserError listing the valid names."""
     if name not in (valid := names(kind)):
-        raise UserError(f"unknown {_one(kind)} '{name}': choose from {', '.join(valid)}")
+        raise UserError(f"unknown {_one(kind.rpartition('.')[2])} '{name}': choose from {', '.join(valid)}")
     return importlib.import_module(f"fedrepro.{kind}.{name}")

@@ -4,20 +4,12 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from fedrepro import (
-    datasets,
-    estimate,
-    experiments,
-    packing,
-    provenance,
-    registry,
-    studying,
-)
+from fedrepro import datasets, estimate, experiments, packing, provenance, studying
 from fedrepro.config import Params
 from fedrepro.config import parse as settings_from
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
-from fedrepro.report import spec, typeset
+from fedrepro.report import artifacts, spec, typeset, upkeep
 
 
 def slots():
@@ -53,7 +45,7 @@ try:
         for paper, group in PLAN.items()
     }
     SPECS = {paper: spec.read(paper, PARAMS) for paper in PLAN}
-    OWNER = spec.owners(SPECS)  # figure or table -> its paper
+    TARGETS = spec.targets(SPECS)  # name on the command line -> paper and artifact
     RUNS = experiments.unique(experiments.select(PLAN, None, None))
     PIECES = experiments.pieces(PLAN)
     if workflow.is_main_process:
@@ -87,12 +79,7 @@ except UserError as error:
 
 REPORTS = f"reports/{PARAMS.scale}"
 REPORT_CODE = provenance.report_digest()
-# Snakemake knows what an artifact was made with only in the folder where it made it. In a clone this file is younger than the
-# committed artifacts, so that all of them are made anew once.
-KNOWN = Path(f".snakemake/known-{PARAMS.scale}")
-if workflow.is_main_process and not KNOWN.exists():
-    KNOWN.parent.mkdir(exist_ok=True)
-    KNOWN.touch()
+MADE = f".snakemake/made-{PARAMS.scale}"  # which artifacts are up to date, by content; not there in a clone
 MIRRORED = f"results/mlflow-{PARAMS.scale}.json"
 NEEDED = [] if PARAMS.only_finished else [piece.work for piece in PIECES]
 DRAWINGS = experiments.drawings(PLAN, PATHS)
@@ -104,13 +91,8 @@ wildcard_constraints:
     prepared="[a-z0-9_-]+",
     paper="[a-z0-9_]+",
     experiment="[a-z0-9_]+",
-    study="|".join(registry.names("studies")),
-    figure="|".join(
-        key for specification in SPECS.values() for key in specification.figures
-    ),
-    table="|".join(
-        key for specification in SPECS.values() for key in specification.tables
-    ),
+    artifact="|".join(sorted({key for _, key in TARGETS.values()})),
+    known="[0-9a-f]+",
 
 
 def dataset(folder):
@@ -118,35 +100,72 @@ def dataset(folder):
     return DATASETS[folder].model_dump() if folder in DATASETS else folder
 
 
-def gathered(paper, figures):
-    """The gathered results behind some figures of a paper."""
-    names = {
-        name for figure in figures for name in SPECS[paper].figures[figure].sources
-    }
-    return expand(f"{REPORTS}/data/{paper}/{{source}}.json", source=sorted(names))
+def gathering(paper, keys=None):
+    """What `results.gather` takes for each source of some artifacts of a paper (None: of all)."""
+    found = {}
+    for source in SPECS[paper].sources(keys):
+        experiment, _, study = source.partition("-")
+        if study:
+            item = STUDIED[paper][experiment][study]
+            note, series = studying.note(item, PARAMS), studying.folders(item)
+            found[source] = {
+                "note": note,
+                "series": series,
+                "tables": studying.tables(item),
+            }
+        else:
+            item = PLAN[paper][experiment]
+            note, series = experiments.note(item, PARAMS), experiments.folders(item)
+            found[source] = {"note": note, "series": series}
+    return found
 
 
-def told(paper, keys=None):
-    """What the experiments file says, as text: objects such as SPECS[paper] Snakemake leaves out without a word when it compares."""
-    return spec.identity(SPECS[paper], keys)
+def finished(paper, keys=None):
+    """The files that say that all runs and studies behind some artifacts are over."""
+    found = []
+    for source, given in gathering(paper, keys).items():
+        found += [
+            folder / "summary.json"
+            for group in given["series"].values()
+            for folder in group
+        ]
+        if "tables" in given:
+            experiment, _, study = source.partition("-")
+            found += studying.notes([STUDIED[paper][experiment][study]])
+    return list(dict.fromkeys(found))
 
 
-def files(keys):
-    """The files of some figures and tables."""
-    kinds = {
-        key: (
-            ("figures", "pdf", "png")
-            if key in SPECS[OWNER[key]].figures
-            else ("tables", "tex", "csv")
-        )
-        for key in keys
-    }
+def known(paper, keys=None):
+    """Digest of all that some artifacts follow from, as far as it is known before anything is run."""
+    told = spec.identity(SPECS[paper], keys)
+    return provenance.digest([told, REPORT_CODE, str(gathering(paper, keys))])
+
+
+KNOWN = {
+    paper: {key: known(paper, [key]) for key in specification.artifacts}
+    | {upkeep.ALL: known(paper)}
+    for paper, specification in SPECS.items()
+}
+
+
+def stamp(paper, key):
+    """The file that says that an artifact is up to date, or that all are."""
+    return upkeep.stamp(Path(MADE, paper), key, KNOWN[paper][key])
+
+
+def files(paper):
+    """All of a paper's artifacts, and the numbers that they were made from."""
+    specification = SPECS[paper]
+    named = [
+        name
+        for key in specification.artifacts
+        for name in artifacts.files(specification, key)
+    ]
     return [
-        f"{REPORTS}/{folder}/{key}.{ext}"
-        for key, (folder, *exts) in kinds.items()
-        for ext in exts
+        f"{REPORTS}/{paper}/{name}" for name in [*named, *artifacts.data(specification)]
     ]
 
 
-def verdicts(paper):
-    return f"{REPORTS}/tables/{paper}_verdicts.csv"
+if workflow.is_main_process:
+    for paper, specification in SPECS.items():
+        upkeep.distrust(specification, Path(REPORTS, paper), Path(MADE, paper))

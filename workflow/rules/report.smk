@@ -1,4 +1,5 @@
-# Results gathered per experiment -> figures, tables, verdicts -> one page, one LaTeX report, one notebook; MLflow beside them.
+# Runs -> gathered results -> figures, tables, verdicts: one job per paper, which makes anew only what has changed (upkeep.py). Then
+# one page, one LaTeX report, notebooks; MLflow beside them.
 
 NOTEBOOKS = expand(
     f"{REPORTS}/notebooks/{{name}}.ipynb",
@@ -6,121 +7,58 @@ NOTEBOOKS = expand(
 )
 
 
-rule gather:
-    input:
-        KNOWN,
-        lambda wildcards: [
-            run.summary for run in PLAN[wildcards.paper][wildcards.experiment].runs
-        ],
-    output:
-        f"{REPORTS}/data/{{paper}}/{{experiment}}.csv",
-        f"{REPORTS}/data/{{paper}}/{{experiment}}.json",
-    log:
-        f"logs/{PARAMS.scale}/gather/{{paper}}-{{experiment}}.log",
-    benchmark:
-        f"logs/benchmarks/{PARAMS.scale}/gather-{{paper}}-{{experiment}}.tsv"
-    threads: 1
-    params:
-        note=lambda wildcards: experiments.note(
-            PLAN[wildcards.paper][wildcards.experiment], PARAMS
-        ),
-        series=lambda wildcards: experiments.folders(
-            PLAN[wildcards.paper][wildcards.experiment]
-        ),
-    script:
-        "../scripts/gather.py"
-
-
-rule figure:
-    input:
-        lambda wildcards: gathered(OWNER[wildcards.figure], [wildcards.figure]),
-    output:
-        f"{REPORTS}/figures/{{figure}}.pdf",
-        f"{REPORTS}/figures/{{figure}}.png",
-        f"{REPORTS}/figures/{{figure}}.txt",
-    log:
-        f"logs/{PARAMS.scale}/figure/{{figure}}.log",
-    benchmark:
-        f"logs/benchmarks/{PARAMS.scale}/figure-{{figure}}.tsv"
-    threads: 1
-    params:
-        paper=lambda wildcards: SPECS[OWNER[wildcards.figure]],
-        told=lambda wildcards: told(OWNER[wildcards.figure], [wildcards.figure]),
-        key=lambda wildcards: wildcards.figure,
-        data=lambda wildcards: f"{REPORTS}/data/{OWNER[wildcards.figure]}",
-        code=REPORT_CODE,
-    script:
-        "../scripts/figure.py"
-
-
-rule table:
-    input:
-        lambda wildcards: gathered(
-            OWNER[wildcards.table],
-            SPECS[OWNER[wildcards.table]].tables[wildcards.table].figures,
-        ),
-    output:
-        f"{REPORTS}/tables/{{table}}.csv",
-        f"{REPORTS}/tables/{{table}}.tex",
-    log:
-        f"logs/{PARAMS.scale}/table/{{table}}.log",
-    benchmark:
-        f"logs/benchmarks/{PARAMS.scale}/table-{{table}}.tsv"
-    threads: 1
-    params:
-        paper=lambda wildcards: SPECS[OWNER[wildcards.table]],
-        told=lambda wildcards: told(OWNER[wildcards.table], [wildcards.table]),
-        key=lambda wildcards: wildcards.table,
-        data=lambda wildcards: f"{REPORTS}/data/{OWNER[wildcards.table]}",
-        code=REPORT_CODE,
-    script:
-        "../scripts/table.py"
-
-
-rule verdicts:
-    input:
-        lambda wildcards: gathered(wildcards.paper, SPECS[wildcards.paper].figures),
-    output:
-        f"{REPORTS}/tables/{{paper}}_verdicts.csv",
-        f"{REPORTS}/tables/{{paper}}_verdicts.json",
-        f"{REPORTS}/tables/{{paper}}_verdicts.tex",
-    log:
-        f"logs/{PARAMS.scale}/verdicts/{{paper}}.log",
-    benchmark:
-        f"logs/benchmarks/{PARAMS.scale}/verdicts-{{paper}}.tsv"
-    threads: 1
-    params:
-        paper=lambda wildcards: SPECS[wildcards.paper],
-        told=lambda wildcards: told(wildcards.paper),
-        data=lambda wildcards: f"{REPORTS}/data/{wildcards.paper}",
-        code=REPORT_CODE,
-    script:
-        "../scripts/verdicts.py"
-
-
 for paper in SPECS:
 
     rule:
         name:
-            paper
+            f"artifacts_{paper}"
         input:
-            files([key for key, owner in OWNER.items() if owner == paper]),
-            verdicts(paper),
+            finished(paper),
+        output:
+            update(files(paper)),
+            stamp=stamp(paper, upkeep.ALL),
+        log:
+            f"logs/{PARAMS.scale}/artifacts/{paper}.log",
+        benchmark:
+            f"logs/benchmarks/{PARAMS.scale}/artifacts-{paper}.tsv"
+        localrule: True
+        threads: 1
+        params:
+            paper=SPECS[paper],
+            wanted={key: KNOWN[paper][key] for key in SPECS[paper].artifacts},
+            folder=f"{REPORTS}/{paper}",
+            gathered=gathering(paper),
+            stamps=f"{MADE}/{paper}",
+            code=REPORT_CODE,
+        script:
+            "../scripts/artifacts.py"
 
 
-for key in OWNER:
-
-    rule:
-        name:
-            key
-        input:
-            files([key]),
+# a single one asks for no other runs than its own
+rule artifact:
+    input:
+        lambda wildcards: finished(wildcards.paper, [wildcards.artifact]),
+    output:
+        stamp=f"{MADE}/{{paper}}/{{artifact}}-{{known}}",
+    log:
+        f"logs/{PARAMS.scale}/artifact/{{paper}}-{{artifact}}-{{known}}.log",
+    benchmark:
+        f"logs/benchmarks/{PARAMS.scale}/artifact-{{paper}}-{{artifact}}-{{known}}.tsv"
+    threads: 1
+    params:
+        paper=lambda wildcards: SPECS[wildcards.paper],
+        wanted=lambda wildcards: {wildcards.artifact: wildcards.known},
+        folder=f"{REPORTS}/{{paper}}",
+        gathered=lambda wildcards: gathering(wildcards.paper, [wildcards.artifact]),
+        stamps=f"{MADE}/{{paper}}",
+        code=REPORT_CODE,
+    script:
+        "../scripts/artifacts.py"
 
 
 rule page:
     input:
-        files(OWNER),
-        [verdicts(paper) for paper in SPECS],
+        [stamp(paper, upkeep.ALL) for paper in SPECS],
         []
         if PARAMS.only_finished
         else [
@@ -163,7 +101,7 @@ rule pdf:
 
 rule notebook:
     input:
-        [path for paper in SPECS for path in gathered(paper, SPECS[paper].figures)],
+        [stamp(paper, upkeep.ALL) for paper in SPECS],
         notebook="workflow/notebooks/{name}.ipynb",
     output:
         f"{REPORTS}/notebooks/{{name}}.ipynb",
@@ -197,3 +135,22 @@ rule mirror:
         scale=PARAMS.scale,
     script:
         "../scripts/mirror.py"
+
+
+for paper in SPECS:
+
+    rule:
+        name:
+            paper
+        input:
+            stamp(paper, upkeep.ALL),
+
+
+for name, (paper, key) in TARGETS.items():
+    if not workflow.is_rule(name):
+
+        rule:
+            name:
+                name
+            input:
+                stamp(paper, key),

@@ -24,32 +24,3 @@ for job in CONDUCTED:
             device=PARAMS.device,
         script:
             "../scripts/study.py"
-
-
-def studied(wildcards):
-    return STUDIED[wildcards.paper][wildcards.experiment][wildcards.study]
-
-
-rule gather_study:
-    input:
-        KNOWN,
-        lambda wildcards: studying.notes([studied(wildcards)]),
-        lambda wildcards: [
-            folder / "summary.json"
-            for found in studying.folders(studied(wildcards)).values()
-            for folder in found
-        ],
-    output:
-        f"{REPORTS}/data/{{paper}}/{{experiment}}-{{study}}.csv",
-        f"{REPORTS}/data/{{paper}}/{{experiment}}-{{study}}.json",
-    log:
-        f"logs/{PARAMS.scale}/gather/{{paper}}-{{experiment}}-{{study}}.log",
-    benchmark:
-        f"logs/benchmarks/{PARAMS.scale}/gather-{{paper}}-{{experiment}}-{{study}}.tsv"
-    threads: 1
-    params:
-        note=lambda wildcards: studying.note(studied(wildcards), PARAMS),
-        series=lambda wildcards: studying.folders(studied(wildcards)),
-        tables=lambda wildcards: studying.tables(studied(wildcards)),
-    script:
-        "../scripts/gather.py"

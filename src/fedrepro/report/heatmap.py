@@ -9,7 +9,7 @@ import seaborn as sns
 from fedrepro import datasets, partitions
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Labels
-from fedrepro.report.figures import COLUMN, setup
+from fedrepro.report.drawing import COLUMN, setup
 
 
 def provide(configs: dict[Path, RunConfig], prepared: Path) -> None:

@@ -1,4 +1,4 @@
-"""An experiment's gathered results, as reports read them."""
+"""Gathered results, as reports read them."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ from fedrepro.metrics import Curve
 
 @dataclass(frozen=True)
 class Results:
-    """What `results.gather` wrote for one experiment."""
+    """What `results.gather` wrote for one experiment, or for one study of it."""
 
     note: dict[str, Any]
     rows: list[dict[str, str]]
@@ -29,41 +29,47 @@ class Results:
     def labels(self) -> list[str]:
         return list(self.note["series"])
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """A study's."""
+        return self.note["settings"]
+
     def runs(self, label: str | None = None) -> list[dict[str, Any]]:
         """Provenance records of one series, or of all."""
         chosen = self.note["series"] if label is None else {label: self.note["series"][label]}
         return [run for series in chosen.values() for run in series["runs"]]
 
-    def curves(self, label: str, metric: str) -> dict[int, Curve]:
-        """Seed -> (round, value) where the metric was measured. A diverged run has no curve: its numbers mean nothing."""
-        good = {run["seed"] for run in self.runs(label) if run["status"] == "finished"}
+    def curves(self, label: str, measure: str) -> dict[int, Curve]:
+        """Seed -> (round, value) where it was measured. A diverged run has no curve: its numbers mean nothing."""
         curves: dict[int, list] = defaultdict(list)
-        for row in self.rows:
-            if row["series"] == label and int(row["seed"]) in good and row[metric] != "":
-                curves[int(row["seed"])].append((int(row["round"]), float(row[metric])))
+        for row in self.good(label):
+            if row.get(measure, "") != "":
+                curves[int(row["seed"])].append((int(row["round"]), float(row[measure])))
         return dict(curves)
 
-    def arrivals(self, label: str) -> dict[int, dict[int, int | None]]:
-        """Of a study of new clients: seed -> client -> epochs until its own-test accuracy first is at the target; None where it
-        never is. A diverged run has none."""
-        target = self.note["settings"]["target"]
-        good = {run["seed"] for run in self.runs(label) if run["status"] == "finished"}
-        found: dict[int, dict[int, int | None]] = defaultdict(dict)
-        for row in self.rows:
-            seed, client = int(row["seed"]), int(row["client"]) if row["series"] == label else -1
-            if client < 0 or seed not in good:
-                continue
-            found[seed].setdefault(client, None)
-            if found[seed][client] is None and float(row["accuracy"]) >= target:
-                found[seed][client] = int(row["epoch"])
-        return dict(found)
+    def good(self, label: str) -> list[dict[str, str]]:
+        """The rows of a series, without its diverged runs."""
+        seeds = {str(run["seed"]) for run in self.runs(label) if run["status"] == "finished"}
+        return [row for row in self.rows if row["series"] == label and row["seed"] in seeds]
 
     def diverged(self, label: str) -> list[str]:
         """What is to be said of the runs that diverged."""
         return [f"seed {run['seed']} {run['status']}" for run in self.runs(label) if run["status"] != "finished"]
 
 
-def load(folder: Path, experiment: str) -> Results:
-    note = json.loads((folder / f"{experiment}.json").read_text(encoding="utf-8"))
-    with (folder / f"{experiment}.csv").open(encoding="utf-8", newline="") as file:
+class Stored(dict):
+    """Gathered results in a folder by their name, each read when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def __missing__(self, name: str) -> Results:
+        self[name] = load(self.folder, name)
+        return self[name]
+
+
+def load(folder: Path, name: str) -> Results:
+    note = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return Results(note, list(csv.DictReader(file)))

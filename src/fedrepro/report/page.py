@@ -9,15 +9,11 @@ from typing import Any
 
 import jinja2
 
-from fedrepro.report.loading import Results, load
+from fedrepro.report import artifacts
+from fedrepro.report.latex import escape
+from fedrepro.report.loading import Results
 from fedrepro.report.plain import write_plain
-from fedrepro.report.spec import Paper
-from fedrepro.report.tables import escape, remark
-
-SHOWS = {
-    "curves": "accuracy over rounds of communication, one line per method; the numbers are in the table below",
-    "newcomers": "epochs that new clients need, one bar per method",
-}
+from fedrepro.report.spec import VERDICTS, Paper
 
 
 @dataclass(frozen=True)
@@ -35,26 +31,23 @@ class Content:
 
 def compose(specs: dict[str, Paper], folder: Path, partitions: dict[str, list[Path]]) -> None:
     """All documents of a scale, from the artifacts below `folder`; beside them metrics.json and curves.csv for DVC."""
-    papers = []
-    for key, spec in specs.items():
-        names = dict.fromkeys(figure.experiment for figure in spec.figures.values())
-        results = {name: load(folder / "data" / key, name) for name in names}
-        papers.append(collect(key, spec, results, folder, partitions.get(key, [])))
+    papers = [collect(key, spec, folder / key, partitions.get(key, [])) for key, spec in specs.items()]
     write(papers, folder)
     write_plain({paper.key: paper.results for paper in papers}, folder)
 
 
-def collect(key: str, spec: Paper, results: dict[str, Results], folder: Path, partitions: list[Path]) -> Content:
-    """Read back a paper's artifacts from `folder` (reports/<scale>)."""
+def collect(key: str, spec: Paper, folder: Path, partitions: list[Path]) -> Content:
+    """Read back a paper's artifacts from its `folder` (reports/<scale>/<paper>)."""
+    found = artifacts.of(spec, folder)
     figures = [
         {
             "key": name,
             "title": figure.title,
-            "experiment": figure.experiment,
+            "experiments": figure.experiments(spec.figures),
             "caption": (folder / "figures" / f"{name}.txt").read_text(encoding="utf-8").strip(),
             "png": folder / "figures" / f"{name}.png",
-            "skipped": load(folder / "data" / key, figure.source).skipped,
-            "shows": SHOWS[figure.kind],
+            "skipped": figure.skipped(found),
+            "shows": figure.shows,
         }
         for name, figure in spec.figures.items()
     ]
@@ -62,26 +55,24 @@ def collect(key: str, spec: Paper, results: dict[str, Results], folder: Path, pa
         {
             "key": name,
             "title": table.title,
-            "remark": remark(table, spec, results),
+            "remark": table.remark(found),
             "rows": _rows(folder / "tables" / f"{name}.csv"),
-            "experiments": _of(spec, table.figures),
+            "experiments": table.experiments,
+            "panels": {ref.key: ref.experiment for ref in table.panels},
         }
         for name, table in spec.tables.items()
     ]
-    with (folder / "tables" / f"{key}_verdicts.csv").open(encoding="utf-8", newline="") as file:
+    with (folder / "tables" / f"{VERDICTS}.csv").open(encoding="utf-8", newline="") as file:
         verdicts = list(csv.DictReader(file))
     for verdict in verdicts:
-        verdict["experiment"] = spec.figures[spec.claims[verdict["Key"]].figure].experiment
+        verdict["experiment"] = spec.claims[verdict["Key"]].experiment
+    results = {name: found.results[name] for name in spec.shown_experiments}
     return Content(key, spec, results, figures, tables, verdicts, [path for path in partitions if path.exists()])
 
 
 def _rows(path: Path) -> list[list[str]]:
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.reader(file))
-
-
-def _of(spec: Paper, figures: tuple[str, ...]) -> list[str]:
-    return [spec.figures[name].experiment for name in figures]
 
 
 def write(papers: list[Content], folder: Path) -> None:

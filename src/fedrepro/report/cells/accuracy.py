@@ -1,0 +1,51 @@
+"""A series' value of the measure (an accuracy, unless the experiment is shown in another): the mean of its `last` rounds, or
+the value at a `round`, averaged over the `smooth` rounds that end there."""
+
+from typing import ClassVar
+
+from pydantic import model_validator
+
+from fedrepro.config import Count
+from fedrepro.measures import Measure
+from fedrepro.metrics import Curve, at_round, mean_last
+from fedrepro.report.cells import base
+from fedrepro.report.evidence import Panel
+from fedrepro.report.numbers import factor
+
+
+class Cell(base.OfCurves):
+    last: Count | None = None
+    round: Count | None = None
+    smooth: Count = 1
+    absolute: ClassVar[str | None] = "an accuracy"
+
+    @model_validator(mode="after")
+    def _one_reduction(self) -> "Cell":
+        if (self.last is None) == (self.round is None):
+            raise ValueError(f"a cell of kind {self.kind} needs last or round (one of them)")
+        return self
+
+    def level(self, curve: Curve) -> float | None:
+        return at_round(curve, self.round, self.smooth) if self.last is None else mean_last(curve, self.last)
+
+    def value(self, panel: Panel, curve: Curve, baseline: Curve | None) -> float | str:
+        found = self.level(curve)
+        return f"not run to round {self.round}" if found is None else found
+
+    def needs(self, reported: float, tolerance: float) -> int:
+        return self.round or 0
+
+    def digits(self, reported: float, measure: Measure) -> int:
+        return 2
+
+    def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
+        return base.level(value, measure, digits)
+
+    def gap(self, value: float, measure: Measure, digits: int) -> str:
+        return base.points(value, measure, False, digits)
+
+    def axis(self, measure: Measure) -> str:
+        return measure.axis
+
+    def drawn(self, value: float, measure: Measure) -> float:
+        return factor(measure) * value

@@ -1,0 +1,32 @@
+"""series - baseline of the same seed: of the means of the `last` rounds, or of the values at a `round`."""
+
+from typing import ClassVar
+
+from fedrepro.measures import Measure
+from fedrepro.metrics import Curve
+from fedrepro.report.cells import accuracy, base
+from fedrepro.report.evidence import Panel
+from fedrepro.report.numbers import unit
+
+
+class Cell(accuracy.Cell):
+    baseline: str
+    absolute: ClassVar = None
+    signed: ClassVar = True
+
+    @property
+    def labels(self) -> list[str]:
+        return [self.series, self.baseline]
+
+    def value(self, panel: Panel, curve: Curve, baseline: Curve) -> float | str:
+        values = [super(Cell, self).value(panel, one, None) for one in (curve, baseline)]
+        return next((value for value in values if isinstance(value, str)), None) or values[0] - values[1]
+
+    def digits(self, reported: float, measure: Measure) -> int:
+        return base.Cell.digits(self, reported, measure)
+
+    def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
+        return base.points(value, measure, signed, digits)
+
+    def axis(self, measure: Measure) -> str:
+        return f"{measure.title} above {self.baseline} ({'points' if measure.percent else unit(measure)})"

@@ -1,0 +1,26 @@
+"""Rounds of communication until a series reaches a target."""
+
+import math
+from typing import ClassVar
+
+from fedrepro.measures import Measure
+from fedrepro.metrics import Curve
+from fedrepro.report.cells import base
+from fedrepro.report.evidence import Panel
+
+
+class Cell(base.ToTarget):
+    absolute: ClassVar = "a number of rounds"
+
+    def value(self, panel: Panel, curve: Curve, baseline: None) -> float | str:
+        reached = panel.rounds_to(curve, self.target, self.smooth)
+        return self.missed(panel, self.series, curve) if reached is None else float(reached)
+
+    def needs(self, reported: float, tolerance: float) -> int:
+        return math.ceil(reported + tolerance)
+
+    def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
+        return f"{value:.0f} rounds" if float(value).is_integer() else f"{value:.1f} rounds"
+
+    def axis(self, measure: Measure) -> str:
+        return "rounds to the target"

@@ -1,0 +1,1 @@
+"""Figures: one small file per kind, with its own class `Figure`; `base.py` says what one has."""

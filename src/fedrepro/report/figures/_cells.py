@@ -1,0 +1,93 @@
+"""What figures share whose numbers are cells: one kind of cell, computed of every series of some experiments."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fedrepro.metrics import Estimate, estimate
+from fedrepro.report import cells
+from fedrepro.report.cells.base import Cell
+from fedrepro.report.evidence import Evidence, Panel, Ref, source
+from fedrepro.report.figures import base
+from fedrepro.report.known import Known
+from fedrepro.report.loading import Results
+from fedrepro.report.tables.base import Refs
+
+
+class OfCells(base.Figure):
+    """`cell` without the series; without a target where it needs one, the experiment's at the scale counts."""
+
+    panels: Refs
+    cell: dict[str, Any]
+
+    def of(self, label: str, target: float | None, where: str = "cell") -> Cell:
+        """The cell of a series."""
+        own = {"series": label} if target is None or not self._aims else {"series": label, "target": target}
+        return cells.read(own | self.cell, where)
+
+    def check(self, known: Known) -> None:
+        where = f"{known.file}: {known.key}.cell"
+        cells.model(self.cell.get("kind"), where)
+        for ref in self.panels:
+            known.at("panels").experiment(ref.experiment)
+            target = next(iter(ref.resolved(known.shown).target.values()), None)
+            for label in known.experiments[ref.experiment].get("series", {}):
+                self.of(label, target, where).check(known.at("cell"), ref)
+
+    def experiments(self, figures: Mapping[str, base.Figure]) -> list[str]:
+        return list(dict.fromkeys(ref.experiment for ref in self.panels))
+
+    def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
+        names = [source(name, self._study) for name in self.experiments(figures)]
+        return list(dict.fromkeys([*self.experiments(figures), *names]))
+
+    @property
+    def _study(self) -> str | None:
+        return cells.model(self.cell.get("kind"), "cell").study
+
+    @property
+    def _aims(self) -> bool:
+        """Whether it is about the experiment's target."""
+        fields = cells.model(self.cell.get("kind"), "cell").model_fields
+        return "target" in fields and "target" not in self.cell
+
+    def _absent(self, evidence: Evidence, ref: Ref) -> str | None:
+        """Why an experiment is not shown."""
+        reason = evidence.results[source(ref.experiment, self._study)].skipped
+        return reason or ("no target at this scale" if self._aims and evidence.panel(ref).target is None else None)
+
+    def value(self, panel: Panel, label: str) -> Estimate | None:
+        """Mean and standard deviation over seeds on the axis; None where there is no number."""
+        cell = self.of(label, panel.target)
+        values, _ = cell.found(panel)
+        return estimate([cell.drawn(value, panel.measure) for value in values]) if values else None
+
+    def shown(self, evidence: Evidence) -> list[Panel]:
+        """The panels that were run, of the results that the cell reads."""
+        refs = [ref for ref in self.panels if not self._absent(evidence, ref)]
+        return [replace(evidence.panel(ref), results=evidence.results[source(ref.experiment, self._study)]) for ref in refs]
+
+    def axis(self, evidence: Evidence) -> str:
+        panel = evidence.panel(self.panels[0])
+        return self.of("", panel.target or 0).axis(panel.measure)
+
+    def skipped(self, evidence: Evidence) -> str | None:
+        reasons = [self._absent(evidence, ref) for ref in self.panels]
+        return None if None in reasons else reasons[0]
+
+    def first(self, evidence: Evidence) -> Results:
+        return self.shown(evidence)[0].results
+
+    def told(self, evidence: Evidence) -> list[str]:
+        """Seeds, data, what was not run, and which series have no number."""
+        panels = self.shown(evidence)
+        results = [panel.results for panel in panels]
+        count = base.seeds(results)
+        text = [f"{count[:1].upper()}{count[1:]}{', whiskers of one standard deviation' if 'mean' in count else ''}."]
+        for ref in self.panels:
+            if reason := self._absent(evidence, ref):
+                text.append(f"{ref.key} is not shown: {reason}.")
+        for panel in panels:
+            problems = {label: self.of(label, panel.target).found(panel)[1] for label in panel.results.labels}
+            text += [f"No number of {label} ({panel.key}): {problem}." for label, problem in problems.items() if problem]
+        return [*text, base.data(results)]

@@ -1,0 +1,78 @@
+"""What figures share that are drawn from the rows of a study: which columns they need, which rows they show."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fedrepro.errors import UserError
+from fedrepro.report.evidence import Evidence, source
+from fedrepro.report.figures import base
+from fedrepro.report.figures._style import ordered
+from fedrepro.report.known import Known
+from fedrepro.report.loading import Results
+
+Row = Mapping[str, str]
+
+
+class OfStudy(base.Figure):
+    """Rows of the first seed of some series (none named: all), in a panel for each value of the column `by`."""
+
+    experiment: str
+    of: str  # the study
+    series: tuple[str, ...] = ()
+    by: str | None = None
+
+    def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
+        return [source(name, self.of) for name in self.experiments(figures)]
+
+    def check(self, known: Known) -> None:
+        known.study(self.experiment, self.of, self.series)
+
+    def columns(self) -> list[str]:
+        """The columns that it draws."""
+        raise NotImplementedError
+
+    def rows(self, results: Results, label: str) -> list[Row]:
+        """Those of a series' first seed. Raises UserError where a column is missing."""
+        found = results.good(label)
+        for column in (*self.columns(), *([self.by] if self.by else [])):
+            if found and column not in found[0]:
+                raise UserError(f"{self.title}: no column '{column}' in the study: choose from {', '.join(found[0])}")
+        return [row for row in found if row["seed"] == found[0]["seed"]]
+
+    def labels(self, results: Results) -> list[str]:
+        return [label for label in self.series or results.labels if results.good(label)]
+
+    def grid(self, evidence: Evidence) -> list[list[base.Part]]:
+        """A row for each series, in it a panel for each value of `by`."""
+        results = self.first(evidence)
+        if results.skipped:
+            return super().grid(evidence)
+        rows = {label: self.rows(results, label) for label in self.labels(results)}
+        values = ordered({row[self.by] for found in rows.values() for row in found}) if self.by else [""]
+        found = []
+        for label, own in rows.items():
+            found.append([self._part(label * (len(rows) > 1), own, value, value == values[-1], evidence) for value in values])
+        return found
+
+    def _part(self, label: str, rows: list[Row], value: str, last: bool, evidence: Evidence) -> base.Part:
+        title = ", ".join(filter(None, [label, f"{self.by} {value}" if self.by else ""]))
+        picked = [row for row in rows if not self.by or row[self.by] == value]
+        return base.Part(title, lambda axes: self.panel(axes, picked, evidence, last))
+
+    def panel(self, axes: Any, rows: list[Row], evidence: Evidence, last: bool) -> None:
+        """One panel of these rows; `last`: the rightmost one."""
+        raise NotImplementedError
+
+    def categories(self, evidence: Evidence, column: str) -> list[str]:
+        """All values of a column, the same for every panel."""
+        results = self.first(evidence)
+        return ordered({row[column] for label in self.labels(results) for row in self.rows(results, label)} - {""})
+
+    def told(self, evidence: Evidence) -> list[str]:
+        results = self.first(evidence)
+        seed = next((f"Seed {self.rows(results, label)[0]['seed']}." for label in self.labels(results)), "")
+        return [*([seed] if seed else []), *base.lost(results), base.data([results])]
+
+
+def numbers(rows: Iterable[Row], column: str) -> list[float]:
+    return [float(row[column]) for row in rows]

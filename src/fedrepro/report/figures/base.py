@@ -1,0 +1,93 @@
+"""What every kind of figure has. A figure is a grid of panels; a kind draws on matplotlib's axes that it is given and imports
+nothing of it, so that planning needs no matplotlib; `report/drawing.py` makes the axes, the frame around them and the files."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fedrepro.config import Frozen
+from fedrepro.report.evidence import Evidence, source
+from fedrepro.report.known import Known
+from fedrepro.report.loading import Results
+
+
+@dataclass(frozen=True)
+class Part:
+    """One panel: its title in a figure of several, how it is drawn, and why it is not."""
+
+    title: str
+    draw: Callable[[Any], None]
+    skipped: str | None = None
+
+
+class Figure(Frozen):
+    """A kind with one panel of one experiment overrides `draw` and `told`; others `sources`, `grid` and more."""
+
+    title: str
+    kind: str
+
+    shows: ClassVar[str]  # in words, for those who cannot see it
+    height: ClassVar[float] = 2.7  # inches, of a single panel
+    numbered: ClassVar[bool] = False  # whether the numbers lie beside it, as .csv
+    study: ClassVar[str | None] = None  # whose results are drawn; None: the experiment's own
+
+    def experiments(self, figures: Mapping[str, "Figure"]) -> list[str]:
+        """Whose runs are behind it."""
+        return [self.experiment]
+
+    def sources(self, figures: Mapping[str, "Figure"]) -> list[str]:
+        """The gathered results that it is made from."""
+        return [source(name, self.study) for name in self.experiments(figures)]
+
+    def parts(self, figures: Mapping[str, "Figure"]) -> list["Figure"]:
+        """All that says how it looks: itself, and the figures that it consists of."""
+        return [self]
+
+    def check(self, known: Known) -> None:
+        """That all that it names exists."""
+        raise NotImplementedError
+
+    def grid(self, evidence: Evidence) -> list[list[Part]]:
+        """Rows of panels."""
+        return [[Part("", lambda axes: self.draw(axes, evidence), self.skipped(evidence))]]
+
+    def skipped(self, evidence: Evidence) -> str | None:
+        """Why nothing is drawn."""
+        return self.first(evidence).skipped
+
+    def first(self, evidence: Evidence) -> Results:
+        return evidence.results[self.sources(evidence.figures)[0]]
+
+    def draw(self, axes: Any, evidence: Evidence) -> None:
+        """The panel. A legend that is not drawn here is put above the figure."""
+        raise NotImplementedError
+
+    def caption(self, evidence: Evidence) -> str:
+        """What a reader must know beside the picture: what was measured, seeds, data, scale."""
+        if reason := self.skipped(evidence):
+            return f"{self.title}. Not run at this scale: {reason}."
+        note = self.first(evidence).note
+        text = " ".join([f"{self.title}.", *self.told(evidence)])
+        return f"{text} Scale {note['scale']}: {note['scale_note']}."
+
+    def told(self, evidence: Evidence) -> list[str]:
+        """Whole sentences between title and scale."""
+        raise NotImplementedError
+
+    def numbers(self, evidence: Evidence) -> list[list]:
+        """Rows of the .csv, of a kind that is `numbered`; the first are the columns."""
+        raise NotImplementedError
+
+
+def seeds(results: list[Results]) -> str:
+    count = len({run["seed"] for found in results for run in found.runs()})
+    return f"mean over {count} seeds" if count > 1 else "one seed"
+
+
+def data(results: list[Results]) -> str:
+    return f"Data: {', '.join(sorted({run['dataset'] for found in results for run in found.runs()}))}."
+
+
+def lost(results: Results) -> list[str]:
+    """A sentence for each run that diverged."""
+    return [f"{label}: {text}, not shown." for label in results.labels for text in results.diverged(label)]

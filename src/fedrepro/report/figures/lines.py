@@ -1,0 +1,107 @@
+"""Lines over a column of a study, such as the network's layers or the round: y is another column, in each run the mean over its
+rows; mean over seeds with a band of one standard deviation, one line for each series of each experiment."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from fedrepro.errors import UserError
+from fedrepro.report.evidence import Evidence, source
+from fedrepro.report.figures import base
+from fedrepro.report.figures._style import LINES, MARKERS, colours, grid, scale_note
+from fedrepro.report.known import Known
+from fedrepro.report.loading import Results
+
+
+class Figure(base.Figure):
+    """`names`: experiments, with what they are called in the legend. Words on the x axis come in the order of the rows."""
+
+    names: dict[str, str] = Field(min_length=1)
+    of: str  # the study
+    series: tuple[str, ...] = ()
+    x: str
+    y: str
+    label: str  # of the vertical axis, with its unit
+    log: bool = False
+    shows: ClassVar = "a number over layers or rounds, one line per method"
+
+    def check(self, known: Known) -> None:
+        for name in self.names:
+            known.at("names").study(name, self.of, self.series)
+
+    def experiments(self, figures: Mapping[str, base.Figure]) -> list[str]:
+        return list(self.names)
+
+    def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
+        return [source(name, self.of) for name in self.names]
+
+    def _found(self, evidence: Evidence) -> dict[str, Results]:
+        found = {name: evidence.study(name, self.of) for name in self.names}
+        return {name: results for name, results in found.items() if not results.skipped}
+
+    def skipped(self, evidence: Evidence) -> str | None:
+        return None if self._found(evidence) else evidence.study(next(iter(self.names)), self.of).skipped
+
+    def first(self, evidence: Evidence) -> Results:
+        return next(iter(self._found(evidence).values()))
+
+    def draw(self, axes: Any, evidence: Evidence) -> None:
+        found = self._found(evidence)
+        lines = {
+            (name, label): self._values(results, label) for name, results in found.items() for label in self.labels(results)
+        }
+        places = _places([x for values in lines.values() for x in values])
+        colour = colours(list(found.values()))
+        for (name, label), values in lines.items():
+            called = f"{self.names[name]}, {label}" if len(found) > 1 else label
+            _line(axes, [places[x] for x in values], list(values.values()), list(found).index(name), colour[label], called)
+        axes.set(xlabel=self.x, ylabel=self.label, yscale="log" if self.log else "linear")
+        if any(str(place) != x for x, place in places.items()):
+            slanted = sum(map(len, places)) > 30
+            axes.set_xticks(range(len(places)), list(places), rotation=45 * slanted, ha="right" if slanted else "center")
+        scale_note(axes, self.first(evidence))
+        grid(axes)
+
+    def labels(self, results: Results) -> list[str]:
+        return [label for label in self.series or results.labels if results.good(label)]
+
+    def _values(self, results: Results, label: str) -> dict[str, list[float]]:
+        """x -> the mean of each seed's rows."""
+        found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for row in results.good(label):
+            if missing := [column for column in (self.x, self.y) if column not in row]:
+                raise UserError(f"{self.title}: no column '{missing[0]}' in the study: choose from {', '.join(row)}")
+            found[row[self.x]][row["seed"]].append(float(row[self.y]))
+        return {x: [statistics.fmean(values) for values in seeds.values()] for x, seeds in found.items()}
+
+    def told(self, evidence: Evidence) -> list[str]:
+        results = list(self._found(evidence).values())
+        count = base.seeds(results)
+        band = ", band of one standard deviation" if "mean" in count else ""
+        return [
+            f"{count[:1].upper()}{count[1:]}{band}.",
+            *(text for one in results for text in base.lost(one)),
+            base.data(results),
+        ]
+
+
+def _places(values: list[str]) -> dict[str, float]:
+    """x -> where it is drawn: a whole number at its value, words side by side."""
+    distinct = list(dict.fromkeys(values))
+    if all(x.isdecimal() for x in distinct):
+        return {x: int(x) for x in distinct}
+    return {x: place for place, x in enumerate(distinct)}
+
+
+def _line(axes: Any, xs: list[float], seeds: list[list[float]], place: int, colour: Any, label: str) -> None:
+    means = [statistics.fmean(values) for values in seeds]
+    marks = {"marker": MARKERS[place % len(MARKERS)], "markersize": 3.5, "markevery": max(1, len(xs) // 8)}
+    [line] = axes.plot(xs, means, linewidth=1, color=colour, label=label, **marks)
+    line.set_dashes(LINES[place % len(LINES)] or (None, None))
+    if any(len(values) > 1 for values in seeds):
+        wide = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in seeds]
+        band = ([mean + sign * by for mean, by in zip(means, wide, strict=True)] for sign in (-1, 1))
+        axes.fill_between(xs, *band, color=colour, alpha=0.15, linewidth=0)

@@ -1,0 +1,106 @@
+"""Bars of the study `newcomers`: epochs of local training that new clients need until their own-test accuracy is at the target;
+mean over new clients, whisker of one standard deviation, beside it what the paper reports."""
+
+from typing import Any, ClassVar
+
+from fedrepro.config import NonNegative
+from fedrepro.metrics import Estimate, estimate
+from fedrepro.report.cells._epochs import STUDY, arrivals
+from fedrepro.report.evidence import Evidence
+from fedrepro.report.figures import base
+from fedrepro.report.figures._style import REPORTED, grid, looks, scale_note
+from fedrepro.report.known import Known
+from fedrepro.report.loading import Results
+
+COMPARED = ("Paper's mean", "Paper's low", "Paper's high")
+OPEN = "////"  # the hatch of a mean over some of the clients only
+
+
+class Figure(base.Figure):
+    """`bars`: series -> the paper's mean, lowest and highest epochs."""
+
+    experiment: str
+    bars: dict[str, tuple[NonNegative, NonNegative, NonNegative]] = {}
+    shows: ClassVar = "epochs that new clients need, one bar per method"
+    height: ClassVar = 2.4
+    numbered: ClassVar = True
+    study: ClassVar = STUDY
+
+    def check(self, known: Known) -> None:
+        known.study(self.experiment, STUDY, self.bars)
+
+    def draw(self, axes: Any, evidence: Evidence) -> None:
+        results = self.first(evidence)
+        colours, compared = looks(results), results.compare == "full" and bool(self.bars)
+        for place, label in enumerate(results.labels):
+            _bar(axes, place, results, label, colours[label]["color"])
+            if compared and label in self.bars:
+                mean, low, high = self.bars[label]
+                axes.errorbar([place + 0.38], [mean], [[mean - low], [high - mean]], linewidth=0.9, capsize=2, **REPORTED)
+        if compared:
+            axes.errorbar([], [], [], label="in the paper", **REPORTED)
+            axes.legend(frameon=False, loc="upper right")
+        scale_note(axes, results, top=True)
+        target = f"{100 * results.settings['target']:g} %"
+        axes.set(ylabel=f"epochs to {target} own-test accuracy", xlim=(-0.6, len(results.labels) - 0.4), ylim=(0, None))
+        axes.set_xticks(range(len(results.labels)), [label.replace(" ", "\n") for label in results.labels])
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.15)
+        grid(axes)
+
+    def numbers(self, evidence: Evidence) -> list[list]:
+        results = self.first(evidence)
+        rows: list[list] = [["Series", "Mean epochs", "Standard deviation", "New clients", "Arrived", *COMPARED]]
+        for label in results.labels:
+            found, arrived, clients = summary(results, label)
+            reported = self.bars.get(label, ("", "", "")) if results.compare == "full" else ("", "", "")
+            spread = "" if found is None or found.std is None else f"{found.std:.2f}"
+            rows.append([label, "" if found is None else f"{found.mean:.2f}", spread, clients, arrived, *reported])
+        return rows
+
+    def told(self, evidence: Evidence) -> list[str]:
+        """What was measured and how, that the protocol is ours, and which clients do not arrive."""
+        results = self.first(evidence)
+        settings, seeds = results.settings, len({run["seed"] for run in results.runs()})
+        whose = "of one run" if seeds == 1 else f"of each of {seeds} seeds' runs"
+        text = f"Epochs of local training until the own-test accuracy first is at {100 * settings['target']:g} %; "
+        sentences = [f"{text}mean and standard deviation over {settings['clients']} new clients {whose}.", _protocol(settings)]
+        for label in results.labels:
+            sentences += [f"{label}: {told}, not shown." for told in results.diverged(label)]
+            _, arrived, clients = summary(results, label)
+            if arrived < clients:
+                absent = f"{clients - arrived} of {clients} new clients are not there within {settings['epochs']} epochs"
+                rest = "; the mean (hatched) is over the others, so too low" if arrived else ""
+                sentences.append(f"{label}: {absent}{rest}.")
+        if results.compare == "full" and self.bars:
+            axis = "(its axis says rounds, its caption local epochs)"
+            sentences.append(f"Diamonds: the paper's means and ranges, read from its figure {axis}.")
+        return [*sentences, base.data([results])]
+
+
+def summary(results: Results, label: str) -> tuple[Estimate | None, int, int]:
+    """Mean and standard deviation of the epochs over the new clients of all seeds that arrive, how many do, and of how many."""
+    epochs = [epoch for clients in arrivals(results, label).values() for epoch in clients.values()]
+    known = [float(epoch) for epoch in epochs if epoch is not None]
+    return (estimate(known) if known else None), len(known), len(epochs)
+
+
+def _bar(axes: Any, place: int, results: Results, label: str, colour: Any) -> None:
+    found, arrived, clients = summary(results, label)
+    if found is not None:
+        look = {"hatch": OPEN, "fill": False, "edgecolor": colour} if arrived < clients else {"color": colour}
+        whisker = {"capsize": 2.5, "error_kw": {"linewidth": 0.9, "ecolor": "0.5"}}
+        axes.bar([place], [found.mean], 0.5, yerr=found.std, linewidth=0.8, **whisker, **look)
+    if arrived < clients or not clients:
+        text = f"{arrived} of {clients}\narrive" if clients else "diverged"
+        top = 0 if found is None else found.mean + (found.std or 0)
+        axes.annotate(text, (place, top), (0, 3), textcoords="offset points", ha="center", fontsize=6, color="0.3")
+
+
+def _protocol(settings: dict[str, Any]) -> str:
+    held = f"{settings['images']} training images" if settings["images"] else "as many training images as a client of the run"
+    return (
+        "The paper does not say how it measured this, the protocol is our reading: a new client has a fresh order of pixels, "
+        f"{held}, drawn at random, and an equal share of its test images; it receives the final global model (of FedFusion "
+        "with its fusion, the extractor also as the frozen one) and trains as the run's clients do, at the learning rate of "
+        "the first round and with one optimiser for all epochs."
+    )

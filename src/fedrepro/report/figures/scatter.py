@@ -1,0 +1,53 @@
+"""Points of a study, e.g. features in two dimensions: a colour for each value of one column, a letter for each of another, and
+a panel for each value of a third, such as the round."""
+
+from typing import Any, ClassVar
+
+from fedrepro.report.evidence import Evidence
+from fedrepro.report.figures import _study
+from fedrepro.report.figures._style import palette
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class Figure(_study.OfStudy):
+    """`ticks`: whether the axes' numbers mean something."""
+
+    x: str
+    y: str
+    colour: str
+    letter: str | None = None
+    ticks: bool = False
+    shows: ClassVar = "points in a plane, coloured by category"
+    height: ClassVar = 3.0
+
+    def columns(self) -> list[str]:
+        return [self.x, self.y, self.colour, *([self.letter] if self.letter else [])]
+
+    def panel(self, axes: Any, rows: list[_study.Row], evidence: Evidence, last: bool) -> None:
+        colours = palette(self.categories(evidence, self.colour))
+        marks = self._marks(evidence)
+        for value, colour in colours.items():
+            axes.scatter([], [], s=12, color=colour, label=f"{self.colour} {value}")
+            for letter, mark in marks.items():
+                mine = [row for row in rows if row[self.colour] == value and letter in (None, row.get(self.letter or ""))]
+                points = (_study.numbers(mine, self.x), _study.numbers(mine, self.y))
+                axes.scatter(*points, s=16 if self.letter else 6, color=colour, marker=mark, linewidths=0)
+        axes.set(xlabel=self.x if self.ticks else "", ylabel=self.y if self.ticks else "")
+        if not self.ticks:
+            axes.set(xticks=[], yticks=[])
+
+    def _marks(self, evidence: Evidence) -> dict[str | None, str]:
+        """Value of the letter column -> marker; a letter in a plain font."""
+        if self.letter is None:
+            return {None: "o"}
+        values = self.categories(evidence, self.letter)
+        return {value: rf"$\mathrm{{{LETTERS[place % len(LETTERS)]}}}$" for place, value in enumerate(values)}
+
+    def told(self, evidence: Evidence) -> list[str]:
+        text = []
+        if self.letter:
+            values = self.categories(evidence, self.letter)
+            named = ", ".join(f"{LETTERS[place % len(LETTERS)]} {value}" for place, value in enumerate(values))
+            text = [f"Letters are {self.letter}: {named}."]
+        return [*text, *super().told(evidence)]

@@ -1,0 +1,75 @@
+"""Over a setting: x is a number in each series' resolved settings, y a cell of the series; one line for each experiment, and
+for each value of `lines` where another setting splits them. Series in `reference` do not have it: each is a horizontal
+line."""
+
+from typing import Any, ClassVar
+
+from fedrepro.report.evidence import Evidence, Panel
+from fedrepro.report.figures import _cells
+from fedrepro.report.figures._style import LINES, MARKERS, grid, looks, palette, scale_note
+from fedrepro.report.known import Known
+
+
+class Figure(_cells.OfCells):
+    """`setting`: such as `algorithm.beta`. `cell`: what is computed of each series, without its name."""
+
+    setting: str
+    label: str | None = None  # of the axis; else the setting
+    log: bool = False
+    lines: str | None = None
+    reference: tuple[str, ...] = ()
+    shows: ClassVar = "a measure over a setting, one line per experiment or method"
+
+    def check(self, known: Known) -> None:
+        super().check(known)
+        for ref in self.panels:
+            known.at("reference").experiment(ref.experiment, self.reference)
+
+    def draw(self, axes: Any, evidence: Evidence) -> None:
+        panels = self.shown(evidence)
+        groups = {(panel.key, line): points for panel in panels for line, points in self._points(panel).items()}
+        colours = palette(list(dict.fromkeys(f"{key}{line}" for key, line in groups)))
+        for place, ((key, line), points) in enumerate(groups.items()):
+            xs, means, stds = zip(*sorted(points), strict=True)
+            name = ", ".join(text for text in (key if len(panels) > 1 else "", line) if text) or "ours"
+            axes.errorbar(xs, means, stds if any(stds) else None, marker=MARKERS[place % len(MARKERS)], markersize=3.5,
+                          linewidth=1, capsize=2, color=colours[f"{key}{line}"], label=name)  # fmt: skip
+        for panel in panels:
+            self._references(axes, panel, len(panels) > 1)
+        axes.set(xlabel=self.label or self.setting, ylabel=self.axis(evidence))
+        ticks = sorted({x for points in groups.values() for x, *_ in points})
+        if self.log:
+            axes.set_xscale("log")
+        elif len(ticks) <= 8:
+            axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+        scale_note(axes, panels[0].results)
+        grid(axes)
+
+    def _points(self, panel: Panel) -> dict[str, list[tuple[float, float, float]]]:
+        """Line -> (setting, mean, standard deviation) of the series that have a value."""
+        found: dict[str, list] = {}
+        for label in panel.results.labels:
+            at = setting(panel, label, self.setting)
+            if label in self.reference or at is None or not (value := self.value(panel, label)):
+                continue
+            line = str(setting(panel, label, self.lines)) if self.lines else ""
+            found.setdefault(line, []).append((float(at), value.mean, value.std or 0.0))
+        return found
+
+    def _references(self, axes: Any, panel: Panel, named: bool) -> None:
+        for place, label in enumerate(self.reference):
+            if value := self.value(panel, label):
+                name = f"{label}, {panel.key}" if named else label
+                look = {"color": looks(panel.results)[label]["color"], "linewidth": 1, "label": name}
+                axes.axhline(value.mean, linestyle=(0, LINES[1 + place % 2]), **look)
+
+    def told(self, evidence: Evidence) -> list[str]:
+        return [f"{self.axis(evidence).capitalize()} over {self.label or self.setting}.", *super().told(evidence)]
+
+
+def setting(panel: Panel, label: str, path: str) -> Any:
+    """A series' resolved setting by its path, `algorithm.beta`; None where it has none."""
+    value: Any = panel.results.note["series"][label]["config"]
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

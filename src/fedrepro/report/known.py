@@ -1,0 +1,69 @@
+"""What a paper's file may name: checked before anything is trained, so that nobody learns of a misspelt name after hours."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from fedrepro.config import Scale
+from fedrepro.errors import UserError
+from fedrepro.measures import MEASURES, USUAL
+from fedrepro.report.evidence import Ref, Shown
+
+
+@dataclass(frozen=True)
+class Known:
+    """Names that a paper's file may use; `key` is what is being checked. Every method raises a UserError that says where."""
+
+    file: str
+    key: str
+    experiments: Mapping[str, dict[str, Any]]  # the paper's, as params.yaml says
+    scales: Mapping[str, Scale]
+    curves: Collection[str]  # digitised
+    shown: Mapping[str, Shown]
+    figures: Mapping[str, Any]
+
+    def at(self, *keys: str) -> "Known":
+        """The same for what lies below."""
+        return replace(self, key=".".join(filter(None, (self.key, *keys))))
+
+    def names(self, kind: str, names: Iterable[str], valid: Collection[str]) -> None:
+        """That they are among the valid ones."""
+        for name in names:
+            if name not in valid:
+                self.refuse(f"unknown {kind} '{name}': choose from {', '.join(valid) or 'nothing'}")
+
+    def refuse(self, reason: str) -> NoReturn:
+        raise UserError(f"{self.file}: {self.key}: {reason}")
+
+    def experiment(self, name: str, series: Iterable[str | None] = ()) -> None:
+        """That it exists, with these series."""
+        self.names("experiment", [name], self.experiments)
+        self.names("series", [label for label in series if label], self.experiments[name].get("series", {}))
+
+    def study(self, experiment: str, study: str, series: Iterable[str | None] = ()) -> None:
+        """That the experiment asks for it."""
+        self.experiment(experiment, series)
+        if not self.experiments[experiment].get("studies", {}).get(study):
+            self.refuse(f"experiment '{experiment}' has no {study} in params.yaml")
+
+    def ref(self, ref: Ref, series: Iterable[str | None] = ()) -> Shown:
+        """That the experiment measures it, and that its target and its curves are there."""
+        self.experiment(ref.experiment, series)
+        shown = ref.resolved(self.shown)
+        measured = self.experiments[ref.experiment].get("measures", USUAL)
+        self.names(f"measure of experiment '{ref.experiment}'", [shown.measure], measured)
+        self.at("target").names("scale", shown.target, self.scales)
+        self.at("target").values(shown.measure, shown.target.values())
+        self.at("reported").names("series", shown.reported, self.experiments[ref.experiment].get("series", {}))
+        self.at("reported").names("curve", shown.reported.values(), self.curves)
+        return shown
+
+    def values(self, measure: str, values: Iterable[float]) -> None:
+        """That they are values of the measure."""
+        if MEASURES[measure].percent and any(value > 1 for value in values):
+            self.refuse(f"{MEASURES[measure].title} is between 0 and 1 (got {max(values):g})")
+
+    @property
+    def full(self) -> list[str]:
+        """The scales at which our numbers are held against the paper's."""
+        return [name for name, scale in self.scales.items() if scale.compare == "full"]

@@ -1,0 +1,1 @@
+"""Tables: one small file per kind, with its own class `Table`; `base.py` says what one has."""

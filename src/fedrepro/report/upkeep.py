@@ -1,0 +1,91 @@
+"""One job for all of a paper's artifacts that makes anew only what has changed, told by content.
+
+Snakemake sees stamps: `<artifact>-<digest of all that is known before the job>`, and `all-<digest>`. A change of settings, code
+or runs asks for another stamp; back again, the old stamp counts only while nobody has made the artifact differently since, for
+whoever makes one removes its other stamps. In the job a ledger tells which artifacts differ: digests of the numbers, the
+settings and the code that each was made from, and of the files as they were left.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedrepro import results
+from fedrepro.provenance import digest
+from fedrepro.report import artifacts, spec
+from fedrepro.report.spec import Paper
+
+ALL, LEDGER = "all", "ledger.json"
+
+
+def refresh(
+    paper: Paper, wanted: Mapping[str, str], folder: Path, gathered: Mapping[str, dict[str, Any]], stamps: Path, code: str
+) -> list[str]:
+    """Bring the artifacts `wanted`, each with the digest of its stamp, up to date below `folder`: gather (`gathered`: what
+    `results.gather` takes, by source), draw what differs. `code` is the digest of what draws. Returns what was made."""
+    with _alone(stamps):
+        forget(stamps, ALL)
+        for given in gathered.values():
+            results.gather(out=folder / "data", **given)
+        ledger = _read(stamps / LEDGER)
+        origins = {key: _origin(paper, key, folder, code) for key in wanted}
+        made = [key for key in wanted if ledger.get(key) != [origins[key], _left(paper, key, folder)]]
+        for key in wanted:
+            forget(stamps, key)
+        artifacts.make(paper, made, folder)
+        ledger |= {key: [origins[key], _left(paper, key, folder)] for key in made}
+        (stamps / LEDGER).write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8")
+        for key, known in wanted.items():
+            stamp(stamps, key, known).touch()
+    return made
+
+
+@contextlib.contextmanager
+def _alone(stamps: Path) -> Iterator[None]:
+    """One job of a paper at a time: two artifacts may gather the same numbers."""
+    stamps.mkdir(parents=True, exist_ok=True)
+    with (stamps / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def stamp(stamps: Path, key: str, known: str) -> Path:
+    """The file that says that an artifact is up to date."""
+    return stamps / f"{key}-{known}"
+
+
+def forget(stamps: Path, key: str) -> None:
+    for path in stamps.glob(f"{key}-*"):
+        path.unlink()
+
+
+def distrust(paper: Paper, folder: Path, stamps: Path) -> None:
+    """Forget the stamps of artifacts whose files are gone."""
+    files = {key: artifacts.files(paper, key) for key in paper.artifacts} | {ALL: artifacts.data(paper)}
+    for key, names in files.items():
+        if not all((folder / name).exists() for name in names):
+            forget(stamps, key)
+            forget(stamps, ALL)
+
+
+def _origin(paper: Paper, key: str, folder: Path, code: str) -> str:
+    """Of the numbers, the settings and the code."""
+    numbers = _hashes(folder / name for name in artifacts.data(paper, [key]))
+    return digest([spec.identity(paper, [key]), code, numbers])
+
+
+def _left(paper: Paper, key: str, folder: Path) -> str:
+    """Of the files."""
+    return digest(_hashes(folder / name for name in artifacts.files(paper, key)))
+
+
+def _hashes(paths: Iterable[Path]) -> list[str]:
+    return [hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "" for path in paths]
+
+
+def _read(path: Path) -> dict[str, list[str]]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

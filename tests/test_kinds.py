@@ -1,0 +1,403 @@
+"""Kinds of figures that no paper in the catalogue uses yet, and measures in other units: drawn from small made results."""
+
+import random
+import re
+
+import pytest
+import yaml
+from test_results import arrives, ends, made, record, store
+
+from fedrepro import registry
+from fedrepro.config import Params, parse
+from fedrepro.errors import UserError
+from fedrepro.report import artifacts, drawing, spec
+from fedrepro.report.loading import Results
+from fedrepro.report.verdicts import decide
+
+BETAS = {"FedMAX 0.1": 0.1, "FedMAX 1": 1, "FedMAX 10": 10, "FedMAX 100": 100}
+LAYERS = ("conv1", "conv2", "conv3", "fc1", "fc2")
+CURVES = {"kind": "curves", "experiment": "first"}
+FINAL = {"kind": "accuracy", "last": 5}
+FIGURES = {
+    "alone": {"title": "One panel", **CURVES, "name": "α = 1"},
+    "other": {"title": "Another measure", "experiment": "first", "measure": "test_loss", "target": {"paper": 0.5}},
+    "absent": {"title": "Not run", "experiment": "second"},
+    "grid": {
+        "title": "A grid",
+        "kind": "panels",
+        "rows": [["alone", "other", "alone", "alone"], ["alone", "absent", "other", "alone"]],
+    },
+    "beta": {
+        "title": "Over beta",
+        "kind": "sweep",
+        "panels": ["sweep"],
+        "setting": "algorithm.beta",
+        "label": "β",
+        "log": True,
+        "reference": ["FedAvg"],
+        "cell": FINAL,
+    },
+    "epochs": {
+        "title": "Over local epochs",
+        "kind": "sweep",
+        "panels": ["sweep"],
+        "setting": "local_epochs",
+        "lines": "algorithm.name",
+        "cell": FINAL,
+    },
+    "heights": {
+        "title": "Rounds to the target",
+        "kind": "bars",
+        "panels": [{"experiment": "first", "name": "MNIST"}, {"experiment": "third", "name": "CIFAR-10"}, "second"],
+        "cell": {"kind": "rounds_to", "smooth": 1},
+        "reported": {"FedAvg": {"MNIST": 9}, "FedMMD": {"MNIST": 6}},
+    },
+    "points": {
+        "title": "Features",
+        "kind": "scatter",
+        "experiment": "first",
+        "of": "tsne",
+        "series": ["FedAvg", "FedMMD"],
+        "by": "round",
+        "x": "x",
+        "y": "y",
+        "colour": "class",
+        "letter": "client",
+    },
+    "variance": {
+        "title": "Variance by layer",
+        "kind": "lines",
+        "names": {"first": "MNIST", "third": "CIFAR-10"},
+        "of": "layers",
+        "x": "layer",
+        "y": "variance",
+        "label": "total variance",
+    },
+    "spread": {
+        "title": "Spread over rounds",
+        "kind": "lines",
+        "names": {"first": "MNIST"},
+        "of": "tsne",
+        "x": "round",
+        "y": "y",
+        "label": "mean of y",
+    },
+    "classes": {
+        "title": "Top class of each neuron",
+        "kind": "maps",
+        "experiment": "third",
+        "of": "layers",
+        "series": ["FedAvg"],
+        "by": "client",
+        "row": "layer",
+        "column": "neuron",
+        "value": "class",
+    },
+    "strength": {
+        "title": "Strength of each neuron",
+        "kind": "maps",
+        "experiment": "third",
+        "of": "layers",
+        "by": "client",
+        "row": "layer",
+        "column": "neuron",
+        "value": "variance",
+        "label": "variance",
+    },
+}
+PAPER = {
+    "title": "p",
+    "reference": "r",
+    "experiments": {name: {"target": {"paper": 0.9}} for name in ("first", "third", "second")},
+    "figures": FIGURES,
+    "tables": {},
+    "claims": {},
+}
+ASKED = {"studies": {"tsne": {"images": 4}, "layers": {"batches": 1}}}
+SERIES = {"FedMMD": {0: arrives(4), 1: arrives(6)}, "FedAvg": {0: arrives(10), 1: arrives(8)}}
+
+
+def read(folder, figures: dict | None = None) -> spec.Paper:
+    (folder / "p.yaml").write_text(yaml.safe_dump(PAPER | {"figures": FIGURES | (figures or {})}), encoding="utf-8")
+    series = {"series": {label: {} for label in SERIES}}
+    sweep = {"series": {label: {} for label in (*BETAS, "FedAvg")}}
+    experiments = {"first": series | ASKED, "second": series, "third": series | ASKED, "sweep": sweep}
+    scale = {"seeds": [0], "compare": "full", "note": "n"}
+    values = {"scale": "paper", "scales": {"paper": scale, "small": scale}, "papers": {"p": experiments}}
+    return spec.read("p", parse(Params, values, "test"), folder)
+
+
+def curves(compare: str = "full") -> Results:
+    found = made(SERIES, compare)
+    return Results(found.note, [row | {"test_loss": str(2.3 * (1 - float(row["test_accuracy"])))} for row in found.rows])
+
+
+def swept() -> Results:
+    found = made({label: {0: ends(0.8 - 0.02 * n), 1: ends(0.82 - 0.02 * n)} for n, label in enumerate((*BETAS, "FedAvg"))})
+    for place, (label, series) in enumerate(found.note["series"].items()):
+        algorithm = {"name": "fedmax", "beta": BETAS[label]} if label in BETAS else {"name": "fedavg"}
+        series |= {"algorithm": algorithm, "config": {"algorithm": algorithm, "local_epochs": 1 + place}}
+    return found
+
+
+def studied(rows: list[dict], labels=tuple(SERIES), seeds=(0, 1)) -> Results:
+    """The results of a study: the same rows for each series and seed."""
+    note = made({}).note | {"study": "s", "settings": {}}
+    algorithms = {"FedMMD": "fedmmd", "FedAvg": "fedavg"}
+    note["series"] = {
+        label: {
+            "algorithm": {"name": algorithms[label]},
+            "runs": [record(label, s, [0.1], None, "MNIST (official release)") for s in seeds],
+        }
+        for label in labels
+    }
+    shift = {label: place for place, label in enumerate(labels)}
+    found = [
+        {"series": label, "seed": str(seed), "run": "r"}
+        | {key: _moved(key, value, shift[label], seed) for key, value in row.items()}
+        for label in labels
+        for seed in seeds
+        for row in rows
+    ]
+    return Results(note, found)
+
+
+def _moved(key: str, value, shift: int, seed: int) -> str:
+    return str(value * (1 + 0.3 * shift + 0.1 * seed)) if key == "variance" else str(value)
+
+
+def points() -> list[dict]:
+    draw = random.Random(0)
+    near = {1: 2.0, 10: 1.0, 100: 0.3}
+    return [
+        {
+            "round": round,
+            "x": kind % 4 + draw.gauss(0, wide),
+            "y": kind // 4 + draw.gauss(0, wide),
+            "class": kind,
+            "client": client,
+        }
+        for round, wide in near.items()
+        for kind in range(10)
+        for client in range(4)
+    ]
+
+
+def neurons() -> list[dict]:
+    draw = random.Random(1)
+    return [
+        {
+            "client": client,
+            "layer": layer,
+            "neuron": neuron,
+            "class": draw.randrange(10),
+            "variance": (n + 1) * (0.5 + draw.random()),
+        }
+        for client in range(3)
+        for n, layer in enumerate(LAYERS)
+        for neuron in range(8 * (n + 1))
+    ]
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory) -> spec.Paper:
+    return read(tmp_path_factory.mktemp("spec"))
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Results]:
+    gone = made({}, skipped="left for the next scale")
+    layers = studied(neurons())
+    return {
+        "first": curves(), "second": gone, "third": curves(), "sweep": swept(),
+        "first-tsne": studied(points()), "first-layers": layers, "third-layers": layers,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def evidence(paper, results):
+    drawing.setup()
+    return spec.evidence(paper, results, {})
+
+
+def pictured(paper, evidence, key):
+    picture = drawing.compose(paper.figures[key], evidence)
+    picture.canvas.draw()
+    return picture
+
+
+def test_every_kind_makes_its_files(paper, results, tmp_path):
+    for name, found in results.items():
+        store(found, tmp_path / "data", name)
+    artifacts.make(paper, paper.figures, tmp_path)
+    for key in paper.figures:
+        assert (tmp_path / "figures" / f"{key}.pdf").read_bytes().startswith(b"%PDF"), key
+        assert (tmp_path / "figures" / f"{key}.png").stat().st_size > 3000, key
+        text = (tmp_path / "figures" / f"{key}.txt").read_text(encoding="utf-8")
+        assert (
+            text.startswith(f"{paper.figures[key].title}. ") and "Scale paper: " in text or "Not run at this scale" in text
+        ), key
+    used = {figure.kind for figure in paper.figures.values()} | {"newcomers"}
+    assert used == set(registry.names("report.figures"))
+
+
+def test_nothing_overlaps(paper, evidence):
+    """Panels, their labels and the legend lie beside each other and inside the page."""
+    for key in paper.figures:
+        picture = pictured(paper, evidence, key)
+        boxes = [axes.get_tightbbox() for axes in picture.axes] + [legend.get_window_extent() for legend in picture.legends]
+        for place, box in enumerate(boxes):
+            assert box.x0 >= -1 and box.x1 <= picture.bbox.x1 + 1 and box.y0 >= -1 and box.y1 <= picture.bbox.y1 + 1, key
+            for other in boxes[place + 1 :]:
+                wide, high = min(box.x1, other.x1) - max(box.x0, other.x0), min(box.y1, other.y1) - max(box.y0, other.y0)
+                assert min(wide, high) <= 1, key
+
+
+def test_a_grid_of_other_figures(paper, evidence):
+    picture = pictured(paper, evidence, "grid")
+    titles = [axes.get_title() for axes in picture.axes]
+    assert titles == ["α = 1", "Another measure", "α = 1", "α = 1", "α = 1", "Not run", "Another measure", "α = 1"]
+    assert picture.axes[5].texts[0].get_text() == "not run:\nleft for the\nnext scale"
+    assert [text.get_text() for text in picture.legends[0].get_texts()] == ["FedMMD", "FedAvg"]  # once for all panels
+    assert [axes.get_ylabel() for axes in picture.axes[:3]] == ["test accuracy (%)", "test loss (nats)", ""]
+    assert picture.axes[0].get_xlabel() == "" and picture.axes[4].get_xlabel() == "round of communication"
+    text = paper.figures["grid"].caption(evidence)
+    assert "absent was not run: left for the next scale." in text and "Global model, test accuracy after every round" in text
+    assert paper.figures["grid"].sources(paper.figures) == ["first", "second"]
+    assert spec.identity(paper, ["grid"]) != spec.identity(_changed(paper, "alone"), ["grid"])
+
+
+def _changed(paper: spec.Paper, key: str) -> spec.Paper:
+    other = paper.figures[key].model_copy(update={"title": "else"})
+    return paper.model_copy(update={"figures": paper.figures | {key: other}})
+
+
+def test_a_sweep_reads_the_resolved_settings(paper, evidence):
+    axes = pictured(paper, evidence, "beta").axes[0]
+    [line] = [container for container in axes.containers]
+    assert line[0].get_xdata().tolist() == [0.1, 1, 10, 100] and axes.get_xscale() == "log" and axes.get_xlabel() == "β"
+    assert line[0].get_ydata().tolist() == pytest.approx([81, 79, 77, 75]) and axes.get_ylabel() == "test accuracy (%)"
+    [flat] = [line for line in axes.lines if line.get_label() == "FedAvg"]
+    assert list(flat.get_ydata()) == pytest.approx([73, 73])
+    split = pictured(paper, evidence, "epochs").axes[0]
+    assert [container.get_label() for container in split.containers] == ["fedmax", "fedavg"]
+    assert "Test accuracy (%) over β. Mean over 2 seeds, whiskers of one s" in paper.figures["beta"].caption(evidence)
+
+
+def test_grouped_bars_of_a_cell(paper, evidence):
+    axes = pictured(paper, evidence, "heights").axes[0]
+    assert [patch.get_height() for patch in axes.patches if patch.get_height() > 0] == [5, 5, 9, 9]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["MNIST", "CIFAR-10"]
+    assert axes.get_ylabel() == "rounds to the target"
+    text = paper.figures["heights"].caption(evidence)
+    assert "second is not shown: left for the next scale." in text and "No number" not in text
+    late = {**evidence.results, "third": made({"FedMMD": {0: arrives(None)}, "FedAvg": {0: arrives(3)}})}
+    text = paper.figures["heights"].caption(spec.evidence(paper, late, {}))
+    assert "No number of FedMMD (CIFAR-10): seed 0: FedMMD does not reach 90 % within 20 rounds." in text
+
+
+def test_points_by_round_and_series(paper, evidence):
+    picture = pictured(paper, evidence, "points")
+    titles = [axes.get_title() for axes in picture.axes]
+    assert titles == [f"{label}, round {round}" for label in ("FedAvg", "FedMMD") for round in (1, 10, 100)]
+    assert sum(len(points.get_offsets()) for points in picture.axes[0].collections) == 40
+    assert "Letters are client: A 0, B 1, C 2, D 3. Seed 0." in paper.figures["points"].caption(evidence)
+
+
+def test_lines_over_layers(paper, evidence):
+    axes = pictured(paper, evidence, "variance").axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == list(LAYERS)
+    labels = [line.get_label() for line in axes.lines]
+    assert labels == ["MNIST, FedMMD", "MNIST, FedAvg", "CIFAR-10, FedMMD", "CIFAR-10, FedAvg"]
+
+
+def test_lines_over_rounds_are_means_over_a_runs_rows(paper, evidence, results):
+    axes = pictured(paper, evidence, "spread").axes[0]
+    chosen = {"series": "FedAvg", "seed": "0", "round": "10"}.items()
+    rows = [float(row["y"]) for row in results["first-tsne"].rows if chosen <= row.items()]
+    drawn = dict(axes.lines[1].get_xydata().tolist())
+    assert list(drawn) == [1, 10, 100] and drawn[10] == pytest.approx(sum(rows) / len(rows))
+
+
+def test_images_of_maps(paper, evidence):
+    picture = pictured(paper, evidence, "classes")
+    assert [axes.get_title() for axes in picture.axes] == ["client 0", "client 1", "client 2"]
+    image = picture.axes[0].images[0].get_array()
+    assert image.shape == (5, 40, 3) and (image[0, 8:] == 1).all() and not (image[4] == 1).all(axis=-1).any()
+    numbers = pictured(paper, evidence, "strength").axes[0].images[0]
+    assert numbers.get_clim()[0] == pytest.approx(0.5, abs=0.2) and numbers.get_array().mask.sum() == 5 * 40 - 120
+
+
+@pytest.mark.parametrize(("figure", "words"), [
+    ({"kind": "panels", "rows": [["alone", "none"]]}, "figures.f.rows: unknown figure 'none': choose from absent, alone, beta"),
+    ({"kind": "panels", "rows": [["grid"]]}, "unknown figure 'grid'"),
+    ({"kind": "panels"}, "figures.f: rows: Field required"),
+    ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "cell": FINAL, "reference": ["FedX"]}, "unknown series 'FedX'"),
+    ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "cell": {"kind": "mean"}}, "cell.kind: unknown cell 'mean'"),
+    ({"kind": "bars", "panels": ["first"], "cell": {"kind": "accuracy"}}, "needs last or round"),
+    ({"kind": "bars", "panels": ["first"], "cell": FINAL, "reported": {"FedAvg": {"x": 1}}}, "unknown panel of this figure 'x"),
+    ({"kind": "bars", "panels": ["first"], "cell": {"kind": "epochs"}}, "experiment 'first' has no newcomers in params.yaml"),
+    (FIGURES["points"] | {"experiment": "second"}, "figures.f: experiment 'second' has no tsne in params.yaml"),
+    (FIGURES["points"] | {"colours": "class"}, "figures.f: colours: unknown key: choose from by, colour, experiment"),
+    (FIGURES["variance"] | {"names": {"second": ""}}, "figures.f.names: experiment 'second' has no layers in params.yaml"),
+    (FIGURES["classes"] | {"series": ["FedX"]}, "figures.f: unknown series 'FedX': choose from FedMMD, FedAvg"),
+], ids=lambda value: value[:40] if isinstance(value, str) else "")  # fmt: skip
+def test_mistakes(figure, words, tmp_path):
+    with pytest.raises(UserError) as caught:
+        read(tmp_path, {"f": {"title": "t"} | figure})
+    assert "p.yaml: " in str(caught.value) and words in str(caught.value)
+
+
+def test_a_column_that_the_study_does_not_have(paper, evidence):
+    figure = paper.figures["points"].model_copy(update={"x": "z"})
+    with pytest.raises(UserError, match="Features: no column 'z' in the study: choose from series, seed, run, round, x, y"):
+        drawing.compose(figure, evidence)
+
+
+# ---- measures in other units
+
+
+def test_a_loss_is_told_in_nats_and_comes_down():
+    found = curves()
+    cell = {"kind": "difference", "series": "FedMMD", "baseline": "FedAvg", "last": 5}
+    claim = {"text": "t", "source": "s", "experiment": "first", "measure": "test_loss", "reported": -0.1, "tolerance": 0.05}
+    verdict = decide("k", spec.claim(claim | {"cell": cell}, "t"), found, "test_loss")
+    assert (verdict.reported, verdict.found) == ("-0.10 nats", "+0.00 ± 0.00 nats (n = 2)")
+    reach = {"kind": "rounds_to", "series": "FedMMD", "target": 0.5}
+    verdict = decide("k", spec.claim(claim | {"cell": reach, "reported": 5}, "t"), found, "test_loss")
+    assert verdict.found == "5 ± 12.7 rounds (n = 2)"
+    level = {"kind": "accuracy", "series": "FedMMD", "last": 5}
+    verdict = decide("k", spec.claim(claim | {"cell": level, "reported": 0.12}, "t"), found, "test_loss")
+    assert (verdict.reported, verdict.found) == ("0.120 nats", "0.115 ± 0.000 nats (n = 2)")
+
+
+def test_tables_of_a_loss(evidence):
+    rounds = {"title": "t", "kind": "rounds_to_target", "baseline": "FedAvg"}
+    panels = [{"experiment": "first", "measure": "test_loss", "target": {"paper": 0.5}, "name": "loss"}]
+    row = spec.of_kind("tables", rounds | {"panels": panels}, "t").build(evidence)[0]
+    assert (row["Target (nats)"], row["Rounds"], row["Final loss (nats)"]) == ("0.5", "5.0 ± 1.4", "0.1150 ± 0.0000")
+    ended = spec.of_kind("tables", {"title": "t", "kind": "convergence", "last": 20, "panels": panels}, "t")
+    fedmmd, fedavg = ended.build(evidence)
+    assert fedmmd["loss (nats)"].endswith(" *") and not fedavg["loss (nats)"].endswith(" *")  # the lowest is the best
+    assert "Mean of the last 20 rounds: test loss." in ended.remark(evidence)
+
+
+def test_an_experiments_target_belongs_to_its_own_measure(evidence):
+    """A figure of another measure shows neither its target nor its curves."""
+    panel = evidence.panel(spec.Ref(experiment="first", measure="test_loss"))
+    assert panel.target is None and evidence.panel(spec.Ref(experiment="first")).target == 0.9
+
+
+def test_planning_imports_neither_torch_nor_matplotlib():
+    import subprocess
+    import sys
+
+    code = """import sys
+from fedrepro.report import artifacts, spec, upkeep
+for room in ("figures", "tables", "cells"):
+    for kind in spec.registry.names(f"report.{room}"):
+        spec.registry.module(f"report.{room}", kind)
+print([name for name in ("torch", "matplotlib", "pandas", "seaborn") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"\[\]\n", done.stdout), done.stdout

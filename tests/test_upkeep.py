@@ -1,0 +1,82 @@
+"""Which artifacts one job makes anew: those whose numbers, settings or code changed or whose files are not as left."""
+
+import pytest
+from test_report import FIRST, PAPER, SECOND, read
+from test_results import made, store
+
+from fedrepro.report import artifacts, upkeep
+
+STALE = ["one", "rounds", "apart", "verdicts"]  # what shows the first experiment
+
+
+@pytest.fixture
+def work(tmp_path):
+    """A paper whose artifacts are up to date; a call brings them up to date again and says what was made."""
+    paper, folder, stamps = read(tmp_path, PAPER), tmp_path / "p", tmp_path / "stamps"
+    store(FIRST, folder / "data", "first")
+    store(SECOND, folder / "data", "second")
+
+    def refresh(keys=paper.artifacts, known="aa", code="c", paper=paper):
+        return upkeep.refresh(paper, dict.fromkeys(keys, known), folder, {}, stamps, code)
+
+    assert refresh() == paper.artifacts == ["one", "two", "rounds", "apart", "verdicts"]
+    return refresh, folder, stamps
+
+
+def test_only_what_changed_is_made(work):
+    refresh, folder, _ = work
+    assert refresh() == []
+    store(made({"FedMMD": {0: [0.1, 0.9]}, "FedAvg": {0: [0.1, 0.2]}}), folder / "data", "first")
+    kept = (folder / "figures/two.png").stat().st_mtime_ns
+    assert refresh() == STALE and refresh() == []
+    assert (folder / "figures/two.png").stat().st_mtime_ns == kept
+    assert refresh(code="d") == ["one", "two", *STALE[1:]]
+
+
+def test_changed_words_remake_their_artifact(work, tmp_path):
+    refresh, _, _ = work
+    other = read(tmp_path, PAPER | {"figures": PAPER["figures"] | {"two": {"title": "Else", "experiment": "second"}}})
+    assert refresh(paper=other) == ["two"]
+
+
+def test_files_that_somebody_touched_are_made_again(work):
+    refresh, folder, _ = work
+    (folder / "tables/rounds.csv").write_text("typed in by hand\n")
+    (folder / "figures/two.txt").unlink()
+    assert refresh() == ["two", "rounds"] and "typed" not in (folder / "tables/rounds.csv").read_text()
+
+
+def test_stamps_tell_the_last_state_only(work):
+    """Another state removes the stamps of the one before; a part that is made takes away the stamp of the whole."""
+    refresh, folder, stamps = work
+    whole = upkeep.stamp(stamps, upkeep.ALL, "aa")
+    whole.touch()
+    refresh(["one"], known="bb")
+    assert sorted(path.name for path in stamps.glob("one-*")) == ["one-bb"] and not whole.exists()
+    assert upkeep.stamp(stamps, "two", "aa").exists()
+
+
+def test_a_job_that_ends_early_leaves_no_stamp(work, monkeypatch):
+    refresh, folder, stamps = work
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    (folder / "figures/one.txt").unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(artifacts, "make", killed)
+        with pytest.raises(KeyboardInterrupt):
+            refresh(["one"])
+    assert not list(stamps.glob("one-*"))
+    assert refresh(["one"]) == ["one"]
+
+
+def test_stamps_of_lost_files_are_not_believed(work, tmp_path):
+    refresh, folder, stamps = work
+    whole = upkeep.stamp(stamps, upkeep.ALL, "aa")
+    whole.touch()
+    upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
+    assert whole.exists() and upkeep.stamp(stamps, "two", "aa").exists()
+    (folder / "figures/two.pdf").unlink()
+    upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
+    assert not whole.exists() and not upkeep.stamp(stamps, "two", "aa").exists() and upkeep.stamp(stamps, "one", "aa").exists()
