@@ -112,7 +112,8 @@ def test_settings_are_frozen_and_a_choice_keeps_its_options():
 
 def test_resolving_writes_every_option_out_and_once_is_enough():
     run = config(model={"arch": "code"}, algorithm={"name": "fedmmd"})
-    assert run.model.options == {"arch": "code", "dropout": 0.0, "init": "truncated_normal", "width": 0.05}
+    usual = {"dropout": 0.0, "norm": "none", "norm_groups": None, "frozen": []}
+    assert run.model.options == usual | {"arch": "code", "init": "truncated_normal", "width": 0.05}
     assert run.algorithm.options == {"weight": 0.1, "outputs": "logits", "kernel": "fixed19", "floor": 1e-4}
     assert resolve(run) == run == parse(RunConfig, run.model_dump(mode="json"), "again")
 

@@ -13,7 +13,7 @@ from dvc.repo import Repo
 
 ROOT = Path(__file__).parents[1]
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-PAPER = "fedmmd_fedfusion"
+PAPER = "fedmmd"
 KEPT = Path("results/kept")
 
 

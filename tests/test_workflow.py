@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 MADE = shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
 
 
-PAPER, TWIN = "fedmmd_fedfusion", "twin"
+PAPER, TWIN = "fedmmd", "twin"
 NEWCOMERS = {"clients": 2, "target": 0.1, "epochs": 2}
 TINY = {"dataset": "digits", "train_images": 100, "test_images": 40, "rounds": 1, "model": {"width": 0.1}}
 
@@ -287,14 +287,16 @@ def test_a_mistake_in_the_settings_is_one_clear_message(project, tmp_path):
 
 def test_a_cluster_gets_what_trains_and_nothing_else():
     """All rules that have names of their own and make files are local; of those that are named by what they make, the drawn
-    partitions."""
+    partitions and the artifacts."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "workflow/rules").glob("*.smk")))
     rules = re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", text, re.MULTILINE)
     making = {name for name, body in rules if "    output:" in body}
     listed = re.search(r"^localrules:\n((?:    \w+,\n)+)", (ROOT / "Snakefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert making and set(re.findall(r"\w+", listed[1])) == making
     made = re.findall(r"^    rule:\n((?:        .*\n|\n)+)", text, re.MULTILINE)
-    assert [("scripts/partition.py" in body) for body in made] == [("localrule: True" in body) for body in made]
+    making = [body for body in made if "script:" in body]
+    trains = [("scripts/train.py" in body or "scripts/study.py" in body) for body in making]
+    assert sum(trains) == 2 and trains == ["localrule: True" not in body for body in making]
 
 
 def test_the_schema_beside_the_settings_is_current():
