@@ -111,7 +111,7 @@ def test_a_changed_number_reruns_what_it_touches(project):
     assert "train_" not in snakemake(project, "--cores", "2", "fig4d")
 
 
-def test_one_job_draws_an_experiments_partitions_and_leaves_those_that_are_there(project, tmp_path):
+def test_one_job_draws_the_partitions_of_a_data_set_and_leaves_those_that_are_there(project, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(project, other, ignore=MADE)
     there = {path: path.stat().st_ino for path in (other / "data" / "partitions").iterdir()}  # a file written anew is another

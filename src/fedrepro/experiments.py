@@ -238,7 +238,7 @@ def pieces(planned: dict[str, dict[str, Planned]]) -> list[Piece[Run]]:
 
 @dataclass(frozen=True)
 class Drawing:
-    """The partitions of an experiment's runs over one data set, drawn by one process."""
+    """The partitions of a paper's runs over one data set, drawn by one process."""
 
     name: str
     dataset: Choice
@@ -246,18 +246,16 @@ class Drawing:
 
 
 def drawings(planned: dict[str, dict[str, Planned]], paths: Paths) -> list[Drawing]:
-    """Every partition, once: grouped by the first experiment that needs it, and by data set."""
+    """Every partition, once: grouped by the first paper that needs it, and by data set. To start a process takes longer than to
+    draw a partition."""
     seen: set[Path] = set()
-    found: dict[tuple[str, str, str], Drawing] = {}
+    found: dict[str, Drawing] = {}
     for item in select(planned, None, None):
         for run in item.runs:
-            if (path := paths.partition(run.config, run.data)) in seen:
-                continue
-            seen.add(path)
-            where = item.paper, item.name, datasets.key(run.config.dataset)
-            name = "_".join(where).replace("-", "_")
-            name += f"_{len(found)}" if any(name == other.name for key, other in found.items() if key != where) else ""
-            found.setdefault(where, Drawing(name, run.config.dataset, {})).configs[path] = run.config
+            if (path := paths.partition(run.config, run.data)) not in seen:
+                seen.add(path)
+                name = f"{item.paper}_{datasets.key(run.config.dataset)}".replace("-", "_")
+                found.setdefault(name, Drawing(name, run.config.dataset, {})).configs[path] = run.config
     return list(found.values())
 
 

@@ -40,7 +40,7 @@ rule prepare:
         "../scripts/prepare.py"
 
 
-# One job draws the partitions of an experiment. A file's name covers all that it depends on, so that what is there stays.
+# One job draws the partitions of a paper over one data set. A file's name covers all that it depends on, so that what is there stays.
 for drawing in DRAWINGS:
 
     rule:
