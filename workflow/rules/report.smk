@@ -26,9 +26,9 @@ for paper in SPECS:
         params:
             paper=SPECS[paper],
             wanted={key: KNOWN[paper][key] for key in SPECS[paper].artifacts},
-            folder=f"{REPORTS}/{paper}",
+            folder=lambda wildcards, output: str(Path(output[0]).parent.parent),
             gathered=gathering(paper),
-            stamps=f"{MADE}/{paper}",
+            stamps=lambda wildcards, output: str(Path(output.stamp).parent),
             code=REPORT_CODE,
         script:
             "../scripts/artifacts.py"
@@ -50,7 +50,7 @@ rule artifact:
         wanted=lambda wildcards: {wildcards.artifact: wildcards.known},
         folder=f"{REPORTS}/{{paper}}",
         gathered=lambda wildcards: gathering(wildcards.paper, [wildcards.artifact]),
-        stamps=f"{MADE}/{{paper}}",
+        stamps=lambda wildcards, output: str(Path(output.stamp).parent),
         code=REPORT_CODE,
     script:
         "../scripts/artifacts.py"
