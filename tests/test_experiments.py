@@ -305,6 +305,14 @@ def test_each_partition_is_drawn_by_one_job(paths):
     assert len(listed) == len(set(listed)) and set(listed) == {paths.partition(run.config, run.data) for run in runs}
 
 
+def test_an_experiment_that_two_papers_have_asks_for_the_paper(paths):
+    planned = plan(params(papers={"p": {"one": {}, "two": {}}, "q": {"one": params().papers["p"]["one"]}}), paths)
+    with pytest.raises(UserError, match="experiment 'one': several papers have one; add --paper with one of p, q"):
+        select(planned, None, ["one"])
+    assert [item.paper for item in select(planned, "q", ["one"])] == ["q"]
+    assert [item.name for item in select(planned, None, ["two"])] == ["two"]
+
+
 # ---- the shelf
 
 

@@ -212,7 +212,8 @@ def stored_runs(folder: Path) -> dict[str, Run]:
 
 
 def select(planned: dict[str, dict[str, Planned]], paper: str | None, names: list[str] | None) -> list[Planned]:
-    """The experiments of one paper (or all) with these names (or all). Raises UserError for an unknown one."""
+    """The experiments of one paper (or all) with these names (or all). Raises UserError for a name that is unknown, or that
+    several papers have."""
     if paper is not None and paper not in planned:
         raise UserError(f"unknown paper '{paper}': choose from {', '.join(planned)}")
     chosen = [item for key, group in planned.items() if paper in (None, key) for item in group.values()]
@@ -220,6 +221,9 @@ def select(planned: dict[str, dict[str, Planned]], paper: str | None, names: lis
     for name in names or []:
         if name not in valid:
             raise UserError(f"unknown experiment '{name}': choose from {', '.join(valid)}")
+        if valid.count(name) > 1:
+            owners = ", ".join(item.paper for item in chosen if item.name == name)
+            raise UserError(f"experiment '{name}': several papers have one; add --paper with one of {owners}")
     return [item for item in chosen if not names or item.name in names]
 
 

@@ -27,11 +27,11 @@ FEW = 4  # clients
 STACK = 2**26  # numbers in the weights of one stack: 256 MB in float32
 
 
-class Sequential:
-    """The reference: clients one after the other, in the memory of one."""
+class Executor:
+    """`captured`, `recordings`: see `Step`."""
 
-    name = "sequential"
-    plain = False
+    name: str
+    stacked = plain = False
 
     def __init__(
         self,
@@ -41,12 +41,21 @@ class Sequential:
         captured: bool = False,
         recordings: dict | None = None,
     ) -> None:
-        self.algorithm = algorithm
-        self.step = Step(algorithm, config, captured=captured, plain=self.plain, recordings=recordings)
+        self.algorithm, self.data = algorithm, data
+        self.step = Step(algorithm, config, self.stacked, captured, self.plain, recordings)
 
     def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
         """Local training from the weights received: mini-batch SGD over a feed's batches, on the `trained` weights. Yields for
         each feed, in order, the weights and the mean loss over the steps (a scalar tensor, not yet read from the device)."""
+        raise NotImplementedError
+
+
+class Sequential(Executor):
+    """The reference: clients one after the other, in the memory of one."""
+
+    name = "sequential"
+
+    def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
         for feed in feeds:
             weights = {name: received[name].clone() for name in self.algorithm.names}
             velocity = self.step.velocity(weights, trained)
@@ -62,7 +71,7 @@ class Plain(Sequential):
     plain = True
 
 
-class Stacked:
+class Stacked(Executor):
     """All clients at once over stacked weights: one call where `Sequential` makes as many as there are clients.
 
     Clients that have no batch left, or one of another size, step apart from the others: no objective and no norm layer ever
@@ -70,22 +79,14 @@ class Stacked:
     """
 
     name = "stacked"
+    stacked = True
 
-    def __init__(
-        self,
-        algorithm: FedAvg,
-        config: RunConfig,
-        data: FederatedData,
-        captured: bool = False,
-        recordings: dict | None = None,
-    ) -> None:
-        self.algorithm, self.data = algorithm, data
-        self.step = Step(algorithm, config, stacked=True, captured=captured, recordings=recordings)
-        numbers = sum(tensor.numel() for tensor in algorithm.net.state_dict().values())
-        self.together = max(1, STACK // numbers)
+    @property
+    def together(self) -> int:
+        """Clients in one stack."""
+        return max(1, STACK // sum(tensor.numel() for tensor in self.algorithm.net.state_dict().values()))
 
     def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
-        """As `Sequential.train`."""
         waiting = iter(feeds)
         while stack := list(islice(waiting, self.together)):
             yield from self._train(received, stack, lr, trained)
@@ -136,7 +137,7 @@ def available(device: torch.device) -> list[str]:
 
 def create(
     name: str, algorithm: FedAvg, config: RunConfig, data: FederatedData, flops: int, recordings: dict | None = None
-) -> Sequential | Stacked:
+) -> Executor:
     """The named executor; `auto` picks for a network of so many operations per image. `recordings`: see `Step`."""
     if name == "auto":
         name = pick(config, flops)

@@ -8,7 +8,7 @@ from fedrepro.algorithms.base import Weights
 from fedrepro.config import RunConfig
 from fedrepro.engine.data import FederatedData
 from fedrepro.engine.evaluation import measured
-from fedrepro.engine.executors import Sequential, Stacked
+from fedrepro.engine.executors import Executor
 from fedrepro.measures import Measure
 
 
@@ -19,7 +19,7 @@ class Site:
     clients: int
     data: FederatedData
     algorithm: FedAvg
-    executor: Sequential | Stacked
+    executor: Executor
     chunk: int
 
     def cohort(self, round: int) -> list[int]:
