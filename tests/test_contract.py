@@ -349,7 +349,8 @@ def test_regression_in_either_executor(executor):
 
 
 def rates(rounds, **choice):
-    return [schedules.rate(Choice(**choice), 0.5, round, rounds) for round in range(1, rounds + 1)]
+    rate = schedules.create(Choice(**choice), 0.5, rounds)
+    return [rate(round) for round in range(1, rounds + 1)]
 
 
 def test_schedules():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from fedrepro import algorithms, models, rng, tasks
+from fedrepro import algorithms, models, rng, schedules, tasks
 from fedrepro.algorithms.base import Batch, Server, Weights
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
@@ -48,6 +48,7 @@ class Federation(Site):
             )
         precision.set_products(config.precision, device)
         self.config, self.clients = config, partition.clients
+        self.lr = schedules.create(config.schedule, config.lr, config.rounds)
         self.measures = {name: MEASURES[name] for name in config.measures}
         self.data = FederatedData(config, dataset, partition, device)
         task = tasks.create(config.task, dataset.classes)

@@ -37,7 +37,7 @@ class Round:
         watch: Callable[[Trained], None] | None = None,
     ) -> None:
         self.site, self.state, self.number, self.watch = site, state, state.round + 1, watch
-        self.clients = tuple(site.cohort(self.number))
+        self.clients, self.lr = tuple(site.cohort(self.number)), site.lr(self.number)
         self.own = {name: measure for name, measure in measures.items() if measure.over}
         self.phases, self.down, self.up = 0, 0, 0
         self.losses: list[Tensor] = []
@@ -58,7 +58,7 @@ class Round:
         members = [self.client(number, lr, epochs, phase) for number in (self.clients if clients is None else clients)]
         trained = site.algorithm.trained if trained is None else tuple(trained)
         feeds = (self.feed(received, client, epochs, phase) for client in members)
-        ended = site.executor.train(received, feeds, site.lr(self.number) if lr is None else lr, trained)
+        ended = site.executor.train(received, feeds, self.lr if lr is None else lr, trained)
         self.phases += 1
         self.down += len(members) * size(received)
         shares = site.shares([client.images for client in members])
@@ -106,7 +106,7 @@ class Round:
             number=number,
             images=len(index),
             steps=len(batch_sizes(config, len(index))),
-            lr=site.lr(round) if lr is None else lr,
+            lr=self.lr if lr is None else lr,
             momentum=config.momentum,
             state=state.tensors if state else {},
             classes=lambda: data.train_y[index].bincount(minlength=data.dataset.classes),
@@ -138,7 +138,7 @@ class Round:
         if any(measure.model == "trained" for measure in self.own.values()):
             members = [self.client(number, phase=OTHERS) for number in others]
             feeds = (self.feed(received, client, phase=OTHERS) for client in members)
-            lr, trained = self.site.lr(self.number), self.site.algorithm.trained
+            lr, trained = self.lr, self.site.algorithm.trained
             for client, (weights, _) in zip(others, self.site.executor.train(received, feeds, lr, trained), strict=True):
                 self._measure(client, received, weights, first)
         else:

@@ -1,8 +1,10 @@
 """Clients and server in memory: what a round may ask of them."""
 
+from collections.abc import Callable
+
 import torch
 
-from fedrepro import rng, schedules
+from fedrepro import rng
 from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Weights
 from fedrepro.config import RunConfig
@@ -21,15 +23,12 @@ class Site:
     algorithm: FedAvg
     executor: Executor
     chunk: int
+    lr: Callable[[int], float]  # the learning rate of a round
 
     def cohort(self, round: int) -> list[int]:
         """The participants of a round, in the order of their numbers: a function of the seed and the round alone."""
         order = torch.randperm(self.clients, generator=rng.generator(self.config.seed, "cohort", round))
         return sorted(order[: self.config.clients_per_round].tolist())
-
-    def lr(self, round: int) -> float:
-        """The learning rate of a round."""
-        return schedules.rate(self.config.schedule, self.config.lr, round, self.config.rounds)
 
     def shares(self, images: list[int]) -> list[float]:
         """What clients that hold so many images count for; sums to 1."""

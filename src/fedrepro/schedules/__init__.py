@@ -1,10 +1,12 @@
 """How the learning rate changes from round to round. Each module declares frozen `Params` and
 `rate(params, lr, round, rounds)`, the rate of `round` (from 1) of a run over `rounds` that starts at `lr`."""
 
+from collections.abc import Callable
+
 from fedrepro import registry
 from fedrepro.config import Choice, parse
 
-__all__ = ["rate", "settings"]
+__all__ = ["create", "settings"]
 
 
 def settings(choice: Choice):
@@ -12,5 +14,7 @@ def settings(choice: Choice):
     return parse(registry.module("schedules", choice.name).Params, choice.options, f"schedule {choice.name}")
 
 
-def rate(choice: Choice, lr: float, round: int, rounds: int) -> float:
-    return registry.module("schedules", choice.name).rate(settings(choice), lr, round, rounds)
+def create(choice: Choice, lr: float, rounds: int) -> Callable[[int], float]:
+    """Round (from 1) -> the rate of the named schedule, of a run over `rounds` that starts at `lr`."""
+    module, params = registry.module("schedules", choice.name), settings(choice)
+    return lambda round: module.rate(params, lr, round, rounds)
