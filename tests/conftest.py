@@ -31,6 +31,12 @@ PLAIN = {
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files whose few tests take minutes begin first: at the end one of two cores would wait for them."""
+    slow = ("test_workflow", "test_dvc")
+    items.sort(key=lambda item: slow.index(item.path.stem) if item.path.stem in slow else len(slow))
+
+
 @pytest.fixture(autouse=True, scope="session")
 def device() -> torch.device:
     """The processor, with one thread and repeatable sums."""
