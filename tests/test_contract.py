@@ -27,7 +27,7 @@ from fedrepro.config import Choice, Proxy
 from fedrepro.engine import checkpoint
 from fedrepro.engine.evaluation import macro_f1
 from fedrepro.engine.federation import columns
-from fedrepro.engine.round import Round, size
+from fedrepro.engine.round import OTHERS, Round, size
 from fedrepro.engine.run import Limits, train
 from fedrepro.errors import UserError
 from fedrepro.measures import MEASURES
@@ -283,7 +283,16 @@ def test_every_measure_has_its_column_and_value():
     cohort = fed.cohort(2)
     assert row["initial_accuracy"] == pytest.approx(np.mean([before[number] for number in cohort]))
     assert row["initial_accuracy_all"] == pytest.approx(np.mean(list(before.values())))
-    assert 0 <= row["personal_accuracy_all"] <= 1
+    work = Round(fed, state, {})
+    feeds = [
+        work.feed(state.weights, work.client(number, phase=phase), phase=phase)
+        for number in range(4)
+        for phase in ([""] if number in cohort else [OTHERS])
+    ]
+    ends = fed.executor.train(state.weights, feeds, fed.lr(2), fed.algorithm.trained)
+    found = [scores(fed, weights, *own[number])[0] for number, (weights, _) in enumerate(ends)]
+    assert row["personal_accuracy_all"] == pytest.approx(np.mean(found)) and np.mean(found) > np.mean(list(before.values()))
+    assert row["personal_accuracy"] == pytest.approx(np.mean([found[number] for number in cohort]))
     plain = federation(config(partition={"name": "classes", "clients": 4}, lr=0.05))
     same = plain.advance(advance(plain, 1)[0])
     assert_same(same[0].weights, after.weights)  # measuring others changes nothing, and costs no bytes

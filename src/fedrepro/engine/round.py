@@ -64,7 +64,7 @@ class Round:
         shares = site.shares([client.images for client in members])
         for client, share, (weights, loss) in zip(members, shares, ended, strict=True):
             self.losses.append(loss)
-            self._measure(client.number, received, weights, first=not phase)
+            self._measure(self.own, client.number, received, weights, first=not phase)
             if self.watch:
                 self.watch(Trained(client, received, weights))
             finished = site.algorithm.finish(weights, received, client)
@@ -121,11 +121,15 @@ class Round:
         config = site.config_for(epochs)
         return Feed(site.algorithm, config, site.data, received, client.number, self.number, own, phase)
 
-    def _measure(self, client: int, received: Weights, weights: Weights, first: bool) -> None:
-        """The own-test measures of one client, each model's at once."""
-        for model, tested in (("received", received), ("trained", self.site.algorithm.personal(weights, received))):
-            wanted = {name: measure for name, measure in self.own.items() if measure.model == model}
-            if wanted and (first or model == "trained"):
+    def _measure(
+        self, measures: dict[str, Measure], client: int, received: Weights, weights: Weights | None, first: bool
+    ) -> None:
+        """Own-test measures of one client, each model's at once; `weights` after its training, None where it did not train."""
+        models = {"received": received} if first else {}
+        if weights is not None:
+            models["trained"] = self.site.algorithm.personal(weights, received)
+        for model, tested in models.items():
+            if wanted := {name: measure for name, measure in measures.items() if measure.model == model}:
                 part = self.site.data.test_part(client, self.number)
                 found = measured(self.site.algorithm, wanted, tested, *part, self.site.chunk)
                 for name, value in found.items():
@@ -133,18 +137,14 @@ class Round:
 
     def _measure_others(self, received: Weights, first: bool) -> None:
         """The same of the clients that do not take part, where a measure is over all of them: they train to be measured."""
-        whole, self.own = self.own, {name: measure for name, measure in self.own.items() if measure.over == "clients"}
-        others = [number for number in range(self.site.clients) if number not in self.clients] if self.own else []
-        if any(measure.model == "trained" for measure in self.own.values()):
-            members = [self.client(number, phase=OTHERS) for number in others]
-            feeds = (self.feed(received, client, phase=OTHERS) for client in members)
-            lr, trained = self.lr, self.site.algorithm.trained
-            for client, (weights, _) in zip(others, self.site.executor.train(received, feeds, lr, trained), strict=True):
-                self._measure(client, received, weights, first)
-        else:
-            for client in others:
-                self._measure(client, received, received, first)
-        self.own = whole
+        measures = {name: measure for name, measure in self.own.items() if measure.over == "clients"}
+        others = [number for number in range(self.site.clients) if number not in self.clients] if measures else []
+        ended: Iterable = ((None, None) for _ in others)
+        if any(measure.model == "trained" for measure in measures.values()):
+            feeds = (self.feed(received, self.client(number, phase=OTHERS), phase=OTHERS) for number in others)
+            ended = self.site.executor.train(received, feeds, self.lr, self.site.algorithm.trained)
+        for client, (weights, _) in zip(others, ended, strict=True):
+            self._measure(measures, client, received, weights, first)
 
 
 def size(message: Weights) -> int:
