@@ -6,7 +6,11 @@
 configfile: "params.yaml"
 
 
-container: "docker://python:3.12-slim"
+report: "workflow/report/overview.rst"
+
+
+# with `--sdm apptainer` jobs run in it; README, "Container", says how it is built
+container: "fedrepro.sif"
 
 
 # on a cluster these stay where snakemake runs: they are short, and nodes may lack a network
@@ -16,6 +20,7 @@ localrules:
     artifact,
     page,
     pdf,
+    crate,
     notebook,
     mirror,
 
@@ -34,3 +39,14 @@ rule all:
         [f"{REPORTS}/report.pdf"] if typeset.available() else [],
         NOTEBOOKS,
         MIRRORED,
+
+
+onsuccess:
+    made = [str(path) for job in workflow.dag.finished_jobs for path in job.output]
+    logger.info(ending.told(made, Path(REPORTS), time.time() - BEGAN))
+
+
+onerror:
+    logger.error(
+        "Not done. What is finished stays: the same command goes on with the rest."
+    )

@@ -1,5 +1,6 @@
 """A small federation on made images; every test of the training core starts from it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,14 @@ PLAIN = {
     "lr": 0.1,
     "precision": "float64",
     "algorithm": {"name": "fedavg"},
+    "proxy": {"share": 0.1},
     "seed": 0,
 }
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files whose few tests take minutes begin first: at the end one of two cores would wait for them."""
-    slow = ("test_workflow", "test_dvc")
+    slow = ("test_workflow", "test_dvc", "test_clone")
     items.sort(key=lambda item: slow.index(item.path.stem) if item.path.stem in slow else len(slow))
 
 
@@ -78,7 +80,8 @@ def train_part(federation: Federation, client: int, round: int = 1) -> tuple[tor
 
 def receive(federation: Federation, state: State) -> dict[str, torch.Tensor]:
     """What every participant of the round after `state` receives."""
-    return federation.algorithm.broadcast(state.weights, federation.server(state, federation.config.clients_per_round))
+    algorithm, server = federation.algorithm, federation.server(state, federation.config.clients_per_round)
+    return algorithm.broadcast(state.weights, replace(server, state=algorithm.survey(state.weights, server)))
 
 
 def local(federation: Federation, received: dict, clients, round: int = 1, lr: float = 0.1) -> list[tuple[dict, torch.Tensor]]:

@@ -39,6 +39,9 @@ VARIANTS = [(name, {}) for name in ALGORITHMS] + [
     ("fedfusion", {"operator": "multi"}),
     ("fedfusion", {"operator": "single"}),
     ("fedmax", {"direction": "activation_uniform", "reduction": "samples"}),
+    ("activation_l2", {"norm": "samples"}),
+    ("fedcl", {"importance": "fisher"}),
+    ("fedcl", {"importance": "identity"}),
 ]
 OPTIMISERS = {
     "plain": {},
@@ -130,8 +133,8 @@ def test_same_seed_agrees_and_two_seeds_differ(name):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_state_survives_the_checkpoint(name, tmp_path):
     state, rows = advance(federation(config(algorithm={"name": name}, precision="float32")), 2)
-    checkpoint.save(tmp_path / "checkpoint.safetensors", state, rows)
-    loaded, stored = checkpoint.load(tmp_path / "checkpoint.safetensors")
+    checkpoint.save(tmp_path / "checkpoint.safetensors", state, rows, "run")
+    loaded, stored = checkpoint.load(tmp_path / "checkpoint.safetensors", "run")
     assert_same(loaded.weights, state.weights)
     assert_same(loaded.server, state.server)
     assert (loaded.round, loaded.diverged, stored) == (2, False, rows)
@@ -249,6 +252,42 @@ def controlled(w, at):
     return value, 0.0, 0.0, slopes
 
 
+def anchored(weight, definition, sent, w, at):
+    """FedCL: weight * sum Omega (w - w_t)^2, Omega at the received weights on the images of the scene, one batch."""
+    omega = {key: np.ones(()) for key in w} if definition == "identity" else omega_by_loops(definition, at, w)
+    for key in w:
+        if sent:
+            np.testing.assert_allclose(at.received["omega." + key], omega[key], rtol=1e-12)
+    value, slopes = 0.0, {}
+    for key in w:
+        value += weight * (omega[key] * (w[key] - at.received[key]) ** 2).sum()
+        slopes[key] = 2 * weight * omega[key] * (w[key] - at.received[key])
+    return value, 0.0, 0.0, slopes
+
+
+def omega_by_loops(definition, at, w):
+    """From the derivatives of each image's loss alone, or of the scene's as one batch."""
+    plain = {key: at.received[key] for key in w}
+    images = [by_hand(plain, at._replace(x=at.x[[i]], y=at.y[[i]]), none, alone)[1] for i in range(len(at.x))]
+    whole = by_hand(plain, at, none, alone)[1]
+    if definition == "layer_squares":
+        return {key: (whole[key] ** 2).sum() / len(images) for key in w}
+    if definition == "layer_norm":
+        return {key: sum(math.sqrt((one[key] ** 2).sum()) for one in images) / len(images) for key in w}
+    power = 1 if definition == "absolute" else 2
+    return {key: sum(abs(one[key]) ** power for one in images) / len(images) for key in w}
+
+
+def curved(weight, w, at):
+    """FedCurv: weight * (w' A w - 2 w' b), A and b what was received less what the client had sent itself."""
+    value, slopes = 0.0, {}
+    for key in w:
+        a, b = (at.received[kind + key] - at.kept[kind + key] for kind in ("curvature.", "pull."))
+        value += weight * (a * w[key] ** 2 - 2 * b * w[key]).sum()
+        slopes[key] = 2 * weight * (a * w[key] - b)
+    return value, 0.0, 0.0, slopes
+
+
 def half_squares(weight, w, at):
     ours, theirs = outputs(w, at.x)[0], outputs(at.received, at.x)[0]
     value = 0.0
@@ -306,6 +345,15 @@ def from_uniform(beta, direction, reduction, w, at):
     return value, 0.0, slope, {}
 
 
+def sized(beta, norm, w, at):
+    features = outputs(w, at.x)[1]
+    if norm == "frobenius":
+        size = math.sqrt(sum(a * a for a in features.flat))
+        return beta * size, 0.0, beta * features / size, {}
+    sizes = np.array([math.sqrt(sum(a * a for a in row)) for row in features])
+    return beta * sizes.mean(), 0.0, beta * features / sizes[:, None] / len(sizes), {}
+
+
 def alone(w, local, frozen):
     """The maps that the dense layers see, and from the derivative by those the one by the local maps and by fusion weights."""
     return local, lambda slope: (slope, {})
@@ -346,9 +394,18 @@ def extracted(w, x):
     return np.einsum("oi,nihw->nohw", weight[:, :, 0, 0], x) + bias[:, None, None]
 
 
+def whole(weight, inputs):
+    """A dense layer's matrix, and a function from a slope by it to one by `weight`; groups are blocks on its diagonal."""
+    rows, columns = weight.shape
+    groups = inputs // columns
+    own = np.kron(np.eye(groups), np.ones((rows // groups, columns)))
+    return np.tile(weight, (1, groups)) * own, lambda slope: (slope * own).reshape(rows, groups, columns).sum(1)
+
+
 def classified(w, maps):
-    features = maps.reshape(len(maps), -1) @ w["hidden.fc1.layer.weight"].T + w["hidden.fc1.layer.bias"]
-    return features @ w["head.weight"].T + w["head.bias"], features
+    maps = maps.reshape(len(maps), -1)
+    features = maps @ whole(w["hidden.fc1.layer.weight"], maps.shape[1])[0].T + w["hidden.fc1.layer.bias"]
+    return features @ whole(w["head.weight"], features.shape[1])[0].T + w["head.bias"], features
 
 
 def outputs(w, x):
@@ -363,12 +420,14 @@ def by_hand(w, at, pull, fuse):
     value, by_logits, by_features, by_weights = pull(w, at)
     loss = np.mean([-math.log(chances[image, label]) for image, label in enumerate(at.y)]) + value
     at_logits = (chances - np.eye(logits.shape[1])[at.y]) / len(at.y) + by_logits
-    at_features = at_logits @ w["head.weight"] + by_features
-    at_maps, by_fusion = back((at_features @ w["hidden.fc1.layer.weight"]).reshape(maps.shape))
+    head, by_head = whole(w["head.weight"], features.shape[1])
+    dense, by_dense = whole(w["hidden.fc1.layer.weight"], maps[0].size)
+    at_features = at_logits @ head + by_features
+    at_maps, by_fusion = back((at_features @ dense).reshape(maps.shape))
     gradient = by_fusion | {
-        "head.weight": at_logits.T @ features,
+        "head.weight": by_head(at_logits.T @ features),
         "head.bias": at_logits.sum(0),
-        "hidden.fc1.layer.weight": at_features.T @ maps.reshape(len(maps), -1),
+        "hidden.fc1.layer.weight": by_dense(at_features.T @ maps.reshape(len(maps), -1)),
         "hidden.fc1.layer.bias": at_features.sum(0),
         "extractor.conv1.layer.weight": np.einsum("nohw,nihw->oi", at_maps, at.x)[:, :, None, None],
         "extractor.conv1.layer.bias": at_maps.sum((0, 2, 3)),
@@ -379,7 +438,16 @@ def by_hand(w, at, pull, fuse):
 METHODS = [
     ("fedavg", {}, none, alone),
     ("fednova", {}, none, alone),
+    ("psi_net", {}, none, alone),
     ("scaffold", {}, controlled, alone),
+    ("fedcurv", {"weight": 0.4}, partial(curved, 0.4), alone),
+    *(
+        ("fedcl", {"weight": 0.4, "importance": name}, partial(anchored, 0.4, name, name != "identity"), alone)
+        for name in ("layer_squares", "layer_norm", "absolute", "fisher", "identity")
+    ),
+    ("fedcl", {"every": 2, "fallback": "local"}, partial(anchored, 0.5, "layer_squares", False), alone),
+    ("fedcl", {"every": 2, "fallback": "identity"}, partial(anchored, 0.5, "identity", False), alone),
+    ("fedcl", {"every": 2, "fallback": "none"}, none, alone),
     ("fedprox", {"mu": 0.7}, partial(proximal, 0.7, "sum"), alone),
     ("fedprox", {"mu": 0.7, "norm": "mean"}, partial(proximal, 0.7, "mean"), alone),
     ("l2", {"weight": 0.3}, partial(half_squares, 0.3), alone),
@@ -390,6 +458,8 @@ METHODS = [
     ("fedfusion", {"operator": "conv"}, none, convolved),
     ("fedfusion", {"operator": "multi"}, none, gated),
     ("fedfusion", {"operator": "single"}, none, gated),
+    ("activation_l2", {"beta": 0.4}, partial(sized, 0.4, "frobenius"), alone),
+    ("activation_l2", {"beta": 0.4, "norm": "samples"}, partial(sized, 0.4, "samples"), alone),
     *(
         (
             "fedmax",
@@ -491,6 +561,72 @@ def test_gradient_against_finite_differences(name):
             return algorithm.loss(moved | {key: value}, scene.received, batch)
 
         assert torch.autograd.gradcheck(loss, (tensor.clone().requires_grad_(),), eps=1e-6, atol=1e-7)
+
+
+def penalty(name: str, options: dict, activations: torch.Tensor) -> float:
+    """What the method adds to the cross entropy of these activations (B, D)."""
+    net = models.assemble([Head(3)], (activations.shape[1], 1, 1), "pytorch", rng.generator(0, "weights")).double()
+    batch = Batch(activations[:, :, None, None], torch.zeros(len(activations), dtype=torch.int64))
+    weights = dict(net.state_dict())
+    with_it, without = (classifying(*method, net).loss(weights, weights, batch) for method in ((name, options), ("fedavg", {})))
+    return (with_it - without).item()
+
+
+def test_the_weight_of_fedmax_is_shared_out_among_the_units():
+    """The code's mean runs over images and units: beta 1500 is 1500 / 512 = 2.93 for an image."""
+    for width, beta, weight in ((512, 1500.0, 2.9296875), (512, 1000.0, 1.953125), (2048, 10_000.0, 4.8828125)):
+        activations = torch.randn(7, width, generator=rng.generator(0, "activations"), dtype=torch.float64).relu()
+        p = activations.softmax(1)
+        divergence = ((1 / width) * (math.log(1 / width) - p.log())).sum(1).mean().item()  # KL(U || p), mean over images
+        assert penalty("fedmax", {"beta": beta}, activations) == pytest.approx(weight * divergence, rel=1e-9)
+        assert penalty("fedmax", {"beta": weight, "reduction": "samples"}, activations) == pytest.approx(weight * divergence)
+
+
+def test_only_one_direction_of_fedmax_is_maximum_entropy():
+    """KL(p || U) is log D less the entropy, as Eqs. 3 and 4 have it; KL(U || p) is not: it has another order of activations."""
+    flat, peaked = torch.tensor([[0.0, 0.0, 6.0, 6.0]]).double(), torch.tensor([[4.0, 4.0, 4.0, 7.0]]).double()
+
+    def entropy(activations):
+        p = activations.softmax(1)
+        return -(p * p.log()).sum().item()
+
+    def divergences(direction):
+        options = {"beta": 1.0, "direction": direction, "reduction": "samples"}
+        return [penalty("fedmax", options, activations) for activations in (flat, peaked)]
+
+    assert divergences("activation_uniform") == pytest.approx([math.log(4) - entropy(flat), math.log(4) - entropy(peaked)])
+    assert entropy(flat) > entropy(peaked)
+    code = divergences("uniform_activation")
+    assert code[0] > code[1]
+
+
+def test_the_size_of_a_batch_matters_to_the_frobenius_norm_alone():
+    row = torch.tensor([[3.0, 4.0]]).double()
+    for norm, sizes in (("frobenius", [5.0, 10.0]), ("samples", [5.0, 5.0])):
+        found = [penalty("activation_l2", {"beta": 1.0, "norm": norm}, row.expand(count, 2)) for count in (1, 4)]
+        assert found == pytest.approx(sizes)
+
+
+@pytest.mark.parametrize("norm", ["frobenius", "samples"])
+def test_dead_activations_have_no_slope(norm):
+    """After a ReLU all values may be 0, where a norm has a corner."""
+    net = models.assemble([Dense("fc1", 4), Head(3)], (2, 1, 1), "pytorch", rng.generator(0, "weights")).double()
+    method = classifying("activation_l2", {"beta": 1.0, "norm": norm}, net)
+    weights = {name: tensor.clone().requires_grad_() for name, tensor in net.state_dict().items()}
+    batch = Batch(torch.zeros(5, 2, 1, 1, dtype=torch.float64), torch.zeros(5, dtype=torch.int64))
+    weights["hidden.fc1.layer.bias"] = torch.full((4,), -1.0, dtype=torch.float64, requires_grad=True)
+    slopes = torch.autograd.grad(method.loss(weights, weights, batch), list(weights.values()))
+    assert all(slope.isfinite().all() for slope in slopes)
+
+
+@pytest.mark.parametrize("name", ["fedmax", "activation_l2", "fedprox"])
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_a_weight_of_zero_is_fedavg_bit_for_bit(name, executor):
+    """In single precision, momentum and all."""
+    settings = {"precision": "float32", "momentum": 0.1, "nesterov": True, "weight_decay": 0.0005}
+    ours, _ = advance(federation(config(algorithm=neutral(name), **settings), executor=executor))
+    fedavg, _ = advance(federation(config(**settings), executor=executor))
+    assert_same(ours.weights, fedavg.weights)
 
 
 @pytest.mark.parametrize("shift", [0.1, 3.0])

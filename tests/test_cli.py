@@ -126,8 +126,11 @@ def test_files_that_are_no_settings(text, words, here, capsys):
     (("keep", "--experiment", "fig", "--experiment", "x"), "unknown experiment 'x'"),
     (("plan", "--device", "tpu"), "device: "),
     (("train", "--runs", "absent.json"), "absent.json: cannot be read"),
+    (("train", "--runs", "absent.json", "--paper", "p"), "--runs: trains what is in the list"),
+    (("train", "--runs", "absent.json", "fig"), "cannot be together with targets"),
     (("plan", "--export", "absent/runs.json"), "absent/runs.json: cannot be written"),
     (("train", "--data-mirror", "absent"), "absent"),
+    (("plan", "figure"), "workflow/experiments/p.yaml: no such file"),
     (("train", "--results", "params.yaml"), "cannot create the run's folder"),
 ])  # fmt: skip
 def test_mistakes_in_the_options(arguments, words, here, capsys, request):
@@ -146,6 +149,16 @@ def test_usage(arguments, here, capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(list(arguments))
     assert caught.value.code == 2 and "error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [
+    ("prune", "--yes", "--paper", "p"), ("prune", "--experiment", "fig"), ("prune", "--scale", "quick"),
+    ("keep", "--device", "cpu"), ("schema", "--params", "x"), ("docs", "--paper", "p"), ("list", "--experiment", "fig"),
+])  # fmt: skip
+def test_a_command_takes_no_option_that_it_would_not_obey(arguments, here, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(list(arguments))
+    assert caught.value.code == 2 and "unrecognized arguments: --" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("9m", 540), ("1.5h", 5400), ("0", 0)])
@@ -253,16 +266,58 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
     shutil.copytree(ready, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
     assert cli.main(["keep"]) == 0
-    told = capsys.readouterr().out.splitlines()
+    *told, last = capsys.readouterr().out.splitlines()
     assert len(told) == 2 and all(Path(line).parent == Path("results/kept/p") and Path(line).is_dir() for line in told)
-    assert cli.main(["keep"]) == 0 and capsys.readouterr().out == ""
+    assert last == "kept 2 runs; 2 of 2 runs are finished"
+    assert cli.main(["keep"]) == 0
+    assert capsys.readouterr().out == "nothing to keep: 2 of 2 runs are finished, 2 of them kept before\n"
+    assert cli.main(["keep", "--scale", "other"]) == 0
+    assert capsys.readouterr().out == "nothing to keep: 0 of 0 runs are finished\n"
     write(tmp_path / "copy", fig(lr=0.2))
     assert cli.main(["prune"]) == 0
-    told = capsys.readouterr().out.splitlines()
+    *told, last = capsys.readouterr().out.splitlines()
+    assert last == "2 folders and files; --yes deletes them"
     assert len(told) == 2 and all(line.startswith("would delete results/runs/p/digits-") for line in told)
     assert cli.main(["prune", "--yes"]) == 0
     assert capsys.readouterr().out.splitlines() == [line.replace("would delete", "deleted") for line in told]
+    assert cli.main(["prune"]) == 0 and capsys.readouterr().out == "nothing to prune: params.yaml names all that is there\n"
     assert not any(Path("results/runs/p").iterdir()) and len(list(Path("results/kept/p").iterdir())) == 2
+
+
+PAPER = {
+    "title": "A paper",
+    "reference": "nobody",
+    "figures": {"fig": {"title": "What it shows", "experiment": "fig"}},
+    "tables": {},
+    "claims": {},
+}  # fmt: skip
+
+
+def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, monkeypatch, capsys, tmp_path):
+    (tmp_path / "workflow/experiments").mkdir(parents=True)
+    (tmp_path / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
+    (tmp_path / "results").symlink_to(ready / "results")
+    write(tmp_path, {})
+    monkeypatch.chdir(tmp_path)
+
+    def listed(*arguments: str) -> dict[str, list[str]]:
+        assert cli.main(["list", "--cores", "3", *arguments]) == 0
+        first, head, *lines = capsys.readouterr().out.splitlines()
+        assert "3 cores" in first and head.split() == ["target", "state", "left", "title"]
+        return {line.split()[0]: re.split("  +", line)[1:] for line in lines}
+
+    assert listed()["fig"] == ["finished", "What it shows"] and listed()["p"] == ["finished", "A paper"]
+    assert listed("--scale", "other")["fig"][0] == "skipped"
+    assert cli.main(["list", "--scale", "other"]) == 0
+    assert "skipped: p, fig: no time" in capsys.readouterr().out
+    write(tmp_path, fig(series={"Two": {"name": "fedavg", "with": {"lr": 0.3}}}))
+    state, left, title = listed()["fig"]
+    assert state == "2 of 3 runs" and left.endswith(" s") and title == "What it shows"
+    assert cli.main(["plan", "fig", "--cores", "1"]) == 0
+    told = capsys.readouterr()
+    assert re.search("p/fig +1 of 3 ", told.out) and "on 1 core\n" in told.out
+    assert cli.main(["plan", "fig"]) == 0 and "measuring" not in capsys.readouterr().err  # what was measured is remembered
+    assert refused(capsys, "plan", "fog").startswith("unknown target 'fog': choose from p, ")
 
 
 def test_schema(capsys):

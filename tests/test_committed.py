@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from fedrepro import experiments, results, studying
 from fedrepro.config import read_params
+from fedrepro.experiments import Paths
 from fedrepro.report import artifacts, spec
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +24,28 @@ def committed(request, monkeypatch) -> tuple[Path, spec.Paper]:
 
 def stored(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+
+
+def test_numbers_follow_from_what_is_kept_without_any_data(committed, tmp_path, monkeypatch):
+    """And whatever mirror is set."""
+    folder, paper = committed
+    monkeypatch.setenv("FEDREPRO_DATA_MIRROR", str(tmp_path / "absent"))
+    params = read_params(overrides={"scale": folder.parent.name, "only_finished": True})
+    paths = Paths(data=tmp_path / "data")
+    group = experiments.plan(params, paths)[folder.name]
+    for source in paper.sources():
+        name, _, study = source.partition("-")
+        if study:
+            item = studying.plan(group[name], params, paths)[study]
+            note, series, tables = studying.note(item, params), studying.folders(item), studying.tables(item)
+        else:
+            note, series, tables = experiments.note(group[name], params), experiments.folders(group[name]), None
+        results.gather(note, series, tmp_path / "made", tables)
+    made, anew = stored(tmp_path / "made"), ANEW.format(scale=folder.parent.name)
+    assert sorted(made) == sorted(stored(folder / "data")), anew
+    for name, text in made.items():
+        assert (folder / "data" / name).read_text(encoding="utf-8") == text, f"{name}: {anew}"
+    assert not paths.data.exists()
 
 
 def test_tables_and_verdicts_follow_from_their_numbers(committed, tmp_path):
@@ -45,7 +69,9 @@ def test_every_artifact_is_there_and_no_other(committed):
     folder, paper = committed
     expected = {name for key in paper.artifacts for name in artifacts.files(paper, key)}
     expected |= {f"data/{source}.{end}" for source in paper.sources() for end in ("csv", "json")}
+    expected |= {"index.html"}
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    there = {name for name in there if not name.startswith("partitions/")}  # those that could be drawn
     assert there == expected, ANEW.format(scale=folder.parent.name)
 
 

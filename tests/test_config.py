@@ -38,6 +38,9 @@ def refused(model, values, *words):
     ({"batch_size": None}, ["batch_size: "]),
     ({"lr": 0}, ["lr: ", "greater than 0 (got 0)"]),
     ({"lr": "inf"}, ["lr: ", "finite"]),
+    ({"lr": 1e39}, ["lr: at most 3.4e+38"]),
+    ({"seed": 1 << 63}, ["seed: at most"]),
+    ({"seed": 10**400}, ["seed: at most"]),
     ({"evaluate_every": 0}, ["evaluate_every: ", "(got 0)"]),
     ({"momentum": 1.5}, ["momentum: ", "(got 1.5)"]),
     ({"seed": -1}, ["seed: ", "(got -1)"]),
@@ -61,9 +64,9 @@ def test_every_mistake_is_told_at_once():
 
 
 @pytest.mark.parametrize(("changes", "words"), [
-    ({"partition": {"name": "halves"}}, "unknown partition 'halves': choose from balanced_classes, classes, "),
-    ({"model": {"name": "vgg"}}, "unknown model 'vgg': choose from cifar_cnn, fedmax_cnn, logistic, mnist_cnn, pfl_cnn"),
-    ({"algorithm": {"name": "sgd"}}, "unknown algorithm 'sgd': choose from fedavg, "),
+    ({"partition": {"name": "halves"}}, "unknown partition 'halves': choose from balanced_classes, class_shards, classes, "),
+    ({"model": {"name": "vgg"}}, "unknown model 'vgg': choose from cifar_cnn, fedmax_cnn, logistic, mlp, mnist_cnn, "),
+    ({"algorithm": {"name": "sgd"}}, "unknown algorithm 'sgd': choose from activation_l2, fedavg, "),
     ({"algorithm": {"name": "_private"}}, "unknown algorithm '_private'"),
     ({"algorithm": {"name": "base"}}, "unknown algorithm 'base'"),
     ({"algorithm": {"name": "fedprox", "nu": 1}}, "algorithm fedprox: nu: unknown key: choose from mu, norm"),
@@ -182,6 +185,21 @@ def test_unreadable_params(text, words, tmp_path):
     path = tmp_path / "params.yaml" if text is None else write(tmp_path, text)
     with pytest.raises(UserError, match=words):
         read_yaml(path)
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("scale: quick\npapers: {}\nscale: paper", "line 3: the key scale stands here and in line 1; leave one"),
+    ("papers:\n  p:\n    lr: 1\n    lr: 2", "line 4: the key lr stands here and in line 3"),
+    ("a: 1\nrounds: 010", "line 2: 010 would be read as a number of base 8"),
+    ("rounds: 1:30", "line 1: 1:30 would be read as a number of base 60"),
+    ("rounds: 1:30.5", "line 1: 1:30.5 would be read as a number of base 60"),
+    ("seed: " + "9" * 400, "line 1: a whole number of more than 18 digits"),
+    ("a: " + "[" * 5000, "line 1: nested deeper than 60 levels"),
+], ids=("key", "inner key", "octal", "sixties", "sixties with a point", "giant", "deep"))  # fmt: skip
+def test_yaml_that_could_be_misread_is_refused(text, words, tmp_path):
+    (tmp_path / "params.yaml").write_text(text)
+    with pytest.raises(UserError, match=f"params.yaml: {words}"):
+        read_params(tmp_path / "params.yaml")
 
 
 def test_the_settings_that_come_along_are_valid():

@@ -115,26 +115,26 @@ def test_the_state_of_clients_goes_on_over_a_kill(tmp_path, executor):
     """Stopped after every round, state and numbers are those of a run that never stopped; no file of a client is left over."""
     settings, dataset = config(algorithm=SCAFFOLD, rounds=5, precision="float32"), images()
     given = (dataset, partition(settings, dataset), CPU)
-    whole, broken = (a_run(tmp_path / name, settings) for name in ("whole", "broken"))
+    whole, broken = (a_run(tmp_path / name / "run", settings) for name in ("whole", "broken"))
     assert train(whole, *given, Limits(), executor)
     fed = federation(settings, dataset, executor)
     state, row = fed.start()
     rows = [row]
-    broken.folder.mkdir()
+    broken.folder.mkdir(parents=True)
     path = broken.folder / "checkpoint.safetensors"
     for _ in range(4):
         state, row = fed.advance(state)
         rows.append(row)
-        checkpoint.save(path, state, rows)
+        checkpoint.save(path, state, rows, "run")
         left = {file.name for file in (broken.folder / "checkpoint.clients").iterdir()}
         assert left == {f"{number}-{one.round}.safetensors" for number, one in state.clients.items()}
         fed = federation(settings, dataset, executor)
-        loaded, rows = checkpoint.load(path)
+        loaded, rows = checkpoint.load(path, "run")
         state = fed.placed(loaded)
     assert train(broken, *given, Limits(), executor)
     for name in ("metrics.csv", "model.safetensors"):
         assert (whole.folder / name).read_bytes() == (broken.folder / name).read_bytes()
-    one, other = (checkpoint.load(run.folder / "model.safetensors")[0] for run in (whole, broken))
+    one, other = (checkpoint.load(run.folder / "model.safetensors", "run")[0] for run in (whole, broken))
     assert_same(kept(one), kept(other))
     assert kept(one) and not (broken.folder / "checkpoint.clients").exists()
 
@@ -142,11 +142,11 @@ def test_the_state_of_clients_goes_on_over_a_kill(tmp_path, executor):
 def test_a_missing_file_of_a_client_is_named(tmp_path):
     state, rows = advance(federation(config(algorithm=SCAFFOLD)), 1)
     path = tmp_path / "checkpoint.safetensors"
-    checkpoint.save(path, state, rows)
+    checkpoint.save(path, state, rows, "run")
     lost = next((tmp_path / "checkpoint.clients").iterdir())
     lost.unlink()
     with pytest.raises(UserError, match=rf"{lost.name}: not a checkpoint of this program .*delete"):
-        checkpoint.load(path)
+        checkpoint.load(path, "run")
 
 
 # What is known
@@ -210,7 +210,7 @@ def test_proxy_images():
     rounds = [torch.cat([batch.images for batch in fed.server(replace(state, round=r), 1).proxy()]) for r in (0, 0, 1)]
     assert torch.equal(rounds[0], rounds[1]) and not torch.equal(rounds[0], rounds[2])
     with pytest.raises(UserError, match=r"algorithm fedavg: needs proxy images: set proxy"):
-        next(iter(federation(config()).server(state, 1).proxy()))
+        next(iter(federation(config(proxy=None)).server(state, 1).proxy()))
     assert Proxy(share=0.01).batch_size == 64
 
 

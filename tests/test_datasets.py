@@ -22,12 +22,12 @@ import torch
 from PIL import Image
 
 from fedrepro import datasets, registry, rng
-from fedrepro.datasets import _fetch, _formats, cifar10, cifar100, emnist_letters, mnist
-from fedrepro.errors import UserError
+from fedrepro.datasets import _fetch, _formats, _splitting, aptos, chest_xray, cifar10, cifar100, emnist_letters, mnist
+from fedrepro.errors import Unavailable, UserError
 
 META_KEYS = {
     *("name", "title", "classes", "class_names", "shape", "train", "test"),
-    *("pixels", "identity", "official", "source", "mean", "std"),
+    *("pixels", "arrays", "identity", "official", "source", "mean", "std"),
 }
 
 
@@ -107,7 +107,7 @@ def assert_fails(name: str, tmp_path: Path, mirror: Path, *words: str) -> str:
 
 def test_every_module_declares_the_contract():
     names = registry.names("datasets")
-    assert {"digits", "mnist", "cifar10", "cifar100", "emnist_letters", "pneumonia", "chest_xray"} <= set(names)
+    assert {"digits", "mnist", "cifar10", "cifar100", "emnist_letters", "pneumonia", "chest_xray", "aptos"} <= set(names)
     for name in names:
         module = registry.module("datasets", name)
         assert module.__doc__ and module.TITLE and callable(module.read)
@@ -330,6 +330,38 @@ def test_emnist_letters_stand_upright_and_start_at_zero(tmp_path):
     assert np.array_equal(data.train_x[:, 0].numpy(), images.transpose(0, 2, 1))
 
 
+def test_padded_letters_are_other_data(tmp_path, monkeypatch):
+    monkeypatch.setattr(_fetch, "download", None)
+    plain, padded = "emnist_letters", {"name": "emnist_letters", "pad": 2}
+    assert datasets.extent(plain)[0] == (1, 28, 28) and datasets.extent(padded)[0] == (1, 32, 32)
+    assert datasets.identify(plain, tmp_path, tmp_path / "a") != datasets.identify(padded, tmp_path, tmp_path / "b")
+    monkeypatch.setattr(emnist_letters, "idx_in_zip", lambda path, member, dims: np.ones((3, 28, 28)[:dims], np.uint8))
+    images, labels, *_ = emnist_letters.read(tmp_path, emnist_letters.Params(pad=2))
+    assert images.shape == (3, 1, 32, 32) and (images[:, :, 2:-2, 2:-2] == 1).all() and images.sum() == 3 * 28 * 28
+    assert labels.tolist() == [0] * 3
+    with pytest.raises(UserError, match="dataset emnist_letters: pad: .*greater than or equal to 0"):
+        datasets.extent({"name": "emnist_letters", "pad": -1})
+
+
+@pytest.mark.parametrize("size", [64, 128, 224])
+def test_larger_pneumonia(size, tmp_path):
+    name = f"pneumonia_{size}"
+    module, folder = registry.module("datasets", name), tmp_path / "mirror" / f"pneumonia{size}"
+    folder.mkdir(parents=True)
+    assert datasets.extent(name) == ((1, size, size), 5232, 624) and module.FILES[0].name in module.FILES[0].urls[0]
+    arrays = {}
+    for part in ("train", "val", "test"):
+        arrays[f"{part}_images"] = np.full((2, size, size), 7, np.uint8)
+        arrays[f"{part}_labels"] = np.array([[0], [1]], np.uint8)
+    np.savez(folder / module.ARCHIVE, **arrays)
+    raw, out = ready(name, tmp_path, tmp_path / "mirror")
+    assert datasets.prepare(name, raw, out)["shape"] == [1, size, size] and datasets.load(out).train_y.tolist() == [0, 1] * 2
+    np.savez(folder / module.ARCHIVE, **arrays | {"val_images": np.zeros((2, 28, 28), np.uint8)})
+    shutil.rmtree(tmp_path / "raw")
+    shutil.rmtree(tmp_path / "prepared")
+    assert_fails(name, tmp_path, tmp_path / "mirror", module.ARCHIVE, f"expected images of {size}x{size}, found (2, 28, 28)")
+
+
 @pytest.mark.parametrize("keys", [("images", "labels"), ("x", "y")])
 def test_pneumonia_joins_train_and_val(keys, tmp_path):
     folder = tmp_path / "mirror" / "pneumonia28"
@@ -377,6 +409,114 @@ def test_class_folders_missing_or_broken(tmp_path):
     for path in broken.parent.iterdir():
         path.unlink()
     assert_fails("chest_xray", tmp_path, tmp_path / "mirror", str(broken.parent), "no .jpeg")
+
+
+def test_class_folders_of_another_size_and_pooled(tmp_path, monkeypatch):
+    monkeypatch.setattr(chest_xray, "held_out", lambda labels, share, purpose: np.isin(np.arange(len(labels)), (1, 7)))
+    xray_tree(tmp_path / "mirror" / "chest_xray")
+    choice = {"name": "chest_xray", "size": 20, "pooled": True}
+    datasets.fetch(choice, tmp_path / "raw", str(tmp_path / "mirror"))
+    datasets.prepare(choice, tmp_path / "raw", tmp_path / "out")
+    data = datasets.load(tmp_path / "out")
+    assert data.train_x.shape == (10, 1, 20, 20) and data.test_y.tolist() == [0, 1]
+
+
+def test_a_share_of_each_class_is_held_out():
+    labels = np.repeat([0, 1, 3], [100, 39, 7])
+    test = _splitting.held_out(labels, 0.15, "a split")
+    assert np.bincount(labels[test], minlength=4).tolist() == [15, 5, 0, 1]
+    assert np.array_equal(test, _splitting.held_out(labels, 0.15, "a split"))
+    assert not np.array_equal(test, _splitting.held_out(labels, 0.15, "another"))
+    assert not test[:15].all()  # at random
+
+
+@pytest.mark.parametrize(("module", "options", "counts"), [
+    (chest_xray, {"pooled": True}, [1583, 4273]),
+    (aptos, {}, np.add([1805, 370, 999, 193, 295], [25810, 2443, 5292, 873, 708])),
+], ids=["chest_xray", "aptos"])  # fmt: skip
+def test_the_sizes_that_are_planned_with(module, options, counts):
+    """From the releases' counts of each class; the paper's totals."""
+    test = _splitting.held_out(np.repeat(range(len(counts)), counts), 0.15, "sizes").sum()
+    assert module.extent(module.Params(**options))[1:] == (sum(counts) - test, test)
+    assert sum(counts) == {chest_xray: 5856, aptos: 38_788}[module]
+
+
+GRADES = {"aptos2019": [0, 1, 2, 3, 4, 0], "retinopathy": [4, 3, 2, 1, 0, 0, 0, 0]}
+
+
+def retinas(root: Path, grades: dict = GRADES) -> Path:
+    """Both sources: a red square of 20 pixels on black pictures of 60 x 40, brighter the worse the grade."""
+    for name, (table, columns, inner) in aptos.SOURCES.items():
+        folder = root / "aptos" / name / inner
+        folder.mkdir(parents=True)
+        rows = [",".join(columns)]
+        for place, grade in enumerate(grades[name]):
+            picture = Image.new("RGB", (60, 40))
+            picture.paste((50 + 40 * grade, 0, 0), (20, 10, 40, 30))
+            picture.save(folder / f"{place}_left.png")
+            rows.append(f"{place}_left,{grade}")
+        (root / "aptos" / name / table).write_text("\n".join(rows) + "\n")
+    return root / "aptos"
+
+
+def of_retinas(tmp_path):
+    choice = {"name": "aptos", "size": 10}
+    datasets.fetch(choice, tmp_path / "raw", str(tmp_path / "mirror"))
+    datasets.prepare(choice, tmp_path / "raw", tmp_path / "out")
+    return datasets.load(tmp_path / "out")
+
+
+def test_retinas_of_two_sources(tmp_path, monkeypatch):
+    held = np.arange(14) % 4 == 3
+    monkeypatch.setattr(aptos, "held_out", lambda labels, share, purpose: held)
+    retinas(tmp_path / "mirror")
+    data = of_retinas(tmp_path)
+    labels = np.array([grade for grades in GRADES.values() for grade in grades])
+    assert data.train_y.tolist() == labels[~held].tolist() and data.test_y.tolist() == labels[held].tolist()
+    assert data.train_x.shape == (11, 3, 10, 10) and (data.train_x[:, 1:] == 0).all()
+    assert data.train_x[:, 0].flatten(1).min(1).values.tolist() == (50 + 40 * labels[~held]).tolist()  # nothing but the eye
+    assert "not checked against the official release" in datasets.describe(data.meta)
+
+
+def test_an_eye_beyond_the_picture_or_none():
+    wide = Image.new("RGB", (60, 20), (9, 9, 9))
+    assert aptos.eye(wide).size == (60, 60) and np.asarray(aptos.eye(wide))[:20].max() == 0
+    dark = Image.new("RGB", (30, 20))
+    assert aptos.eye(dark).size == (30, 20)
+
+
+def test_retinas_that_are_not_there_or_broken(tmp_path):
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+
+    def fails(*words):
+        shutil.rmtree(tmp_path / "raw", ignore_errors=True)
+        with pytest.raises(UserError) as caught:
+            of_retinas(tmp_path)
+        assert "\n" not in str(caught.value) and all(word in str(caught.value) for word in words), str(caught.value)
+        assert not (tmp_path / "out").exists() and not leftovers(tmp_path)
+        return caught.value
+
+    assert isinstance(fails("aptos2019/train_images", "kaggle.com", "retinopathy"), Unavailable)
+    folder = retinas(mirror)
+    broken = folder / "retinopathy" / "resized_train" / "3_left.png"
+    broken.write_bytes(broken.read_bytes()[:60])
+    fails("raw/aptos/retinopathy/resized_train/3_left.png", "damaged")
+    broken.unlink()
+    fails("no picture 3_left, which", "trainLabels.csv lists")
+    for text, words in (
+        ("id_code,grade\n0_left,1\n", "train.csv: no column diagnosis"),
+        ("id_code,diagnosis\n", "train.csv: no rows"),
+        ("id_code,diagnosis\n0_left,5\n", "train.csv: 0_left: expected a class 0 to 4 (got 5)"),
+        ("id_code,diagnosis\n0_left,\n", "train.csv: 0_left: expected a class 0 to 4 (got )"),
+    ):
+        (folder / "aptos2019" / "train.csv").write_text(text)
+        fails(words)
+    (folder / "aptos2019" / "train.csv").unlink()
+    fails("train.csv: not there")
+    shutil.rmtree(folder)
+    retinas(mirror, {"aptos2019": [0, 1, 2], "retinopathy": [0, 4]})
+    fails("no picture of grade 3 (severe)")
 
 
 # Identity
@@ -523,6 +663,52 @@ def test_pickles_that_run_code_are_refused(protocol, tmp_path):
     assert not mark.exists()
 
 
+ARRAY = (
+    b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntC\x01btR(I1\n(I2\nI3072\nt"
+    b"cnumpy\ndtype\n(X\x02\x00\x00\x00%sI0\nI1\ntR%sI00\n%stb"
+)
+PLAIN, SIX = b"(I3\nX\x01\x00\x00\x00|NNNI-1\nI-1\nI0\ntb", b"C\x06abcdef"
+HOSTILE = {
+    "an array made by ndarray, over no memory of its own": b"cnumpy\nndarray\n((I1000000\ntX\x02\x00\x00\x00u1"
+    b"NI0\n(I1000000000\nttR",
+    "an array's state with too few bytes": ARRAY % (b"u1", PLAIN, SIX),
+    "an array of objects": ARRAY % (b"O8", PLAIN, b"]"),
+    "a type whose state says that it holds objects": ARRAY
+    % (b"u1", b"(I3\nX\x01\x00\x00\x00|(cnumpy\ndtype\n(X\x02\x00\x00\x00O8tRttNNI8\nI8\nI63\ntb", SIX),
+    "a new ndarray": b"cnumpy\nndarray\n(I5\nt\x81",
+    "a function with a state": b"cnumpy\ndtype\n}X\x01\x00\x00\x00xI1\nsb",
+    "a type where an array is expected": b"cnumpy\ndtype\n(X\x02\x00\x00\x00u1tR",
+}
+
+
+@pytest.mark.parametrize("title", HOSTILE)
+def test_what_a_hostile_batch_asks_for_is_not_done(title):
+    """In a process of its own: it may crash."""
+    batch = b"\x80\x03}C\x04data" + HOSTILE[title] + b"sC\x06labels]I0\naI1\nas."
+    code = "import sys; from fedrepro.datasets import _formats, UserError\n"
+    code += f"try: _formats._cifar_batch({batch!r}, 'labels', 'it')\nexcept UserError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout.startswith("it: not in the expected format"), done
+
+
+def test_every_flipped_bit_of_an_archive_is_noticed(tmp_path):
+    files = {f"{cifar10.FOLDER}/{name}": data for name, data in cifar10_files().items()}
+    tar_gz(tmp_path / "whole.tar.gz", files | {"last": b"\0" * 5000})
+    whole, draw = (tmp_path / "whole.tar.gz").read_bytes(), np.random.default_rng(0)
+    assert _formats.tar_members(tmp_path / "whole.tar.gz", list(files)) == files
+    places = [
+        len(whole) - 6,
+        len(whole) - 2,
+        *draw.integers(10, len(whole), 30),
+    ]  # the header's ten bytes say nothing of the data
+    for place in places:
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << int(draw.integers(8))
+        (tmp_path / "flipped.tar.gz").write_bytes(flipped)
+        with pytest.raises(UserError, match="flipped.tar.gz: "):
+            _formats.tar_members(tmp_path / "flipped.tar.gz", list(files))
+
+
 @pytest.mark.parametrize(("batch", "words"), [
     (b"garbage", "not in the expected format"),
     (pickle.dumps(cifar_batch(5))[:-900], "truncated or damaged|not in the expected format"),
@@ -558,6 +744,45 @@ def test_unwritable_folders(mirror, tmp_path):
         datasets.prepare("mnist", raw, blocker / "mnist")
 
 
+@pytest.mark.parametrize("earlier", (False, True))
+def test_arrays_that_are_not_those_that_were_prepared(mirror, tmp_path, earlier):
+    """Other labels, fewer images, other pixels, also where the description is of earlier code."""
+    raw, out = ready("mnist", tmp_path, mirror)
+    meta = datasets.prepare("mnist", raw, out)
+    if earlier:
+        (out / "meta.json").write_text(json.dumps({key: value for key, value in meta.items() if key != "arrays"}))
+    assert len(datasets.load(out).train_y) == meta["train"]
+    with np.load(out / "arrays.npz") as file:
+        whole = dict(file)
+    for name, array in (
+        ("train_y", whole["train_y"][::-1]), ("test_y", whole["test_y"][:-1]), ("train_x", 255 - whole["train_x"])
+    ):  # fmt: skip
+        np.savez(out / "arrays.npz", **whole | {name: array})
+        with pytest.raises(UserError, match=r"arrays\.npz: .*not what meta.json says.*prepare the data set again"):
+            datasets.load(out)
+        if name != "train_x" and not earlier:
+            with pytest.raises(UserError, match=name):
+                datasets.labels(out)
+
+
+@pytest.mark.parametrize("text", ("", "{", "{}", "[]", "[" * 100000))
+def test_a_description_that_is_damaged(mirror, tmp_path, text):
+    raw, out = ready("mnist", tmp_path, mirror)
+    datasets.prepare("mnist", raw, out)
+    (out / "meta.json").write_text(text)
+    for read in (datasets.load, datasets.labels, lambda out: datasets.known("mnist", out)):
+        with pytest.raises(UserError, match=r"meta\.json: damaged.*delete the folder"):
+            read(out)
+
+
+def test_two_that_need_the_same_data_prepare_them_once(tmp_path):
+    code = "from pathlib import Path; from fedrepro import datasets\n"
+    code += "for _ in range(2): datasets.provide('digits', Path('raw'), Path('digits')); "
+    code += "print(len(datasets.load(Path('digits')).train_y))"
+    calls = [subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [call.communicate(timeout=120)[0] for call in calls] == ["1438\n1438\n"] * 3
+
+
 def test_loading_what_is_missing_or_damaged(mirror, tmp_path):
     raw, out = ready("mnist", tmp_path, mirror)
     with pytest.raises(UserError, match=r"meta\.json: not there; prepare"):
@@ -567,7 +792,7 @@ def test_loading_what_is_missing_or_damaged(mirror, tmp_path):
     with pytest.raises(UserError, match=r"arrays\.npz: truncated or damaged.*prepare the data set again"):
         datasets.load(out)
     (out / "meta.json").write_text("{")
-    with pytest.raises(UserError, match=r"meta\.json: damaged; delete it"):
+    with pytest.raises(UserError, match=r"meta\.json: damaged; delete the folder"):
         datasets.identify("mnist", raw, out)
 
 

@@ -7,9 +7,11 @@ import pytest
 import torch
 from conftest import advance, assert_close, assert_same, config, federation, images, local, partition, scores, train_part
 from torch.func import functional_call
+from torch.utils.flop_counter import FlopCounterMode
 
-from fedrepro import datasets, rng
+from fedrepro import datasets, registry, rng
 from fedrepro.engine import augmentation
+from fedrepro.engine.evaluation import flops
 from fedrepro.engine.federation import Federation, columns
 from fedrepro.engine.feed import Feed, batch_sizes, shuffled
 from fedrepro.engine.round import size
@@ -186,6 +188,15 @@ def test_divergence_keeps_the_last_good_weights():
         assert len(states) < 9
     assert_same(states[-1].weights, states[-2].weights)
     assert all(tensor.isfinite().all() for tensor in states[-1].weights.values())
+
+
+@pytest.mark.parametrize("name", registry.names("algorithms"))
+def test_operations_are_those_that_torch_counts(name):
+    one = federation(config(algorithm={"name": name}))
+    algorithm, shape = one.algorithm, one.data.train_x.shape[1:]
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        algorithm.forward(algorithm.net.state_dict(), torch.zeros(1, *shape, dtype=torch.float64))
+    assert flops(algorithm, shape) == counter.get_total_flops() > 0
 
 
 def test_too_many_participants():

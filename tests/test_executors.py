@@ -36,6 +36,7 @@ OPTIONS = {
     "fedmax": [{"direction": "activation_uniform", "reduction": "samples"}],
     "fedmmd": [{"outputs": "features", "kernel": "mean_distance"}],
     "fedprox": [{"mu": 2.0, "norm": "mean"}],
+    "psi_net": [{"groups": 5, "grouped_from": "conv2", "classes": "interleaved"}],
 }
 METHODS = [(name, options) for name in ALGORITHMS for options in ({}, *OPTIONS.get(name, []))]
 GRAPHS = ("sequential", "stacked")  # what may be captured

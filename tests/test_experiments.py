@@ -1,6 +1,7 @@
 """From settings to runs: what is trained, under which name, what is kept and what is stale."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -45,6 +46,13 @@ def no_mirror(monkeypatch):
 
 
 @pytest.fixture
+def history(monkeypatch) -> None:
+    """A history in which every code has its commit, with-<digest>."""
+    monkeypatch.setattr(provenance, "committed_digest", lambda commit, modules: commit.removeprefix("with-"))
+    monkeypatch.setattr(provenance, "commit_date", lambda commit: "2020-02-02")
+
+
+@pytest.fixture
 def paths(tmp_path) -> Paths:
     return Paths(tmp_path / "data", tmp_path / "results", tmp_path / "reports")
 
@@ -56,6 +64,25 @@ def params(**changes) -> Params:
 def one(**changes) -> Params:
     """With other settings for the experiment "one"."""
     return params(papers={"p": {"one": changes}})
+
+
+def test_data_that_cannot_be_had_leave_their_experiments_out(paths, tmp_path):
+    """With how to get them; the others are planned, and a mistake in the settings is still one."""
+    (tmp_path / "mirror").mkdir()
+
+    def of(dataset, mirror=None):
+        changes = {"data_mirror": mirror and str(tmp_path / mirror), "papers": {"p": {"one": {"dataset": dataset}}}}
+        return plan(params(**changes), paths)["p"]
+
+    for found, words in (
+        (of("aptos"), "no folders aptos2019.*www.kaggle.com"),
+        (of("emnist_letters", "mirror"), "gzip.zip is not there.*Put the files"),
+    ):
+        assert found["one"].runs == () and re.search(f"^data not available: .*{words}", found["one"].skipped)
+        assert found["two"].skipped is None and len(found["two"].runs) == 4
+    with pytest.raises(UserError, match="p.one at scale quick: series.FedMMD: .*width: "):
+        plan(one(dataset="aptos", model={"width": -1}), paths)
+    assert re.search("mnist cannot be had: data mirror .*absent", of("mnist", "absent")["one"].remarks[0])
 
 
 def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
@@ -73,6 +100,7 @@ def finish(run: Run, text: str = "") -> Run:
     for name in shelf.KEPT:
         (run.folder / name).write_text(text)
     (run.folder / "config.json").write_text(json.dumps(run.record()))
+    (run.folder / "environment.json").write_text(json.dumps({"commit": f"with-{run.code}"}))
     (run.folder / "model.safetensors").write_text("large")
     return run
 
@@ -162,6 +190,63 @@ def test_a_kept_result_of_other_data_is_not_taken(paths):
     assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
 
 
+def test_who_only_reports_gets_what_is_kept_of_whatever_data(paths, monkeypatch):
+    """Nothing is fetched for it, and a mirror that lacks the data does not matter."""
+    runs = plan(one(dataset="mnist"), paths)["p"]["one"].runs
+    for place, run in enumerate(runs):
+        finish(Run(paths.kept("p") / f"other{place}", run.config, "other pixels", "older"))
+    for mirror in (None, "absent"):
+        found = plan(one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": mirror}), paths)["p"]["one"]
+        assert found.skipped is None and [run.id for run in found.runs] == [f"other{place}" for place in range(4)]
+        assert {run.data for run in found.runs} == {"other pixels"} and not found.remarks
+    finish(Run(paths.kept("p") / "zz-official", runs[0].config, runs[0].data, "older"))
+    found = plan(one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": "absent"}), paths)["p"]["one"]
+    assert found.runs[0].id == "zz-official"
+    assert not paths.data.exists()
+
+
+def test_who_only_reports_gets_his_own_before_what_is_kept_of_other_data(paths):
+    item = plan(params(), paths)["p"]["one"]
+    for run in item.runs:
+        finish(Run(paths.kept("p") / f"other-{run.id}", run.config, "other pixels", run.code))
+        finish(run)
+    assert plan(params(only_finished=True), paths)["p"]["one"].runs == item.runs
+
+
+def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths):
+    mirrored = one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": "absent"})
+    runs = plan(one(dataset="mnist"), paths)["p"]["one"].runs
+    own = [finish(Run(paths.runs("p") / f"own{place}", run.config, "m", run.code)) for place, run in enumerate(runs)]
+    assert plan(mirrored, paths)["p"]["one"].runs == tuple(own)
+    finish(Run(own[0].folder, own[0].config, "m", "older"))
+    assert plan(mirrored, paths)["p"]["one"].skipped == "1 of 4 runs are not finished"
+
+
+def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
+    item = plan(params(), paths)["p"]["one"]
+    for run in item.runs[:2]:
+        other = finish(Run(paths.kept("p") / f"other-{run.id}", run.config, "other pixels", run.code))
+        (other.folder / "config.json").write_text(json.dumps(other.record() | {"dataset": "Digits (mirror)"}))
+    planned = plan(params(), paths)
+    assert planned["p"]["one"].runs == item.runs
+    assert experiments.remarks(select(planned, None, None)) == [
+        "p one: 2 runs are kept, but of other data: Digits (mirror); only_finished=true reports what is kept"
+    ]
+    for run in item.runs[:2]:
+        finish(run)
+    assert experiments.remarks(select(plan(params(), paths), None, None)) == []
+
+
+def test_data_that_cannot_be_had_do_not_stop_a_plan(paths, tmp_path):
+    """Only who trains on them is stopped, by what fetches them; the plan says it."""
+    settings = one(dataset="mnist").model_copy(update={"data_mirror": str(tmp_path / "absent")})
+    planned = plan(settings, paths)
+    (remark,) = experiments.remarks(select(planned, "p", ["one"]))
+    assert remark.startswith("p one: mnist cannot be had: ") and "absent" in remark
+    assert experiments.remarks(select(planned, "p", ["two"])) == []
+    assert planned["p"]["one"].runs == plan(one(dataset="mnist"), paths)["p"]["one"].runs
+
+
 def test_a_kept_result_that_todays_settings_cannot_express(paths, caplog):
     run = plan(params(), paths)["p"]["one"].series[0].runs[0]
     old = kept(run, paths, "old")
@@ -178,6 +263,7 @@ def test_only_finished(paths):
         finish(run)
     planned = plan(params(only_finished=True), paths)["p"]
     assert planned["one"].skipped == "1 of 4 runs are not finished" and planned["one"].runs == ()
+    assert planned["one"].waiting == ("FedMMD", "FedAvg")
     assert planned["two"].skipped == "3 of 4 runs are not finished"  # one of the shared baseline is there
     finish(item.runs[3])
     planned = plan(params(only_finished=True), paths)["p"]
@@ -215,10 +301,10 @@ def test_with_overrides_one_series(paths):
 
 
 @pytest.mark.parametrize(("changes", "words"), [
-    ({"dataset": "mnst"}, "unknown dataset 'mnst': choose from chest_xray, cifar10"),
+    ({"dataset": "mnst"}, "unknown dataset 'mnst': choose from aptos, chest_xray, cifar10"),
     ({"partition": {"name": "random"}}, "unknown partition 'random': choose from "),
     ({"model": {"name": "resnet"}}, "unknown model 'resnet': choose from "),
-    ({"series": {"X": {"name": "fedx"}}}, "series.X: unknown algorithm 'fedx': choose from fedavg, "),
+    ({"series": {"X": {"name": "fedx"}}}, "series.X: unknown algorithm 'fedx': choose from activation_l2, fedavg, "),
     ({"series": {"FedMMD": {"wait": 1}}}, "wait: unknown key: choose from "),
     ({"series": {"FedMMD": {"weight": -1}}}, "weight: "),
     ({"series": {"FedAvg": {"with": 3}}}, "with: expected settings of the training, e.g. {lr: 0.01} (got 3)"),
@@ -265,7 +351,26 @@ def test_runs_travel_as_a_file(paths, tmp_path):
         export.read(tmp_path / "runs.json", elsewhere)
 
 
-@pytest.mark.parametrize("text", ["", "{}}", '{"a": 1}', "[1]", '[{"config": {}}]'])
+@pytest.mark.parametrize(("key", "value", "words"), [
+    *(("folder", folder, "is not that of its run") for folder in ("../..", "..", "/", "", "x", "p/x", "P\0/NAME", 3)),
+    ("folder", "../NAME", "is not that of its run"),
+    ("config", {"model": "huge"}, "unknown model 'huge'"),
+    ("config", {"model": {"name": "../x"}}, "unknown model"),
+    ("config", {"seed": None}, "seed: "),
+    ("data", None, "is not that of its run"),
+])  # fmt: skip
+def test_a_list_of_runs_writes_nowhere_else(key, value, words, paths, tmp_path):
+    runs = experiments.unique(experiments.select(experiments.plan(params(), paths), None, None))[:1]
+    export.write(runs, tmp_path / "runs.json")
+    [record] = json.loads((tmp_path / "runs.json").read_text())
+    changed = record[key] | value if key == "config" else value
+    changed = changed.replace("NAME", runs[0].id) if isinstance(changed, str) else changed
+    (tmp_path / "runs.json").write_text(json.dumps([record | {key: changed}]))
+    with pytest.raises(UserError, match=words):
+        export.read(tmp_path / "runs.json", paths)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "{}}", "null", '{"a": 1}', "[1]", '[{"config": {}}]'])
 def test_a_file_that_lists_no_runs(text, paths, tmp_path):
     (tmp_path / "runs.json").write_text(text)
     with pytest.raises(UserError, match="runs.json: not a list of runs"):
@@ -288,21 +393,6 @@ def test_a_partitions_file_is_named_by_what_it_depends_on(paths):
         run.config.model_copy(update={key: value}) for key, value in (("seed", 1), ("train_images", 50), ("test_images", 9))
     ]
     assert len({stored, *(paths.partition(config, run.data) for config in others), paths.partition(run.config, "x")}) == 5
-    drawn = experiments.partition_files(plan(params(), paths), paths)
-    assert drawn == {"p": [stored.with_suffix(".png")]}
-
-
-def test_each_partition_is_drawn_by_one_job(paths):
-    series = {"FedMMD": {"with": {"dataset": "digits_rgb", "model": {"name": "cifar_cnn"}}}}
-    two = {"partition": {"clients": 5}, "series": {"Prox": {"with": {"partition": {"clients": 4}}}}}
-    planned = plan(params(papers={"p": {"one": {"series": series}, "two": two}}), paths)
-    found = {drawing.name: drawing for drawing in experiments.drawings(planned, paths)}
-    assert list(found) == ["p_digits_rgb", "p_digits"]
-    assert [len(drawing.configs) for drawing in found.values()] == [2, 4]  # the seeds; Prox shares those of "one"
-    assert [drawing.dataset.name for drawing in found.values()] == ["digits_rgb", "digits"]
-    runs = unique(select(planned, None, None))
-    listed = [path for drawing in found.values() for path in drawing.configs]
-    assert len(listed) == len(set(listed)) and set(listed) == {paths.partition(run.config, run.data) for run in runs}
 
 
 def test_an_experiment_that_two_papers_have_asks_for_the_paper(paths):
@@ -316,7 +406,7 @@ def test_an_experiment_that_two_papers_have_asks_for_the_paper(paths):
 # ---- the shelf
 
 
-def test_keep_copies_the_small_files_of_finished_runs(paths):
+def test_keep_copies_the_small_files_of_finished_runs(paths, history):
     planned = plan(params(), paths)["p"]
     run = finish(planned["one"].runs[0], "numbers")
     assert shelf.keep([planned["one"]], paths) == [paths.kept("p") / run.id]
@@ -327,13 +417,13 @@ def test_keep_copies_the_small_files_of_finished_runs(paths):
     assert shelf.keep(list(again.values()), paths) == []
 
 
-def test_a_shared_run_is_kept_once(paths):
+def test_a_shared_run_is_kept_once(paths, history):
     planned = plan(params(), paths)["p"]
     finish(planned["one"].series[1].runs[0])
     assert len(shelf.keep(list(planned.values()), paths)) == 1
 
 
-def test_todays_code_takes_the_place_of_what_is_kept(paths):
+def test_todays_code_takes_the_place_of_what_is_kept(paths, history):
     today = plan(params(), paths)["p"]["one"].runs[0]
     old = kept(today, paths, "old")
     assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == [] and old.folder.exists()
@@ -342,12 +432,37 @@ def test_todays_code_takes_the_place_of_what_is_kept(paths):
     assert not old.folder.exists() and (paths.kept("p") / today.id / "metrics.csv").read_text() == "newer"
 
 
-def test_what_older_code_finished_is_kept_where_nothing_else_is(paths):
+def test_what_older_code_finished_is_kept_where_nothing_else_is(paths, history):
     run = plan(params(), paths)["p"]["one"].runs[0]
     finish(Run(paths.runs("p") / "older", run.config, run.data, "older"))
     assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / "older"]
     finish(Run(paths.runs("p") / "other", run.config, run.data, "other"))
     assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == []
+
+
+def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
+    """All or nothing, in one message that names the runs."""
+    first, second, third, _ = plan(params(), paths)["p"]["one"].runs
+    for run, commit in ((first, f"with-{first.code}-dirty"), (second, "with-other-dirty"), (third, "with-other")):
+        finish(run)
+        (run.folder / "environment.json").write_text(json.dumps({"commit": commit, "torch": "2.8"}))
+    with pytest.raises(UserError) as caught:
+        shelf.keep([plan(params(), paths)["p"]["one"]], paths)
+    told = str(caught.value).splitlines()
+    assert len(told) == 2 and str(second.folder) in told[0] and str(third.folder) in told[1]
+    assert "was trained with code that commit with-other does not have" in told[0] and not paths.kept("p").exists()
+    shutil.rmtree(second.folder)
+    shutil.rmtree(third.folder)
+    (new,) = shelf.keep([plan(params(), paths)["p"]["one"]], paths)
+    stored = json.loads((new / "environment.json").read_text())
+    assert stored == {"commit": f"with-{first.code}", "commit_date": "2020-02-02", "torch": "2.8"}
+
+
+def test_keep_refuses_a_commit_that_is_not_here(paths):
+    run = finish(plan(params(), paths)["p"]["one"].runs[0])
+    with pytest.raises(UserError, match="whose training code cannot be read here"):
+        shelf.keep([plan(params(), paths)["p"]["one"]], paths)
+    assert run.summary.exists()
 
 
 def test_prune_lists_what_no_scale_names(paths):

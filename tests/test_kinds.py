@@ -3,6 +3,7 @@
 import random
 import re
 
+import numpy as np
 import pytest
 import yaml
 from test_results import arrives, ends, made, record, store
@@ -10,7 +11,8 @@ from test_results import arrives, ends, made, record, store
 from fedrepro import registry
 from fedrepro.config import Params, parse
 from fedrepro.errors import UserError
-from fedrepro.report import artifacts, drawing, spec
+from fedrepro.report import artifacts, drawing, heatmap, spec
+from fedrepro.report.figures.sweep import _apart
 from fedrepro.report.loading import Results
 from fedrepro.report.verdicts import decide
 
@@ -258,13 +260,63 @@ def test_a_grid_of_other_figures(paper, evidence):
     titles = [axes.get_title() for axes in picture.axes]
     assert titles == ["α = 1", "Another measure", "α = 1", "α = 1", "α = 1", "Not run", "Another measure", "α = 1"]
     assert picture.axes[5].texts[0].get_text() == "not run:\nleft for the\nnext scale"
-    assert [text.get_text() for text in picture.legends[0].get_texts()] == ["FedMMD", "FedAvg"]  # once for all panels
+    assert [text.get_text() for text in picture.legends[0].get_texts()] == ["FedMMD", "FedAvg", "target"]  # once for all panels
     assert [axes.get_ylabel() for axes in picture.axes[:3]] == ["test accuracy (%)", "test loss (nats)", ""]
-    assert picture.axes[0].get_xlabel() == "" and picture.axes[4].get_xlabel() == "round of communication"
+    assert picture.axes[0].get_xlabel() == "" and picture.axes[4].get_xlabel() == "round of\ncommunication"
     text = paper.figures["grid"].caption(evidence)
-    assert "absent was not run: left for the next scale." in text and "Global model, test accuracy after every round" in text
+    assert "Not run was not run: left for the next scale." in text and "after every round (α = 1)." in text
+    assert text.count("Mean and s.d. (band) over 2 seeds.") == 1
+    assert "Grey line: the target, 0.5 nats (Another measure)." in text
     assert paper.figures["grid"].sources(paper.figures) == ["first", "second"]
     assert spec.identity(paper, ["grid"]) != spec.identity(_changed(paper, "alone"), ["grid"])
+
+
+def test_panels_of_one_kind_share_their_vertical_axis(paper, evidence):
+    same = paper.figures["grid"].model_copy(update={"rows": (("alone", "alone"), ("alone", "other"))})
+    picture = drawing.compose(same, evidence)
+    numbered = [axes.yaxis.get_tick_params()["labelleft"] for axes in picture.axes]
+    assert numbered == [True, False, True, True]  # numbers on the left would be wrong for a loss
+
+
+def test_a_legend_ends_with_what_series_are_held_against(paper, evidence):
+    names = [text.get_text() for text in pictured(paper, evidence, "heights").legends[0].get_texts()]
+    assert names == ["FedMMD", "FedAvg", "in the paper"]
+    names = [text.get_text() for text in pictured(paper, evidence, "beta").legends[0].get_texts()]
+    assert names == ["ours", "FedAvg"]
+
+
+def test_a_figure_grows_with_its_legend(paper, evidence, results):
+    many = {f"a series with a long name {n}": curve for n, curve in enumerate([SERIES["FedAvg"]] * 9)}
+    long = spec.evidence(paper, results | {"first": made(many)}, {})
+    small, large = (drawing.compose(paper.figures["alone"], found) for found in (evidence, long))
+    assert large.get_figheight() == pytest.approx(small.get_figheight() + 3 * drawing.LINE)  # ten names in five lines
+
+
+def test_a_panel_with_a_name_needs_no_kind(tmp_path):
+    paper = read(tmp_path, {"named": {"title": "Named", "experiment": "first", "name": "α = 2"}})
+    assert (paper.figures["named"].kind, paper.figures["named"].key) == ("curves", "α = 2")
+
+
+def test_close_settings_are_no_ticks():
+    assert _apart([1, 2, 3]) and _apart([5]) and not _apart([100, 500, 1000, 10000])
+
+
+@pytest.mark.parametrize(("clients", "classes", "texts"), [(3, 10, 30), (12, 2, 24), (13, 10, 0), (3, 100, 0)])
+def test_heat_maps_name_what_there_is_room_for(clients, classes, texts):
+    draw = random.Random(0)
+    counts = np.array([[draw.randrange(30_000) for _ in range(classes)] for _ in range(clients)])
+    picture = heatmap.heatmap(counts, [f"class {n}" for n in range(classes)], "Data: partition")
+    picture.canvas.draw()
+    axes, bar = picture.axes
+    assert (
+        len(axes.texts) == texts
+        and axes.collections[0].get_clim() == (0, counts.max())
+        and bar.get_ylabel() == "training images"
+    )
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    assert names == ([f"class {n}" for n in range(classes)] if classes <= 12 else [str(n) for n in range(0, 100, 10)])
+    for box in (axes.get_tightbbox(), bar.get_tightbbox()):
+        assert box.x0 >= -1 and box.x1 <= picture.bbox.x1 + 1 and box.y0 >= -1 and box.y1 <= picture.bbox.y1 + 1
 
 
 def _changed(paper: spec.Paper, key: str) -> spec.Paper:
@@ -274,14 +326,14 @@ def _changed(paper: spec.Paper, key: str) -> spec.Paper:
 
 def test_a_sweep_reads_the_resolved_settings(paper, evidence):
     axes = pictured(paper, evidence, "beta").axes[0]
-    [line] = [container for container in axes.containers]
-    assert line[0].get_xdata().tolist() == [0.1, 1, 10, 100] and axes.get_xscale() == "log" and axes.get_xlabel() == "β"
-    assert line[0].get_ydata().tolist() == pytest.approx([81, 79, 77, 75]) and axes.get_ylabel() == "test accuracy (%)"
+    line = axes.lines[0]
+    assert line.get_xdata().tolist() == [0.1, 1, 10, 100] and axes.get_xscale() == "log" and axes.get_xlabel() == "β"
+    assert line.get_ydata().tolist() == pytest.approx([81, 79, 77, 75]) and axes.get_ylabel() == "test accuracy (%)"
     [flat] = [line for line in axes.lines if line.get_label() == "FedAvg"]
     assert list(flat.get_ydata()) == pytest.approx([73, 73])
     split = pictured(paper, evidence, "epochs").axes[0]
-    assert [container.get_label() for container in split.containers] == ["fedmax", "fedavg"]
-    assert "Test accuracy (%) over β. Mean over 2 seeds, whiskers of one s" in paper.figures["beta"].caption(evidence)
+    assert split.get_legend_handles_labels()[1] == ["fedmax", "fedavg"]
+    assert "Test accuracy (%) over β. Mean and s.d. (whisker) over 2 seeds." in paper.figures["beta"].caption(evidence)
 
 
 def test_grouped_bars_of_a_cell(paper, evidence):
@@ -291,6 +343,7 @@ def test_grouped_bars_of_a_cell(paper, evidence):
     assert axes.get_ylabel() == "rounds to the target"
     text = paper.figures["heights"].caption(evidence)
     assert "second is not shown: left for the next scale." in text and "No number" not in text
+    assert "Diamonds: the paper's numbers." in text and "Framed" not in text
     late = {**evidence.results, "third": made({"FedMMD": {0: arrives(None)}, "FedAvg": {0: arrives(3)}})}
     text = paper.figures["heights"].caption(spec.evidence(paper, late, {}))
     assert "No number of FedMMD (CIFAR-10): seed 0: FedMMD does not reach 90 % within 20 rounds." in text
@@ -302,6 +355,18 @@ def test_points_by_round_and_series(paper, evidence):
     assert titles == [f"{label}, round {round}" for label in ("FedAvg", "FedMMD") for round in (1, 10, 100)]
     assert sum(len(points.get_offsets()) for points in picture.axes[0].collections) == 40
     assert "Letters are client: A 0, B 1, C 2, D 3. Seed 0." in paper.figures["points"].caption(evidence)
+
+
+def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
+    figure = paper.figures["points"].model_copy(update={"only": (1, 100), "note": "accuracy"})
+    rows = [row | {"accuracy": row["round"] / 200} for row in points()]
+    told = spec.evidence(paper, {**evidence.results, "first-tsne": studied(rows)}, {})
+    picture = drawing.compose(figure, told)
+    found = [(axes.get_title(), [text.get_text() for text in axes.texts][-1]) for axes in picture.axes]
+    notes = {"round 1": "accuracy 0.5 %", "round 100": "accuracy 50.0 %"}
+    assert found == [(f"{label}, {round}", note) for label in ("FedAvg", "FedMMD") for round, note in notes.items()]
+    nothing = paper.figures["points"].model_copy(update={"only": (7,)})
+    assert nothing.labels(told.results["first-tsne"]) == []
 
 
 def test_lines_over_layers(paper, evidence):
@@ -339,6 +404,7 @@ def test_images_of_maps(paper, evidence):
     ({"kind": "bars", "panels": ["first"], "cell": {"kind": "epochs"}}, "experiment 'first' has no newcomers in params.yaml"),
     (FIGURES["points"] | {"experiment": "second"}, "figures.f: experiment 'second' has no tsne in params.yaml"),
     (FIGURES["points"] | {"colours": "class"}, "figures.f: colours: unknown key: choose from by, colour, experiment"),
+    (FIGURES["points"] | {"by": None, "only": [1]}, "figures.f.only: says which values of the column `by` are shown: name it"),
     (FIGURES["variance"] | {"names": {"second": ""}}, "figures.f.names: experiment 'second' has no layers in params.yaml"),
     (FIGURES["classes"] | {"series": ["FedX"]}, "figures.f: unknown series 'FedX': choose from FedMMD, FedAvg"),
 ], ids=lambda value: value[:40] if isinstance(value, str) else "")  # fmt: skip
@@ -374,11 +440,12 @@ def test_a_loss_is_told_in_nats_and_comes_down():
 def test_tables_of_a_loss(evidence):
     rounds = {"title": "t", "kind": "rounds_to_target", "baseline": "FedAvg"}
     panels = [{"experiment": "first", "measure": "test_loss", "target": {"paper": 0.5}, "name": "loss"}]
-    row = spec.of_kind("tables", rounds | {"panels": panels}, "t").build(evidence)[0]
-    assert (row["Target (nats)"], row["Rounds"], row["Final loss (nats)"]) == ("0.5", "5.0 ± 1.4", "0.1150 ± 0.0000")
+    row = spec.of_kind("tables", rounds | {"panels": panels}, "t").build(evidence).rows[0]
+    shown = [str(row[name]) for name in ("Target (nats)", "Rounds", "Final loss (nats)")]
+    assert shown == ["0.5", "5.0 ± 12.7", "0.1150 ± 0.0000"]
     ended = spec.of_kind("tables", {"title": "t", "kind": "convergence", "last": 20, "panels": panels}, "t")
-    fedmmd, fedavg = ended.build(evidence)
-    assert fedmmd["loss (nats)"].endswith(" *") and not fedavg["loss (nats)"].endswith(" *")  # the lowest is the best
+    grid = ended.build(evidence)
+    assert [str(row["Series"]) for row in grid.rows] == ["FedMMD", "FedAvg"] and grid.best == {(0, 1)}  # the lowest is the best
     assert "Mean of the last 20 rounds: test loss." in ended.remark(evidence)
 
 

@@ -44,7 +44,11 @@ def test_at_round():
     assert at_round(CURVE, 7) is None and at_round(CURVE, 7, 5) is None
     gaps = [(0, 0.0), (5, 0.2), (10, 0.4)]
     assert at_round(gaps, 7) is None and at_round(gaps, 7, 3) == 0.2
-    assert best(CURVE) == 0.95
+
+
+def test_best():
+    assert best(CURVE) == 0.9 and best(CURVE, 3) == pytest.approx(0.8)  # round 0 does not count
+    assert best(CURVE, 7) == -math.inf
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 31])
@@ -67,6 +71,15 @@ def test_one_seed_has_no_interval():
     found = estimate([0.4])
     assert (found.mean, found.n) == (0.4, 1)
     assert found.std is found.half_width is found.low is found.high is None
+
+
+def test_where_an_interval_lies():
+    found = estimate([0.4, 0.5, 0.6])  # 0.2516 to 0.7484
+    assert [found.side(value) for value in (0.25, 0.26, 0.74, 0.75)] == [1, 0, 0, -1]
+    assert found.within(0.25, 0.5) and not found.within(0.24, 0.5) and not found.within(0.25, 0.51)
+    tie, single = estimate([0.0, 0.0]), estimate([0.4])
+    assert (tie.side(), estimate([0.1, 0.1]).side(), estimate([-0.1, -0.1]).side()) == (0, 1, -1)
+    assert single.side() == 0 and not single.within(9, 0.4)
 
 
 def test_quantiles():

@@ -5,9 +5,11 @@ import math
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import get_args
+from urllib.error import URLError
 
 import pytest
 import torch
+import torchvision
 from conftest import advance, assert_close, assert_same, config, federation, images
 from torch import nn
 from torch.func import functional_call, vmap
@@ -16,7 +18,7 @@ from fedrepro import algorithms, models, registry, rng, tasks
 from fedrepro.config import Choice
 from fedrepro.engine.executors import EXECUTORS
 from fedrepro.errors import UserError
-from fedrepro.models import Block, Conv, Dense, GroupedLinear, Head
+from fedrepro.models import Block, Conv, Dense, GroupedLinear, Head, resnet50
 from fedrepro.models.base import BaseParams
 
 GREY, COLOUR = (1, 28, 28), (3, 32, 32)
@@ -31,6 +33,12 @@ PAPERS = [
     ("fedmax_cnn", {}, COLOUR, 10, 659_818),
     ("fedmax_cnn", {}, COLOUR, 100, 705_988),
     ("fedmax_cnn", {"last_padding": 0}, (1, 32, 32), 26, 438_074),
+    ("vgg9", {}, COLOUR, 10, 3_491_530),
+    ("vgg16", {}, COLOUR, 10, 14_728_266),
+    ("mobilenet", {}, COLOUR, 10, 3_217_226),
+    ("mlp", {}, (1, 32, 32), 10, 529_930),
+    ("resnet50", {}, (3, 64, 64), 1000, 25_557_032),
+    ("resnet50", {}, (3, 64, 64), 1, 23_510_081),  # regression
 ]
 
 
@@ -407,19 +415,107 @@ def test_a_frozen_weight_that_there_is_not():
         build("mnist_cnn", GREY, frozen=["conv3"])
 
 
+# ResNet50
+
+
+def theirs():
+    return torchvision.models.resnet50()
+
+
+def test_resnet50_is_torchvisions():
+    """The same weights give the same features, in training and in testing; all by torchvision's names."""
+    own, other, x = build("resnet50", (3, 64, 64), 1000), theirs(), torch.rand(2, 3, 64, 64)
+    resnet50.adopt(own, other.state_dict())
+    other.fc = nn.Identity()
+    for mode in (False, True):
+        with torch.no_grad():
+            found = own.train(mode)(x)
+            assert torch.allclose(found.penultimate, other.train(mode)(x), atol=1e-5)
+        assert found.penultimate.shape == (2, 2048) and found.maps.shape == (2, 2048, 1, 1)
+    names = {name.removeprefix("extractor.").removeprefix("stem.") for name in own.state_dict()}
+    assert names == {*other.state_dict(), "head.weight", "head.bias"}
+
+
+def test_its_normalisations_are_frozen_unless_the_user_says_otherwise():
+    net = build("resnet50", COLOUR, width=0.05, stages=[1, 2, 1, 1])
+    kept = {name for name, _ in net.named_parameters()} - set(net.trained)
+    norms = {name for name, part in net.named_modules() if isinstance(part, nn.BatchNorm2d)}
+    assert kept == {f"{name}.{end}" for name in norms for end in ("weight", "bias")} and len(norms) == 1 + 4 * 4 + 3
+    assert len(build("resnet50", COLOUR, width=0.05, frozen=[]).trained) == 161
+
+
+def release(monkeypatch, weights):
+    """As if torchvision's server gave these weights."""
+    monkeypatch.setattr(type(resnet50.release()), "get_state_dict", lambda *_, **__: weights)
+
+
+def test_imagenet_weights(monkeypatch):
+    weights = theirs().state_dict()
+    release(monkeypatch, weights)
+    net = build("resnet50", (3, 64, 64), pretrained=True)
+    drawn = build("resnet50", (3, 64, 64))
+    for name in net.state_dict():
+        if name.startswith("head"):
+            assert torch.equal(net.state_dict()[name], drawn.state_dict()[name])
+        else:
+            found = weights[name.removeprefix("extractor.").removeprefix("stem.")]
+            assert torch.equal(net.state_dict()[name], found), name
+    grey, x = build("resnet50", (1, 64, 64), pretrained=True).eval(), torch.rand(2, 1, 64, 64)
+    with torch.no_grad():
+        assert torch.allclose(grey(x).penultimate, net.eval()(x.expand(2, 3, 64, 64)).penultimate, atol=1e-5)
+
+
+def test_imagenet_weights_that_do_not_fit(monkeypatch):
+    weights = theirs().state_dict()
+    for change, words in (
+        ({"layer1.0.conv1.weight": torch.zeros(2, 2)}, r"layer1.0.conv1.weight is of shape \(2, 2\), not \(64, 64, 1, 1\)"),
+        ({"bn1.running_mean": None}, "stem.bn1.running_mean is missing"),
+    ):
+        release(monkeypatch, {name: tensor for name, tensor in (weights | change).items() if tensor is not None})
+        with pytest.raises(UserError, match=f"model resnet50: pretrained: {words} in the weights of http"):
+            build("resnet50", (3, 64, 64), pretrained=True)
+
+
+@pytest.mark.parametrize("error", [URLError("no route"), OSError("disk full"), RuntimeError("invalid hash value")])
+def test_imagenet_weights_that_cannot_be_had(error, monkeypatch):
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr(type(resnet50.release()), "get_state_dict", refuse)
+    with pytest.raises(UserError, match="model resnet50: pretrained: cannot get .*; put that file into .*pretrained: false"):
+        build("resnet50", (3, 64, 64), pretrained=True)
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"pretrained": True, "width": 0.5}, "pretrained: needs width 1 and stages"),
+    ({"pretrained": True, "stages": [1, 1, 1, 1]}, "pretrained: needs width 1 and stages"),
+    ({"norm": "group"}, "norm: its batch normalisation is part of it"),
+    ({"stages": [3, 4, 6]}, "stages"),
+])  # fmt: skip
+def test_what_resnet50_is_not(options, words):
+    with pytest.raises(UserError, match=f"model resnet50: {words}"):
+        build("resnet50", COLOUR, **options)
+
+
 # Every model in every executor
 
 SHAPE = (1, 16, 16)
 SMALL = {"partition": {"clients": 3}, "batch_size": 5, "rounds": 2, "local_epochs": 1, "lr": 0.05}
 
 
+SHALLOW = {"resnet50": {"stages": [1, 1, 1, 1]}}  # the deepest: a step of it takes seconds to record
+GENTLE = {"resnet50": {"lr": 1e-4}}  # its many normalisations of nine images blow rounding up
+
+
 def architectures(name):
     """The options of all architectures that a model has."""
     field = registry.module("models", name).Params.model_fields.get("arch")
-    return [{"arch": arch} for arch in get_args(field.annotation)] if field else [{}]
+    return [{"arch": arch} for arch in get_args(field.annotation)] if field else [SHALLOW.get(name, {})]
 
 
 MODELS = [(name, options) for name in registry.names("models") for options in architectures(name)] + [("made", {})]
+# Batch normalisation of maps of 1x1 over three images lets rounding grow a million times; to record so much takes seconds.
+DEEP = dict.fromkeys(("mobilenet", "vgg16"), {"rounds": 1, "batch_size": 9})
 CASES = [
     *((name, options | {"width": 0.05 if name != "made" else 1.0, "dropout": 0.3}, "fedavg") for name, options in MODELS),
     ("mnist_cnn", {"width": 0.1, "norm": "batch"}, "fedavg"),
@@ -431,9 +527,11 @@ CASES = [
 @pytest.mark.parametrize(("name", "options", "method"), CASES, ids=str)
 def test_executors_agree_and_nobody_else_is_asked_to_draw(name, options, method):
     """Two rounds over clients with 9, 9 and 8 images; masks come from the run's own generators alone."""
-    settings = config(algorithm={"name": method}, model={"name": name, **options}, **SMALL)
+    own = DEEP.get(name, {}) | GENTLE.get(name, {})
+    settings = config(algorithm={"name": method}, model={"name": name, **options}, **SMALL | own)
+    count = 27 if name in DEEP else 26
     before = torch.get_rng_state()
-    feds = [federation(settings, images(26, 6, SHAPE), executor) for executor in EXECUTORS]
+    feds = [federation(settings, images(count, 6, SHAPE), executor) for executor in EXECUTORS]
     one, *others = (advance(fed)[0] for fed in feds)
     assert torch.equal(torch.get_rng_state(), before)
     for other in others:
@@ -478,7 +576,7 @@ def test_outputs_of_blocks(name, options):
 
 
 def test_unknown_names_and_options():
-    valid = "cifar_cnn, fedmax_cnn, logistic, mnist_cnn, pfl_cnn"
+    valid = "cifar_cnn, fedmax_cnn, logistic, mlp, mnist_cnn, mobilenet, pfl_cnn, resnet50, vgg16, vgg9"
     with pytest.raises(UserError, match=f"unknown model 'lenet': choose from {valid}$"):
         build("lenet", GREY)
     with pytest.raises(

@@ -11,7 +11,8 @@ from fedrepro import estimate, experiments, training
 from fedrepro.engine import run as engine
 from fedrepro.errors import Failures, UserError
 from fedrepro.experiments import Paths
-from fedrepro.packing import WORTH, Job, Piece, decide, decided, pack
+from fedrepro.models import resnet50
+from fedrepro.packing import WORTH, Job, Piece, decide, decided, makespan, pack
 
 
 def drawn(seed: int) -> list[float]:
@@ -111,6 +112,14 @@ def test_no_job_mixes_experiments(tmp_path, least):
     assert loads == sorted(loads, reverse=True)
 
 
+def test_short_runs_of_mixed_experiments_share_jobs(tmp_path):
+    known = [Piece(f"p_fig{i % 5}", f"{i}", 1.0 + i, tmp_path / f"run{i}" / "summary.json") for i in range(20)]
+    jobs = decide(known, float, 2, tmp_path / "packed", {"p_fig0", "p_fig1", "p_fig2", "p_fig3"})
+    assert sorted(sum((job.work for job in jobs), [])) == [piece.work for piece in known]
+    found = [{piece.experiment for piece in job.pieces} for job in jobs]
+    assert {"p_fig4"} in found and all(len(names) > 1 for names in found if names != {"p_fig4"}) and len(jobs) < 5
+
+
 def test_what_is_over_is_forgotten(tmp_path):
     known, folder = pieces(tmp_path, 2), tmp_path / "packed"
     decide(known, float, 2, folder)
@@ -126,6 +135,11 @@ def test_a_job_of_other_settings_is_no_job(tmp_path):
     assert decided(pieces(tmp_path, 2), tmp_path / "packed") == []
 
 
+@pytest.mark.parametrize(("costs", "workers", "expected"), [([], 2, 0), ([3, 2, 2], 1, 7), ([3, 2, 2], 2, 4), ([9, 1], 4, 9)])
+def test_the_time_until_all_is_done(costs, workers, expected):
+    assert makespan(costs, workers) == expected
+
+
 # ---- what runs cost, before anything is measured
 
 
@@ -137,11 +151,17 @@ def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
         settings = {"dataset": "digits", "train_images": None, "test_images": None, "precision": "float32"}
         settings |= {"partition": {"name": "iid", "clients": 4}, "model": {"name": "mnist_cnn", "width": 0.5}}
         resolved = experiments.resolve(config(**settings | changes))
-        return estimate.cost(a_run(tmp_path, resolved), paths, "sequential", cpu, measure=False).seconds
+        return estimate.cost(a_run(tmp_path, resolved), paths, "sequential", cpu).seconds
 
     base = seconds(rounds=10)
-    assert 0.1 < base < 600 and seconds(rounds=20) == pytest.approx(2 * base)
+    assert estimate.START < base < 600 and seconds(rounds=20) - base == pytest.approx(base - estimate.START)
     assert seconds(rounds=10, model={"name": "mnist_cnn", "width": 0.1}) < base < seconds(rounds=10, batch_size=1)
+
+
+def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):
+    monkeypatch.setattr(resnet50, "released", None)
+    run = a_run(tmp_path, experiments.resolve(config(model={"name": "resnet50", "width": 1.0, "pretrained": True})))
+    assert estimate.cost(run, Paths(tmp_path, tmp_path), "sequential", torch.device("cpu")).seconds > 0
 
 
 # ---- a job whose runs fail
@@ -173,7 +193,7 @@ def test_a_failing_run_leaves_the_others_to_be_trained(tmp_path, monkeypatch, ca
         three(tmp_path, monkeypatch, {"a": UserError("one"), "c": UserError("two")})
     with pytest.raises(RuntimeError, match="broken") as crash:
         three(tmp_path, monkeypatch, {"a": RuntimeError("broken")})
-    assert crash.value.__notes__ == ["failed: a"] and "a failed: broken" in caplog.text
+    assert crash.value.__notes__ == ["failed: a"] and "a failed: RuntimeError: broken" in caplog.text
     with pytest.raises(ExceptionGroup, match="failed: a, b") as crashes:
         three(tmp_path, monkeypatch, {"a": RuntimeError("broken"), "b": UserError("too few images")})
     assert len(crashes.value.exceptions) == 2

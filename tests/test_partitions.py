@@ -2,20 +2,22 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from conftest import config, images
 
-from fedrepro import datasets, partitions, registry
+from fedrepro import datasets, holdings, partitions, registry
 from fedrepro.config import Choice
 from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
-from fedrepro.partitions import balanced_classes, dirichlet_by_class
+from fedrepro.partitions import balanced_classes, dirichlet_by_class, random_classes
 
 CLASSES = 10
 TRAIN, TEST = np.arange(400) % CLASSES, np.arange(200) % CLASSES
 OPTIONS = {
+    "class_shards": {"classes_per_client": 6, "pieces": 8, "size": 3},
     "balanced_classes": {"classes_per_client": 5},
     "dirichlet": {"alpha": 0.5},
     "dirichlet_by_class": {"alpha": 0.5},
@@ -26,6 +28,7 @@ VARIANTS = [(name, {}) for name in registry.names("partitions")] + [
     ("dirichlet", {"prior": "classes"}),
     ("dirichlet", {"overlap": True}),
     ("permuted", {"permute_pixels": False}),
+    ("random_classes", {"totals": "unbalanced"}),
     ("shards", {"shards": 5}),
 ]
 every = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=[f"{n}-{'-'.join(o)}".rstrip("-") for n, o in VARIANTS])
@@ -37,6 +40,11 @@ def make(name, seed=0, labels=TRAIN, test_labels=TEST, **options):
     return partitions.create(choice, *parts, pixels=16, seed=seed)
 
 
+def overlaps(name, options):
+    """Whether clients may share images, and images may be nobody's."""
+    return options.get("overlap", name == "class_shards")
+
+
 def classes_of(partition):
     return partition.counts(TRAIN, CLASSES)
 
@@ -46,6 +54,7 @@ def same(one, other):
     return (
         all(np.array_equal(*pair) for pair in pairs)
         and np.array_equal(one.permutations, other.permutations)
+        and np.array_equal(one.proxy, other.proxy)
         and (one.clients, one.redraw_seed) == (other.clients, other.redraw_seed)
     )
 
@@ -54,7 +63,7 @@ def same(one, other):
 def test_parts_are_disjoint_and_cover(name, options):
     parts = make(name, **options)
     used = np.concatenate(parts.train)
-    if options.get("overlap"):
+    if overlaps(name, options):
         assert all(len(np.unique(part)) == len(part) for part in (*parts.train, *parts.test))
     else:
         assert sorted(used) == list(range(400))
@@ -105,6 +114,24 @@ def test_the_seed_decides(name, options):
     assert fixed or not same(make(name, **options), make(name, seed=1, **options))
 
 
+@pytest.mark.parametrize("damage", ("reversed", "foreign", "cut", "flipped", "no archive"))
+def test_a_stored_partition_that_is_not_the_run_s(damage, tmp_path):
+    data, path, run = images(), tmp_path / "partition.npz", config()
+    own = holdings.provide(run, data, path)
+    assert same(own, holdings.provide(run, data, path))
+    whole = path.read_bytes()
+    middle = whole.index(b"train.npy") + 60  # in the packed array: what an archive says of it twice may be wrong in one place
+    if damage == "reversed":
+        partitions.save(replace(own, train=own.train[::-1]), path)
+    elif damage == "foreign":
+        partitions.save(partitions.of_run(config(seed=1), data), path)
+    else:
+        flipped = whole[:middle] + bytes(byte ^ 1 for byte in whole[middle : middle + 2]) + whole[middle + 2 :]
+        path.write_bytes({"cut": whole[:middle], "flipped": flipped}.get(damage, b"x"))
+    with pytest.raises(UserError, match=r"partition\.npz: .*; delete it, it is drawn again"):
+        holdings.provide(run, data, path)
+
+
 @every
 def test_save_and_load(name, options, tmp_path):
     partition = make(name, **options)
@@ -121,7 +148,7 @@ def test_uneven_classes_and_a_class_without_images(name, options):
             make(name, labels=labels, **options)
         return
     used = np.concatenate(make(name, labels=labels, **options).train)
-    assert options.get("overlap") or sorted(used) == list(range(400))
+    assert overlaps(name, options) or sorted(used) == list(range(400))
 
 
 @pytest.mark.parametrize("name", registry.names("partitions"))
@@ -139,6 +166,84 @@ def test_shards():
     assert (classes_of(parts) > 0).sum(1).max() <= 4
     with pytest.raises(UserError, match="100 clients x 5 shards need 500 images, got 400"):
         make("shards", clients=100, shards=5)
+
+
+@pytest.mark.parametrize(("classes", "shards", "size"), [(10, 2, 250), (100, 20, 25)], ids=["CIFAR-10", "CIFAR-100"])
+def test_shards_of_100_clients_as_fedmax_has_them(classes, shards, size):
+    """200 shards, or 2000; every shard is of one class, every client has 500 images."""
+    labels = Labelled(np.arange(50_000) % classes, classes), Labelled(np.arange(10_000) % classes, classes)
+    parts = partitions.create(Choice(name="shards", clients=100, shards=shards), *labels, pixels=1024, seed=0)
+    held = parts.counts(labels[0].labels, classes)
+    assert (held % size == 0).all() and (held.sum(1) == 500).all() and (held.sum(0) == 50_000 // classes).all()
+    assert (held > 0).sum(1).max() == shards and (held > 0).sum(1).min() >= shards - 5  # two shards may be of one class
+
+
+def letters(clients=100, **options):
+    """EMNIST's letters, in number."""
+    sets = Labelled(np.arange(124_800) % 26, 26), Labelled(np.arange(20_800) % 26, 26)
+    return partitions.create(Choice(name="class_shards", clients=clients, **options), *sets, pixels=1024, seed=0), sets
+
+
+def test_class_shards_as_fedmax_has_them():
+    parts, (train, test) = letters()
+    held = parts.counts(train.labels, 26)
+    assert (held.sum(1) == 1248).all() and ((held > 0).sum(1) == 20).all()
+    assert ((held == 48).sum(1) == 14).all() and ((held == 96).sum(1) == 6).all()
+    owners = np.bincount(np.concatenate(parts.train), minlength=len(train.labels))
+    assert owners.max() > 1 and (owners == 0).any()  # 2600 pieces drawn from 2600, with replacement across clients
+    assert 1 - 1 / np.e == pytest.approx((owners > 0).mean(), abs=0.03)
+    assert [len(part) for part in parts.test] == [208] * 100
+    pieces = {tuple(np.sort(part[train.labels[part] == label])) for part in parts.train[:20] for label in range(26)}
+    shared = {image: piece for piece in pieces if len(piece) == 48 for image in piece}
+    assert all(len({shared[image] for image in piece}) == 1 for piece in pieces if len(piece) == 48)  # never half a piece
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"classes_per_client": 27}, r"classes_per_client: 26 classes have 48 images \(got 27\)"),
+    ({"pieces": 19}, r"pieces: one or two of each class, 20 to 40 \(got 19\)"),
+    ({"pieces": 41}, r"pieces: one or two of each class, 20 to 40 \(got 41\)"),
+    ({"size": 3000}, "size: a class has no two pieces of 3000 images"),
+])  # fmt: skip
+def test_impossible_class_shards(options, words):
+    with pytest.raises(UserError, match=f"partition class_shards: {words}"):
+        letters(clients=2, **options)
+
+
+def test_stratified():
+    labels = np.repeat(np.arange(CLASSES), [103, 57, 40, 40, 40, 40, 40, 20, 13, 7])
+    held = make("stratified", labels=labels, clients=6).counts(labels, CLASSES)
+    assert np.ptp(held, 0).max() == 1 and np.ptp(held.sum(1)) == 1
+
+
+def test_random_classes():
+    balanced, unbalanced = ([make("random_classes", clients=20, totals=totals, seed=seed) for seed in range(5)]
+                            for totals in ("balanced", "unbalanced"))  # fmt: skip
+    assert all(len(part) == 20 for parts in balanced for part in parts.train)
+    sizes = np.array([[len(part) for part in parts.train] for parts in unbalanced])
+    assert sizes.min() >= 1 and sizes.std(1).min() > 5 and (sizes.sum(1) == 400).all()
+    first = np.stack([classes_of(parts)[0] for parts in balanced])
+    assert first[:, 0].mean() > first[:, 1].mean() > first[:, 2:].mean()  # half, a quarter, ...
+    alone = [(classes_of(parts) > 0).sum(1) for parts in balanced]
+    assert (np.concatenate(alone) == 1).any() and (np.concatenate(alone) > 2).any()
+
+
+def test_random_classes_count_by_count(monkeypatch):
+    """Two classes of 6 and 4 images, two clients of 5: the first draws 2 of class 0, so takes 3 of class 1; the second draws
+    1 of the 4 that are left, finds one of class 1, and fills up with class 0."""
+
+    class Draw:
+        numbers = iter([2, 1])
+
+        def permutation(self, images):
+            return images
+
+        def integers(self, low, high, endpoint):
+            assert (low, high, endpoint) == (0, 5, True)
+            return next(self.numbers)
+
+    labels = Labelled(np.array([0] * 6 + [1] * 4), 2)
+    parts = random_classes.split(random_classes.Params(clients=2), labels, Draw())
+    assert [part.tolist() for part in parts] == [[0, 1, 6, 7, 8], [2, 3, 4, 5, 9]]
 
 
 def test_classes():
@@ -194,6 +299,20 @@ def test_dirichlet_at_the_ends_of_alpha(options):
     assert even.min() >= 2 and even.max() <= 25  # around 10
     skewed = classes_of(make("dirichlet", clients=10, alpha=1e-3, **options))
     assert (skewed.max(1) >= 38).sum() >= 4 and skewed[0].max() >= 38  # of 40 images: one class and next to nothing else
+
+
+def test_dirichlet_uniform_is_the_limit_of_large_alpha():
+    assert (classes_of(make("dirichlet", alpha="uniform", overlap=True)) == 10).all()
+    labels = np.repeat(np.arange(3), [100, 200, 100])
+    parts = make("dirichlet", alpha="uniform", prior="classes", overlap=True, labels=labels, test_labels=labels)
+    assert [np.bincount(labels[part]).tolist() for part in parts.train] == [[25, 50, 25]] * 4
+
+
+@pytest.mark.parametrize("alpha", [0, -1, float("inf"), True, "even"])
+def test_an_alpha_that_cannot_be(alpha):
+    with pytest.raises(UserError, match=r"alpha: expected a number above 0, or 'uniform'") as caught:
+        make("dirichlet", alpha=alpha)
+    assert "\n" not in str(caught.value)
 
 
 def test_dirichlet_leaves_over_what_cannot_be_shared_evenly():
@@ -257,6 +376,26 @@ def test_subsets_contain_one_another():
 def test_partition_of_a_run_counts_from_zero_in_its_subset():
     part = partitions.of_run(config(train_images=60, test_images=20), images())
     assert sorted(np.concatenate(part.train)) == list(range(60)) and sorted(np.concatenate(part.test)) == list(range(20))
+
+
+def test_proxy_images_are_stored_and_kept_from_clients_where_asked(tmp_path):
+    """The same images whether clients hold them too or not, and whatever the partition."""
+    shared, removed, other = (
+        partitions.of_run(
+            config(train_images=60, proxy={"share": 0.25, "removed": kept}, partition={"name": name, "clients": 4}), images()
+        )
+        for kept, name in ((False, "iid"), (True, "iid"), (True, "shards"))
+    )
+    assert len(shared.proxy) == 15 and np.array_equal(shared.proxy, removed.proxy) and np.array_equal(shared.proxy, other.proxy)
+    assert sorted(np.concatenate(shared.train)) == list(range(60))
+    for part in (removed, other):
+        assert sorted([*np.concatenate(part.train), *part.proxy]) == list(range(60))
+        assert np.array_equal(np.bincount(np.concatenate(part.test), minlength=40), np.ones(40))
+    partitions.save(removed, tmp_path / "parts.npz")
+    assert same(partitions.load(tmp_path / "parts.npz"), removed)
+    assert partitions.of_run(config(proxy=None), images()).proxy is None
+    with pytest.raises(UserError, match="cannot share 0 train images"):
+        partitions.of_run(config(proxy={"share": 1, "removed": True}), images())
 
 
 def test_partitions_are_drawn_without_torch(tmp_path):

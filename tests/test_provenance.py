@@ -18,6 +18,8 @@ def forget():
         provenance._imports,
         provenance._essence,
         provenance.commit,
+        provenance.commit_date,
+        provenance.committed_digest,
     ):
         cached.cache_clear()
 
@@ -106,31 +108,70 @@ def test_partition_digest(package):
     assert both() == (provenance.partition_digest("permuted"), before[1]) and both()[0] != before[0]
 
 
-def test_commit(tmp_path, monkeypatch):
-    def git(*words):
-        who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
-
-    monkeypatch.setattr(provenance, "PACKAGE", tmp_path)
+@pytest.fixture
+def git(tmp_path, package, monkeypatch):
+    """git in the folder that holds the copied package."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     monkeypatch.setenv("FEDREPRO_COMMIT", "abc")
-    found = []
-    for step in ("no checkout", "clean", "dirty"):
-        if step == "clean":
-            (tmp_path / "file").write_text("1")
-            git("init")
-            git("add", "file")
-            git("commit", "-m", "one")
-            git("tag", "v1")
-        elif step == "dirty":
-            (tmp_path / "file").write_text("2")
+
+    def call(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+        done = subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True, text=True)
         forget()
-        found.append(provenance.commit())
+        return done.stdout.strip()
+
     forget()
-    assert found[0] == "abc" and len(found[1]) == 10 and found[2] == f"{found[1]}-dirty"
+    return call
+
+
+MMD = ("partitions.iid", "models.mnist_cnn", "algorithms.fedmmd")
+PROX = ("partitions.iid", "models.mnist_cnn", "algorithms.fedprox")
+
+
+def test_a_commit_is_dirty_where_the_training_code_differs(package, git, tmp_path):
+    """Not where another file does, nor a comment, nor an algorithm that the run does not execute."""
+    assert provenance.commit(PROX) == "abc" and provenance.commit_date("abc") is None
+    git("init")
+    assert provenance.commit(PROX) == "abc"
+    (tmp_path / "notes").write_text("1")
+    git("add", ".")
+    git("commit", "-m", "one", "--date", "2020-02-02T12:00:00")
+    first = git("rev-parse", "--short=10", "HEAD")
+    assert provenance.commit(PROX) == first and len(first) == 10
+    (tmp_path / "notes").write_text("2")
+    change(package / "algorithms" / "fedprox.py", '"""FedProx: ', '"""Another docstring. ')
+    forget()
+    assert provenance.commit(PROX) == first
+    change(package / "algorithms" / "fedprox.py", "0.5 *", "0.4 *")
+    forget()
+    assert provenance.commit(PROX) == f"{first}-dirty" and provenance.commit(MMD) == first
+    assert provenance.commit_date(f"{first}-dirty") == git("show", "-s", "--format=%cs", "HEAD")
+    git("commit", "-am", "two")
+    assert provenance.commit(PROX) == git("rev-parse", "--short=10", "HEAD") != first
+
+
+def test_the_digest_of_a_commit_is_that_of_its_files(package, git):
+    before = provenance.code_digest(PROX)
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    change(package / "algorithms" / "fedprox.py", "0.5 *", "0.4 *")
+    forget()
+    assert provenance.committed_digest("HEAD", PROX) == before != provenance.code_digest(PROX)
+    assert provenance.committed_digest("HEAD", (*PROX, "algorithms.absent")) is None
+    assert provenance.committed_digest("0123456789", PROX) is None
+
+
+def test_a_copy_in_anothers_checkout_has_no_commit(package, git, tmp_path):
+    git("init")
+    (tmp_path / ".gitignore").write_text("fedrepro\n")
+    git("add", ".gitignore")
+    git("commit", "-m", "one")
+    assert provenance.commit(PROX) == "abc"
 
 
 def test_environment():
-    found = provenance.environment(torch.device("cpu"))
+    found = provenance.environment(torch.device("cpu"), PROX)
+    assert found["commit_date"] == provenance.commit_date(found["commit"])
     assert found["torch"] == torch.__version__ and found["device"] == "cpu" and found["cuda"] is None and found["hardware"]
     assert json.loads(json.dumps(found)) == found

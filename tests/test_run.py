@@ -3,10 +3,13 @@
 import json
 import logging
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from fedrepro.engine import checkpoint
 from fedrepro.engine import run as engine
 from fedrepro.engine.federation import State
 from fedrepro.engine.run import Limits
-from fedrepro.errors import UserError
+from fedrepro.errors import UserError, stoppable
 
 FREE = ("log.txt", "timing.json")  # may differ between two runs
 FILES = {"config.json", "metrics.csv", "summary.json", "model.safetensors", "environment.json", *FREE}
@@ -83,7 +86,7 @@ def test_a_finished_run(tmp_path):
     assert before == {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
 
     rows, told = engine.read_metrics(tmp_path / "run" / "metrics.csv"), summary(tmp_path / "run")
-    state, stored = checkpoint.load(tmp_path / "run" / "model.safetensors")
+    state, stored = checkpoint.load(tmp_path / "run" / "model.safetensors", "run")
     assert rows == stored and [row["round"] for row in rows] == [0, 1, 2, 3] and state.round == 3
     assert (told["status"], told["rounds"], told["run"], told["data"], told["code"]) == ("finished", 3, "run", "made", "code")
     assert told["final"]["test_accuracy"] == rows[-1]["test_accuracy"]
@@ -160,12 +163,31 @@ def test_half_written_files_of_a_killed_process_are_removed(tmp_path):
     assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
 
 
+def test_terminated_in_a_round_it_leaves_the_round_before(tmp_path, monkeypatch):
+    """SIGTERM arrives as KeyboardInterrupt: the state before the round that it broke is stored, and the end is the same."""
+    whole, broken, advance = tmp_path / "whole" / "run", tmp_path / "broken" / "run", engine.Federation.advance
+
+    def terminated(federation, state):
+        return os.kill(os.getpid(), signal.SIGTERM) if state.round == 2 else advance(federation, state)
+
+    before = signal.getsignal(signal.SIGTERM)
+    stoppable()
+    monkeypatch.setattr(engine.Federation, "advance", terminated)
+    with pytest.raises(KeyboardInterrupt):
+        train(broken, config())
+    signal.signal(signal.SIGTERM, before)
+    monkeypatch.undo()
+    assert checkpoint.load(broken / "checkpoint.safetensors", "run")[0].round == 2
+    assert train(broken, config()) and train(whole, config())
+    assert contents(whole) == contents(broken)
+
+
 def test_killed_before_the_summary(tmp_path):
     """The state is there, so that the next call has only to write the summary and to clear up."""
     assert train(tmp_path / "run", config())
     whole = contents(tmp_path / "run")
-    state, rows = checkpoint.load(tmp_path / "run" / "model.safetensors")
-    checkpoint.save(tmp_path / "run" / "checkpoint.safetensors", state, rows)
+    state, rows = checkpoint.load(tmp_path / "run" / "model.safetensors", "run")
+    checkpoint.save(tmp_path / "run" / "checkpoint.safetensors", state, rows, "run")
     (tmp_path / "run" / "summary.json").unlink()
     assert train(tmp_path / "run", config())
     assert contents(tmp_path / "run") == whole
@@ -179,6 +201,46 @@ def test_damaged_checkpoint(damage, tmp_path):
         train(tmp_path / "run", config())
 
 
+def begun(folder: Path, run: str = "run", **changes) -> tuple[Path, State, list]:
+    """A checkpoint of a run that was stopped, and what is in it."""
+    assert not train(folder / run, config(**changes), Stops(2))
+    path = folder / run / "checkpoint.safetensors"
+    return path, *checkpoint.load(path, run)
+
+
+def test_a_flipped_bit_of_a_checkpoint_is_noticed(tmp_path):
+    path, *_ = begun(tmp_path)
+    whole, draw = path.read_bytes(), random.Random(0)
+    for place in [len(whole) - 1, *(draw.randrange(len(whole)) for _ in range(60))]:
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << draw.randrange(8)
+        path.write_bytes(flipped)
+        with pytest.raises(UserError, match=r"checkpoint\.safetensors: .*delete it to start the run anew"):
+            checkpoint.load(path, "run")
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda state, rows: (replace(state, round=10**9), rows), "round 1000000000 with"),
+    (lambda state, rows: (state, []), "with 0 rows cannot be"),
+    (lambda state, rows: (state, [rows[0]] * len(rows)), "cannot be of this run"),
+    (lambda state, rows: (state, rows[::-1]), "cannot be of this run"),
+    (lambda state, rows: (replace(state, weights={n: t * float("nan") for n, t in state.weights.items()}), rows), "not finite"),
+], ids=("far", "none", "repeated", "reversed", "nan"))  # fmt: skip
+def test_a_checkpoint_that_this_run_cannot_have(change, words, tmp_path):
+    path, state, rows = begun(tmp_path)
+    checkpoint.save(path, *change(state, rows), "run")
+    with pytest.raises(UserError, match=rf"checkpoint\.safetensors: .*{words}.*delete it"):
+        train(tmp_path / "run", config())
+
+
+def test_a_checkpoint_of_another_run(tmp_path):
+    path, *_ = begun(tmp_path, "other", seed=1)
+    (tmp_path / "run").mkdir()
+    shutil.copy(path, tmp_path / "run")
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors: belongs to the run other; delete it"):
+        train(tmp_path / "run", config())
+
+
 def test_checkpoint_keeps_every_bit(tmp_path):
     weights = {
         "a": torch.tensor([0.1, -0.0, 1e-45, float("inf")]),
@@ -186,8 +248,8 @@ def test_checkpoint_keeps_every_bit(tmp_path):
         "d": torch.rand(2, dtype=torch.float64),
     }
     rows = [{"round": 0, "loss": 0.1 + 0.2, "lr": None}, {"round": 1, "loss": float("inf"), "lr": 1e-4}]
-    checkpoint.save(tmp_path / "file", State(4, weights, {"a": torch.zeros(1)}, diverged=True), rows)
-    state, stored = checkpoint.load(tmp_path / "file")
+    checkpoint.save(tmp_path / "file", State(4, weights, {"a": torch.zeros(1)}, diverged=True), rows, "run")
+    state, stored = checkpoint.load(tmp_path / "file", "run")
     assert stored == rows and (state.round, state.diverged) == (4, True)
     assert all(
         torch.equal(weights[key], state.weights[key]) and weights[key].dtype == state.weights[key].dtype for key in weights
@@ -198,8 +260,8 @@ def test_checkpoint_keeps_every_bit(tmp_path):
 def test_server_state_may_be_the_weights_themselves(tmp_path):
     """A method that keeps the last global weights need not copy them."""
     weights = {"a": torch.arange(6.0)}
-    checkpoint.save(tmp_path / "file", State(1, weights, {"last": weights["a"], "half": weights["a"][:3]}), [])
-    server = checkpoint.load(tmp_path / "file")[0].server
+    checkpoint.save(tmp_path / "file", State(1, weights, {"last": weights["a"], "half": weights["a"][:3]}), [], "run")
+    server = checkpoint.load(tmp_path / "file", "run")[0].server
     assert torch.equal(server["last"], weights["a"]) and torch.equal(server["half"], weights["a"][:3])
 
 

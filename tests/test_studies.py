@@ -7,27 +7,30 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
 from conftest import a_run, advance, assert_same, config, federation, images, partition
 from test_cli import SETTINGS, fig
 
-from fedrepro import cli, conducting, experiments, registry, results, shelf, studies, studying
+from fedrepro import cli, conducting, experiments, registry, results, rng, shelf, studies, studying
 from fedrepro.config import Params, merge, parse
 from fedrepro.engine import checkpoint, executors, replay
 from fedrepro.engine.replay import Replay
 from fedrepro.engine.run import Limits, train
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
-from fedrepro.studies import activations
+from fedrepro.studies import activations, tsne
 from fedrepro.studying import Case, Studied
 
 CPU = torch.device("cpu")
 NAMES = registry.names("studies")
 EXAMPLES = {  # settings of a study that takes three units of a run of three rounds, and others
     "activations": ({"every": 1}, {"every": 2}),
+    "preferences": ({"every": 1}, {"every": 1, "over_images": "sum"}),
     "newcomers": ({"clients": 3, "target": 1.0, "epochs": 2}, {"clients": 3, "target": 0.5, "epochs": 2}),
+    "tsne": ({"rounds": [1, 2, 3], "images": 4}, {"rounds": [1, 3], "images": 4}),
 }
 
 
@@ -180,14 +183,14 @@ def test_without_final_weights(tmp_path, monkeypatch):
 
 def test_a_run_that_diverged_has_no_final_weights(tmp_path, monkeypatch):
     made = Made(tmp_path, monkeypatch, "newcomers", rounds=1)
-    state, stored = checkpoint.load(made.run.folder / "model.safetensors")
-    checkpoint.save(made.run.folder / "model.safetensors", replace(state, diverged=True), stored)
+    state, stored = checkpoint.load(made.run.folder / "model.safetensors", made.run.id)
+    checkpoint.save(made.run.folder / "model.safetensors", replace(state, diverged=True), stored, made.run.id)
     made.conduct(made.case())
     assert rows(made.case().table) == [] and made.case().note.exists()
 
 
 def test_a_run_that_diverged_has_the_rounds_before(tmp_path, monkeypatch):
-    made = Made(tmp_path, monkeypatch, "activations", lr=1e300)
+    made = Made(tmp_path, monkeypatch, "activations", lr=3e38)
     assert made.conduct(made.case()) == [] and {row["round"] for row in rows(made.case().table)} == {"1"}
 
 
@@ -256,7 +259,7 @@ def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monk
         for mine, theirs in zip(found.trained, original[round - 1][1:], strict=True):
             assert_same(mine.received, original[round - 1][0])
             assert_same(mine.weights, theirs)
-    final, _ = checkpoint.load(run.folder / "model.safetensors")
+    final, _ = checkpoint.load(run.folder / "model.safetensors", run.id)
     assert_same(found.after.weights, final.weights)
     assert found.after.clients.keys() == final.clients.keys()
     assert replay.stored(run.folder) == [2, 3]  # what was missing is there now
@@ -265,7 +268,7 @@ def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monk
 def test_a_run_stores_what_it_passes_and_stays_the_same(tmp_path):
     plain, watched = (finished(tmp_path / name, "auto", frozenset(rounds)) for name, rounds in (("a", ()), ("b", (1, 3))))
     for round in (1, 3):
-        state, stored = checkpoint.load(replay.snapshot(watched.folder, round))
+        state, stored = checkpoint.load(replay.snapshot(watched.folder, round), watched.id)
         expected, _ = advance(federation(watched.config), round - 1)
         assert_same(state.weights, expected.weights)
         assert (state.round, stored) == (round - 1, [])
@@ -276,7 +279,7 @@ def test_a_run_stores_what_it_passes_and_stays_the_same(tmp_path):
 
 def test_a_resumed_run_stores_the_same(tmp_path):
     whole = finished(tmp_path / "whole", "auto", frozenset({2, 3}))
-    run, data = a_run(tmp_path / "cut", whole.config), images()
+    run, data = a_run(tmp_path / "cut" / whole.folder.name, whole.config), images()
     limits = iter([False, True])
     patched = type("Cut", (Limits,), {"forbid": lambda self, seconds: next(limits)})()
     assert not train(run, data, partition(run.config, data), CPU, patched, snapshots=frozenset({2, 3}))
@@ -377,10 +380,89 @@ def test_rows_of_activations(tmp_path, monkeypatch):
     assert all(0 < float(row["divergence"]) < 1 for row in found)
 
 
+# ---- activations in a plane
+
+
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"rounds": [1, 4]}, r"rounds: the run has 3 \(got 4\)"),
+    ({"rounds": [1], "clients": [0, 4]}, r"clients: the run has 0 to 3 \(got 4\)"),
+])  # fmt: skip
+def test_a_plane_of_what_is_not_there(settings, words, paths):
+    with pytest.raises(UserError, match=f"papers.p.fig.studies.tsne at scale quick: {words}"):
+        plans({"partition": {"clients": 4}, "rounds": 3, "studies": {"tsne": settings}}, paths)
+
+
+def test_rows_of_a_plane(tmp_path, monkeypatch):
+    """Some images of the chosen clients, whenever they take part, at places in 0..1; the accuracy is the run's own."""
+    made = Made(tmp_path, monkeypatch, "tsne", **LIVELY)
+    case = studying.find(made.run, "tsne", {"rounds": [1, 2, 3], "clients": [0, 2], "images": 6}, made.paths, "p")
+    made.conduct(case)
+    found, fed = rows(case.table), federation(made.run.config)
+    for round in (1, 2, 3):
+        mine = [row for row in found if row["round"] == str(round)]
+        present = [client for client in fed.cohort(round) if client in (0, 2)]
+        assert [int(row["client"]) for row in mine] == [client for client in present for _ in range(6)]
+        for axis in ("x", "y"):
+            values = [float(row[axis]) for row in mine]
+            assert not values or (min(values) == 0 and max(values) == 1)
+        told = next(row for row in rows(made.run.folder / "metrics.csv") if row["round"] == str(round))
+        assert all(float(row["accuracy"]) == pytest.approx(float(told["test_accuracy"])) for row in mine)
+    held = {client: set(fed.data.train_y[fed.data.train_index(client, 1)].tolist()) for client in (0, 2)}
+    assert all(int(row["class"]) in held[int(row["client"])] for row in found if row["round"] == "1")
+
+
+def test_images_of_a_client_stay_the_same_and_are_never_augmented(monkeypatch):
+    """So that rounds and methods can be compared."""
+    settings = permuted(augment=("flip",), partition={"name": "iid", "clients": 4}, algorithm={"name": "fedavg"})
+    fed, seen = federation(settings), []
+    study = studies.create("tsne", {"rounds": [1, 2], "images": 5}, settings)
+    original = fed.data.images
+    monkeypatch.setattr(fed.data, "images", lambda *arguments: seen.append(arguments) or original(*arguments))
+    again = Replay(fed, Path("nowhere"), ())
+    for round in (1, 2):
+        assert again.reach(round)
+        replayed = again.round()
+        seen.clear()
+        assert len(list(study.measure(fed, replayed))) == 15
+        assert all(generator is None for *_, generator in seen)
+        for index, client, _ in seen:
+            held = fed.data.train_index(client, round)
+            assert set(index.tolist()) <= set(held.tolist())
+            order = torch.randperm(len(held), generator=rng.generator(0, "tsne", client=client))[:5]
+            assert torch.equal(index, held[order])
+
+
+def test_clusters_stay_apart():
+    noise = np.random.default_rng(0).normal(size=(30, 20))
+    noise[15:] += 20
+    points = tsne.embedded(noise)
+    one, two = points[:15], points[15:]
+    inside = max(np.linalg.norm(group - group.mean(0), axis=1).max() for group in (one, two))
+    assert np.linalg.norm(one.mean(0) - two.mean(0)) > 2 * inside
+    assert np.array_equal(points, tsne.embedded(noise))
+    np.random.seed(5)
+    assert np.array_equal(points, tsne.embedded(noise))
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (8, 5)])
+def test_what_cannot_be_told_apart_is_in_the_middle(shape):
+    assert (tsne.embedded(np.zeros(shape)) == 0.5).all()
+
+
 # ---- from settings to a kept result
 
-SMALL = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}, "activations": {"every": 1}}
-MORE = {"newcomers": {"epochs": 2}, "activations": {"every": 3}}
+SMALL = {
+    "newcomers": {"clients": 2, "target": 0.9, "epochs": 1},
+    "activations": {"every": 1},
+    "preferences": {"every": 1},
+    "tsne": {"rounds": [1, 2], "images": 3},
+}
+MORE = {
+    "newcomers": {"epochs": 2},
+    "activations": {"every": 3},
+    "preferences": {"every": 3},
+    "tsne": {"rounds": [1]},
+}
 BASE = {"partition": {"name": "permuted", "clients": 3}, "rounds": 2}
 
 
@@ -423,12 +505,15 @@ def test_several_studies_of_a_run(paths):
 
 
 @pytest.mark.parametrize(("values", "message"), [
-    ({"newcomer": {}}, "unknown study 'newcomer': choose from activations, newcomers"),
-    ({"newcomer": None}, "unknown study 'newcomer': choose from activations, newcomers"),
+    ({"newcomer": {}}, "unknown study 'newcomer': choose from activations, newcomers, preferences, tsne"),
+    ({"newcomer": None}, "unknown study 'newcomer': choose from activations, newcomers, preferences, tsne"),
     ({"activations": {"evry": 1}}, "study activations: evry: unknown key: choose from every"),
     ({"activations": {"every": 0}}, "study activations: every: "),
     ({"activations": 3}, "studies.activations: "),
     ({"newcomers": {"clients": 3}}, "study newcomers: target: Field required"),
+    ({"tsne": {"rounds": [2, 1]}}, "study tsne: rounds: rising, each of them once"),
+    ({"tsne": {"rounds": []}}, "study tsne: rounds: "),
+    ({"tsne": {"images": 1}}, "study tsne: images: "),
 ])  # fmt: skip
 def test_mistakes_name_the_key(values, message, paths):
     """Before anything is trained."""
@@ -487,11 +572,11 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     assert cli.main(["plan"]) == 0
     told = capsys.readouterr().out
     assert not any(title in told for title in TITLES.values())
-    assert cli.main(["prune"]) == 0 and capsys.readouterr().out == ""
+    assert cli.main(["prune"]) == 0 and capsys.readouterr().out.startswith("nothing to prune: ")
     check_gathered(here)
 
-    assert cli.main(["keep"]) == 0 and len(capsys.readouterr().out.splitlines()) == 2
-    assert cli.main(["keep"]) == 0 and capsys.readouterr().out == ""
+    assert cli.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2
+    assert cli.main(["keep"]) == 0 and capsys.readouterr().out.startswith("nothing to keep: ")
     assert [path.name for path in made_in("results/kept")] == [path.name for path in tables]
     assert len(made_in("results/kept", "json")) == len(tables) and not list(Path("results/kept").glob("**/snapshots"))
     found = plans(ALL, Paths())
@@ -536,5 +621,5 @@ def test_a_study_follows_its_run_to_the_shelf_later(here, capsys):
     write(ALL)
     assert cli.main(["train"]) == 0
     capsys.readouterr()
-    assert cli.main(["keep"]) == 0 and len(capsys.readouterr().out.splitlines()) == 2
+    assert cli.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2
     assert len(made_in("results/kept", "json")) == 2 * len(NAMES)

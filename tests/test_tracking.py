@@ -44,7 +44,7 @@ def finished_run(folder: Path, seed: int = 0, status: str = "finished", accuracy
     texts = {
         "config.json": json.dumps(run.record()),
         "metrics.csv": "\n".join(",".join(map(str, row)) for row in [COLUMNS, *rows]) + "\n",
-        "summary.json": json.dumps({"run": run.id, "status": status}),
+        "summary.json": json.dumps({"run": run.id, "status": status, "final": {"test_accuracy": 0.15, "test_loss": 2.5}}),
         "environment.json": json.dumps({"commit": "c0ffee"}),
         "timing.json": json.dumps({"rounds": ROUNDS, "seconds": 60.0}),
         "log.txt": f"2026-03-0{seed + 1}T10:00:00 round 1\n2026-03-0{seed + 1}T10:02:00 finished: test accuracy 0.15\n",
@@ -77,10 +77,10 @@ class Store:
         return MlflowClient(tracking_uri=self.uri)
 
     def copies(self, paper: str = "fedmmd") -> dict:
-        """Run name -> its MLflow run; fails where a name comes twice."""
+        """Run -> its MLflow run; fails where one comes twice."""
         found = self.client.search_runs([self.client.get_experiment_by_name(paper).experiment_id])
-        assert len({run.info.run_name for run in found}) == len(found)
-        return {run.info.run_name: run for run in found}
+        assert len({run.data.tags["run"] for run in found}) == len(found)
+        return {run.data.tags["run"]: run for run in found}
 
     def curve(self, run: Run, column: str, paper: str = "fedmmd") -> list:
         return self.client.get_metric_history(self.copies(paper)[run.id].info.run_id, column)
@@ -145,6 +145,15 @@ def test_tags_name_where_a_run_belongs(store):
     assert {key: tags[key] for key in expected} == expected
 
 
+def test_a_run_is_named_by_what_it_is_for_and_described_by_what_came_out(store):
+    info, tags = (getattr(store.copies()[store.shared.id], part) for part in ("info", "data"))
+    assert info.run_name == "fedmmd/fig4/FedMMD, mu 0.1/seed 0"
+    assert tags.tags["mlflow.note.content"] == "finished, test accuracy 15.00 % (scale quick)"
+    mirror([("fedmmd", "fig9", label, run) for _, _, label, run in store.entries], store.uri, "quick")
+    assert store.copies()[store.shared.id].info.run_name == "fedmmd/fig9/FedMMD, mu 0.1/seed 0"
+    mirror(store.entries, store.uri, "quick")
+
+
 def test_status_and_times_are_those_of_the_training(store):
     copies = store.copies()
     info = copies[store.shared.id].info
@@ -198,7 +207,8 @@ def test_tags_follow_the_experiments_and_a_deleted_experiment_comes_back(store):
     result = mirror([("moved", name, "FedMMD", run) for name in ("fig1", "fig2")], store.uri, "small")
     assert (result.new, result.present, result.problem) == (0, 1, None)
     tags = store.copies("moved")[run.id].data.tags
-    assert tags == first.data.tags | {"experiment": "fig1, fig2", "scale": "small"}
+    told = {"mlflow.note.content": "finished, test accuracy 15.00 % (scale small)"}
+    assert tags == first.data.tags | {"experiment": "fig1, fig2", "scale": "small"} | told
 
 
 def test_a_folder_that_does_not_read_is_reported_and_the_others_arrive(store):

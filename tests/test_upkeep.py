@@ -80,3 +80,24 @@ def test_stamps_of_lost_files_are_not_believed(work, tmp_path):
     (folder / "figures/two.pdf").unlink()
     upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
     assert not whole.exists() and not upkeep.stamp(stamps, "two", "aa").exists() and upkeep.stamp(stamps, "one", "aa").exists()
+
+
+def test_numbers_are_not_replaced_by_not_finished(work, tmp_path, caplog):
+    """Nor are the artifacts that show them; what settings skip is skipped."""
+    refresh, folder, stamps = work
+    paper, before = read(tmp_path, PAPER), {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    note = FIRST.note | {"skipped": "1 of 4 runs are not finished", "training": None, "series": {}}
+
+    def gathered(**changes):
+        return upkeep.refresh(
+            paper, dict.fromkeys(paper.artifacts, "aa"), folder, {"first": {"note": note, "series": {}} | changes}, stamps, "c"
+        )
+
+    note["experiment"] = "first"
+    assert gathered(waiting=tuple(FIRST.labels)) == [] and "the numbers that are there stay" in caplog.text
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert gathered(waiting=("others",)) == STALE  # of other series: they cannot be shown as these
+    assert "not finished" in (folder / "data/first.json").read_text()
+    store(FIRST, folder / "data", "first")
+    gathered()
+    assert "not finished" in (folder / "data/first.json").read_text()

@@ -72,9 +72,9 @@ def project(tmp_path_factory) -> Path:
 def test_everything_is_made_then_nothing_is_left_to_do(project):
     made = project / "reports" / "quick"
     for name in (
-        "index.html", "report.tex", "metrics.json", "notebooks/fig4d.ipynb", f"{PAPER}/figures/fig4d.pdf",
-        f"{PAPER}/figures/fig4d.png", f"{PAPER}/figures/fig4a.pdf", f"{PAPER}/tables/fig4_rounds.tex",
-        f"{PAPER}/tables/verdicts.csv",
+        "index.html", f"{PAPER}/index.html", "report.tex", "metrics.json", f"notebooks/{PAPER}_fig4d.ipynb",
+        f"{PAPER}/figures/fig4d.pdf", f"{PAPER}/figures/fig4d.png", f"{PAPER}/figures/fig4a.pdf",
+        f"{PAPER}/tables/fig4_rounds.tex", f"{PAPER}/tables/verdicts.csv",
     ):  # fmt: skip
         assert (made / name).stat().st_size > 0, name
     assert json.loads((project / "results/mlflow-quick.json").read_text())["new"] == 3
@@ -82,11 +82,65 @@ def test_everything_is_made_then_nothing_is_left_to_do(project):
     assert "Nothing to be done" in snakemake(project, "--cores", "2")
 
 
+def test_snakemakes_own_report_shows_every_artifact(project, tmp_path):
+    """By paper, with its caption."""
+    page = tmp_path / "report.html"
+    snakemake(project, "--report", str(page))
+    text = page.read_text(encoding="utf-8")
+    results, categories = (
+        json.loads(re.search(rf'<script id="{name}">\s*var {name} = (.*?);?\s*</script>', text, re.DOTALL)[1])
+        for name in ("results", "categories")
+    )
+    [(title, groups)] = categories.items()
+    assert title == "FedMMD and FedFusion" and sorted(groups) == ["Figures", "Tables", "Verdicts"]
+    looked_at = [*project.glob("reports/quick/*/figures/*.png"), *project.glob("reports/quick/*/tables/*.csv")]
+    assert sorted(results) == sorted(str(path.relative_to(project)) for path in looked_at)
+    assert sorted(path for group in groups.values() for path in group) == sorted(results)
+    caption = (project / f"reports/quick/{PAPER}/figures/fig4d.txt").read_text(encoding="utf-8").strip()
+    assert f"<p>{caption}</p>" in results[f"reports/quick/{PAPER}/figures/fig4d.png"]["caption"]
+
+
 def test_the_executed_notebook_shows_the_panel(project):
-    cells = json.loads((project / "reports/quick/notebooks/fig4d.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((project / f"reports/quick/notebooks/{PAPER}_fig4d.ipynb").read_text(encoding="utf-8"))["cells"]
     shown = [output for cell in cells for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in shown)
     assert not any(output["output_type"] == "error" for output in shown)
+
+
+def test_the_terminal_shows_cost_progress_and_end_and_no_noise(project, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(project, other, ignore=MADE)
+    shutil.copytree(ROOT / "profiles", other / "profiles")
+    told = snakemake(other, "--cores", "2", "fig4d").splitlines()
+    assert told[1].startswith("To be trained: about ") and told[1].endswith(
+        "on 2 cores, rough where it was never measured here (`fedrepro plan` does)."
+    )
+    assert re.fullmatch(r"fedmmd/fig4d +3 .* s", told[3])
+    assert told[-2].startswith("Done in ") and "3 runs trained" in told[-2] and "figures/fig4d.png" in told[-1]
+    assert len(told) < 30 and not any(line.lstrip().startswith(("rule", "localrule", "Finished")) for line in told)
+    assert "localrule artifact:" in next((other / ".snakemake/log").iterdir()).read_text(encoding="utf-8")
+    shutil.rmtree(other / f"results/runs/{PAPER}")
+    assert "To be trained" not in snakemake(other, "-n", "fig4a") and "To be trained" in snakemake(other, "-n", "fig4d")
+
+
+def test_a_failing_job_is_told_in_one_line_with_its_log(project, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(project, other, ignore=MADE)
+    shutil.copytree(ROOT / "profiles", other / "profiles")
+    path = other / "src/fedrepro/algorithms/l2.py"
+    path.write_text(
+        path.read_text(encoding="utf-8")
+        + "\n\nclass Algorithm(Algorithm):\n    def loss(self, *given):\n        return {}[1]\n"
+    )
+    done = subprocess.run(
+        command("--cores", "2", "fig4d"), cwd=other, env=environment(other), capture_output=True, text=True, timeout=600
+    )
+    told = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in told and "CalledProcessError" not in told
+    failed, log = told[told.index("FAILED ") :].splitlines()[:2]
+    assert failed == "FAILED fig4d L2 0.001, seed 0: KeyError: 1"
+    assert "Traceback" in (other / log.split(": ")[1]).read_text(encoding="utf-8")
+    assert "the same command goes on with the rest" in told
 
 
 def test_two_cores_give_the_same_artifacts(project, tmp_path):
@@ -134,8 +188,8 @@ def test_a_changed_target_redraws_what_shows_it(project):
     text = path.read_text(encoding="utf-8")
     snakemake(project, "--cores", "2", PAPER)
     before = remember(project)
-    old = "  fig4d:\n    target: {quick: 0.6, small: 0.9, paper: 0.98}"
-    changed = text.replace(old, "  fig4d:\n    target: {quick: 0.7}")
+    start = text.index("  fig4d:\n")
+    changed = text[:start] + text[start:].replace("target: {quick: 0.6, small: 0.9, paper: 0.98}", "target: {quick: 0.7}", 1)
     assert changed != text
     path.write_text(changed, encoding="utf-8")
     redone = snakemake(project, "-n", "fig4d", "fig4_rounds", "fig4a", "table2")
@@ -149,6 +203,11 @@ def test_a_changed_target_redraws_what_shows_it(project):
         "fig4_rounds",
         "fig4d_network_distance",
         "verdicts",
+        # they show the same curves of the paper, which are named by the experiment that they belong to
+        "fig4d_code_net",
+        "fig4d_fedprox",
+        "fig4d_distance",
+        "fig4d_calibration",
     }
     path.write_text(text, encoding="utf-8")
     assert "artifact=fig4d" in snakemake(project, "-n", "fig4d")  # it now shows the other target
@@ -205,12 +264,12 @@ def test_two_papers_may_use_the_same_names(project, tmp_path):
     snakemake(other, "--cores", "2", "reports/quick/index.html")
     figures = [other / "reports/quick" / paper / "figures/fig4d.txt" for paper in (PAPER, TWIN)]
     assert figures[1].read_text().startswith("The twin's.") and not figures[0].read_text().startswith("The twin's.")
-    page = (other / "reports/quick/index.html").read_text(encoding="utf-8")
-    ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids)) and set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
-    assert {f"{paper}{name}" for paper in (PAPER, TWIN) for name in ("", "-fig4d", "-table1", "-claim-4d-reduction")} <= set(
-        ids
-    )
+    for paper in ("", PAPER, TWIN):
+        page = (other / "reports/quick" / paper / "index.html").read_text(encoding="utf-8")
+        ids = re.findall(r'\bid="([^"]+)"', page)
+        assert len(ids) == len(set(ids)) and set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+        names = ("fig4d", "table1") if paper else (PAPER, TWIN, f"{PAPER}-fig4d", f"{TWIN}-fig4d")
+        assert set(names) <= set(ids)
     text = (other / "reports/quick/report.tex").read_text(encoding="utf-8")
     labels = re.findall(r"\\label{([^}]+)}", text)
     assert len(labels) == len(set(labels)) and {f"fig:{PAPER}-fig4d", "fig:twin-fig4d"} <= set(labels)
@@ -229,26 +288,39 @@ def test_new_clients_are_followed_after_the_runs_that_they_need(project, tmp_pat
     assert f"newcomers_{PAPER}_fig5c" in again and f"train_{PAPER}" not in again
 
 
-def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
-    """kill -9 of everything in the middle of training, then the same command: same bytes as an undisturbed run."""
-    folder = tmp_path / "killed"
+def begun(folder: Path, *arguments: str) -> subprocess.Popen:
+    """Snakemake in a process group of its own."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command(*arguments), cwd=folder, env=environment(folder), start_new_session=True, **quiet)
+
+
+def profiled(project: Path, folder: Path, **changes) -> Path:
+    """A copy of the project where nothing is made, with the options that a clone has."""
     shutil.copytree(project, folder, ignore=MADE)
-    shrink(folder, rounds=60)
-    params = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
-    (folder / "params.yaml").write_text(yaml.safe_dump(params | {"checkpoint_seconds": 0}), encoding="utf-8")
-    process = subprocess.Popen(
-        command("--cores", "1", "train"), cwd=folder, env=environment(folder), start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    shutil.copytree(ROOT / "profiles", folder / "profiles")
+    shrink(folder, **changes)
+    return folder
+
+
+def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
+    """kill -9 of everything when one seed of a job is over and another is not, then the same command: same bytes as an
+    undisturbed run."""
+    folder = profiled(project, tmp_path / "killed", rounds=60)
+    params = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8")) | {"checkpoint_seconds": 0}
+    params["scales"]["quick"]["seeds"] = [0, 1]
+    (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+    process = begun(folder, "--cores", "1", "train")
     deadline = time.monotonic() + 120
-    while not list(folder.glob("results/runs/*/*/checkpoint.safetensors")):
-        assert time.monotonic() < deadline and process.poll() is None, "no checkpoint was written"
+    while not (summaries(folder) and list(folder.glob("results/runs/*/*/checkpoint.safetensors"))):
+        assert time.monotonic() < deadline and process.poll() is None, "no run was over before the others"
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    assert list(folder.glob("results/runs/*/*/checkpoint.safetensors")), "killed too late: the run was over"
+    over = summaries(folder)
+    assert 0 < len(over) < 6, "killed too late: all runs were over"
     snakemake(folder, "--unlock")
     snakemake(folder, "--cores", "1", "train")
+    assert len(after := summaries(folder)) == 6 and {run: after[run] for run in over} == over
 
     calm = tmp_path / "calm"
     shutil.copytree(folder, calm, ignore=MADE)
@@ -256,6 +328,20 @@ def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
     for run in (calm / f"results/runs/{PAPER}").iterdir():
         for name in ("config.json", "metrics.csv", "summary.json", "environment.json", "model.safetensors"):
             assert (run / name).read_bytes() == (folder / run.relative_to(calm) / name).read_bytes(), f"{run.name}/{name}"
+
+
+@pytest.mark.parametrize("script", ("partition", "artifacts"))
+def test_killed_when_its_files_are_written_it_goes_on(project, tmp_path, script):
+    """Snakemake distrusts the files of a job that it did not see end: the same command makes them again."""
+    folder = profiled(project, tmp_path / "killed")
+    path = folder / f"workflow/scripts/{script}.py"
+    kill = "import os, signal\nif not Path('killed').exists():\n    Path('killed').touch()\n    os.killpg(0, signal.SIGKILL)\n"
+    path.write_text(path.read_text(encoding="utf-8") + kill, encoding="utf-8")
+    assert begun(folder, "--cores", "1", PAPER).wait(120) == -signal.SIGKILL
+    assert (folder / "killed").exists()
+    snakemake(folder, "--unlock")
+    snakemake(folder, "--cores", "1", PAPER)
+    assert (folder / f"reports/quick/{PAPER}/figures/fig4d.png").exists()
 
 
 def test_a_node_does_the_job_that_it_was_given(project, tmp_path):

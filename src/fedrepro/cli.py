@@ -1,15 +1,19 @@
-"""The command line: `fedrepro train | plan | keep | prune | schema`. Snakemake calls the same functions."""
+"""The command line: `fedrepro list | train | plan | keep | prune | notebook | docs | schema`, which Snakemake calls too."""
 
 import argparse
 import json
 import logging
+import os
 import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from fedrepro.engine import progress
-from fedrepro.errors import UserError
+from fedrepro.errors import UserError, explained, stoppable
+from fedrepro.results import is_kept
+from fedrepro.words import count
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,10 +22,16 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for handler in logging.getLogger().handlers:
         progress.quiet_rounds(handler)
+    stoppable()
     try:
         return options.command(options)
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
+        return 2
+    except (OSError, MemoryError) as error:
+        if (told := explained(error)) is None:
+            raise
+        sys.stderr.write(f"error: {told}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("stopped; the same command goes on from the last checkpoint\n")
@@ -31,24 +41,19 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fedrepro", description="Reproduce four federated-learning papers.")
     commands = parser.add_subparsers(required=True)
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--params", type=Path, default=Path("params.yaml"), help="settings file (params.yaml)")
-    common.add_argument("--scale", help="overrides the scale of the settings file")
-    common.add_argument("--data-mirror", dest="data_mirror", help="folder or URL with the data sets' files")
-    common.add_argument("--device", help="auto, cpu or cuda")
-    common.add_argument("--executor", help="auto, sequential or stacked; on CUDA also sequential+graph, stacked+graph")
-    common.add_argument("--paper", help="only this paper")
-    common.add_argument("--experiment", action="append", help="only this experiment; may be given several times")
-    common.add_argument("--results", type=Path, default=Path("results"), help="where runs lie (results)")
-    for name, command, text in (
-        ("train", _train, "train what is not finished"),
-        ("plan", _plan, "what would run, and what it costs"),
-        ("keep", _keep, "copy finished runs to results/kept, to be committed"),
-        ("prune", _prune, "delete runs and partitions that no settings name any more"),
-        ("schema", _schema, "print the JSON schema of the settings file"),
-    ):
-        sub = commands.add_parser(name, help=text, parents=[common])
-        sub.set_defaults(command=command)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for name, command, obeyed, text in COMMANDS:
+        sub = commands.add_parser(name, help=text, allow_abbrev=False)
+        sub.set_defaults(command=command, targets=[], **dict.fromkeys(("scale", "data_mirror", "device", "executor")))
+        for option in obeyed.split():
+            sub.add_argument(f"--{option}", dest=option.replace("-", "_"), **COMMON[option])
+        if name in ("train", "plan", "keep"):
+            sub.add_argument("targets", nargs="*", metavar="target", help="only what this figure, table or paper needs")
+        if name in ("list", "plan"):
+            sub.add_argument("--cores", type=_cores, default=cores, help=f"for which the time is told ({cores})")
+        if name == "notebook":
+            sub.add_argument("target", help="a figure, as `fedrepro list` names it")
+            sub.add_argument("--out", type=Path, help="file (reports/<scale>/notebooks/<paper>_<figure>.ipynb)")
         if name == "train":
             sub.add_argument("--budget", type=_seconds, help="stop cleanly after this long, e.g. 90s, 9m, 2h")
             sub.add_argument(
@@ -70,6 +75,12 @@ def _seconds(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
+def _cores(text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]*", text):
+        raise argparse.ArgumentTypeError(f"'{text}': expected a number from 1 on")
+    return int(text)
+
+
 def _settings(options: argparse.Namespace):
     from fedrepro.config import read_params
     from fedrepro.experiments import Paths
@@ -85,7 +96,29 @@ def _selected(options: argparse.Namespace):
 
     params, paths = _settings(options)
     planned = experiments.plan(params, paths, str(options.params))
-    return params, paths, experiments.select(planned, options.paper, options.experiment)
+    chosen = experiments.select(planned, options.paper, options.experiment)
+    if options.targets:
+        from fedrepro import listing
+
+        own = listing.selected(options.targets, planned, params)
+        chosen = [item for item in chosen if item in own]
+    for remark in experiments.remarks(chosen):
+        logging.getLogger("fedrepro").warning(remark)
+    return params, paths, chosen
+
+
+def _list(options: argparse.Namespace) -> int:
+    from fedrepro import experiments, listing
+
+    params, paths = _settings(options)
+    planned = experiments.plan(params, paths, str(options.params))
+    experiments.select(planned, options.paper, None)
+    if options.paper:
+        planned = {options.paper: planned[options.paper]}
+    found = listing.lines(planned, params, paths, options.cores)
+    sys.stdout.write(f"scale {params.scale}; left: time on {count(options.cores, 'core')}, rough where never measured\n")
+    sys.stdout.write(listing.table(found) + "\n")
+    return 0
 
 
 def _train(options: argparse.Namespace) -> int:
@@ -93,6 +126,7 @@ def _train(options: argparse.Namespace) -> int:
 
     deadline = None if options.budget is None else time.monotonic() + options.budget
     if options.runs:
+        _refuse_choices(options)
         paths = experiments.Paths(results=options.results)
         runs = export.read(options.runs, paths)
         where = {"device": options.device or "auto", "executor": options.executor or "auto"}
@@ -116,23 +150,39 @@ def _train(options: argparse.Namespace) -> int:
     return 3 if left else 0
 
 
+def _refuse_choices(options: argparse.Namespace) -> None:
+    """A list of runs says itself which they are."""
+    given = {f"--{name}": getattr(options, name) for name in ("scale", "paper", "experiment")}
+    given |= {"--params": options.params if options.params != PARAMS else None, "targets": options.targets}
+    if refused := [name for name, value in given.items() if value]:
+        raise UserError(f"--runs: trains what is in the list, so it cannot be together with {', '.join(refused)}")
+
+
 def _plan(options: argparse.Namespace) -> int:
-    from fedrepro import estimate, experiments, export, studying
+    from fedrepro import bill, experiments, export, studying
 
     params, paths, chosen = _selected(options)
     if options.export:
         studies = studying.listed(studying.unfinished(chosen, params, paths))
         export.write(experiments.unique(chosen), options.export, studies)
-    sys.stdout.write(estimate.report(params, paths, chosen) + "\n")
+    left = bill.entries(chosen, params, paths, lambda name: sys.stderr.write(f"measuring the speed of {name}\n"))
+    sys.stdout.write(bill.plan(chosen, left, options.cores, params.scale) + "\n")
     return 0
 
 
 def _keep(options: argparse.Namespace) -> int:
-    from fedrepro import shelf
+    from fedrepro import experiments, shelf
 
     _, paths, chosen = _selected(options)
-    for folder in shelf.keep(chosen, paths):
-        sys.stdout.write(f"{folder}\n")
+    folders = shelf.keep(chosen, paths)
+    sys.stdout.writelines(f"{folder}\n" for folder in folders)
+    runs = experiments.unique(chosen)
+    told = f"{sum(run.summary.exists() for run in runs)} of {count(len(runs), 'run')} are finished"
+    kept = sum(is_kept(run.folder) for run in runs)
+    if folders:
+        sys.stdout.write(f"kept {count(len(folders), 'run')}; {told}\n")
+    else:
+        sys.stdout.write(f"nothing to keep: {told}{f', {kept} of them kept before' if kept else ''}\n")
     return 0
 
 
@@ -140,8 +190,32 @@ def _prune(options: argparse.Namespace) -> int:
     from fedrepro import shelf
 
     params, paths = _settings(options)
-    for path in shelf.prune(params, paths, delete=options.yes, file=str(options.params)):
+    found = shelf.prune(params, paths, delete=options.yes, file=str(options.params))
+    for path in found:
         sys.stdout.write(f"{'deleted' if options.yes else 'would delete'} {path}\n")
+    if not found:
+        sys.stdout.write(f"nothing to prune: {options.params} names all that is there\n")
+    elif not options.yes:
+        sys.stdout.write(f"{count(len(found), 'folder or file', 'folders and files')}; --yes deletes them\n")
+    return 0
+
+
+def _notebook(options: argparse.Namespace) -> int:
+    from fedrepro.report import notebook
+
+    params, _ = _settings(options)
+    path = notebook.write(options.target, params, options.out)
+    sys.stdout.write(
+        f"{path}\nneeds the figure's numbers: snakemake --cores 2 {options.target} --config scale={params.scale}\n"
+    )
+    return 0
+
+
+def _docs(options: argparse.Namespace) -> int:
+    from fedrepro.report import guide
+
+    changed = guide.write()
+    sys.stdout.write("".join(f"wrote {path}\n" for path in changed) or "README.md and docs/ are up to date\n")
     return 0
 
 
@@ -151,6 +225,34 @@ def _schema(options: argparse.Namespace) -> int:
     sys.stdout.write(json.dumps(schema(), indent=1) + "\n")
     return 0
 
+
+PARAMS = Path("params.yaml")
+COMMON: dict[str, dict[str, Any]] = {  # options that several commands share
+    "params": {"type": Path, "default": PARAMS, "help": "settings file (params.yaml)"},
+    "scale": {"help": "overrides the scale of the settings file"},
+    "data-mirror": {"help": "folder or URL with the data sets' files"},
+    "device": {"help": "auto, cpu or cuda"},
+    "executor": {"help": "auto, sequential or stacked; on CUDA also sequential+graph, stacked+graph"},
+    "paper": {"help": "only this paper"},
+    "experiment": {"action": "append", "help": "only this experiment; may be given several times"},
+    "results": {"type": Path, "default": Path("results"), "help": "where runs lie (results)"},
+}
+WORK = "params scale data-mirror device executor paper experiment results"
+COMMANDS = (  # name, function, those of the shared options that it obeys, what it does
+    (
+        "list",
+        _list,
+        "params scale data-mirror device executor paper results",
+        "every target with its title, its state and what is left of it",
+    ),
+    ("train", _train, WORK, "train what is not finished"),
+    ("plan", _plan, WORK, "what would run, and what it costs"),
+    ("keep", _keep, "params scale data-mirror paper experiment results", "copy finished runs to results/kept, to be committed"),
+    ("prune", _prune, "params data-mirror results", "delete runs and partitions that no scale of the settings names any more"),
+    ("notebook", _notebook, "params scale", "write a notebook that goes on from a figure's numbers"),
+    ("docs", _docs, "", "write README's table of artifacts and docs/ anew from the committed results"),
+    ("schema", _schema, "", "print the JSON schema of the settings file"),
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -14,7 +14,7 @@ from fedrepro.engine import executors
 from fedrepro.engine.run import Limits, Run, pick_device
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
-from fedrepro.files import replacing
+from fedrepro.files import digest, read_json, replacing
 from fedrepro.studies import Study
 from fedrepro.studies.base import Scene
 from fedrepro.studying import Case
@@ -58,7 +58,7 @@ def _scene(case: Case, paths: Paths, mirror: str | None, place: torch.device, li
 def _executor(run: Run, place: torch.device) -> str:
     """How the run was trained: another executor rounds its sums differently."""
     path = run.folder / "environment.json"
-    told = json.loads(path.read_text(encoding="utf-8"))["executor"] if path.exists() else "auto"
+    told = (read_json(path, "executor") or {"executor": "auto"})["executor"]
     return told if told in executors.available(place) else "auto"
 
 
@@ -81,7 +81,9 @@ def _conduct(case: Case, scene: Scene, limits: Limits) -> bool:
         log.info("%s: %s %d is done", study.title, study.columns[0], unit)
     _write(case.table, study, rows)
     told = {"run": case.run.id, "settings": study.settings.model_dump(mode="json"), "code": studying.code(study)}
-    told["environment"] = provenance.environment(scene.device)
+    executed = (*provenance.modules(study.config), f"studies.{study.name}")
+    told["table"] = digest(case.table.read_bytes())
+    told["environment"] = provenance.environment(scene.device, executed)
     with replacing(case.note) as temporary:
         temporary.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return True

@@ -37,12 +37,20 @@ def _distinct(values: tuple) -> tuple:
     return values
 
 
+def _fits(value: float) -> float:
+    """In 64 bits as a whole number, in 32 as a real one."""
+    if value > LARGEST[type(value)]:
+        raise ValueError(f"at most {LARGEST[type(value)]:g}")
+    return value
+
+
+LARGEST = {int: (1 << 63) - 1, float: 3.4e38}
 Number = BeforeValidator(_no_bool)
-Seed = Annotated[int, Number, Field(ge=0)]
+Seed = Annotated[int, Number, Field(ge=0), AfterValidator(_fits)]
 Seeds = Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_distinct)]
 Count = Annotated[int, Number, Field(ge=1)]
 NonNegative = Annotated[float, Number, Field(ge=0, allow_inf_nan=False)]
-Positive = Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Number, Field(gt=0, allow_inf_nan=False), AfterValidator(_fits)]
 Fraction = Annotated[float, Number, Field(ge=0, le=1)]
 Device = Literal["auto", "cpu", "cuda"]
 Executor = Literal["auto", "sequential", "stacked", "plain", "sequential+graph", "stacked+graph"]
@@ -85,11 +93,12 @@ def _plain(choice: Choice, written: SerializerFunctionWrapHandler) -> Any:
 
 
 class Proxy(Frozen):
-    """Training images that the server holds too: a random `share` of those in use, the same for every method of a seed."""
+    """Training images that the server holds: a random `share` of those in use, the same for every method of a seed."""
 
     share: Annotated[Fraction, Field(gt=0)]
     batch_size: Count = 64
     augment: bool = False  # as the clients do; drawn anew every round
+    removed: bool = False  # from what clients are dealt; else some hold these images too
 
 
 class Training(Frozen):
@@ -281,11 +290,15 @@ def _fields_at(model: Any, path: tuple) -> list[str]:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file as a dictionary. Raises UserError when it is missing or does not parse."""
+    """A YAML file as a dictionary. Raises UserError when it is missing, does not parse or could be misread."""
     import yaml  # not part of the training core
 
+    from fedrepro import plainyaml
+
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = plainyaml.load(path.read_text(encoding="utf-8"))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run in the repository's top folder or name the file") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -1,8 +1,14 @@
 """The one exception that a user is meant to read, and what becomes of several in one job."""
 
 import contextlib
+import difflib
+import errno
 import logging
-from collections.abc import Iterator
+import os
+import re
+import signal
+import threading
+from collections.abc import Collection, Iterator
 
 log = logging.getLogger(__name__)
 
@@ -10,8 +16,69 @@ log = logging.getLogger(__name__)
 class UserError(Exception):
     """Something the user can mend: the command line prints its message without a traceback and exits with code 2.
 
-    The message names the key and the file, and lists the valid values.
+    The message names the key and the file, and lists the valid values. Secrets in URLs are masked.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(masked(message))
+
+
+def masked(text: str) -> str:
+    """With what may be secret in URLs as ***: user and password, which may hold @ and / themselves, and what follows a ?."""
+    text = re.sub(r"(\w+://)\S*@", r"\1***@", text)
+    return re.sub(r"((?:\w+:/|url: )/[^\s?'\"]*\?)[^\s'\")]+", r"\1***", text)
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
+GOES_ON = "what is finished stays, and the same command goes on"
+
+
+def explained(error: BaseException) -> UserError | None:
+    """What is to be said of a failure that no code is to blame for: a full disk, a closed folder, no memory; else None."""
+    if isinstance(error, MemoryError):
+        return UserError(f"memory is full ({error or 'no more could be had'}): use a smaller scale or fewer cores; {GOES_ON}")
+    if not isinstance(error, OSError) or error.errno not in (*FULL, *CLOSED):
+        return None
+    reason, where = os.strerror(error.errno), error.filename or "a file's disk"
+    what = "free some space" if error.errno in FULL else "make it writable"
+    return UserError(f"{where}: {reason}; {what}: {GOES_ON}")
+
+
+def stoppable() -> None:
+    """SIGTERM ends the work as Ctrl-C does: at a checkpoint."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt("terminated")
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, stop)
+
+
+class Unavailable(UserError):
+    """Data that are not here and that nobody may fetch for the user; the message says how to get them.
+
+    What needs them is left out of a plan and shown with this reason.
+    """
+
+
+FEW = 8  # names that are all told
+
+
+def unknown(kind: str, name: str, valid: Collection[str], more: str = "") -> UserError:
+    """What answers a name that does not exist: all names where there are few, else the nearest; `more` says where all stand."""
+    said = f"unknown {kind} '{name}': "
+    if len(valid) <= FEW:
+        return UserError(said + f"choose from {', '.join(valid)}")
+    return UserError(said + f"nearest are {', '.join(nearest(name, valid))}{more}")
+
+
+def nearest(name: str, valid: Collection[str], many: int = 4) -> list[str]:
+    """The names most like it, the most like first."""
+    lower = {key.lower(): key for key in valid}
+    within = sorted((key for low, key in lower.items() if name.lower() in low), key=len)
+    alike = [lower[key] for key in difflib.get_close_matches(name.lower(), lower, many, cutoff=0)]
+    return list(dict.fromkeys(within + alike))[:many]
 
 
 class Failures:
@@ -25,8 +92,10 @@ class Failures:
         """Do the piece `name`; if it fails, that is logged and the block ends."""
         try:
             yield
-        except Exception as error:
-            log.error("%s failed: %s", name, error, exc_info=not isinstance(error, UserError))
+        except Exception as caught:
+            error = explained(caught) or caught
+            crash = not isinstance(error, UserError)
+            log.error("%s failed: %s%s", name, f"{type(error).__name__}: " if crash else "", error, exc_info=crash)
             self.found[name] = error
 
     def tell(self) -> None:

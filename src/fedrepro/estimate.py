@@ -1,4 +1,4 @@
-"""What a piece of work costs before it starts: runs, samples, floating-point operations, hours on this machine.
+"""What a run costs before it starts: samples, floating-point operations, seconds on this machine. `bill.py` adds them up.
 
 Operations are counted on the network itself (a training step counts as three forward passes); times come from a short training
 measured here for each combination of network, method, cohort and batch, remembered in `results/speed.json`.
@@ -6,29 +6,31 @@ measured here for each combination of network, method, cohort and batch, remembe
 
 import contextlib
 import functools
-import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from fedrepro import algorithms, datasets, models, partitions, provenance, rng, studying, tasks
+from fedrepro import algorithms, datasets, models, partitions, provenance, rng, tasks
 from fedrepro.algorithms.base import Sent
-from fedrepro.config import Choice, Params, RunConfig
+from fedrepro.config import Choice, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors
 from fedrepro.engine.evaluation import flops, measured
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import Round
-from fedrepro.engine.run import Run, pick_device
-from fedrepro.experiments import Paths, Planned
-from fedrepro.files import replacing
+from fedrepro.engine.run import Run
+from fedrepro.errors import UserError
+from fedrepro.experiments import Paths
+from fedrepro.files import AGAIN, read_json, write_json
 
 STEPS = 2  # of each client that is timed
 TESTS = 300  # images
+SPEEDS = {"operations", "train", "evaluate", "aggregate"}  # what is remembered
 # A rough guess of one core's speed, where nothing was measured: enough to tell seconds from hours, which is what packing asks.
 RATE = 5e10  # operations in a second: between the 1.3e11 of large convolutions and the 1e10 of small dense layers
+START = 1.0  # seconds of a run beside its rounds: its network, the recording of its step, its files
 CALL = 2e-3  # seconds that a step takes beside its operations
 
 
@@ -42,9 +44,10 @@ class Cost:
     seconds: float
 
 
-def cost(run: Run, paths: Paths, executor: str, device: torch.device, measure: bool = True) -> Cost:
-    """The whole run's cost, as if nothing of it were done. Without `measure`, a speed that is not known yet is guessed."""
-    config = run.config
+def cost(run: Run, paths: Paths, executor: str, device: torch.device, measure: Callable[[], None] | None = None) -> Cost:
+    """The whole run's cost, as if nothing of it were done. An unknown speed is guessed; where `measure` is given, that is
+    called and the speed is measured."""
+    config = _drawn(run.config)
     _, train, test = datasets.extent(config.dataset)
     clients = config.partition.options["clients"]
     share, tests = (config.train_images or train) / clients, config.test_images or test
@@ -52,26 +55,37 @@ def cost(run: Run, paths: Paths, executor: str, device: torch.device, measure: b
     samples = trained * config.local_epochs * share
     evaluated = config.rounds / config.evaluate_every * (1 + 2 * config.clients_per_round / clients) * tests
     speed = _speed(config, paths, executor, device, measure)
-    seconds = samples * speed["train"] + evaluated * speed["evaluate"] + trained * speed["aggregate"]
+    seconds = START + samples * speed["train"] + evaluated * speed["evaluate"] + trained * speed["aggregate"]
     return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds)
 
 
-def _speed(config: RunConfig, paths: Paths, executor: str, device: torch.device, measure: bool) -> dict[str, float]:
+def _drawn(config: RunConfig) -> RunConfig:
+    """With a network that starts at random: known weights cost a download and change no speed."""
+    if not config.model.options.get("pretrained"):
+        return config
+    return config.model_copy(update={"model": Choice(name=config.model.name, **config.model.options | {"pretrained": False})})
+
+
+def _speed(
+    config: RunConfig, paths: Paths, executor: str, device: torch.device, measure: Callable[[], None] | None
+) -> dict[str, float]:
     """Forward operations, training seconds and evaluation seconds per sample, aggregation seconds per client."""
     choices = [choice.model_dump() for choice in (config.model, config.algorithm)]
     settings = [config.clients_per_round, config.batch_size, config.precision, config.momentum, config.augment]
     about = [datasets.key(config.dataset), provenance.environment(device)["hardware"], torch.__version__]
     key = provenance.digest([executor, settings, choices, about])
     path = paths.results / "speed.json"
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if key not in known and not measure:
+    known = read_json(path) or {}
+    if key not in known and measure is None:
         return _guess(config, executor)
     if key not in known:
+        measure()
         known[key] = _measure(config, executor, device)
         with contextlib.suppress(OSError):  # what cannot be remembered is measured again
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as temporary:
-                temporary.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+            write_json(path, known)
+    if not isinstance(known[key], dict) or not known[key].keys() >= SPEEDS:
+        raise UserError(f"{path}: damaged; {AGAIN}")
     return known[key]
 
 
@@ -149,38 +163,3 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
             torch.cuda.synchronize()
         spent.append(time.perf_counter() - began)
     return sorted(spent[1:])[1]
-
-
-def report(params: Params, paths: Paths, chosen: Iterable[Planned], measure: bool = True) -> str:
-    """A table of what is not finished, by experiment, with its cost on this machine; guessed where it is not to be measured."""
-    device = pick_device(params.device)
-    chosen = list(chosen)
-    lines = [f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'hours':>7}"]
-    seen, total = set(), Cost(0, 0, 0, 0)
-    for item in chosen:
-        if item.skipped:
-            lines.append(f"{item.paper + '/' + item.name:<34} skipped: {item.skipped}")
-            continue
-        runs = [run for run in item.runs if not run.summary.exists() and run.folder not in seen]
-        seen |= {run.folder for run in runs}
-        spent = _sum(cost(run, paths, params.executor, device, measure) for run in runs)
-        total = _sum((total, spent))
-        lines.append(_line(f"{item.paper}/{item.name}", f"{len(runs)} of {len(item.runs)}", spent))
-    cases = studying.unfinished(chosen, params, paths)
-    for title in dict.fromkeys(case.study.title for case in cases):
-        own = [case for case in cases if case.study.title == title]
-        how = own[0].study.executor or params.executor
-        spent = _sum(cost(studying.at_most(case), paths, how, device, measure) for case in own)
-        total = _sum((total, spent))
-        lines.append(_line(f"{title} after them, at most", str(len(own)), spent))
-    lines.append(_line(f"scale {params.scale}, on one {device.type} process", str(len(seen)), total))
-    return "\n".join(lines)
-
-
-def _sum(costs: Iterable[Cost]) -> Cost:
-    parts = [(c.samples, c.evaluated, c.operations, c.seconds) for c in costs]
-    return Cost(*(sum(column) for column in zip(*parts, strict=True))) if parts else Cost(0, 0, 0, 0)
-
-
-def _line(name: str, runs: str, spent: Cost) -> str:
-    return f"{name:<34} {runs:>9} {spent.samples:>9.2e} {spent.operations / 1e12:>9.3g} {spent.seconds / 3600:>7.2f}"

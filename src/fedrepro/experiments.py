@@ -5,18 +5,19 @@ identity and the code that it executes, so that a changed number or line names a
 Committed results under `results/kept/` stand for every run with the same config and data, whatever was refactored since.
 """
 
-import functools
-import json
 import logging
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedrepro import algorithms, datasets, models, partitions, provenance, schedules, studies, tasks
+from fedrepro import algorithms, datasets, intact, lookup, models, partitions, provenance, schedules, studies, tasks
 from fedrepro.config import Choice, Experiment, Params, RunConfig, merge, parse, renamed
 from fedrepro.engine import augmentation
 from fedrepro.engine.run import Run
-from fedrepro.errors import UserError
+from fedrepro.errors import Unavailable, UserError, unknown
+from fedrepro.files import read_whole_json
+from fedrepro.lookup import Data, Finder
 from fedrepro.packing import Piece
 from fedrepro.results import is_kept
 
@@ -43,7 +44,9 @@ class Paths:
         """Where a run's partition is stored; its name covers all that it depends on."""
         choice = config.partition
         images = (config.train_images, config.test_images)
-        key = provenance.digest([choice.model_dump(mode="json"), images, data, provenance.partition_digest(choice.name)], 8)
+        held = [] if config.proxy is None else [[config.proxy.share, config.proxy.removed]]
+        about = [choice.model_dump(mode="json"), images, data, provenance.partition_digest(choice.name), *held]
+        key = provenance.digest(about, 8)
         return self.data / "partitions" / f"{config.dataset.name}-{choice.name}-s{config.seed}-{key}.npz"
 
     def runs(self, paper: str) -> Path:
@@ -63,13 +66,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Planned:
-    """An experiment at the active scale; `skipped` says why it has no series."""
+    """An experiment at the active scale; `skipped` says why it has no series, `waiting` names those that it would have if all
+    its runs were finished; `remarks` is what a user should know before it is trained."""
 
     paper: str
     name: str
     training: Experiment | None
     series: tuple[Series, ...]
     skipped: str | None = None
+    waiting: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -78,10 +84,10 @@ class Planned:
 
 def plan(params: Params, paths: Paths, file: str = "params.yaml") -> dict[str, dict[str, Planned]]:
     """paper -> experiment -> what it consists of. Raises UserError, naming `file`, for any name or number that cannot be."""
-    identify = functools.cache(lambda choice: datasets.identify(choice, paths.raw, paths.prepared(choice), params.mirror))
+    data = Data(params, paths.raw, paths.prepared)
     planned: dict[str, dict[str, Planned]] = {}
     for paper, experiments in params.papers.items():
-        kept = stored_runs(paths.kept(paper))
+        finder = _finder(paths, paper)
         planned[paper] = {}
         for name, values in experiments.items():
             overlay = dict(params.active.experiments.get(paper, {}).get(name, {}))
@@ -93,12 +99,24 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml") -> dict[str, d
                 continue
             training = parse(Experiment, merge(values, overlay), where)
             _check_studies(training, where)
-            series = tuple(
-                Series(label, tuple(_runs(params, paths, paper, training, choice, kept, identify, f"{where}: series.{label}")))
-                for label, choice in training.series.items()
-            )
-            planned[paper][name] = _reportable(params, Planned(paper, name, training, series))
+            try:
+                series = tuple(
+                    Series(label, tuple(_runs(params, training, choice, data, finder, f"{where}: series.{label}")))
+                    for label, choice in training.series.items()
+                )
+            except Unavailable as error:
+                planned[paper][name] = Planned(paper, name, None, (), f"data not available: {error}")
+                continue
+            item = Planned(paper, name, training, series)
+            planned[paper][name] = _reportable(item) if params.only_finished else _remarked(item, data, finder)
     return planned
+
+
+def _finder(paths: Paths, paper: str) -> Finder:
+    def new(config: RunConfig, data: str) -> Run:
+        return Run(paths.runs(paper) / run_id(config, data), config, data, code_digest(config))
+
+    return Finder(stored_runs(paths.kept(paper)), lambda: stored_runs(paths.runs(paper)), new)
 
 
 def _check_studies(training: Experiment, where: str) -> None:
@@ -110,15 +128,29 @@ def _check_studies(training: Experiment, where: str) -> None:
             raise UserError(f"{where}: {error}") from None
 
 
-def _reportable(params: Params, planned: Planned) -> Planned:
+def _reportable(planned: Planned) -> Planned:
     """With `only_finished` an experiment that is not complete counts as skipped."""
-    missing = [run for run in planned.runs if not run.summary.exists()] if params.only_finished else []
+    missing = [run for run in planned.runs if not run.summary.exists()]
     if not missing:
         return planned
-    return Planned(planned.paper, planned.name, None, (), f"{len(missing)} of {len(planned.runs)} runs are not finished")
+    reason = f"{len(missing)} of {len(planned.runs)} runs are not finished"
+    return replace(planned, training=None, series=(), skipped=reason, waiting=tuple(series.label for series in planned.series))
 
 
-def _runs(params: Params, paths: Paths, paper: str, training: Experiment, choice: Choice, kept, identify, where: str):
+def _remarked(planned: Planned, data: Data, finder: Finder) -> Planned:
+    """With what is to be said of its data."""
+    keys = dict.fromkeys(datasets.key(run.config.dataset) for run in planned.runs)
+    missing = [f"{key} cannot be had: {data.missing[key]}" for key in keys if key in data.missing]
+    unserved = finder.remark(dict.fromkeys(planned.runs))
+    return replace(planned, remarks=(*missing, *([unserved] if unserved else [])))
+
+
+def remarks(chosen: list[Planned]) -> list[str]:
+    """What is to be said before some experiments are trained, one line each."""
+    return [f"{item.paper} {item.name}: {remark}" for item in chosen for remark in item.remarks]
+
+
+def _runs(params: Params, training: Experiment, choice: Choice, data: Data, finder: Finder, where: str) -> Iterator[Run]:
     """One resolved run per seed."""
     shared = training.model_dump(exclude=BESIDE)
     own = dict(choice.options)
@@ -130,8 +162,7 @@ def _runs(params: Params, paths: Paths, paper: str, training: Experiment, choice
             _suited(config)
         except UserError as error:
             raise UserError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
-        data = identify(config.dataset)
-        yield kept.get(same(config, data)) or Run(paths.runs(paper) / run_id(config, data), config, data, code_digest(config))
+        yield finder.find(config, data.identity(config.dataset), params.only_finished)
 
 
 def _suited(config: RunConfig) -> None:
@@ -176,13 +207,7 @@ def resolve(config: RunConfig) -> RunConfig:
 
 
 def code_digest(config: RunConfig) -> str:
-    return provenance.code_digest(modules(config))
-
-
-def modules(config: RunConfig) -> tuple[str, ...]:
-    """The modules that a run names, below the package."""
-    named = ("partition", "model", "algorithm", "schedule", "task")
-    return tuple(f"{kind}s.{getattr(config, kind).name}" for kind in named)
+    return provenance.code_digest(provenance.modules(config))
 
 
 def run_id(config: RunConfig, data: str) -> str:
@@ -191,23 +216,18 @@ def run_id(config: RunConfig, data: str) -> str:
     return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{key}"
 
 
-def same(config: RunConfig, data: str) -> str:
-    """What two runs have in common exactly if they ask the same question, whatever code answered it."""
-    return provenance.digest({"config": config.model_dump(mode="json"), "data": data}, 64)
-
-
 def stored_runs(folder: Path) -> dict[str, Run]:
     """The finished runs in a folder by what they ask. One that today's settings cannot express is left out, with a warning."""
     found = {}
     for path in sorted(folder.glob("*/config.json")):
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         try:
+            record = read_whole_json(path, "config", "data", "code", advice=intact.advice(path.parent))
             config = resolve(parse(RunConfig, renamed(record["config"]), str(path)))
         except UserError as error:
             log.warning("stored result left out: %s", error)
             continue
         if (path.parent / "summary.json").exists():
-            found[same(config, record["data"])] = Run(path.parent, config, record["data"], record["code"])
+            found[lookup.same(config, record["data"])] = Run(path.parent, config, record["data"], record["code"])
     return found
 
 
@@ -220,7 +240,7 @@ def select(planned: dict[str, dict[str, Planned]], paper: str | None, names: lis
     valid = [item.name for item in chosen]
     for name in names or []:
         if name not in valid:
-            raise UserError(f"unknown experiment '{name}': choose from {', '.join(valid)}")
+            raise unknown("experiment", name, valid, "; `fedrepro list` shows all")
         if valid.count(name) > 1:
             owners = ", ".join(item.paper for item in chosen if item.name == name)
             raise UserError(f"experiment '{name}': several papers have one; add --paper with one of {owners}")
@@ -238,29 +258,6 @@ def pieces(planned: dict[str, dict[str, Planned]]) -> list[Piece[Run]]:
     for paper, name, label, run in listed(planned):
         first.setdefault(run.folder, Piece(f"{paper}_{name}", f"{label}_s{run.config.seed}", run, run.summary))
     return [piece for piece in first.values() if not is_kept(piece.work.folder)]
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """The partitions of a paper's runs over one data set, drawn by one process."""
-
-    name: str
-    dataset: Choice
-    configs: dict[Path, RunConfig]
-
-
-def drawings(planned: dict[str, dict[str, Planned]], paths: Paths) -> list[Drawing]:
-    """Every partition, once: grouped by the first paper that needs it, and by data set. To start a process takes longer than to
-    draw a partition."""
-    seen: set[Path] = set()
-    found: dict[str, Drawing] = {}
-    for item in select(planned, None, None):
-        for run in item.runs:
-            if (path := paths.partition(run.config, run.data)) not in seen:
-                seen.add(path)
-                name = f"{item.paper}_{datasets.key(run.config.dataset)}".replace("-", "_")
-                found.setdefault(name, Drawing(name, run.config.dataset, {})).configs[path] = run.config
-    return list(found.values())
 
 
 def note(planned: Planned, params: Params) -> dict[str, Any]:
@@ -293,12 +290,3 @@ def listed(planned: dict[str, dict[str, Planned]]) -> list[tuple[str, str, str, 
         for series in item.series
         for run in series.runs
     ]
-
-
-def partition_files(planned: dict[str, dict[str, Planned]], paths: Paths) -> dict[str, list[Path]]:
-    """Paper -> the drawn partition of each of its experiments, of the first seed."""
-    first = {
-        paper: [paths.partition(item.runs[0].config, item.runs[0].data) for item in group.values() if item.runs]
-        for paper, group in planned.items()
-    }
-    return {paper: list(dict.fromkeys(path.with_suffix(".png") for path in found)) for paper, found in first.items()}

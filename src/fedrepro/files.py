@@ -1,9 +1,17 @@
-"""Files that are whole or absent, whoever is killed or writes beside."""
+"""Files that are whole or absent, whoever is killed or writes beside; what a damaged one is answered with."""
 
 import contextlib
+import fcntl
+import hashlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from fedrepro.errors import UserError
+
+AGAIN = "delete it and run again"
 
 
 @contextlib.contextmanager
@@ -17,3 +25,50 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Only one process at a time is in such a block with this lock file; the lock ends with its process, however that ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def read_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any] | None:
+    """A small file that this package wrote, with these keys; None where there is none. Raises UserError where it is damaged;
+    `advice` says what to do then."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path}: damaged; {advice}") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: damaged, holds no keys and values; {advice}")
+    if missing := [key for key in keys if key not in values]:
+        raise UserError(f"{path}: damaged, lacks {', '.join(missing)}; {advice}")
+    return values
+
+
+def read_whole_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any]:
+    """As `read_json`, of a file that has to be there."""
+    values = read_json(path, *keys, advice=advice)
+    if values is None:
+        raise UserError(f"{path}: not there; {advice.removeprefix('delete it and ')}")
+    return values
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """A reader sees the old file or the new one."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+
+
+def digest(*parts: bytes | memoryview | str) -> str:
+    """sha256 of texts and bytes, one after the other."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.encode() if isinstance(part, str) else part)
+    return found.hexdigest()

@@ -9,6 +9,7 @@ T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2
 T975 += (2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 
 Curve = Sequence[tuple[int, float]]  # (round, value), in the order of rounds
+SLACK = 1e-9  # the last bits of a number decide nothing: what lies on an edge lies on it
 
 
 def mean_last(curve: Curve, rounds: int = 1) -> float:
@@ -23,8 +24,9 @@ def at_round(curve: Curve, round: int, smooth: int = 1) -> float | None:
     return _mean(values) if curve[-1][0] >= round and values else None
 
 
-def best(curve: Curve) -> float:
-    return max(value for _, value in curve)
+def best(curve: Curve, smooth: int = 1) -> float:
+    """Highest value after round 0, averaged over the `smooth` rounds that end there; -inf where there are fewer."""
+    return max(smoothed(curve, smooth).values(), default=-math.inf)
 
 
 def rounds_to(curve: Curve, target: float, smooth: int = 1) -> int | None:
@@ -62,6 +64,17 @@ class Estimate:
     def high(self) -> float | None:
         return None if self.half_width is None else self.mean + self.half_width
 
+    def side(self, of: float = 0.0) -> int:
+        """1 where the whole interval lies above a value, -1 where it lies below, 0 where that cannot be said."""
+        if self.half_width is None:
+            return 0
+        return (self.low > of + SLACK) - (self.high < of - SLACK)
+
+    def within(self, distance: float, of: float) -> bool:
+        """Whether the whole interval lies at most so far from a value; one seed has none."""
+        reach = abs(self.mean - of) + (math.inf if self.half_width is None else self.half_width)
+        return reach <= distance + SLACK
+
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Mean and sample standard deviation over seeds (at least one value)."""
@@ -74,12 +87,13 @@ def estimate(values: Sequence[float]) -> Estimate:
 def distance(curve: Curve, reported: Curve, smooth: int = 1) -> tuple[float, int] | None:
     """Root mean squared difference of two curves over the rounds that both have, each averaged over `smooth` rounds, and how
     many those are. None without a round in common."""
-    ours, theirs = _smoothed(curve, smooth), _smoothed(reported, smooth)
+    ours, theirs = smoothed(curve, smooth), smoothed(reported, smooth)
     common = sorted(set(ours) & set(theirs))
     return (math.sqrt(_mean([(ours[round] - theirs[round]) ** 2 for round in common])), len(common)) if common else None
 
 
-def _smoothed(curve: Curve, smooth: int) -> dict[int, float]:
+def smoothed(curve: Curve, smooth: int) -> dict[int, float]:
+    """Round -> mean of the `smooth` values that end there; the first rounds, which have fewer, and round 0 are left out."""
     values = [(round, value) for round, value in curve if round > 0]
     return {values[i][0]: _mean([v for _, v in values[i - smooth + 1 : i + 1]]) for i in range(smooth - 1, len(values))}
 

@@ -8,7 +8,7 @@ things by one name.
 import heapq
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -74,14 +74,24 @@ def _loads(costs: Sequence[float], spread: list[list[int]]) -> list[float]:
     return [sum(costs[piece] for piece in pieces) for pieces in spread]
 
 
-def decide(pieces: Iterable[Piece[T]], cost: Callable[[T], float], least: int, folder: Path) -> list[Job[T]]:
-    """The jobs of those that are not over, written to `folder` for the processes that do them. No job mixes experiments: who
-    asks for one figure does not wait for another's runs, nor for data that only those need."""
+def makespan(costs: Sequence[float], workers: int) -> float:
+    """Seconds until all pieces are done, if each worker takes the longest that is left."""
+    return max(_loads(costs, _spread(costs, max(workers, 1))), default=0.0)
+
+
+def decide(
+    pieces: Iterable[Piece[T]], cost: Callable[[T], float], least: int, folder: Path, mixed: Container[str] = ()
+) -> list[Job[T]]:
+    """The jobs of those that are not over, written to `folder` for the processes that do them. Pieces of experiments that are
+    `mixed` may share a job; the others each have their own, so that who asks for one figure does not wait for another's runs,
+    nor for data that only those need."""
     waiting = [piece for piece in pieces if not piece.over.exists()]
     costs = [cost(piece.work) for piece in waiting]
+    together: dict[str, list[int]] = {}
+    for place, piece in enumerate(waiting):
+        together.setdefault("" if piece.experiment in mixed else piece.experiment, []).append(place)
     packed: list[list[int]] = []
-    for experiment in dict.fromkeys(piece.experiment for piece in waiting):
-        own = [place for place, piece in enumerate(waiting) if piece.experiment == experiment]
+    for own in together.values():
         share = sum(costs[place] for place in own) / (sum(costs) or 1)  # of the cores, so that all have work from all together
         found = pack([costs[place] for place in own], math.ceil(least * share))
         packed += [[own[place] for place in places] for places in found]
@@ -114,4 +124,7 @@ def _name(pieces: tuple[Piece, ...]) -> str:
 
 
 def _read(path: Path) -> list[Path]:
-    return [Path(over) for over in json.loads(path.read_text(encoding="utf-8"))]
+    try:
+        return [Path(over) for over in json.loads(path.read_text(encoding="utf-8"))]
+    except (ValueError, TypeError):
+        return []

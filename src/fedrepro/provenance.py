@@ -3,14 +3,18 @@
 import ast
 import functools
 import hashlib
+import io
 import json
 import os
 import platform
 import subprocess
+import tarfile
+import tempfile
 from pathlib import Path
 from typing import Any
 
 PACKAGE = Path(__file__).parent
+DIRTY = "-dirty"  # at the end of a commit's name: the code that ran is not the commit's
 ENTRY = "fedrepro.engine.federation"  # everything that computes a number is reached from here or named in the config
 # data count by their own checksum
 NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ("config", "errors", "registry", "files", "datasets"))
@@ -26,16 +30,38 @@ def digest(value: Any, length: int = 10) -> str:
 def code_digest(modules: tuple[str, ...], entry: str = ENTRY) -> str:
     """Hash of the code that a run which names these modules ("models.logistic") executes, or what starts from another `entry`;
     comments, docstrings and layout do not count."""
-    closure = _closure((entry, *(f"fedrepro.{module}" for module in modules)))
-    return digest({module: _essence(_file(module)) for module in closure})
+    return _digest_in(PACKAGE, (entry, *(f"fedrepro.{module}" for module in modules)))
 
 
 @functools.cache
 def partition_digest(name: str) -> str:
     """Hash of the code that draws a partition."""
-    return digest(
-        {module: _essence(_file(module)) for module in _closure((f"fedrepro.partitions.{name}", "fedrepro.partitions"))}
-    )
+    return _digest_in(PACKAGE, (f"fedrepro.partitions.{name}", "fedrepro.partitions"))
+
+
+def modules(config: Any) -> tuple[str, ...]:
+    """The modules that a run's config names, below the package."""
+    named = ("partition", "model", "algorithm", "schedule", "task")
+    return tuple(f"{kind}s.{getattr(config, kind).name}" for kind in named)
+
+
+@functools.cache
+def committed_digest(commit: str, modules: tuple[str, ...]) -> str | None:
+    """`code_digest` of a commit's files; None where there is no such commit, or it lacks one of the modules."""
+    packed = _git("archive", "--format=tar", commit, ".")
+    if packed is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            archive.extractall(folder, filter="data")
+        try:
+            return _digest_in(Path(folder), (ENTRY, *(f"fedrepro.{module}" for module in modules)))
+        except FileNotFoundError:
+            return None
+
+
+def _digest_in(package: Path, entries: tuple[str, ...]) -> str:
+    return digest({module: _essence(_file(module, package)) for module in _closure(entries, package)})
 
 
 def report_digest() -> str:
@@ -45,7 +71,7 @@ def report_digest() -> str:
     return digest({str(path.relative_to(PACKAGE)): _essence(path) for path in sources} | templates)
 
 
-def _closure(entries: tuple[str, ...]) -> list[str]:
+def _closure(entries: tuple[str, ...], package: Path) -> list[str]:
     """The package's modules that the entries import, directly or not."""
     found, waiting = set(), list(entries)
     while waiting:
@@ -53,22 +79,22 @@ def _closure(entries: tuple[str, ...]) -> list[str]:
         if module in found or module.startswith(NOT_NUMERIC):
             continue
         found.add(module)
-        waiting += _imports(_file(module))
+        waiting += _imports(_file(module, package), package)
     return sorted(found)
 
 
-def _file(module: str) -> Path:
-    path = PACKAGE.joinpath(*module.split(".")[1:])
+def _file(module: str, package: Path) -> Path:
+    path = package.joinpath(*module.split(".")[1:])
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 @functools.cache
-def _imports(path: Path) -> list[str]:
+def _imports(path: Path, package: Path) -> list[str]:
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fedrepro"):
             submodules = (f"{node.module}.{alias.name}" for alias in node.names)
-            found += [node.module, *(name for name in submodules if _file(name).exists())]
+            found += [node.module, *(name for name in submodules if _file(name, package).exists())]
     return [module for module in found if module != "fedrepro"]
 
 
@@ -83,22 +109,40 @@ def _essence(path: Path) -> str:
 
 
 @functools.cache
-def commit() -> str:
-    """The checkout's commit, "-dirty" where tracked files differ; the variable FEDREPRO_COMMIT where there is no checkout."""
-    command = ["git", "-C", str(PACKAGE), "describe", "--always", "--abbrev=10", "--dirty", "--exclude=*"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
+def commit(modules: tuple[str, ...] = ()) -> str:
+    """The checkout's commit, "-dirty" where the code that a run with these modules executes is not the commit's; the variable
+    FEDREPRO_COMMIT where there is no checkout."""
+    found = _git("rev-parse", "--short=10", "HEAD")
+    if found is None or _git("ls-files", "--error-unmatch", "__init__.py") is None:  # a copy may lie in another's checkout
         return os.environ.get("FEDREPRO_COMMIT", "unknown")
+    name = found.decode().strip()
+    same = _git("status", "--porcelain", "--", ".") == b"" or committed_digest(name, modules) == code_digest(modules)
+    return name if same else f"{name}{DIRTY}"
 
 
-def environment(device: Any) -> dict[str, Any]:
-    """Versions and hardware that a run's numbers may depend on in their last digits."""
+@functools.cache
+def commit_date(commit: str) -> str | None:
+    """The day of a commit, YYYY-MM-DD; None where this checkout does not have it."""
+    found = _git("show", "--no-patch", "--format=%cs", f"{commit.removesuffix(DIRTY)}^{{commit}}", "--")
+    return found.decode().strip() if found else None
+
+
+def _git(*words: str) -> bytes | None:
+    """What git says in the package's folder; None where it fails or is not there."""
+    try:
+        return subprocess.run(["git", "-C", str(PACKAGE), *words], capture_output=True, check=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def environment(device: Any, modules: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The commit, versions and hardware that the numbers of a run with these modules may depend on in their last digits."""
     import torch
 
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    name, found = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(), commit(modules)
     return {
-        "commit": commit(),
+        "commit": found,
+        "commit_date": commit_date(found),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda if device.type == "cuda" else None,

@@ -1,5 +1,6 @@
 """Find what a name stands for by listing a folder: adding a file under `algorithms/` is all the registration there is."""
 
+import functools
 import importlib
 import pkgutil
 from types import ModuleType
@@ -9,9 +10,14 @@ from fedrepro.errors import UserError
 
 def names(kind: str) -> list[str]:
     """Names of the modules in the package `fedrepro.<kind>`, e.g. `names("models")`, without private ones (`_x`) and `base`."""
+    return list(_names(kind))
+
+
+@functools.cache
+def _names(kind: str) -> tuple[str, ...]:
     package = importlib.import_module(f"fedrepro.{kind}")
     found = (module.name for module in pkgutil.iter_modules(package.__path__))
-    return sorted(name for name in found if not name.startswith("_") and name != "base")
+    return tuple(sorted(name for name in found if not name.startswith("_") and name != "base"))
 
 
 def _one(kind: str) -> str:

@@ -1,32 +1,51 @@
-"""Finished runs gathered per experiment: the only files that reports read. Light: imports neither torch nor pandas."""
+"""Finished runs gathered per experiment: the only files that reports read; and `runs`, `curves` and `verdicts`, which load them
+as data frames, for notebooks and whoever goes on from here. Light: imports no torch, and pandas only where it is needed."""
 
 import csv
 import json
+import logging
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedrepro.errors import UserError
+from fedrepro import intact
+from fedrepro.errors import UserError, unknown
+from fedrepro.files import read_whole_json
+
+if TYPE_CHECKING:
+    import pandas
+
+log = logging.getLogger(__name__)
+TOLD = ("commit", "device", "executor", "hardware", "torch")  # of the environment
 
 
-def gather(note: dict[str, Any], series: dict[str, list[Path]], out: Path, tables: dict[str, list[Path]] | None = None) -> None:
+def gather(
+    note: dict[str, Any],
+    series: dict[str, list[Path]],
+    out: Path,
+    tables: dict[str, list[Path]] | None = None,
+    waiting: Sequence[str] = (),
+) -> None:
     """Write `<out>/<experiment>.csv` (one row per series, seed and round) and `.json` (settings and provenance).
 
     `note` describes the experiment and each of its series, `series` lists the run folders of each label; a skipped experiment
     has none and leaves its reason in `note`. `tables` names for each folder what is read instead of its metrics.csv. A column
     that only some of them have is empty in the rest: results that were kept may have been measured by earlier code.
+    `waiting`: the series of an experiment that is skipped only because it is not finished; if numbers of them are there, they
+    stay.
     """
+    if stays(note, waiting, out):
+        log.warning("%s: %s; the numbers that are there stay", note["experiment"], note["skipped"])
+        return
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, str]] = []
     described = {}
     for label, folders in series.items():
         records = [_record(folder) for folder in folders]
         described[label] = note["series"][label] | {"runs": records}
-        read = tables[label] if tables is not None else [folder / "metrics.csv" for folder in folders]
-        for path, record in zip(read, records, strict=True):
-            with path.open(encoding="utf-8", newline="") as file:
-                rows += [
-                    {"series": label, "seed": str(record["seed"]), "run": record["run"]} | row for row in csv.DictReader(file)
-                ]
+        read = map(intact.metrics, folders) if tables is None else map(intact.table, tables[label])
+        for own, record in zip(read, records, strict=True):
+            rows += [{"series": label, "seed": str(record["seed"]), "run": record["run"]} | row for row in own]
     columns = list(dict.fromkeys(column for row in rows for column in row)) or ["series", "seed", "run", "round"]
     with (out / f"{note['experiment']}.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
@@ -36,6 +55,15 @@ def gather(note: dict[str, Any], series: dict[str, list[Path]], out: Path, table
     (out / f"{note['experiment']}.json").write_text(text + "\n", encoding="utf-8")
 
 
+def stays(note: dict[str, Any], waiting: Sequence[str], out: Path) -> bool:
+    """Whether there are numbers in `out` that "not finished" would replace."""
+    path = out / f"{note['experiment']}.json"
+    if not waiting or not path.exists():
+        return False
+    stored = read_whole_json(path, "skipped", "series")
+    return stored["skipped"] is None and set(stored["series"]) == set(waiting)
+
+
 def is_kept(folder: Path) -> bool:
     """Whether a run's folder is on the shelf of committed results."""
     return folder.parent.parent.name == "kept"
@@ -43,9 +71,11 @@ def is_kept(folder: Path) -> bool:
 
 def _record(folder: Path) -> dict[str, Any]:
     """Where a run's numbers come from. Raises UserError when it is not over."""
-    if not (folder / "summary.json").exists():
-        raise UserError(f"{folder}: not finished; train it first")
-    summary, stored, environment = (_json(folder / f"{name}.json") for name in ("summary", "config", "environment"))
+    summary = intact.summary(folder)
+    stored, environment = (
+        read_whole_json(folder / f"{name}.json", *keys, advice=intact.advice(folder))
+        for name, keys in (("config", ("config", "dataset")), ("environment", TOLD))
+    )
     taken = {key: summary[key] for key in ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")}
     return {
         "run": folder.name,
@@ -53,9 +83,66 @@ def _record(folder: Path) -> dict[str, Any]:
         "dataset": stored["dataset"],
         **{key: stored["config"][key] for key in ("seed", "precision")},
         **taken,
-        **{key: environment[key] for key in ("commit", "device", "executor", "hardware", "torch")},
+        "commit": environment["commit"],
+        "commit_date": environment.get("commit_date"),  # which earlier runs do not tell
+        **{key: environment[key] for key in TOLD[1:]},
     }
 
 
-def _json(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
+def root(start: Path | None = None) -> Path:
+    """The repository that `start`, or the working folder, lies in: its top folder has params.yaml. Raises UserError."""
+    start = (start or Path()).resolve()
+    for folder in (start, *start.parents):
+        if (folder / "params.yaml").exists() and (folder / "workflow").exists():
+            return folder
+    raise UserError(f"{start}: lies in no copy of the repository: no params.yaml here nor above")
+
+
+def runs(paper: str, experiment: str, scale: str = "quick", reports: Path | None = None) -> "pandas.DataFrame":
+    """One row per run of a gathered experiment: series, seed, status, rounds, bytes sent, dataset, where its numbers come from.
+
+    The resolved settings of its series stand beside it as `settings.<key>`, e.g. `settings.lr`, `settings.algorithm.name`.
+    `reports`: the folder of that name, else the one of the repository that the working folder lies in. Raises UserError.
+    """
+    import pandas
+
+    note = read_whole_json(_gathered(paper, experiment, scale, reports, "json"))
+    rows = []
+    for label, series in note["series"].items():
+        settings = pandas.json_normalize(series["config"]).to_dict("records")[0] if "config" in series else {}
+        settings = {f"settings.{key}": value for key, value in settings.items() if key != "seed"}
+        rows += [{"series": label} | run | settings for run in series["runs"]]
+    return pandas.DataFrame(rows, columns=None if rows else ["series", "seed", "run", "status"]).convert_dtypes()
+
+
+def curves(paper: str, experiment: str, scale: str = "quick", reports: Path | None = None) -> "pandas.DataFrame":
+    """One row per series, seed and round of a gathered experiment, all seeds: what was measured (0..1, nats), sent bytes, rate.
+
+    Of a study, `<experiment>-<study>`, one row per unit of its work. Numbers are numbers, and what was not measured is missing.
+    `reports` as in `runs`. Raises UserError where nothing was gathered.
+    """
+    import pandas
+
+    path = _gathered(paper, experiment, scale, reports, "csv")
+    return pandas.read_csv(path, dtype={"series": "string", "run": "string"})
+
+
+def verdicts(paper: str, scale: str = "quick", reports: Path | None = None) -> "pandas.DataFrame":
+    """One row per claim of a paper: what it reports, our number, the verdict and why. Raises UserError where there are none."""
+    import pandas
+
+    path = (reports or root() / "reports") / scale / paper / "tables" / "verdicts.json"
+    if not path.exists():
+        raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
+    return pandas.DataFrame(json.loads(path.read_text(encoding="utf-8"))).convert_dtypes()
+
+
+def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, ending: str) -> Path:
+    folder = (reports or root() / "reports") / scale / paper / "data"
+    path = folder / f"{experiment}.{ending}"
+    if not path.exists():
+        there = sorted(found.stem for found in folder.glob("*.json"))
+        if not there:
+            raise UserError(f"{folder}: no results yet; make them: snakemake --cores 2 {paper} --config scale={scale}")
+        raise unknown("experiment", experiment, there)
+    return path

@@ -1,12 +1,18 @@
 """What stays and what goes: finished runs kept in the repository, run folders that nothing names any more."""
 
+import json
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from fedrepro import experiments, registry, studies, studying
+from fedrepro import experiments, intact, lookup, provenance, registry, studies, studying
 from fedrepro.config import Params
 from fedrepro.engine.run import Run
+from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
+from fedrepro.files import read_whole_json
 
 KEPT = ("config.json", "metrics.csv", "environment.json", "timing.json", "summary.json")  # the last one makes it a finished run
 
@@ -15,28 +21,61 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
     """Copy the small files of finished runs to `results/kept/`, to be committed. Returns the new folders.
 
     A kept run is found by its config and data alone. So one that earlier code finished is kept too, if today's has not run,
-    and a run of today's code takes the place of what is kept.
+    and a run of today's code takes the place of what is kept. Raises UserError, before anything is copied, for runs whose
+    training code is not that of a commit.
     """
+    waiting = {found.folder: (found, item.paper, old) for item in chosen for found, old in _waiting(item, paths)}
+    origins = {folder: _origin(found) for folder, (found, _, _) in waiting.items()}
+    if refused := [f"{folder}: {why}" for folder, why in origins.items() if isinstance(why, str)]:
+        raise UserError("\n".join(refused))
     new = []
+    for folder, (found, paper, old) in waiting.items():
+        if old is not None:
+            shutil.rmtree(old.folder)
+        new.append(paths.kept(paper) / found.id)
+        _copy(folder, new[-1], origins[folder])
     for item in chosen:
-        shelf = paths.kept(item.paper)
-        done, kept = experiments.stored_runs(paths.runs(item.paper)), experiments.stored_runs(shelf)
-        for run in item.runs:
-            key = experiments.same(run.config, run.data)
-            today = paths.runs(item.paper) / experiments.run_id(run.config, run.data)
-            found = Run(today, run.config, run.data, "") if (today / "summary.json").exists() else done.get(key)
-            if found is None or (key in kept and kept[key].id in (found.id, today.name)):
-                continue
-            if key in kept and found.folder != today:
-                continue
-            if key in kept:
-                shutil.rmtree(kept[key].folder)
-            (shelf / found.id).mkdir(parents=True, exist_ok=True)
-            for name in KEPT:
-                shutil.copyfile(found.folder / name, shelf / found.id / name)
-            new.append(shelf / found.id)
         new += [folder for folder in _keep_studies(item, paths) if folder not in new]
     return new
+
+
+def _waiting(item: Planned, paths: Paths) -> Iterator[tuple[Run, Run | None]]:
+    """The finished runs of an experiment that are to be kept, each with what is kept in its place now."""
+    done, kept = experiments.stored_runs(paths.runs(item.paper)), experiments.stored_runs(paths.kept(item.paper))
+    for run in item.runs:
+        key = lookup.same(run.config, run.data)
+        today = paths.runs(item.paper) / experiments.run_id(run.config, run.data)
+        found = replace(run, folder=today) if (today / "summary.json").exists() else done.get(key)
+        if found is None or (key in kept and kept[key].id in (found.id, today.name)):
+            continue
+        if key not in kept or found.folder == today:
+            yield found, kept.get(key)
+
+
+def _origin(run: Run) -> dict[str, str | None] | str:
+    """The commit whose code trained a run, as its environment.json says it; else why that cannot be said."""
+    code = _json(run.folder / "config.json")["code"]
+    named = _json(run.folder / "environment.json")["commit"].removesuffix(provenance.DIRTY)
+    commit = provenance.commit().removesuffix(provenance.DIRTY) if named == "unknown" else named  # trained outside a checkout
+    committed = provenance.committed_digest(commit, provenance.modules(run.config))
+    if committed is None:
+        return f"names commit {named}, whose training code cannot be read here; keep it in a checkout that has that commit"
+    if committed != code:
+        return f"was trained with code that commit {commit} does not have; commit the code and train it anew"
+    return {"commit": commit, "commit_date": provenance.commit_date(commit)}
+
+
+def _copy(source: Path, target: Path, origin: dict[str, str | None]) -> None:
+    """The small files of a run; environment.json with the commit as it was found."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in KEPT:
+        shutil.copyfile(source / name, target / name)
+    path = target / "environment.json"
+    path.write_text(json.dumps(_json(path) | origin, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return read_whole_json(path, advice=intact.advice(path.parent))
 
 
 def _keep_studies(item: Planned, paths: Paths) -> list[Path]:
@@ -44,7 +83,7 @@ def _keep_studies(item: Planned, paths: Paths) -> list[Path]:
     asked = {name: values for name, values in (item.training.studies if item.training else {}).items() if values is not None}
     new, kept = [], experiments.stored_runs(paths.kept(item.paper)) if asked else {}
     for run in item.runs:
-        shelf = kept.get(experiments.same(run.config, run.data))
+        shelf = kept.get(lookup.same(run.config, run.data))
         for name, values in asked.items() if shelf else ():
             study = studies.create(name, values, run.config)
             if studying.finished_in(shelf.folder, study):

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedrepro import experiments, export, provenance, registry, studies
+from fedrepro import experiments, export, lookup, provenance, registry, studies
 from fedrepro.config import Params
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
+from fedrepro.files import read_whole_json
 from fedrepro.packing import Piece
 from fedrepro.results import is_kept
 from fedrepro.studies import Study
@@ -38,12 +39,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Studied:
-    """One study of an experiment's series, seed by seed; `skipped` says why there are no cases."""
+    """One study of an experiment's series, seed by seed; `skipped` says why there are no cases, `waiting` names the series that
+    it would have if all were finished."""
 
     planned: Planned
     study: str
     series: dict[str, tuple[Case, ...]]
     skipped: str | None = None
+    waiting: tuple[str, ...] = ()
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -67,7 +70,7 @@ def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
     title = registry.module("studies", name).Study.title
     values = planned.training.studies.get(name) if planned.training else None
     if planned.skipped or values is None:
-        return Studied(planned, name, {}, planned.skipped or f"no {title} at this scale")
+        return Studied(planned, name, {}, planned.skipped or f"no {title} at this scale", planned.waiting)
     for run in planned.runs:
         try:
             studies.create(name, values, run.config).check()
@@ -75,13 +78,14 @@ def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
             where = f"papers.{planned.paper}.{planned.name}.studies.{name} at scale {params.scale}"
             raise UserError(f"{where}: {error}") from None
     found = {series.label: [find(run, name, values, paths, planned.paper) for run in series.runs] for series in planned.series}
-    cases = [case for group in found.values() for case in group]
+    cases, labels = [case for group in found.values() for case in group], tuple(found)
     if None in cases:
         reason = f"{cases.count(None)} of {len(cases)} runs are kept without their weights, which {title} need"
-        return Studied(planned, name, {}, reason)
+        return Studied(planned, name, {}, reason, labels)
     missing = [case for case in cases if not case.note.exists()] if params.only_finished else []
     if missing:
-        return Studied(planned, name, {}, f"{len(missing)} of {len(cases)} studies of {title} are not finished")
+        reason = f"{len(missing)} of {len(cases)} studies of {title} are not finished"
+        return Studied(planned, name, {}, reason, labels)
     return Studied(planned, name, {label: tuple(group) for label, group in found.items()})
 
 
@@ -91,7 +95,7 @@ def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) 
     if is_kept(run.folder):
         if notes := finished_in(run.folder, study):
             return Case(run, study, notes[0].with_suffix(".csv"))
-        run = experiments.stored_runs(paths.runs(paper)).get(experiments.same(run.config, run.data))
+        run = experiments.stored_runs(paths.runs(paper)).get(lookup.same(run.config, run.data))
         if run is None or not study.possible(run.folder):
             return None
     return Case(run, study, run.folder / f"{name}-{_key(study)}.csv")
@@ -99,7 +103,8 @@ def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) 
 
 def finished_in(folder: Path, study: Study) -> list[Path]:
     """The notes of finished studies with these settings in a run's folder, whatever code made them, today's first."""
-    told = {note: json.loads(note.read_text(encoding="utf-8")) for note in sorted(folder.glob(f"{study.name}-*.json"))}
+    notes = sorted(folder.glob(f"{study.name}-*.json"))
+    told = {note: read_whole_json(note, "settings", "code", advice=f"delete it and {note.stem}.csv") for note in notes}
     same = [note for note in told if _asks(told[note]["settings"], study)]
     return sorted(same, key=lambda note: told[note]["code"] != code(study))
 
@@ -114,7 +119,7 @@ def _asks(stored: dict[str, Any], study: Study) -> bool:
 
 def code(study: Study) -> str:
     """Hash of the code that makes it."""
-    return provenance.code_digest(experiments.modules(study.config), f"fedrepro.studies.{study.name}")
+    return provenance.code_digest(provenance.modules(study.config), f"fedrepro.studies.{study.name}")
 
 
 def _key(study: Study) -> str:

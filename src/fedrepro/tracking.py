@@ -9,7 +9,6 @@ import json
 import logging
 import math
 import os
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,9 +18,12 @@ from typing import Any
 
 from fedrepro import provenance
 from fedrepro.engine.run import Run, read_metrics
+from fedrepro.errors import masked
+from fedrepro.measures import MEASURES
 
 log = logging.getLogger(__name__)
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens the view of training runs
+KIND |= {"mlflow.experiment.primaryMetric.name": "test_accuracy"}  # and shows this one first
 
 SETTINGS = {  # for the whole process, where the user has set nothing else; read by mlflow when it is imported or used
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -71,8 +73,8 @@ def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, sc
                 there = _update(client, experiment, finished, copies[finished.run.id])
                 new, present = new + (not there), present + there
     except Exception as error:  # whatever a store, its driver or the network raises: a broken view must not stop the pipeline
-        message = f"{uri}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        problems.append(re.sub(r"//[^/@\s]+@", "//", message))  # a password in the URL is not for the log
+        reason = " ".join(str(error).split()).replace(uri, masked(uri))
+        problems.append(masked(f"{uri}: {type(error).__name__}: {reason[:300]}"))
     log.info("MLflow: %d runs copied, %d already there, %d not finished", new, present, unfinished)
     if problems:
         log.warning("MLflow is not up to date; the results are safe, call again later: %s", "; ".join(problems))
@@ -87,12 +89,13 @@ def _read(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -
         experiments[experiment] = labels[label] = None  # dictionaries as ordered sets
     for (paper, _), (run, experiments, labels) in uses.items():
         tags = {"paper": paper, "scale": scale, "experiment": ", ".join(experiments), "series": "; ".join(labels)}
+        tags["mlflow.runName"] = f"{paper}/{next(iter(experiments))}/{next(iter(labels))}/seed {run.config.seed}"
         try:
             if run.summary.exists():
                 papers[paper].append(_finished(run, tags))
             else:
                 unfinished += 1
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             problems.append(f"{run.folder}: does not read: {error}")
     return papers, unfinished, problems
 
@@ -101,7 +104,15 @@ def _finished(run: Run, tags: dict[str, str]) -> Finished:
     summary, commit = _json(run.summary), _json(run.folder / "environment.json", commit="unknown")["commit"]
     own = {"run": run.id, "seed": str(run.config.seed), "data": run.data, "code": run.code, "commit": commit}
     digest = provenance.digest([summary, (run.folder / "metrics.csv").read_text(encoding="utf-8")], 32)
-    return Finished(run, tags | own | {"status": summary["status"]}, digest, *_times(run))
+    own |= {"status": summary["status"], "mlflow.note.content": f"{_told(summary)} (scale {tags['scale']})"}
+    return Finished(run, tags | own, digest, *_times(run))
+
+
+def _told(summary: dict[str, Any]) -> str:
+    """What came out, for the list's column "Description"."""
+    known = [(MEASURES[name], value) for name, value in summary.get("final", {}).items()]
+    shown = [f"{measure.title} {100 * value:.2f} %" for measure, value in known if measure.percent]
+    return ", ".join([summary["status"], *shown])
 
 
 def _json(path: Path, **missing: Any) -> dict[str, Any]:
@@ -169,7 +180,7 @@ def _copy(client: Any, experiment: str, finished: Finished) -> None:
     from mlflow.entities import Metric, Param
 
     run = finished.run
-    made = client.create_run(experiment, start_time=finished.start, tags=finished.tags, run_name=run.id).info.run_id
+    made = client.create_run(experiment, start_time=finished.start, tags=finished.tags).info.run_id
     client.log_batch(made, params=[Param(*item) for item in _flat(run.config.model_dump(mode="json"))])
     metrics = [Metric(*point) for point in _curves(finished)]
     for start in range(0, len(metrics), METRICS_PER_CALL):

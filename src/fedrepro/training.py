@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fedrepro import datasets, partitions
+from fedrepro import datasets, holdings, partitions
 from fedrepro.config import Choice, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import run as engine
@@ -26,18 +26,13 @@ def _loaded(folder: Path) -> Dataset:
 def dataset(choice: Choice | str, paths: Paths, mirror: str | None) -> Dataset:
     """The prepared data set; fetched and prepared first where it is not there."""
     folder = paths.prepared(choice)
-    if not (folder / "meta.json").exists():
-        datasets.fetch(choice, paths.raw, mirror)
-        datasets.prepare(choice, paths.raw, folder)
+    datasets.provide(choice, paths.raw, folder, mirror)
     return _loaded(folder)
 
 
 def partition(config: RunConfig, identity: str, paths: Paths, mirror: str | None) -> partitions.Partition:
     """The stored partition of a run; drawn and stored first where it is not there."""
-    path = paths.partition(config, identity)
-    if not path.exists():
-        partitions.save(partitions.of_run(config, dataset(config.dataset, paths, mirror)), path)
-    return partitions.load(path)
+    return holdings.provide(config, dataset(config.dataset, paths, mirror), paths.partition(config, identity))
 
 
 def train(

@@ -1,15 +1,27 @@
 # The work of the active scale, resolved once: all rules below read these names.
+import sys
+import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from fedrepro import datasets, estimate, experiments, packing, provenance, studying
-from fedrepro.config import Params
+from fedrepro import (
+    bill,
+    datasets,
+    drawings,
+    experiments,
+    packing,
+    provenance,
+    results,
+    studying,
+)
+from fedrepro.config import Params, read_yaml
 from fedrepro.config import parse as settings_from
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
 from fedrepro.report import artifacts, spec, typeset, upkeep
+from fedrepro.terminal import ending, hooks
 
 
 def slots():
@@ -20,24 +32,47 @@ def slots():
     return min(many, devices or many)
 
 
-def seconds(run, executor):
-    """A run's cost, measured or guessed."""
-    device = estimate.pick_device(PARAMS.device)
-    return estimate.cost(run, PATHS, executor, device, measure=False).seconds
-
-
-def packed(kind, pieces, cost):
+def packed(kind, pieces, over, mixed=()):
     """The jobs of what is not finished. A process that does one of them has the main process's, whatever is finished by now."""
     folder = Path(".snakemake") / "packed" / PARAMS.scale / kind
     if workflow.is_main_process:
-        return packing.decide(pieces, cost, slots(), folder)
+        return packing.decide(
+            pieces,
+            lambda work: BILL[over(work)].cost.seconds,
+            slots(),
+            folder,
+            mixed,
+        )
     return packing.decided(pieces, folder)
 
 
+def mixed():
+    """The experiments whose runs may share jobs with others': none where a single artifact is asked for, else those of the papers
+    that are asked for (of all, where none is named) and that no study waits for."""
+    if set(sys.argv) & set(TARGETS):
+        return set()
+    asked = {paper for paper in PLAN if {paper, f"train_{paper}"} & set(sys.argv)}
+    waited = {piece.work.run.folder for piece in STUDIES if not piece.over.exists()}
+    apart = {piece.experiment for piece in PIECES if piece.work.folder in waited}
+    shared = {
+        piece.experiment
+        for piece in PIECES
+        if piece.work.folder.parent.name in (asked or PLAN)
+    }
+    return shared - apart
+
+
 try:
+    if workflow.is_main_process:
+        read_yaml(
+            Path("params.yaml")
+        )  # Snakemake's own reader takes the last of two keys
     PARAMS = settings_from(Params, config, "params.yaml")
     PATHS = experiments.Paths()
     PLAN = experiments.plan(PARAMS, PATHS)
+    if workflow.is_main_process:
+        for remark in experiments.remarks(experiments.select(PLAN, None, None)):
+            logger.warning(remark)
     STUDIED = {
         paper: {
             name: studying.plan(item, PARAMS, PATHS) for name, item in group.items()
@@ -59,37 +94,31 @@ try:
     STUDIES = studying.pieces(found for asked in ASKED.values() for found in asked)
     SNAPSHOTS = studying.snapshots(piece.work for piece in STUDIES)
     TODO = [run.summary for run in RUNS] + [piece.over for piece in STUDIES]
-    if workflow.is_main_process and any(not path.exists() for path in TODO):
-        logger.info(
-            "To be trained, hours where none were measured (`fedrepro plan` does) roughly guessed:\n"
-            + estimate.report(
-                PARAMS, PATHS, experiments.select(PLAN, None, None), measure=False
-            )
-        )
-    TRAINED = packed("train", PIECES, lambda run: seconds(run, PARAMS.executor))
-    CONDUCTED = packed(
-        "studies",
-        STUDIES,
-        lambda case: seconds(
-            studying.at_most(case), case.study.executor or PARAMS.executor
-        ),
+    # what is not over, with its cost; jobs of their own know what they do
+    UNFINISHED = (
+        experiments.select(PLAN, None, None) if workflow.is_main_process else []
     )
+    BILL = {entry.over: entry for entry in bill.entries(UNFINISHED, PARAMS, PATHS)}
+    TRAINED = packed("train", PIECES, lambda run: run.summary, mixed())
+    CONDUCTED = packed("studies", STUDIES, lambda case: case.note)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
+BEGAN = time.time()
 REPORTS = f"reports/{PARAMS.scale}"
 REPORT_CODE = provenance.report_digest()
 MADE = f".snakemake/made-{PARAMS.scale}"  # which artifacts are up to date, by content; not there in a clone
 MIRRORED = f"results/mlflow-{PARAMS.scale}.json"
 NEEDED = [] if PARAMS.only_finished else [piece.work for piece in PIECES]
-DRAWINGS = experiments.drawings(PLAN, PATHS)
+DRAWINGS = drawings.drawings(PLAN, PATHS)
 DATASETS = {datasets.key(run.config.dataset): run.config.dataset for run in RUNS}
 
 
 wildcard_constraints:
     dataset="[a-z0-9_]+",
     prepared="[a-z0-9_-]+",
-    paper="[a-z0-9_]+",
+    paper="|".join(SPECS),
+    figure="[a-z0-9_]+",
     experiment="[a-z0-9_]+",
     artifact="|".join(sorted({key for _, key in TARGETS.values()})),
     known="[0-9a-f]+",
@@ -112,11 +141,12 @@ def gathering(paper, keys=None):
                 "note": note,
                 "series": series,
                 "tables": studying.tables(item),
+                "waiting": item.waiting,
             }
         else:
             item = PLAN[paper][experiment]
             note, series = experiments.note(item, PARAMS), experiments.folders(item)
-            found[source] = {"note": note, "series": series}
+            found[source] = {"note": note, "series": series, "waiting": item.waiting}
     return found
 
 
@@ -166,6 +196,44 @@ def files(paper):
     ]
 
 
+def captions(paper):
+    """The folder of the captions that `snakemake --report` shows."""
+    return Path(MADE, paper, "captions")
+
+
+def reported(paper, file):
+    """An artifact's file; one that is looked at is marked for `snakemake --report`: papers, in them figures, tables and verdicts."""
+    key, room = Path(file).stem, Path(file).parent.name
+    shown = {"figures": (".png", "Figures"), "tables": (".csv", "Tables")}
+    ending, group = shown.get(room, (None, None))
+    if Path(file).suffix != ending:
+        return update(file)
+    specification = SPECS[paper]
+    whole = key == spec.VERDICTS
+    return report(
+        update(file),
+        caption=str((captions(paper) / f"{key}.rst").resolve()),
+        category=specification.title,
+        subcategory="Verdicts" if whole else group,
+        labels={
+            "name": key,
+            "title": "All claims" if whole else specification[key].title,
+        },
+    )
+
+
 if workflow.is_main_process:
+    HELD = {f"train_{job.name}": job for job in TRAINED} | {
+        job.name: job for job in CONDUCTED
+    }
+    COSTS = {rule: [BILL[over] for over in job.over] for rule, job in HELD.items()}
+    logger.addFilter(hooks.Announcement(COSTS, slots()))
+    logger.addFilter(hooks.Nearest(["all", "train", "data", *SPECS, *TARGETS]))
     for paper, specification in SPECS.items():
         upkeep.distrust(specification, Path(REPORTS, paper), Path(MADE, paper))
+        for source, given in gathering(paper).items():
+            note, data = given["note"], Path(REPORTS, paper, "data")
+            if results.stays(note, given["waiting"], data):
+                logger.warning(
+                    f"{paper} {source}: {note['skipped']}; the numbers that are there stay"
+                )

@@ -67,3 +67,16 @@ for drawing in DRAWINGS:
             },
         script:
             "../scripts/partition.py"
+
+
+# With `only_finished` nothing is fetched: those that a report lacks and whose data are there.
+if PARAMS.only_finished:
+    HEATMAPS = [
+        path
+        for paper, group in PLAN.items()
+        for path in drawings.wanted(group, PATHS, Path(REPORTS, paper))
+    ]
+else:
+    HEATMAPS = [
+        path.with_suffix(".png") for drawing in DRAWINGS for path in drawing.configs
+    ]

@@ -1,10 +1,14 @@
 # Runs -> gathered results -> figures, tables, verdicts: one job per paper, which makes anew only what has changed (upkeep.py). Then
-# one page, one LaTeX report, notebooks; MLflow beside them.
+# the pages, one LaTeX report, notebooks; MLflow beside them.
 
-NOTEBOOKS = expand(
-    f"{REPORTS}/notebooks/{{name}}.ipynb",
-    name=glob_wildcards("workflow/notebooks/{name}.ipynb").name,
-)
+# of each paper the first figure that was run: `fedrepro notebook` writes any other
+NOTEBOOKS = []
+for paper, specification in SPECS.items():
+    for figure, drawn in specification.figures.items():
+        shown = drawn.experiments(specification.figures)
+        if any(PLAN[paper][name].runs for name in shown):
+            NOTEBOOKS.append(f"{REPORTS}/notebooks/{paper}_{figure}.ipynb")
+            break
 
 
 for paper in SPECS:
@@ -15,7 +19,7 @@ for paper in SPECS:
         input:
             finished(paper),
         output:
-            update(files(paper)),
+            [reported(paper, file) for file in files(paper)],
             stamp=stamp(paper, upkeep.ALL),
         log:
             f"logs/{PARAMS.scale}/artifacts/{paper}.log",
@@ -29,6 +33,7 @@ for paper in SPECS:
             folder=lambda wildcards, output: str(Path(output[0]).parent.parent),
             gathered=gathering(paper),
             stamps=lambda wildcards, output: str(Path(output.stamp).parent),
+            captions=str(captions(paper)),
             code=REPORT_CODE,
         script:
             "../scripts/artifacts.py"
@@ -59,15 +64,10 @@ rule artifact:
 rule page:
     input:
         [stamp(paper, upkeep.ALL) for paper in SPECS],
-        []
-        if PARAMS.only_finished
-        else [
-            path.with_suffix(".png")
-            for drawing in DRAWINGS
-            for path in drawing.configs
-        ],
+        HEATMAPS,
     output:
         f"{REPORTS}/index.html",
+        [f"{REPORTS}/{paper}/index.html" for paper in SPECS],
         f"{REPORTS}/report.tex",
         f"{REPORTS}/metrics.json",
         f"{REPORTS}/curves.csv",
@@ -78,7 +78,10 @@ rule page:
     threads: 1
     params:
         papers=SPECS,
-        partitions=experiments.partition_files(PLAN, PATHS),
+        partitions={
+            paper: drawings.shown(group, PATHS, Path(REPORTS, paper))
+            for paper, group in PLAN.items()
+        },
         folder=lambda wildcards, output: str(Path(output[0]).parent),
         code=REPORT_CODE,
     script:
@@ -99,18 +102,37 @@ rule pdf:
         "../scripts/pdf.py"
 
 
-rule notebook:
+rule crate:
     input:
-        [stamp(paper, upkeep.ALL) for paper in SPECS],
-        notebook="workflow/notebooks/{name}.ipynb",
+        f"{REPORTS}/index.html",
     output:
-        f"{REPORTS}/notebooks/{{name}}.ipynb",
+        f"results/crate-{PARAMS.scale}.zip",
     log:
-        f"logs/{PARAMS.scale}/notebook/{{name}}.log",
+        f"logs/{PARAMS.scale}/crate.log",
     benchmark:
-        f"logs/benchmarks/{PARAMS.scale}/notebook-{{name}}.tsv"
+        f"logs/benchmarks/{PARAMS.scale}/crate.tsv"
     threads: 1
     params:
+        papers=SPECS,
+        gathered={paper: gathering(paper) for paper in SPECS},
+        reports=lambda wildcards, input: str(Path(input[0]).parent),
+        code=REPORT_CODE,
+    script:
+        "../scripts/crate.py"
+
+
+rule notebook:
+    input:
+        lambda wildcards: stamp(wildcards.paper, upkeep.ALL),
+    output:
+        f"{REPORTS}/notebooks/{{paper}}_{{figure}}.ipynb",
+    log:
+        f"logs/{PARAMS.scale}/notebook/{{paper}}_{{figure}}.log",
+    benchmark:
+        f"logs/benchmarks/{PARAMS.scale}/notebook-{{paper}}_{{figure}}.tsv"
+    threads: 1
+    params:
+        spec=lambda wildcards: SPECS[wildcards.paper],
         scale=PARAMS.scale,
         code=REPORT_CODE,
     script:

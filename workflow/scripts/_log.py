@@ -1,20 +1,26 @@
-"""What every script does around its one call: messages go to the rule's log, a user's mistake ends it without a traceback."""
+"""What every script does around its one call: messages go to the rule's log, a failure too; the terminal says which log."""
 
 import contextlib
 import logging
 import sys
 
-from fedrepro.errors import UserError
+from fedrepro.errors import UserError, explained, stoppable
 
 
 @contextlib.contextmanager
-def user_errors(snakemake):
-    """Logs at level INFO into the rule's log file; a UserError is one message there and on the terminal."""
+def failures_logged(snakemake):
+    """Logs at level INFO into the rule's log file. What goes wrong ends the script with exit code 1 and is its last message: a
+    crash with its traceback, a user's mistake without."""
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", filename=snakemake.log[0], filemode="w", force=True
     )
+    stoppable()
     try:
         yield
-    except UserError as error:
-        logging.getLogger("fedrepro").error("error: %s", error)
-        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        logging.getLogger("fedrepro").error("error: stopped; the same command goes on from the last checkpoint")
+        sys.exit(1)
+    except Exception as caught:
+        error = explained(caught) or caught
+        logging.getLogger("fedrepro").error("error: %s", error, exc_info=not isinstance(error, UserError))
+        sys.exit(1)

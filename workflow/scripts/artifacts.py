@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
-from _log import user_errors
+from _log import failures_logged
 
-with user_errors(snakemake):
-    from fedrepro.report import upkeep
+with failures_logged(snakemake):
+    from fedrepro.report import captions, upkeep
 
     params = snakemake.params
     upkeep.refresh(params.paper, params.wanted, Path(params.folder), params.gathered, Path(params.stamps), params.code)
+    if snakemake.params.get("captions"):
+        captions.write(params.paper, Path(params.folder), Path(params.captions))
     Path(snakemake.output.stamp).touch()

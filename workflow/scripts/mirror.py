@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from _log import user_errors
+from _log import failures_logged
 
-with user_errors(snakemake):
+with failures_logged(snakemake):
     from fedrepro import tracking
 
     counts = tracking.mirror(snakemake.params.runs, snakemake.params.uri, snakemake.params.scale)

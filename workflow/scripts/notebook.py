@@ -1,10 +1,12 @@
-"""Snakemake -> notebook.execute."""
+"""Snakemake -> notebook.compose, notebook.execute."""
 
 from pathlib import Path
 
-from _log import user_errors
+from _log import failures_logged
 
-with user_errors(snakemake):
+with failures_logged(snakemake):
     from fedrepro.report import notebook
 
-    notebook.execute(Path(snakemake.input.notebook), Path(snakemake.output[0]), scale=snakemake.params.scale)
+    params, paper = snakemake.params, snakemake.wildcards.paper
+    written = notebook.compose(params.spec, paper, snakemake.wildcards.figure, params.scale)
+    notebook.execute(written, Path(snakemake.output[0]))

@@ -1,10 +1,12 @@
-"""Snakemake -> page.compose."""
+"""Snakemake -> drawings.bring, page.compose."""
 
 from pathlib import Path
 
-from _log import user_errors
+from _log import failures_logged
 
-with user_errors(snakemake):
+with failures_logged(snakemake):
+    from fedrepro import drawings
     from fedrepro.report import page
 
-    page.compose(snakemake.params.papers, Path(snakemake.params.folder), snakemake.params.partitions)
+    partitions = {paper: drawings.bring(maps) for paper, maps in snakemake.params.partitions.items()}
+    page.compose(snakemake.params.papers, Path(snakemake.params.folder), partitions)

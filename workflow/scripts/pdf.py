@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from _log import user_errors
+from _log import failures_logged
 
-with user_errors(snakemake):
+with failures_logged(snakemake):
     from fedrepro.report import typeset
 
     typeset.typeset(Path(snakemake.input[0]))

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from _log import user_errors
+from _log import failures_logged
 
-with user_errors(snakemake):
+with failures_logged(snakemake):
     from fedrepro import datasets
 
     datasets.prepare(snakemake.params.dataset, Path("data/raw"), Path(snakemake.output[0]).parent)

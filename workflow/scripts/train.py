@@ -1,8 +1,8 @@
 """Snakemake -> training.train."""
 
-from _log import user_errors
+from _log import failures_logged
 
-with user_errors(snakemake):
+with failures_logged(snakemake):
     from fedrepro import training
     from fedrepro.experiments import Paths
 

@@ -10,7 +10,8 @@ and `extent(params)` instead of EXTENT; its TITLE may name them in braces. Where
 train_owner and test_owner too, (N,) from 0.
 
 What a run used is its data's `identity`: the checksum of the pixels; only where the official pixels are not pinned and
-the official files were used, the digest of those files' checksums, so that it is known before anything is downloaded.
+the official files were used, the digest of those files' checksums and the set's options, so that it is known before anything
+is downloaded.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedrepro import provenance, registry
+from fedrepro import files, provenance, registry
 from fedrepro.config import Choice, Frozen, parse
 from fedrepro.datasets import _fetch
 from fedrepro.datasets._formats import Arrays, reading
@@ -41,6 +42,8 @@ log = logging.getLogger(__name__)
 IMAGES = ("train_x", "test_x")
 KEYS = ("train_x", "train_y", "test_x", "test_y", "train_owner", "test_owner")
 ARRAYS, META = "arrays.npz", "meta.json"
+NEEDED = ("name", "title", "classes", "class_names", "shape", "pixels", "identity", "official", "source", "mean", "std")
+ANEW = "delete the folder and prepare the data set again"
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,16 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
     return meta
 
 
+def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = None) -> None:
+    """Fetches and prepares what is not there; one process at a time, the others wait. Raises UserError."""
+    if (out / META).exists():
+        return
+    with _fetch.writing(raw), files.alone(raw / f".{key(choice)}.lock"):
+        if not (out / META).exists():
+            fetch(choice, raw, mirror)
+            prepare(choice, raw, out)
+
+
 def load(out: Path) -> Dataset:
     """What `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
     import torch  # what only partitions data reads the labels and needs none
@@ -173,11 +186,29 @@ def labels(out: Path) -> Labels:
 
 def _read(out: Path, names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The description and those of the named arrays that the set has."""
-    meta = _fetch.read_json(out / META)
+    meta = _described(out)
+    with reading(out / ARRAYS, ANEW), np.load(out / ARRAYS, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in names if name in KEYS[:4] or name in file}
+    _compare(out, meta, arrays)
+    return meta, arrays
+
+
+def _described(out: Path) -> dict[str, Any]:
+    meta = files.read_json(out / META, *NEEDED, advice=ANEW)
     if meta is None:
         raise UserError(f"{out / META}: not there; prepare the data set first")
-    with reading(out / ARRAYS, "delete it and prepare the data set again"), np.load(out / ARRAYS, allow_pickle=False) as file:
-        return meta, {name: file[name] for name in names if name in KEYS[:4] or name in file}
+    return meta
+
+
+def _compare(out: Path, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Arrays with what was written down when they were made. Earlier descriptions have one checksum of all arrays."""
+    if "arrays" in meta:
+        changed = [name for name, array in arrays.items() if meta["arrays"].get(name) != _digest(name, array)]
+    else:
+        whole = set(IMAGES) <= set(arrays) and _pixels(tuple(arrays.values())) != meta["pixels"]
+        changed = ["its arrays"] if whole else []
+    if changed:
+        raise UserError(f"{out / ARRAYS}: {', '.join(changed)}: not what {META} says was prepared; {ANEW}")
 
 
 def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str:
@@ -186,13 +217,22 @@ def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None
     Without prepared data and without a mirror it is the pinned one, and nothing is downloaded; with a mirror the data
     are fetched and prepared, since only their pixels can tell, and so are data that are drawn. Raises UserError.
     """
-    module, _ = _module(choice)
-    if (meta := _fetch.read_json(prepared / META)) is not None:
+    if found := known(choice, prepared, mirror):
+        return found
+    provide(choice, raw, prepared, mirror)
+    return _described(prepared)["identity"]
+
+
+def known(choice: Choice | str, prepared: Path, mirror: str | None = None) -> str | None:
+    """The identity, where it can be told without fetching or preparing anything."""
+    if (meta := files.read_json(prepared / META, "identity", advice=ANEW)) is not None:
         return meta["identity"]
-    if (not mirror or not module.FILES) and (pinned := module.PIXELS or _files_digest(module)):
-        return pinned
-    fetch(choice, raw, mirror)
-    return prepare(choice, raw, prepared)["identity"]
+    return None if mirror and _module(choice)[0].FILES else pinned(choice)
+
+
+def pinned(choice: Choice | str) -> str | None:
+    """The identity of the official release, where it has one."""
+    return _module(choice)[0].PIXELS or _files_digest(choice)
 
 
 def describe(meta: dict[str, Any]) -> str:
@@ -207,18 +247,26 @@ def describe(meta: dict[str, Any]) -> str:
     return f"{meta['title']} ({'official release' if official else notes[meta['source']]})"
 
 
-def _files_digest(module: ModuleType) -> str | None:
+def _files_digest(choice: Choice | str) -> str | None:
+    """Of the official files and, where the set has options, of what was asked of them; None without files."""
+    module, given = _module(choice)
     lines = "".join(f"{file.name} {file.md5}\n" for file in module.FILES)
-    return hashlib.sha256(lines.encode()).hexdigest() if lines else None
+    lines += "".join(f"{params.model_dump_json()}\n" for params in given)
+    return hashlib.sha256(lines.encode()).hexdigest() if module.FILES else None
 
 
 def _pixels(arrays: Arrays) -> str:
     """sha256 over name, type, shape and bytes of the arrays."""
-    digest = hashlib.sha256()
-    for name, array in zip(KEYS, arrays, strict=False):
-        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(array)
-    return digest.hexdigest()
+    named = zip(KEYS, arrays, strict=False)
+    return files.digest(*(part for name, array in named for part in _told(name, array)))
+
+
+def _digest(name: str, array: np.ndarray) -> str:
+    return files.digest(*_told(name, array))
+
+
+def _told(name: str, array: np.ndarray) -> tuple[str, memoryview]:
+    return f"{name} {array.dtype.str} {array.shape}\n", memoryview(np.ascontiguousarray(array)).cast("B")
 
 
 def _check(folder: Path, arrays: Arrays, classes: int, real: bool) -> None:
@@ -252,7 +300,8 @@ def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
         "train": len(arrays[1]),
         "test": len(arrays[3]),
         "pixels": pixels,
-        "identity": _files_digest(module) if module.PIXELS is None and official_files else pixels,
+        "arrays": {key: _digest(key, array) for key, array in zip(KEYS, arrays, strict=False)},
+        "identity": _files_digest(choice) if module.PIXELS is None and official_files else pixels,
         "official": official_files or pixels == module.PIXELS,
         "source": stamp["source"],
         "mean": mean,
@@ -282,6 +331,6 @@ def _write(out: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
         out.mkdir(exist_ok=True)
         (out / META).unlink(missing_ok=True)  # never new arrays beside an old description
         os.replace(part / ARRAYS, out / ARRAYS)
-        _fetch.write_json(out / META, meta)
+        files.write_json(out / META, meta)
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -4,7 +4,6 @@ A folder is complete once it holds `source.json`: {"source": where from, "files"
 """
 
 import hashlib
-import json
 import logging
 import os
 import shutil
@@ -15,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 
-from fedrepro.errors import UserError
+from fedrepro.errors import Unavailable, UserError, masked
+from fedrepro.files import read_json, write_json
 
 log = logging.getLogger(__name__)
 
@@ -60,33 +60,13 @@ def md5_of(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def read_json(path: Path) -> dict | None:
-    """A small file that this package wrote; None where there is none."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except ValueError:
-        raise UserError(f"{path}: damaged; delete it and run again") from None
-
-
-def write_json(path: Path, values: dict) -> None:
-    """Atomically: a reader sees the old file or the new one."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def has_official_files(module: ModuleType, stamp: dict) -> bool:
     return bool(module.FILES) and stamp["files"] == {file.name: file.md5 for file in module.FILES}
 
 
 def verified_stamp(folder: Path) -> dict:
     """The folder's stamp, after every file's md5 held against it. Raises UserError."""
-    stamp = read_json(folder / STAMP)
+    stamp = read_json(folder / STAMP, "source", "files")
     if stamp is None:
         raise UserError(f"{folder}: raw files missing or incomplete; fetch the data set first")
     for name, md5 in stamp["files"].items():
@@ -98,7 +78,7 @@ def verified_stamp(folder: Path) -> dict:
 
 def is_complete(module: ModuleType, folder: Path, mirror: str | None) -> bool:
     """Files of a mirror do not count once the official release is asked for, unless they are its files, byte for byte."""
-    stamp = read_json(folder / STAMP)
+    stamp = read_json(folder / STAMP, "source", "files")
     expected = [*getattr(module, "FOLDERS", ()), *(stamp["files"] if stamp else ())]
     if stamp is None or not all((folder / name).exists() for name in expected):
         return False
@@ -130,12 +110,13 @@ def bring_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
 
 
 def bring_folders(module: ModuleType, folder: Path, mirror: str | None) -> None:
-    """A tree of class folders that the user unpacked, in place or below the mirror's `folder.name`. Raises UserError."""
+    """A tree of class folders that the user unpacked, in place or below the mirror's `folder.name`. Raises Unavailable
+    where they are in neither."""
     if not all((folder / part).is_dir() for part in module.FOLDERS):
         source = Path(mirror).expanduser() / folder.name if mirror and not is_url(mirror) else None
         if source is None or not all((source / part).is_dir() for part in module.FOLDERS):
             looked = f"{folder}" + (f" or {source}" if source else "")
-            raise UserError(f"{module.TITLE}: no folders {', '.join(module.FOLDERS)} in {looked}. {module.HOW}")
+            raise Unavailable(f"{module.TITLE}: no folders {', '.join(module.FOLDERS)} in {looked}. {module.HOW}")
         for part in (*module.FOLDERS, *(extra for extra in module.OPTIONAL if (source / extra).is_dir())):
             _copy_folder(source / part, folder / part)
     write_json(folder / STAMP, {"source": "folder", "files": {}})
@@ -171,7 +152,8 @@ def _from_release(module: ModuleType, folder: Path) -> dict[str, str]:
 
 
 def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str) -> dict[str, str]:
-    """The first layout that the mirror holds completely. File names come from the layout, never from the mirror."""
+    """The first layout that the mirror holds completely. File names come from the layout, never from the mirror. Raises
+    Unavailable where a folder holds other sets only, UserError where there is no such folder or an address has nothing."""
     missing = []
     for layout in layouts:
         brought: list[Path] = []
@@ -184,7 +166,8 @@ def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str
             missing.append(str(absent))
             for path in brought:
                 path.unlink(missing_ok=True)
-    raise UserError(
+    here = not is_url(mirror) and Path(mirror).expanduser().is_dir()
+    raise (Unavailable if here else UserError)(
         f"data mirror {mirror}: {'; and '.join(missing)}. "
         "Put the files there, or unset FEDREPRO_DATA_MIRROR and data_mirror to use the official source"
     )
@@ -218,7 +201,7 @@ def download(urls: tuple[str, ...], target: Path, md5: str | None = None) -> Non
         if reason is None:
             os.replace(part, target)
             return
-        log.warning("%s: %s", url, reason)
+        log.warning("%s: %s", masked(url), reason)
         reasons.append(f"{url}: {reason}")
     if md5 is None:
         part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Readers of the file formats: IDX, CIFAR's python batches, npz, folders of images. All trust nothing and raise UserError."""
+"""Readers of the file formats: IDX, CIFAR's python batches, npz. All trust nothing and raise UserError."""
 
 import gzip
 import io
@@ -20,6 +20,8 @@ AGAIN = "delete it and fetch the data set again"
 MAX_BYTES = 1 << 30  # of one decoded file: beyond any set here, below what would exhaust a laptop
 TRUNCATED = (EOFError, OSError, zlib.error, tarfile.TarError, zipfile.BadZipFile, MemoryError)
 
+NUMBERS = ("b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
+CHUNK = 1 << 20
 Arrays = tuple[np.ndarray, ...]  # train_x, train_y, test_x, test_y, and the owners of both parts where images have such
 
 
@@ -74,46 +76,95 @@ def mnist_like(raw: Path) -> Arrays:
     return images[0], labels[0], images[1], labels[1]
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """Rebuilds numpy arrays, containers and strings; whatever else a pickle asks for is refused."""
+class _Written:
+    """A call that a pickle asks for, and the state that it hands over: written down, never made."""
 
-    # asked of numpy itself, because the function's home moved from numpy.core to numpy._core
-    ALLOWED = {
-        ("multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
-        ("_codecs", "encode"): lambda text, _: text.encode("latin1"),  # how old protocols spell bytes
-    }
+    def __init__(self, name: str, arguments: tuple) -> None:
+        self.name, self.arguments, self.state = name, arguments, ()
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+class _Named:
+    """What a pickle takes for a function of numpy or of the standard library."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.name != "encode":
+            return _Written(self.name, arguments)
+        text, coding = arguments  # how old protocols spell bytes
+        if not isinstance(text, str) or coding != "latin1":
+            raise ValueError("bytes in another coding than latin1")
+        return text.encode("latin1")
+
+    def __setstate__(self, state: Any) -> None:
+        raise ValueError("a function with a state")
+
+
+class _ArraysOnly(pickle._Unpickler):
+    """Reads numpy arrays, containers and strings; whatever else a pickle names is refused, and nothing that it names is called.
+    The one written in Python: in the other a short pickle can ask for any amount of memory."""
+
+    KNOWN = (("multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode"))
 
     def __init__(self, data: bytes, where: Path | str):
         super().__init__(io.BytesIO(data), encoding="bytes")
         self.where = where
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> _Named:
+        # the function's home moved from numpy.core to numpy._core
         home = "multiarray" if module in ("numpy.core.multiarray", "numpy._core.multiarray") else module
-        if (home, name) not in self.ALLOWED:
+        if (home, name) not in self.KNOWN:
             raise UserError(
                 f"{self.where}: its pickle asks for {module}.{name}, so it is refused; delete it, use another source"
             )
-        return self.ALLOWED[home, name]
+        return _Named(name)
+
+
+def _array(written: _Written) -> np.ndarray:
+    """The array of numbers that a pickle describes."""
+    if written.name != "_reconstruct":
+        raise ValueError(f"{written.name} where an array is expected")
+    _, shape, kind, columns, content = written.state
+    if not isinstance(kind, _Written) or kind.name != "dtype" or not isinstance(content, bytes):
+        raise ValueError("an array that is not of plain numbers")
+    code, order = kind.arguments[0], (kind.state or (3, "|"))[1]
+    code, order = (text.decode("ascii") if isinstance(text, bytes) else text for text in (code, order))
+    if code not in NUMBERS or order not in ("<", ">", "|", "="):
+        raise ValueError(f"an array of {code!r}, which are no numbers")
+    if not isinstance(shape, tuple) or not all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape):
+        raise ValueError(f"an array of the shape {shape!r}")
+    numbers = np.frombuffer(content, f"{order}{code}" if order != "|" else code)
+    return numbers.reshape(shape, order="F" if columns else "C")
 
 
 def unpickle(data: bytes, where: Path | str) -> Any:
-    """A pickle of arrays and plain containers, of python 2 or 3; python 2's strings arrive as bytes."""
+    """A pickle of arrays and plain containers, of python 2 or 3; python 2's strings arrive as bytes. Arrays may be the whole or
+    the values of a dictionary."""
     with reading(where):
-        return _ArraysOnly(data, where).load()
+        found = _ArraysOnly(data, where).load()
+        if isinstance(found, dict):
+            return {key: _array(value) if isinstance(value, _Written) else value for key, value in found.items()}
+        return _array(found) if isinstance(found, _Written) else found
 
 
 def tar_members(path: Path, names: list[str]) -> dict[str, bytes]:
     """The content of regular members by exact name, in memory: nothing is extracted, so no member can escape or be a link."""
     found = {}
-    with reading(path), tarfile.open(path, "r:gz") as archive:
+    with reading(path), gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
         for member in archive:
             if member.name not in names:
                 continue
             if not member.isreg() or member.size > MAX_BYTES:
                 raise UserError(f"{path}: {member.name} is a link or too large, so this is not the release; {AGAIN}")
             found[member.name] = _bounded(archive.extractfile(member), member.size, path)
+        while stream.read(CHUNK):  # its checksum stands at the end
+            pass
     if missing := [name for name in names if name not in found]:
         raise UserError(f"{path}: {missing[0]} is not in it; {AGAIN}")
     return found
@@ -154,19 +205,3 @@ def npz(path: Path, keys: list[tuple[str, ...]]) -> list[np.ndarray]:
             if not any(name in file for name in names):
                 raise UserError(f"{path}: no array {' or '.join(names)} (it holds {', '.join(file)}); {AGAIN}")
         return [file[next(name for name in names if name in file)] for names in keys]
-
-
-def class_folders(folders: list[Path], size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Folder i holds the images of class i: grey (N, 1, size, size) uint8, in the order of class, then file name."""
-    from PIL import Image  # not part of the training core
-
-    images, labels = [], []
-    for label, folder in enumerate(folders):
-        paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".jpeg", ".jpg", ".png"))
-        if not paths:
-            raise UserError(f"{folder}: no .jpeg, .jpg or .png in it; unpack the data set again")
-        for path in paths:
-            with reading(path), Image.open(path) as image:
-                images.append(np.asarray(image.convert("L").resize((size, size), Image.Resampling.BILINEAR)))
-        labels += [label] * len(paths)
-    return np.stack(images)[:, None], np.asarray(labels)

@@ -1,22 +1,23 @@
-"""Chest X-rays of children (Kermany et al. 2018), resized to grey (1, SIZE, SIZE); the user unpacks Kaggle's archive.
+"""Chest X-rays of children (Kermany et al. 2018), resized to grey (1, size, size); the user unpacks Kaggle's archive.
 
-The training part is the release's train and val together (val has 16 images). Resizing is Pillow's, bilinear, without
-regard to the aspect ratio: another version of Pillow may give other pixels, hence another identity.
+The training part is the release's train and val together (val has 16 images). `pooled`: all of the release's parts together, of
+which a random 15 % of each class are the test part, as in FedMAX (Chen et al. 2020).
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from fedrepro.datasets._formats import Arrays, class_folders
+from fedrepro.config import Count, Frozen
+from fedrepro.datasets._formats import Arrays
+from fedrepro.datasets._pictures import class_folders
+from fedrepro.datasets._splitting import held_out
 
 TITLE = "Chest X-Ray Images (Pneumonia)"
-EXTENT = ((1, 64, 64), 5232, 624)
 CLASSES = ("normal", "pneumonia")
 PIXELS = None
 FILES = ()
 MIRROR = ()
-SIZE = 64
 TRAIN, VAL, TEST = ([f"{part}/{name}" for name in ("NORMAL", "PNEUMONIA")] for part in ("train", "val", "test"))
 FOLDERS = (*TRAIN, *TEST)
 OPTIONAL = tuple(VAL)
@@ -26,9 +27,26 @@ HOW = (
 )
 
 
-def read(raw: Path) -> Arrays:
-    train, test = (class_folders([raw / part for part in parts], SIZE) for parts in (TRAIN, TEST))
+class Params(Frozen):
+    size: Count = 64  # pixels, of height and of width
+    pooled: bool = False
+
+
+def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
+    """Of the release with its val."""
+    return (1, params.size, params.size), *((4979, 877) if params.pooled else (5232, 624))
+
+
+def read(raw: Path, params: Params) -> Arrays:
+    train, test = (class_folders([raw / part for part in parts], params.size) for parts in (TRAIN, TEST))
     if all((raw / part).is_dir() for part in VAL):
-        extra = class_folders([raw / part for part in VAL], SIZE)
-        train = tuple(np.concatenate(pair) for pair in zip(train, extra, strict=True))
-    return *train, *test
+        train = _joined(train, class_folders([raw / part for part in VAL], params.size))
+    if not params.pooled:
+        return *train, *test
+    images, labels = _joined(train, test)
+    held = held_out(labels, 0.15, "chest_xray split")
+    return images[~held], labels[~held], images[held], labels[held]
+
+
+def _joined(*parts: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, ...]:
+    return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))

@@ -1,16 +1,20 @@
 """EMNIST letters: 124,800 + 20,800 handwritten letters, both cases in one class, (1, 28, 28). Cohen et al., arXiv:1702.05373.
 
 The release stores every image with rows and columns exchanged and labels from 1; here they stand upright, like MNIST's
-(torchvision leaves them lying), and labels start at 0.
+(torchvision leaves them lying), and labels start at 0. `pad` adds so many black pixels on each side: 2 in FedMAX's code.
 """
 
 from pathlib import Path
+from typing import Annotated
 
+import numpy as np
+from pydantic import Field
+
+from fedrepro.config import Frozen, Number
 from fedrepro.datasets._fetch import File
 from fedrepro.datasets._formats import Arrays, idx_in_zip
 
 TITLE = "EMNIST letters"
-EXTENT = ((1, 28, 28), 124800, 20800)
 CLASSES = tuple("abcdefghijklmnopqrstuvwxyz")
 PIXELS = None
 ARCHIVE = "gzip.zip"
@@ -18,10 +22,19 @@ FILES = (File(ARCHIVE, ("https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",)
 MIRROR = ((f"emnist/{ARCHIVE}",),)
 
 
-def read(raw: Path) -> Arrays:
-    arrays = []
+class Params(Frozen):
+    pad: Annotated[int, Number, Field(ge=0, le=28)] = 0
+
+
+def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
+    return (1, 28 + 2 * params.pad, 28 + 2 * params.pad), 124800, 20800
+
+
+def read(raw: Path, params: Params) -> Arrays:
+    arrays, sides = [], ((0, 0), (0, 0), (params.pad,) * 2, (params.pad,) * 2)
     for part in ("train", "test"):
         stem = f"gzip/emnist-letters-{part}"
-        arrays.append(idx_in_zip(raw / ARCHIVE, f"{stem}-images-idx3-ubyte.gz", 3)[:, None].swapaxes(2, 3))
+        images = idx_in_zip(raw / ARCHIVE, f"{stem}-images-idx3-ubyte.gz", 3)[:, None].swapaxes(2, 3)
+        arrays.append(np.pad(images, sides))
         arrays.append(idx_in_zip(raw / ARCHIVE, f"{stem}-labels-idx1-ubyte.gz", 1).astype(int) - 1)
     return tuple(arrays)

@@ -9,39 +9,41 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from fedrepro.engine.state import Kept, Row, State
 from fedrepro.errors import UserError
-from fedrepro.files import replacing
+from fedrepro.files import digest, replacing
+
+ANEW = "delete it to start the run anew"
 
 
-def save(path: Path, state: State, rows: list[Row]) -> None:
-    """Write state and metrics so far. Python's repr of floats keeps every bit."""
+def save(path: Path, state: State, rows: list[Row], run: str) -> None:
+    """Write a run's state and metrics so far. Python's repr of floats keeps every bit."""
     kept = {_of_client(path, number, kept.round): kept for number, kept in state.clients.items()}
     for file, own in kept.items():
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
-            _write(file, own.tensors, {"round": own.round})
+            _write(file, own.tensors, {"round": own.round, "run": run})
     tensors = {f"weights/{name}": tensor for name, tensor in state.weights.items()}
     tensors |= {f"server/{name}": tensor for name, tensor in state.server.items()}
     clients = {number: kept.round for number, kept in state.clients.items()}
-    note = {"round": state.round, "diverged": state.diverged, "clients": clients, "rows": rows}
+    note = {"round": state.round, "diverged": state.diverged, "clients": clients, "rows": rows, "run": run}
     _write(path, tensors, note)
     for file in _clients(path).glob("*.safetensors"):
         if file not in kept:
             file.unlink()
 
 
-def load(path: Path) -> tuple[State, list[Row]]:
-    """Read what `save` wrote; the tensors lie on the CPU. Raises UserError when a file is damaged or missing."""
-    tensors, note = _read(path)
+def load(path: Path, run: str) -> tuple[State, list[Row]]:
+    """Read what `save` wrote; the tensors lie on the CPU. Raises UserError when a file is damaged, missing or another run's."""
+    tensors, note = _read(path, run, "round", "diverged", "clients", "rows")
     clients = {}
     for number, round in note["clients"].items():
-        clients[int(number)] = Kept(round, _read(_of_client(path, int(number), round))[0])
+        clients[int(number)] = Kept(round, _read(_of_client(path, int(number), round), run, "round")[0])
 
     def part(prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
@@ -65,15 +67,30 @@ def _of_client(path: Path, number: int, round: int) -> Path:
 
 def _write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
     own = {name: tensor.cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+    content = safetensors.torch.save(own, {"state": json.dumps(note | {"digest": _digest(own, note)})})
     with replacing(path) as temporary:
-        save_file(own, temporary, {"state": json.dumps(note)})
+        temporary.write_bytes(content)
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors of a file and its note."""
+def _read(path: Path, run: str, *keys: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors of a file and its note, which has these keys. Files of earlier code tell neither their run nor a digest."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
-            return tensors, json.loads(file.metadata()["state"])
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path}: not a checkpoint of this program ({error}); delete it to start the run anew") from None
+            note = json.loads(file.metadata()["state"])
+            written, missing = note.pop("digest", None), [key for key in keys if key not in note]
+    except (SafetensorError, OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not a checkpoint of this program ({error}); {ANEW}") from None
+    if missing or written not in (None, _digest(tensors, note)):
+        raise UserError(f"{path}: damaged since it was written; {ANEW}")
+    if note.get("run", run) != run:
+        raise UserError(f"{path}: belongs to the run {note['run']}; {ANEW}")
+    return tensors, note
+
+
+def _digest(tensors: dict[str, Tensor], note: dict[str, Any]) -> str:
+    parts = [json.dumps(note)]
+    for name, tensor in sorted(tensors.items()):
+        plain = tensor.contiguous().reshape(-1).view(torch.uint8)  # bfloat16, which numpy does not know, too
+        parts += [f"{name} {tensor.dtype} {tuple(tensor.shape)}", memoryview(plain.numpy())]
+    return digest(*parts)

@@ -29,11 +29,15 @@ class FederatedData:
             self._permute_test()
         if not config.augment:
             self.train_x = self._scaled(self.train_x)
+        self.held: dict[int, Tensor] = {}  # the last answers of `train_index`
         self.plain = not config.augment and partition.permutations is None  # an image looks the same to every client
 
     def train_index(self, client: int, round: int) -> Tensor:
         """Which training images the client holds in a round."""
-        return torch.from_numpy(self.partition.train_of(client, round)).to(self.device, non_blocking=True)
+        if self.partition.redraw_seed is None and client in self.held:
+            return self.held[client]
+        self.held[client] = torch.from_numpy(self.partition.train_of(client, round)).to(self.device, non_blocking=True)
+        return self.held[client]
 
     def test_part(self, client: int, round: int) -> tuple[Tensor, Tensor]:
         """The client's own test images (under its permutation, where there is one) and labels."""

@@ -102,9 +102,7 @@ class Federation(Site):
         """The server's own images once, in batches."""
         if (proxy := self.config.proxy) is None:
             raise UserError(f"algorithm {self.config.algorithm.name}: needs proxy images: set proxy, e.g. {{share: 0.01}}")
-        count = len(self.data.train_y)
-        order = torch.randperm(count, generator=rng.generator(self.config.seed, "proxy"))
-        index = order[: max(1, int(proxy.share * count + 0.5))].to(self.device)
+        index = torch.from_numpy(self.data.partition.proxy).to(self.device)
         changes = rng.generator(self.config.seed, "proxy augment", round) if proxy.augment else None
         for rows in index.split(proxy.batch_size):
             yield Batch(self.data.images(rows, None, changes), self.data.train_y[rows])

@@ -46,7 +46,7 @@ def store(folder: Path, state: State) -> Path:
     """Keep a state for the round that follows it."""
     path = snapshot(folder, state.round + 1)
     path.parent.mkdir(parents=True, exist_ok=True)
-    checkpoint.save(path, state, [])
+    checkpoint.save(path, state, [], folder.name)
     return path
 
 
@@ -96,7 +96,7 @@ class Replay:
             return self.state
         if known == 0:
             return self.federation.start()[0]
-        return self.federation.placed(checkpoint.load(snapshot(self.folder, known))[0])
+        return self.federation.placed(checkpoint.load(snapshot(self.folder, known), self.folder.name)[0])
 
 
 def _forget(path: Path | None) -> None:

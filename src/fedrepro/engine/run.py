@@ -27,7 +27,7 @@ from fedrepro.datasets import Dataset
 from fedrepro.engine import checkpoint, progress, replay
 from fedrepro.engine.federation import Federation, Row, State
 from fedrepro.errors import UserError
-from fedrepro.files import replacing
+from fedrepro.files import digest, read_json, replacing
 from fedrepro.measures import MEASURES
 from fedrepro.partitions import Partition
 
@@ -78,7 +78,7 @@ def pick_device(name: str) -> torch.device:
     torch.set_num_threads(1)  # several processes beat several threads on networks this small, and sums keep their order
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, which imports a compiler first: 2 s
     torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what it has not written
     torch.backends.cudnn.benchmark = False
     return device
@@ -90,7 +90,7 @@ def finished(run: Run) -> bool:
         return True
     if not (run.folder / "model.safetensors").exists():
         return False
-    state, rows = checkpoint.load(run.folder / "model.safetensors")
+    state, rows = _stored(run, run.folder / "model.safetensors")
     _close(run, state, rows)
     return True
 
@@ -109,7 +109,8 @@ def train(
     rounds before which its state is stored for studies; `recordings`: see `engine.step.Step`."""
     if finished(run):
         return True
-    provenance.commit()  # remembered from here on: what is committed while this process trains is not what it runs
+    # remembered from here on: what is committed while this process trains is not what it runs
+    provenance.commit(provenance.modules(run.config))
     _make(run.folder)
     _write(run.folder / "config.json", _json(run.record() | {"dataset": datasets.describe(dataset.meta)}))
     with _Log(run.folder / "log.txt"):
@@ -132,9 +133,21 @@ def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
     if not path.exists():
         state, row = federation.start()
         return state, [row]
-    state, rows = checkpoint.load(path)
+    state, rows = _stored(run, path)
     log.info("resumed after round %d", state.round)
     return federation.placed(state), rows
+
+
+def _stored(run: Run, path: Path) -> tuple[State, list[Row]]:
+    """A state of this run with a row for each of its rounds. Raises UserError where that is not what the file holds."""
+    state, rows = checkpoint.load(path, run.id)
+    rounds = [row.get("round") for row in rows]
+    known = set(run.config.measures) <= set(rows[0]) if rows else False
+    if state.round > run.config.rounds or rounds != list(range(state.round + 1)) or not known:
+        raise UserError(f"{path}: round {state.round} with {len(rows)} rows cannot be of this run; {checkpoint.ANEW}")
+    if not state.diverged and not all(tensor.isfinite().all() for tensor in state.weights.values()):
+        raise UserError(f"{path}: its weights are not finite; {checkpoint.ANEW}")
+    return state, rows
 
 
 def _rounds(
@@ -149,7 +162,12 @@ def _rounds(
             if limits.forbid(last):  # the next round will take about as long as the last
                 _save(run, state, rows)
                 break
-            state, row = federation.advance(state)
+            try:
+                state, row = federation.advance(state)
+            except KeyboardInterrupt:
+                log.warning("stopped after round %d of %d; the same command goes on", state.round, run.config.rounds)
+                _save(run, state, rows)
+                raise
             rows.append(row)
             _log_round(run, row)
             shown(row[run.config.measures[0]])
@@ -161,7 +179,7 @@ def _rounds(
 
 
 def _save(run: Run, state: State, rows: list[Row]) -> None:
-    checkpoint.save(run.folder / "checkpoint.safetensors", state, rows)
+    checkpoint.save(run.folder / "checkpoint.safetensors", state, rows, run.id)
     _write(run.folder / "metrics.csv", _csv(rows))
 
 
@@ -170,9 +188,10 @@ def _finish(run: Run, state: State, rows: list[Row], federation: Federation) -> 
     if state.diverged:
         log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
     _write(run.folder / "metrics.csv", _csv(rows))
-    environment = provenance.environment(federation.device) | {"executor": federation.executor.name}
+    environment = provenance.environment(federation.device, provenance.modules(run.config))
+    environment["executor"] = federation.executor.name
     _write(run.folder / "environment.json", _json(environment))
-    checkpoint.save(run.folder / "model.safetensors", state, rows)
+    checkpoint.save(run.folder / "model.safetensors", state, rows, run.id)
     _close(run, state, rows)
     final = _summary(run, state, rows)["final"]
     log.info("finished: %s", ", ".join(f"{MEASURES[name].title} {value:.4f}" for name, value in final.items()))
@@ -200,6 +219,7 @@ def _summary(run: Run, state: State, rows: list[Row]) -> dict[str, Any]:
         "weights": sum(tensor.numel() for tensor in state.weights.values()),
         "data": run.data,
         "code": run.code,
+        "metrics": digest(_csv(rows)),
     }
 
 
@@ -238,7 +258,7 @@ def _make(folder: Path) -> None:
 
 def _time(run: Run, rounds: int, seconds: float) -> None:
     path = run.folder / "timing.json"
-    spent = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rounds": 0, "seconds": 0.0}
+    spent = read_json(path, "rounds", "seconds") or {"rounds": 0, "seconds": 0.0}
     _write(path, _json({"rounds": spent["rounds"] + rounds, "seconds": round(spent["seconds"] + seconds, 2)}))
 
 

@@ -5,30 +5,38 @@
 
 is a whole network. A block is told only what it makes; what it gets follows from the block before. `params.conv` and
 `params.dense` apply the options that all models share (width, norm, dropout); `Conv` and `Dense` take everything else: groups,
-normalisation, dropout of numbers or of whole maps. Another kind of block is a subclass of `Block` with the layers that it
-consists of. tests/test_models.py tries every model here in every executor.
+normalisation, dropout of numbers or of whole maps; `params.depthwise` is a convolution of each channel by itself. Another kind
+of block is a subclass of `Block` with the layers that it consists of, and with `grouped` where it can be split into groups
+(`regulated`, which makes a network in groups of any other). A model that starts from known weights loads them in
+`start(net, params)`, after all were drawn. tests/test_models.py tries every model here in every executor.
 """
 
 from fedrepro import registry
 from fedrepro.config import Choice, parse
-from fedrepro.models._blocks import Block, Conv, Dense, GroupedLinear, Head, multiple
-from fedrepro.models._net import Net, Outputs, dropout_masks
+from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, GroupedLinear, Head, Weighted, multiple
+from fedrepro.models._groups import ClassMap, regulated
+from fedrepro.models._net import Groups, Net, Outputs, dropout_masks
 from fedrepro.models.base import assemble, build, freeze, initialise
 
 __all__ = [
     "Block",
+    "ClassMap",
     "Conv",
     "Dense",
+    "Depthwise",
     "GroupedLinear",
+    "Groups",
     "Head",
     "Net",
     "Outputs",
+    "Weighted",
     "assemble",
     "build",
     "dropout_masks",
     "freeze",
     "initialise",
     "multiple",
+    "regulated",
     "settings",
 ]
 

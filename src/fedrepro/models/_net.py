@@ -1,12 +1,47 @@
 """A network of named blocks in three stages: extractor (convolutions), hidden (dense layers), head (scores)."""
 
+import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from fedrepro.models._blocks import Block, Shape
+from fedrepro.models._blocks import Block, Head, Shape
+
+
+class Plan(NamedTuple):
+    """What a network was made from: its blocks, the shape of an image, and the model's name for messages."""
+
+    blocks: Sequence[Block | Head]
+    image: Shape
+    model: str
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which classes and weights are whose: `classes` of each group, and the names of the `weights` whose first axis is shared
+    out among the groups in turn."""
+
+    classes: tuple[tuple[int, ...], ...]
+    weights: frozenset[str]
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def split(self, tensor: Tensor) -> Tensor:
+        """One of the `weights` (N, ...) as (groups, N / groups, ...): a view."""
+        return tensor.unflatten(0, (len(self), -1))
+
+    def held(self, images: Tensor) -> Tensor:
+        """Which groups (groups,) have a class of which there are images; `images` counts them by class (classes,)."""
+        return images[torch.tensor(self.classes, device=images.device)].sum(1) > 0
+
+    def of_classes(self, values: Tensor) -> Tensor:
+        """What is known of each group (groups, ...), for each class (classes, ...)."""
+        owner = {label: group for group, labels in enumerate(self.classes) for label in labels}
+        return values[torch.tensor([owner[label] for label in range(len(owner))], device=values.device)]
 
 
 class Outputs(NamedTuple):
@@ -30,7 +65,7 @@ class Layers(nn.Sequential):
             if isinstance(layer, nn.GroupNorm):
                 layer.register_forward_pre_hook(_contiguous)
         self.dropout, self.channelwise = block.dropout, block.channelwise
-        self.shape: Shape = tuple(self(torch.empty(2, *inputs, device="meta")).shape[1:])
+        self.shape = _shape(self, inputs)
 
     def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
         features = super().forward(features)
@@ -39,6 +74,14 @@ class Layers(nn.Sequential):
     @property
     def mask_shape(self) -> Shape:
         return (self.shape[0], *[1] * (len(self.shape) - 1)) if self.channelwise else self.shape
+
+
+@torch.no_grad()
+def _shape(layers: Layers, inputs: Shape) -> Shape:
+    """Of the outputs for one image, from a copy with any values on the processor: for an activation function on "meta" torch
+    imports its compiler, which takes longer than many a run."""
+    with torch.device("cpu"):
+        return tuple(copy.deepcopy(layers).to_empty(device="cpu")(torch.zeros(2, *inputs)).shape[1:])
 
 
 def _contiguous(layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
@@ -70,11 +113,14 @@ class Stage(nn.Sequential):
 
 class Net(nn.Module):
     """Extractor -> hidden -> head. A weight is called `<stage>.<block>.<layer>.<weight>`, or `head.<weight>`. `init` is how it
-    started: what a method adds to it, or draws anew, may start alike (`models.initialise`)."""
+    started: what a method adds to it, or draws anew, may start alike (`models.initialise`). `plan` is what it was made from.
+    `groups` says which of its weights belong to which classes, where it was split (`models.regulated`)."""
 
-    def __init__(self, extractor: Stage, hidden: Stage, head: nn.Module, init: str) -> None:
+    groups: Groups | None = None
+
+    def __init__(self, extractor: Stage, hidden: Stage, head: nn.Module, init: str, plan: Plan | None = None) -> None:
         super().__init__()
-        self.extractor, self.hidden, self.head, self.init = extractor, hidden, head, init
+        self.extractor, self.hidden, self.head, self.init, self.plan = extractor, hidden, head, init, plan
 
     def forward(self, images: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
         """`images`: (B, C, H, W); `masks`: what `dropout_masks` drew, in training only."""

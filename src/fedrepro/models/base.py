@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from fedrepro import registry
 from fedrepro.config import Choice, Count, Fraction, Frozen, Positive, parse
 from fedrepro.errors import UserError
-from fedrepro.models._blocks import Block, Conv, Dense, GroupedLinear, Head, Norm, Shape, linear, multiple
-from fedrepro.models._net import Layers, Net, Stage
+from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Norm, Shape, Weighted, linear, multiple
+from fedrepro.models._net import Layers, Net, Plan, Stage
 
 Init = Literal["pytorch", "glorot", "truncated_normal"]
 NORMS = nn.modules.batchnorm._NormBase | nn.GroupNorm | nn.LayerNorm
@@ -41,6 +41,10 @@ class BaseParams(Frozen):
         of = math.lcm(of, options.get("groups", 1), normalised or 1)
         return Conv(name, self.scaled(filters, of), kernel, pool, **options)
 
+    def depthwise(self, name: str, kernel: int, pool: nn.Module | None = None, **options: Any) -> Depthwise:
+        """A convolution of each channel by itself, under these options."""
+        return Depthwise(name, kernel, pool, **{"norm": self.norm, "norm_groups": self.norm_groups} | options)
+
     def dense(self, name: str, units: int, *, of: int = 1, **options: Any) -> Dense:
         """A hidden dense layer under these options; its units are a multiple of its groups and of `of`, the groups to come."""
         of = math.lcm(of, options.get("groups", 1))
@@ -66,6 +70,8 @@ def build(choice: Choice, shape: tuple[int, int, int], outputs: int, generator: 
     module = registry.module("models", choice.name)
     params = parse(module.Params, choice.options, f"model {choice.name}")
     net = assemble(module.blocks(params, outputs), shape, params.init, generator, choice.name)
+    if hasattr(module, "start"):
+        module.start(net, params)
     freeze(net, params.frozen, choice.name)
     return net
 
@@ -83,7 +89,8 @@ def assemble(
         extractor = _stage(inner[:first], shape, shape, model)
         hidden = _stage(inner[first:], (math.prod(extractor.shape),), shape, model)
         with _suiting(head, shape, model):
-            net = Net(extractor, hidden, linear(*hidden.shape, head.outputs, head.groups), init)
+            scores = linear(*hidden.shape, head.outputs, head.groups, head.order)
+    net = Net(extractor, hidden, scores, init, Plan(blocks, shape, model))
     net = net.to_empty(device="cpu")
     initialise(net, init, generator)
     return net
@@ -114,7 +121,7 @@ def _suiting(block: Block | Head, image: Shape, model: str) -> Iterator[None]:
 def initialise(module: nn.Module, init: str, generator: torch.Generator) -> None:
     """Draw the weights of all layers of a module anew, in their order; normalisation starts as the identity."""
     for part in module.modules():
-        if isinstance(part, nn.Conv2d | nn.Linear | GroupedLinear):
+        if isinstance(part, Weighted):
             INITS[init](part, generator)
         elif isinstance(part, NORMS):
             part.reset_parameters()
@@ -141,7 +148,7 @@ def _named(name: str, pattern: str) -> bool:
     return any(fnmatchcase(".".join(path[:depth]), pattern) for depth in range(1, len(path) + 1))
 
 
-def _pytorch(layer: nn.Conv2d | nn.Linear | GroupedLinear, generator: torch.Generator) -> None:
+def _pytorch(layer: Weighted, generator: torch.Generator) -> None:
     """torch's own default: weights and biases uniform in +-1/sqrt(fan_in)."""
     bound = 1 / math.sqrt(layer.weight[0].numel())
     nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
@@ -149,7 +156,7 @@ def _pytorch(layer: nn.Conv2d | nn.Linear | GroupedLinear, generator: torch.Gene
         nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
 
 
-def _glorot(layer: nn.Conv2d | nn.Linear | GroupedLinear, generator: torch.Generator) -> None:
+def _glorot(layer: Weighted, generator: torch.Generator) -> None:
     """Glorot (Xavier) uniform weights, zero biases; each group is a layer of its own."""
     for part in _groups(layer):
         nn.init.xavier_uniform_(part, generator=generator)
@@ -157,7 +164,7 @@ def _glorot(layer: nn.Conv2d | nn.Linear | GroupedLinear, generator: torch.Gener
         nn.init.zeros_(layer.bias)
 
 
-def _truncated_normal(layer: nn.Conv2d | nn.Linear | GroupedLinear, generator: torch.Generator) -> None:
+def _truncated_normal(layer: Weighted, generator: torch.Generator) -> None:
     """TensorFlow's tutorial initialiser: N(0, 0.1^2) cut at two deviations, biases 0.1."""
     nn.init.trunc_normal_(layer.weight, std=0.1, a=-0.2, b=0.2, generator=generator)
     if layer.bias is not None:

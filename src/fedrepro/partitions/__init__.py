@@ -6,7 +6,7 @@ out, as the train set was. A partition for which that is not so says how its tes
 `split_test(params, parts, train, test, draw)`, e.g. where clients share images.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ class Partition:
     clients: int
     permutations: np.ndarray | None = None  # (clients, H*W) pixel order of each client's images
     redraw_seed: int | None = None
+    proxy: np.ndarray | None = None  # int64 train indices of the images that the server holds
 
     def owned(self, client: int, round: int) -> list[int]:
         """The parts that `client` holds in `round`."""
@@ -74,8 +75,14 @@ def subset(dataset: Dataset | Labels, train: int | None, test: int | None) -> tu
 def of_run(config: RunConfig, dataset: Dataset | Labels) -> Partition:
     """The partition that a run's config names, over the images that it uses."""
     train, test = subset(dataset, config.train_images, config.test_images)
-    parts = dataset.train.only(train), dataset.test.only(test)
-    return create(config.partition, *parts, pixels=dataset.pixels, seed=config.seed)
+    dealt, proxy = np.arange(len(train)), None
+    if config.proxy is not None:
+        shuffled = rng.numpy_generator(config.seed, "proxy").permutation(len(train))
+        proxy = np.sort(shuffled[: max(1, round(config.proxy.share * len(train)))])
+        dealt = np.setdiff1d(dealt, proxy) if config.proxy.removed else dealt
+    parts = dataset.train.only(train[dealt]), dataset.test.only(test)
+    made = create(config.partition, *parts, pixels=dataset.pixels, seed=config.seed)
+    return replace(made, train=[dealt[part] for part in made.train], proxy=proxy)
 
 
 def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: int) -> Partition:
@@ -115,6 +122,8 @@ def save(partition: Partition, path: Path) -> None:
         arrays["permutations"] = partition.permutations
     if partition.redraw_seed is not None:
         arrays["redraw_seed"] = np.array(partition.redraw_seed)
+    if partition.proxy is not None:
+        arrays["proxy"] = partition.proxy
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
@@ -129,4 +138,5 @@ def load(path: Path) -> Partition:
             clients=int(stored["clients"]),
             permutations=stored.get("permutations"),
             redraw_seed=int(stored["redraw_seed"]) if "redraw_seed" in stored else None,
+            proxy=stored.get("proxy"),
         )

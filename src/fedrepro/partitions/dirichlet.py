@@ -2,21 +2,33 @@
 
 `overlap: false` draws from what is left (every image at most once). `overlap: true` draws each client's images from the whole
 set, as the FedCL authors' code does, so that clients share images, of the train and of the test set. `prior: unit` is alpha per
-class, as that code has it; `prior: classes` is alpha times the class frequencies, as Hsu et al. write it.
+class, as that code has it; `prior: classes` is alpha times the class frequencies, as Hsu et al. write it. `alpha: uniform` is
+the limit of large alpha: every client draws in the proportions of the prior.
 """
 
-from typing import Literal
+import math
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import BeforeValidator
 
-from fedrepro.config import Count, Frozen, Positive
+from fedrepro.config import Count, Frozen
 from fedrepro.datasets import Labelled
 from fedrepro.partitions import _testing
+
+UNIFORM = "uniform"
+
+
+def _alpha(value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value != UNIFORM and not (number and 0 < value < math.inf):
+        raise ValueError(f"expected a number above 0, or '{UNIFORM}'")
+    return value
 
 
 class Params(Frozen):
     clients: Count
-    alpha: Positive
+    alpha: Annotated[float | Literal[UNIFORM], BeforeValidator(_alpha)]
     prior: Literal["unit", "classes"] = "unit"
     overlap: bool = False
 
@@ -25,13 +37,15 @@ def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np
     labels, classes = train.labels, train.classes
     size = len(labels) // params.clients
     frequencies = np.bincount(labels, minlength=classes) / len(labels)
-    concentration = params.alpha * (np.ones(classes) if params.prior == "unit" else frequencies)
+    prior = np.ones(classes) if params.prior == "unit" else frequencies
     present = frequencies > 0
+    concentration = prior if params.alpha == UNIFORM else params.alpha * prior
     stock = [list(draw.permutation(np.flatnonzero(labels == label))) for label in range(classes)]
     parts = []
     for _ in range(params.clients):
         shares = np.zeros(classes)
-        shares[present] = draw.dirichlet(concentration[present])
+        drawn = concentration[present]
+        shares[present] = drawn / drawn.sum() if params.alpha == UNIFORM else draw.dirichlet(drawn)
         if params.overlap:
             parts.append(_overlapping(shares, size, stock, draw))
         else:

@@ -5,14 +5,17 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from fedrepro.report import latex
+from fedrepro.report import latex, macros, origin
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.loading import Results, Stored
 from fedrepro.report.spec import VERDICTS, Paper, evidence, read_curves
-from fedrepro.report.verdicts import Verdict, decide
+from fedrepro.report.verdicts import NONE, Verdict, decide
 
 ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
-WIDTHS = "".join(rf">{{\raggedright\arraybackslash}}p{{{share}\linewidth}}" for share in (0.29, 0.11, 0.15, 0.1, 0.22))
+COLUMNS = ("claim", "source", "reported", "ours", "verdict", "why", "note", "key", "experiment", "artifact", "tolerance")
+PRINTED = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
+NUMBERS = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, made with the verdicts
+SHARES = (0.29, 0.11, 0.15, 0.1, 0.22)  # of a line: the columns of the table of verdicts
 
 
 def files(spec: Paper, key: str) -> list[str]:
@@ -20,7 +23,8 @@ def files(spec: Paper, key: str) -> list[str]:
     if key in spec.figures:
         endings = [*ENDINGS["figures"], *(["csv"] if spec.figures[key].numbered else [])]
         return [f"figures/{key}.{ending}" for ending in endings]
-    return [f"tables/{key}.{ending}" for ending in ENDINGS.get(key, ENDINGS["tables"])]
+    named = [f"tables/{key}.{ending}" for ending in ENDINGS.get(key, ENDINGS["tables"])]
+    return [*named, NUMBERS] if key == VERDICTS else named
 
 
 def data(spec: Paper, keys: Iterable[str] | None = None) -> list[str]:
@@ -54,33 +58,45 @@ def draw_figure(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
 
 
 def write_table(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
-    """`tables/<key>.csv` and `.tex`."""
-    table = spec.tables[key]
-    latex.write(table.build(found), folder / "tables", key, table.caption(found))
+    """`tables/<key>.csv`, plain numbers, and `.tex`, a table with caption and label."""
+    table, out = spec.tables[key], folder / "tables"
+    grid, results = table.build(found), [found.results[name] for name in table.experiments]
+    out.mkdir(parents=True, exist_ok=True)
+    _write_csv(grid.plain(), out / f"{key}.csv")
+    texts = (table.caption(found), table.notes(found), f"tab:{results[0].note['paper']}-{key}", origin.told(results))
+    (out / f"{key}.tex").write_text(latex.table(grid, *texts), encoding="utf-8")
 
 
 def decide_all(spec: Paper, results: Mapping[str, Results]) -> list[Verdict]:
-    """The verdicts on all of a paper's claims."""
+    """The verdicts on all of a paper's claims; none at a scale that is not compared."""
+    given = {key: (claim, results[claim.source_name]) for key, claim in spec.claims.items()}
     return [
-        decide(key, claim, results[claim.source_name], claim.ref.resolved(spec.experiments).measure)
-        for key, claim in spec.claims.items()
+        decide(key, claim, found, claim.ref.resolved(spec.experiments).measure, spec.chosen(claim))
+        for key, (claim, found) in given.items()
+        if found.compare != "none"
     ]
 
 
 def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
-    """`tables/verdicts.csv`, `.tex` and `.json`."""
+    """`tables/verdicts.csv`, `.json` and `.tex`, which is one sentence where there are none."""
     verdicts, out = decide_all(spec, found.results), folder / "tables"
-    columns = ["Claim", "Source", "Reported", "Ours", "Verdict", "Why", "Note", "Key"]
-    rows = [
-        [item.claim.text, item.claim.source, item.reported, item.found, item.status, item.why, item.claim.note, item.key]
-        for item in verdicts
-    ]
+    records = [_record(spec, verdict) for verdict in verdicts]
     out.mkdir(parents=True, exist_ok=True)
-    _write_csv([columns, *rows], out / f"{key}.csv")
-    records = [dict(zip(map(str.lower, columns), row, strict=True)) for row in rows]
+    _write_csv([[name.capitalize() for name in COLUMNS], *(list(record.values()) for record in records)], out / f"{key}.csv")
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    short = [row[:1] + row[2:6] for row in (columns, *rows)]
-    (out / f"{key}.tex").write_text(latex.latex(short[0], short[1:], WIDTHS), encoding="utf-8")
+    results = [found.results[name] for name in spec.sources([key])]
+    paper, source = results[0].note["paper"], origin.told(results)
+    printed = [[record[name] for name in PRINTED] for record in records]
+    caption = f"Verdicts on what the paper claims: {spec.title}."
+    told = ([name.capitalize() for name in PRINTED], printed, SHARES, caption, f"tab:{paper}-{key}", source)
+    (out / f"{key}.tex").write_text(latex.long_table(*told) if records else f"{NONE}\n", encoding="utf-8")
+    (folder / NUMBERS).write_text(macros.macros(paper, verdicts, source), encoding="utf-8")
+
+
+def _record(spec: Paper, verdict: Verdict) -> dict[str, str]:
+    claim = verdict.claim
+    values = [claim.text, claim.source, verdict.reported, verdict.found, verdict.status, verdict.why, claim.note, verdict.key]
+    return dict(zip(COLUMNS, [*values, claim.experiment, spec.beside(claim), verdict.tolerance], strict=True))
 
 
 def _write_csv(rows: list[list], path: Path) -> None:

@@ -1,5 +1,6 @@
 """Figures at their printed size: axes for a grid of panels, what stands around them, and the files."""
 
+import math
 import textwrap
 from pathlib import Path
 
@@ -9,11 +10,14 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.ticker import AutoLocator
 
 from fedrepro.report.evidence import Evidence
-from fedrepro.report.figures.base import Figure
+from fedrepro.report.figures._style import PAPER, TARGET
+from fedrepro.report.figures.base import Figure, Part
 
 COLUMN, PAGE = 3.3, 7.0  # inches: one column of a two-column page, and both
+LINE = 0.15  # inches, of a legend; its first two are part of a figure's height
 
 
 def setup() -> None:
@@ -24,6 +28,7 @@ def setup() -> None:
     )
     lengths = {"axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "xtick.major.size": 2.5}
     lengths |= {"ytick.major.size": 2.5, "xtick.major.pad": 2, "ytick.major.pad": 2}
+    lengths |= {"axes.spines.top": False, "axes.spines.right": False, "lines.solid_capstyle": "round", "hatch.linewidth": 0.6}
     # the font that comes with matplotlib: what else is installed would change widths and bytes
     plt.rcParams.update(text | lengths | {"pdf.fonttype": 42, "savefig.dpi": 200, "font.family": "DejaVu Sans"})
 
@@ -38,19 +43,36 @@ def compose(figure: Figure, evidence: Evidence) -> plt.Figure:
     )
     for parts, line in zip(grid, axes, strict=True):
         for place, panel in enumerate(line):
-            if place >= len(parts):
-                panel.set_axis_off()
-            elif parts[place].skipped:
-                explain(panel, parts[place].skipped, 50 if columns == 1 else 60 // columns)
+            if place < len(parts):
+                _panel(panel, parts[place], columns)
             else:
-                parts[place].draw(panel)
-                sns.despine(ax=panel)
-            if place < len(parts) and parts[place].title:
-                panel.set_title(parts[place].title, fontsize=7)
+                panel.set_axis_off()
     _share(axes)
     if not skipped:
         _legend(drawing, 1 if columns == 1 else 2)
+        _scale(drawing, figure, evidence)
     return drawing
+
+
+def _panel(axes: Axes, part: Part, columns: int) -> None:
+    width = COLUMN if columns == 1 else PAGE / columns
+    if part.skipped:
+        explain(axes, part.skipped, round((15 if columns == 1 else 8.6) * width))
+    else:
+        part.draw(axes)
+        axes.set_ylabel(textwrap.fill(axes.get_ylabel(), 26))
+        axes.set_xlabel(textwrap.fill(axes.get_xlabel(), round(11 * width)))
+        if columns > 2 and isinstance(axes.xaxis.get_major_locator(), AutoLocator):
+            axes.locator_params(axis="x", nbins=4)
+    if part.title:
+        axes.set_title(textwrap.fill(part.title, round(17 * width)), fontsize=7)
+
+
+def _scale(drawing: plt.Figure, figure: Figure, evidence: Evidence) -> None:
+    """Below the panels, which scale it is, unless that is the paper's own."""
+    results = figure.first(evidence)
+    if results.compare != "full":
+        drawing.supxlabel(f"scale {results.note['scale']}", x=0.99, ha="right", fontsize=6, color="0.4")
 
 
 def _size(figure: Figure, rows: int, columns: int, skipped: bool) -> tuple[float, float]:
@@ -62,29 +84,40 @@ def _size(figure: Figure, rows: int, columns: int, skipped: bool) -> tuple[float
 
 def _share(axes) -> None:
     """What neighbours have in common is said once: left of a row, below a column."""
-    for line in axes:
-        for panel in line[1:]:
-            if panel.get_ylabel() == line[0].get_ylabel():
+    for first, *others in axes:
+        alike = all(panel.axison and _ruled(panel) == _ruled(first) for panel in others)
+        for panel in others:
+            if panel.get_ylabel() == first.get_ylabel():
                 panel.set_ylabel("")
+            if alike and first.axison:
+                panel.tick_params(labelleft=False)
     for line in axes[:-1]:
         for panel, last in zip(line, axes[-1], strict=True):
             if panel.get_xlabel() == last.get_xlabel():
                 panel.set_xlabel("")
 
 
+def _ruled(axes: Axes) -> tuple:
+    """Its vertical axis."""
+    return axes.get_ylabel(), axes.get_ylim(), [label.get_text() for label in axes.get_yticklabels()]
+
+
 def _legend(drawing: plt.Figure, width: int) -> None:
-    """Every name once, above the panels."""
+    """Every name once, above the panels; series before what they are held against."""
     found: dict = {}
     for panel in drawing.axes:
-        if panel.get_legend() is None:
-            handles, labels = panel.get_legend_handles_labels()
-            found = dict(zip(labels, handles, strict=True)) | found
+        handles, labels = panel.get_legend_handles_labels()
+        found = dict(zip(labels, handles, strict=True)) | found
     if not found:
         return
-    many = 2 if max(map(len, found)) > 12 or len(found) == 4 else min(len(found), 3)
-    columns = many if width == 1 else min(len(found), 3 if max(map(len, found)) > 24 else 6)
+    names = sorted(found, key=(PAPER, TARGET).__contains__)
+    longest = max(map(len, names))
+    most = (2 if longest > 12 else 3) if width == 1 else 3 if longest > 24 else 6
+    rows = math.ceil(len(names) / most)
+    columns = math.ceil(len(names) / rows)
+    drawing.set_figheight(drawing.get_figheight() + LINE * max(0, rows - 2))
     look = {"frameon": False, "handlelength": 2.2, "columnspacing": 1.2, "ncols": columns}
-    drawing.legend(found.values(), found.keys(), loc="outside upper center", **look)
+    drawing.legend([found[name] for name in names], names, loc="outside upper center", **look)
 
 
 def explain(axes: Axes, reason: str, width: int = 50) -> None:
@@ -96,6 +129,8 @@ def explain(axes: Axes, reason: str, width: int = 50) -> None:
 def save(drawing: plt.Figure, path: Path) -> None:
     """`path`.pdf and `path`.png, without dates, so that the same numbers give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    drawing.get_layout_engine().execute(drawing)
+    drawing.set_layout_engine("none")  # once for both files
     drawing.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None, "ModDate": None})
     drawing.savefig(path.with_suffix(".png"), metadata={"Software": None})
     plt.close(drawing)

@@ -1,15 +1,17 @@
 """What artifacts are made from: an experiment in one measure, with its results and what the paper shows of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
 from fedrepro.config import Frozen, NonNegative
 from fedrepro.measures import MEASURES, Measure
-from fedrepro.metrics import Curve, rounds_to
+from fedrepro.metrics import Curve, best, rounds_to
+from fedrepro.report import looks
 from fedrepro.report.loading import Results
+from fedrepro.report.looks import Look
 
 
 def _known(name: str) -> str:
@@ -24,9 +26,12 @@ Measured = Annotated[str, AfterValidator(_known)]
 class Shown(Frozen):
     """How an experiment is shown by every artifact that does not say otherwise."""
 
+    name: str = ""  # in the paper, e.g. Fig. 4a
+    about: str = ""  # what tells it from the others there, in words; its data are told by its runs
     measure: Measured = "test_accuracy"
     target: dict[str, NonNegative] = {}  # by scale; 0..1, of a loss in nats
     reported: dict[str, str] = {}  # series -> key in the file of digitised curves
+    chose: Literal[False] | str | None = None  # which settings these curves were used to choose; false: none
 
 
 class Ref(Frozen):
@@ -46,8 +51,9 @@ class Ref(Frozen):
     def resolved(self, experiments: Mapping[str, Shown]) -> Shown:
         """With all that is left out."""
         usual = experiments.get(self.experiment, Shown())
-        base = usual if self.measure in (None, usual.measure) else Shown(measure=self.measure)
-        own = {"target": self.target, "reported": self.reported}
+        named = {"name": usual.name, "about": usual.about}
+        base = usual if self.measure in (None, usual.measure) else Shown(measure=self.measure, **named)
+        own = {"target": self.target, "reported": self.reported, "name": self.name}
         return base.model_copy(update={key: value for key, value in own.items() if value is not None})
 
 
@@ -58,6 +64,18 @@ class Panel:
     key: str
     shown: Shown
     results: Results
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        return self.shown.name or self.key
+
+    @property
+    def title(self) -> str:
+        """Its name, data and what it is about."""
+        data = sorted({run["dataset"].split(" (")[0] for run in self.results.runs()}) if self.shown.about else []
+        about = ", ".join(filter(None, [" and ".join(data), self.shown.about]))
+        return f"{self.name}: {about}" if about else self.name
 
     @property
     def measure(self) -> Measure:
@@ -85,15 +103,17 @@ class Panel:
         """Seed -> (round, value) of the finished runs; 0..1, of a loss in nats."""
         return self.results.curves(label, self.shown.measure)
 
-    def seeds(self, label: str) -> str:
-        """How many there are, and what became of those that diverged."""
-        return "; ".join([str(len(self.curves(label))), *self.results.diverged(label)])
-
     def rounds_to(self, curve: Curve, target: float, smooth: int = 1) -> int | None:
         """First round at the target; a loss comes down to it."""
         if self.measure.score == "loss":
             return rounds_to([(round, -value) for round, value in curve], -target, smooth)
         return rounds_to(curve, target, smooth)
+
+    def best(self, curve: Curve, smooth: int = 1) -> float:
+        """The highest value, of a loss the lowest, averaged over `smooth` rounds."""
+        if self.measure.score == "loss":
+            return -best([(round, -value) for round, value in curve], smooth)
+        return best(curve, smooth)
 
 
 @dataclass(frozen=True)
@@ -104,12 +124,30 @@ class Evidence:
     results: Mapping[str, Results]  # by experiment, and by `<experiment>-<study>`
     curves: Mapping[str, Curve]  # the paper's digitised ones
     figures: Mapping[str, Any]  # for figures of several panels
+    looks: Mapping[str, Mapping[str, Look]] = field(default_factory=dict)  # of each experiment's series
 
     def panel(self, ref: Ref) -> Panel:
         return Panel(ref.key, ref.resolved(self.experiments), self.results[ref.experiment])
 
+    def curve_name(self, key: str) -> str:
+        """What a digitised curve is called: the figure and the series that alone is held against it there; else its key."""
+        for experiment, shown in self.experiments.items():
+            labels = [label for label, name in shown.reported.items() if name == key]
+            if len(labels) == 1:
+                return f"{shown.name or experiment}: {labels[0]}"
+        return key
+
     def study(self, experiment: str, study: str) -> Results:
         return self.results[source(experiment, study)]
+
+    def looks_of(self, results: Results) -> Mapping[str, Look]:
+        """Series -> look: the paper's; where it does not know one of them, as if the paper had nothing else."""
+        experiment = results.note["experiment"].partition("-")[0]
+        known = self.looks.get(experiment, {})
+        if known.keys() >= results.note["series"].keys():
+            return known
+        own = {label: series["algorithm"] for label, series in results.note["series"].items()}
+        return looks.assign({experiment: own})[experiment]
 
 
 def source(experiment: str, study: str | None) -> str:

@@ -1,57 +1,70 @@
 """Partitions drawn and stored, each with its heat map beside it: clients x classes."""
 
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 
-from fedrepro import datasets, partitions
+from fedrepro import datasets, holdings, partitions
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Labels
+from fedrepro.partitions import Partition
 from fedrepro.report.drawing import COLUMN, setup
+
+MANY = 12  # clients or classes: more are not named and counted one by one
 
 
 def provide(configs: dict[Path, RunConfig], prepared: Path) -> None:
     """Each partition at its path, and its heat map beside it, of the data set in the folder `prepared`; what is there stays."""
     data = datasets.labels(prepared)
     for path, config in configs.items():
-        if not path.exists():
-            partitions.save(partitions.of_run(config, data), path)
+        stored = holdings.provide(config, data, path)
         if not path.with_suffix(".png").exists():
-            draw(config, data, path)
+            draw(config, data, stored, path)
 
 
-def draw(config: RunConfig, data: Labels, path: Path) -> None:
+def draw(config: RunConfig, data: Labels, stored: Partition, path: Path) -> None:
     """Draw the partition stored at `path`, as a PNG beside it."""
-    stored = partitions.load(path)
     train, _ = partitions.subset(data, config.train_images, config.test_images)
     counts = stored.counts(data.train.labels[train], data.train.classes)
-    options = ", ".join(
-        f"{key} {value}" for key, value in config.partition.options.items() if not isinstance(value, bool | None)
-    )
     anew = "\ndealt anew every round, round 1 shown" if stored.redraw_seed is not None else ""
     setup()
-    drawing = heatmap(
-        counts, data.meta["class_names"], f"{data.meta['title']}: {config.partition.name}\n{options}, seed {config.seed}{anew}"
-    )
+    drawing = heatmap(counts, data.meta["class_names"], f"{data.meta['title']}: {_options(config)}{anew}")
     drawing.savefig(path.with_suffix(".png"), metadata={"Software": None})
     plt.close(drawing)
 
 
+def _options(config: RunConfig) -> str:
+    """The partition in words."""
+    given = {key: value for key, value in config.partition.options.items() if not isinstance(value, bool | None)}
+    text = ", ".join(f"{key} {_told(value)}" for key, value in given.items())
+    return f"{config.partition.name}\n" + textwrap.fill(f"{text}, seed {config.seed}", 55)
+
+
+def _told(value: Any) -> str:
+    """A setting; of lists in a list, each behind a bar."""
+    if not isinstance(value, list | tuple):
+        return str(value)
+    return (" | " if any(isinstance(part, list | tuple) for part in value) else " ").join(map(_told, value))
+
+
 def heatmap(counts: np.ndarray, classes: list[str], title: str) -> plt.Figure:
     """Heat map of clients x classes: how many training images of each class a client holds."""
-    clients = len(counts)
+    clients, few = len(counts), len(classes) <= MANY
     drawing, axes = plt.subplots(figsize=(COLUMN, min(6.0, 1.2 + 0.12 * max(clients, 8))), layout="constrained")
-    shown = clients <= 12 and len(classes) <= 12
-    step = max(1, clients // 10)
-    few = len(classes) <= 12
-    sns.heatmap(counts, ax=axes, cmap="rocket_r", vmin=0, annot=shown, fmt="d", annot_kws={"fontsize": 6}, linewidths=0,
-                cbar_kws={"label": "training images"}, yticklabels=step, xticklabels=classes if few else 10)  # fmt: skip
+    sns.heatmap(
+        counts, cmap="magma_r", vmin=0, vmax=max(counts.max(), 1), ax=axes, cbar_kws={"label": "training images"},
+        annot=few and clients <= MANY, fmt="d", annot_kws={"fontsize": 6 if counts.max() < 10_000 else 5},
+        xticklabels=classes if few else 10, yticklabels=max(1, clients // 10),
+    )  # fmt: skip
+    slanted = few and max(map(len, classes)) > 2
+    axes.tick_params(axis="x", rotation=45 * slanted)
+    axes.tick_params(axis="y", rotation=0)
+    if slanted:
+        plt.setp(axes.get_xticklabels(), ha="right", rotation_mode="anchor")
     axes.set(xlabel="class", ylabel="client")
     axes.set_title(title, fontsize=7)
-    if shown:
-        slanted = max(map(len, classes)) > 2
-        plt.setp(axes.get_xticklabels(), rotation=45 * slanted, ha="right" if slanted else "center", rotation_mode="anchor")
-    plt.setp(axes.get_yticklabels(), rotation=0)
     return drawing

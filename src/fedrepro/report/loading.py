@@ -1,6 +1,7 @@
 """Gathered results, as reports read them."""
 
 import csv
+import functools
 import json
 from collections import defaultdict
 from dataclasses import dataclass
@@ -50,7 +51,15 @@ class Results:
     def good(self, label: str) -> list[dict[str, str]]:
         """The rows of a series, without its diverged runs."""
         seeds = {str(run["seed"]) for run in self.runs(label) if run["status"] == "finished"}
-        return [row for row in self.rows if row["series"] == label and row["seed"] in seeds]
+        return [row for row in self._by_series.get(label, []) if row["seed"] in seeds]
+
+    @functools.cached_property
+    def _by_series(self) -> dict[str, list[dict[str, str]]]:
+        """Dozens of claims ask for the rows of a series, of thousands of rows in all."""
+        found: dict[str, list[dict[str, str]]] = {}
+        for row in self.rows:
+            found.setdefault(row["series"], []).append(row)
+        return found
 
     def diverged(self, label: str) -> list[str]:
         """What is to be said of the runs that diverged."""

@@ -1,20 +1,106 @@
-"""Execute a notebook as part of the pipeline."""
+"""A notebook for any figure of any paper, to go on from its numbers: written from one template, executed where it lies."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import nbformat
 from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from fedrepro import results
+from fedrepro.config import Params, read_params
+from fedrepro.errors import UserError, unknown
+from fedrepro.report import spec
+from fedrepro.report.evidence import Shown
+from fedrepro.report.loading import Stored
+from fedrepro.report.spec import FOLDER, Paper
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LOADED = """from fedrepro import results
+
+runs = results.runs(paper, {name!r}, scale)
+curves = results.curves(paper, {name!r}, scale)
+runs[[column for column in ("series", "seed", "status", "rounds", "bytes_up", "dataset", "settings.lr") if column in runs]]"""
+
+LAST = """last = curves.groupby(["series", "seed"], sort=False).tail(1)
+last.groupby("series", sort=False)[measure].agg(["mean", "std", "count"])"""
+
+DRAWN = """import seaborn as sns
+
+if not curves.empty:
+    axes = sns.lineplot(curves, x="round", y=measure, hue="series", units="seed", estimator=None, linewidth=0.8)"""
+
+WHOLE = """from fedrepro.report.notebook import picture
+
+%matplotlib inline
+picture(paper, figure, scale)"""
 
 
-def execute(source: Path, out: Path, **parameters: object) -> None:
-    """Run `source` from the repository's top folder with `parameters` in place of its cell tagged `parameters`; save to `out`.
+def write(target: str, params: Params, path: Path | None = None) -> Path:
+    """The notebook of a figure, not executed, into `path` or the scale's reports. Raises UserError for what is no figure, and
+    where a file is there already: it may have been worked on."""
+    specs = {paper: spec.read(paper, params) for paper in params.papers}
+    named = {name: what for name, what in spec.targets(specs).items() if what[1] in specs[what[0]].figures}
+    if target not in named:
+        raise unknown("figure", target, named, "; `fedrepro list` shows all")
+    paper, figure = named[target]
+    path = path or place(params.scale, paper, figure)
+    if path.exists():
+        raise UserError(f"{path}: is there already and stays as it is; give another with --out")
+    _save(compose(specs[paper], paper, figure, params.scale), path)
+    return path
 
-    Raises nbclient.exceptions.CellExecutionError where a cell fails.
-    """
-    notebook = nbformat.read(source, as_version=4)
-    for cell in notebook.cells:
-        if "parameters" in cell.metadata.get("tags", []):
-            cell.source = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
-    NotebookClient(notebook, timeout=300, kernel_name="python3", record_timing=False).execute()
+
+def place(scale: str, paper: str, figure: str) -> Path:
+    """Where the pipeline puts the notebook of a figure."""
+    return Path("reports", scale, "notebooks", f"{paper}_{figure}.ipynb")
+
+
+def compose(specification: Paper, paper: str, figure: str, scale: str) -> nbformat.NotebookNode:
+    """The template, filled in: the runs and curves behind the figure, all seeds, then the figure as the pipeline draws it."""
+    drawn = specification.figures[figure]
+    text = f"# {figure}: {drawn.title}\n\n{specification.title}, scale {scale}. What is loaded: `help(results)`."
+    cells = [new_markdown_cell(text), new_code_cell(f"paper, figure, scale = {paper!r}, {figure!r}, {scale!r}")]
+    for name in drawn.sources(specification.figures):
+        cells += [new_markdown_cell(f"## {name}"), new_code_cell(LOADED.format(name=name))]
+        if "-" in name:  # a study's table has columns of its own
+            cells.append(new_code_cell("curves"))
+            continue
+        measure = specification.experiments.get(name, Shown()).measure
+        cells += [new_code_cell(f"measure = {measure!r}\n{LAST}"), new_code_cell(DRAWN)]
+    cells += [new_markdown_cell("## The figure"), new_code_cell(WHOLE)]
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"  # not drawn anew each time
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+
+
+def execute(notebook: nbformat.NotebookNode, out: Path) -> None:
+    """Run all cells in the folder of `out` and save there. Raises nbclient.exceptions.CellExecutionError where a cell fails."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, out)
+    quiet = {"extra_arguments": ["--log-level=ERROR"], "record_timing": False}
+    where = {"metadata": {"path": str(out.parent)}}
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where, **quiet).execute()
+    _save(notebook, out)
+
+
+def picture(paper: str, figure: str, scale: str) -> "Figure":
+    """A figure as the pipeline draws it, from wherever in the repository the working folder lies."""
+    from fedrepro.report import drawing
+
+    top = results.root()
+    specification = spec.read(paper, read_params(top / "params.yaml"), top / FOLDER)
+    stored = Stored(top / "reports" / scale / paper / "data")
+    drawing.setup()
+    found = spec.evidence(specification, stored, spec.read_curves(specification, top / FOLDER))
+    return drawing.compose(specification.figures[figure], found)
+
+
+def _save(notebook: nbformat.NotebookNode, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None

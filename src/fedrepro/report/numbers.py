@@ -1,12 +1,50 @@
-"""Numbers over seeds as text, in the unit of their measure."""
+"""Numbers over seeds, in the unit of their measure, and how they are told."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fedrepro.measures import Measure
-from fedrepro.metrics import Estimate, estimate
+from fedrepro.metrics import estimate
 
 NONE = "-"
 SCORES = {"accuracy": "accuracy", "loss": "loss", "macro_f1": "macro-F1"}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A cell of a table, in the unit of its column: a mean over seeds with its 95 % interval, or a word instead of it."""
+
+    value: float | None = None
+    digits: int = 0
+    half_width: float | None = None  # of the interval
+    n: int | None = None  # seeds behind it; None of a number that no seed has
+    word: str = NONE  # where there is no value
+    aside: str = ""  # what restricts it: such a number is never the best
+    signed: bool = False  # whether a plus is shown too
+    best: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The value as it is printed, without its interval."""
+        return self.word if self.value is None else f"{self.value:{'+' if self.signed else ''}z.{self.digits}f}"
+
+    @property
+    def width(self) -> str:
+        """Half of the interval as it is printed; empty without one."""
+        return "" if self.half_width is None else f"{self.half_width:.{self.digits}f}"
+
+    def __str__(self) -> str:
+        interval, aside = f" ± {self.width}" if self.width else "", f" ({self.aside})" if self.aside else ""
+        return f"{self.shown}{interval}{aside}"
+
+
+def over(values: Sequence[float], digits: int) -> Number:
+    """Mean over seeds; a dash without any."""
+    if not values:
+        return Number(n=0)
+    found = estimate(values)
+    return Number(found.mean, digits, found.half_width, found.n)
 
 
 def factor(measure: Measure) -> int:
@@ -28,28 +66,31 @@ def column(title: str, measure: Measure) -> str:
     return f"{title} {SCORES[measure.score]} ({unit(measure)})"
 
 
-def shown(measure: Measure, values: Sequence[float]) -> str:
-    """Mean and standard deviation over seeds: two digits of a percentage, four of a loss."""
-    return spread(estimate([factor(measure) * value for value in values]), 2 if measure.percent else 4) if values else NONE
+def level(measure: Measure, values: Sequence[float]) -> Number:
+    """Values of the measure over seeds: two digits of a percentage, four of a loss."""
+    return over([factor(measure) * value for value in values], 2 if measure.percent else 4)
 
 
-def arrivals(values: Sequence[float | None], digits: int) -> str:
+def arrivals(values: Sequence[float | None], digits: int) -> Number:
     """Mean over the seeds that arrive; None stands for one that does not, and their number is told."""
     known = [float(value) for value in values if value is not None]
+    if len(known) == len(values):
+        return over(known, digits)
     if not known:
-        return "never" if values else NONE
-    if len(known) < len(values):
-        return f"{sum(known) / len(known):.{max(digits, 1)}f} ({len(known)} of {len(values)} seeds)"
-    return spread(estimate(known), digits)
+        return Number(n=0, word="never")
+    aside = f"{len(known)} of {len(values)} seeds arrive"
+    return Number(sum(known) / len(known), max(digits, 1), n=len(known), aside=aside)
+
+
+def significant(value: float, digits: int) -> Number:
+    """With so many digits in all, before and after the point."""
+    size = math.floor(math.log10(abs(value))) if value else 0
+    return Number(value, max(0, digits - 1 - size))
 
 
 def megabytes(run: dict) -> float:
     """Sent down and up in a round by all participants together, mean over the run's rounds, in 10^6 bytes."""
     return (run["bytes_down"] + run["bytes_up"]) / max(run["rounds"], 1) / 1e6
-
-
-def spread(found: Estimate, digits: int) -> str:
-    return f"{found.mean:z.{digits}f}" + ("" if found.std is None else f" ± {found.std:.{digits}f}")
 
 
 def mean(values: Sequence[float]) -> float:

@@ -1,19 +1,15 @@
-"""The two documents that gather everything: `index.html`, one file that needs nothing else, and `report.tex`."""
+"""What the documents that gather everything show of a paper: the pages (html.py) and `report.tex` (document.py)."""
 
-import base64
-import csv
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
-from fedrepro.report import artifacts
-from fedrepro.report.latex import escape
+from fedrepro.report import artifacts, document, html, tally
+from fedrepro.report.evidence import Evidence
 from fedrepro.report.loading import Results
 from fedrepro.report.plain import write_plain
-from fedrepro.report.spec import VERDICTS, Paper
+from fedrepro.report.spec import Paper
+from fedrepro.report.tables.base import Table
 
 
 @dataclass(frozen=True)
@@ -27,13 +23,21 @@ class Content:
     tables: list[dict[str, Any]]
     verdicts: list[dict[str, str]]
     partitions: list[Path]
+    folder: Path
+
+    @property
+    def scale(self) -> str:
+        return next(iter(self.results.values())).note["scale"]
 
 
 def compose(specs: dict[str, Paper], folder: Path, partitions: dict[str, list[Path]]) -> None:
-    """All documents of a scale, from the artifacts below `folder`; beside them metrics.json and curves.csv for DVC."""
+    """All documents of a scale, from the artifacts below `folder`; beside them metrics.json and curves.csv for DVC.
+    `partitions`: paper -> heat maps, of which those are shown that are there."""
     papers = [collect(key, spec, folder / key, partitions.get(key, [])) for key, spec in specs.items()]
-    write(papers, folder)
-    write_plain({paper.key: paper.results for paper in papers}, folder)
+    html.write(papers, folder)
+    document.write(papers, folder)
+    shown = {key: spec.experiments for key, spec in specs.items()}
+    write_plain({paper.key: paper.results for paper in papers}, shown, folder)
 
 
 def collect(key: str, spec: Paper, folder: Path, partitions: list[Path]) -> Content:
@@ -45,69 +49,29 @@ def collect(key: str, spec: Paper, folder: Path, partitions: list[Path]) -> Cont
             "title": figure.title,
             "experiments": figure.experiments(spec.figures),
             "caption": (folder / "figures" / f"{name}.txt").read_text(encoding="utf-8").strip(),
-            "png": folder / "figures" / f"{name}.png",
             "skipped": figure.skipped(found),
             "shows": figure.shows,
         }
         for name, figure in spec.figures.items()
     ]
-    tables = [
-        {
-            "key": name,
-            "title": table.title,
-            "remark": table.remark(found),
-            "rows": _rows(folder / "tables" / f"{name}.csv"),
-            "experiments": table.experiments,
-            "panels": {ref.key: ref.experiment for ref in table.panels},
-        }
-        for name, table in spec.tables.items()
-    ]
-    with (folder / "tables" / f"{VERDICTS}.csv").open(encoding="utf-8", newline="") as file:
-        verdicts = list(csv.DictReader(file))
-    for verdict in verdicts:
-        verdict["experiment"] = spec.claims[verdict["Key"]].experiment
+    tables = [_table(name, table, found) for name, table in spec.tables.items()]
     results = {name: found.results[name] for name in spec.shown_experiments}
-    return Content(key, spec, results, figures, tables, verdicts, [path for path in partitions if path.exists()])
+    there = [path for path in partitions if path.exists()]
+    return Content(key, spec, results, figures, tables, tally.read(folder), there, folder)
 
 
-def _rows(path: Path) -> list[list[str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))
-
-
-def write(papers: list[Content], folder: Path) -> None:
-    """`<folder>/index.html` and `<folder>/report.tex`, which `typeset.py` makes a PDF of."""
-    first = next(iter(papers[0].results.values())).note
-    shared = {"papers": papers, "scale": first["scale"], "note": first["scale_note"], "tally": _tally}
-    html = _environment(autoescape=True).get_template("index.html.j2").render(shared | {"picture": _picture})
-    (folder / "index.html").write_text(html, encoding="utf-8")
-    brackets = {
-        "block_start_string": "<%",
-        "block_end_string": "%>",
-        "variable_start_string": "<<",
-        "variable_end_string": ">>",
+def _table(key: str, table: Table, found: Evidence) -> dict[str, Any]:
+    """A table as it is read: `rows`, the first with the columns; `shown` is whether there is any other; `best` are (row,
+    column) of the bold numbers, from 0; `numeric` says of each column whether it holds numbers."""
+    grid = table.build(found)
+    return {
+        "key": key,
+        "title": table.title,
+        "remark": table.remark(found),
+        "rows": [grid.columns, *grid.texts()],
+        "shown": bool(grid.rows),
+        "best": grid.best,
+        "numeric": [grid.numeric(column) for column in grid.columns],
+        "experiments": table.experiments,
+        "panels": {found.panel(ref).name: ref.experiment for ref in table.panels},
     }
-    environment = _environment(autoescape=False, comment_start_string="<#", comment_end_string="#>", **brackets)
-    environment.filters["tex"] = escape
-    (folder / "report.tex").write_text(environment.get_template("report.tex.j2").render(shared), encoding="utf-8")
-
-
-def _environment(**options: Any) -> jinja2.Environment:
-    loader = jinja2.PackageLoader("fedrepro.report")
-    return jinja2.Environment(
-        loader=loader,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        **options,
-    )
-
-
-def _picture(path: Path) -> str:
-    """A PNG as a data address, so that the page needs no other file."""
-    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
-
-
-def _tally(verdicts: list[dict[str, str]]) -> dict[str, int]:
-    return dict(Counter(verdict["Verdict"] for verdict in verdicts))

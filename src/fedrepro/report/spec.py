@@ -6,18 +6,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, SerializeAsAny, model_validator
+from pydantic import BeforeValidator, PrivateAttr, SerializeAsAny, model_validator
 
 from fedrepro import provenance, registry
-from fedrepro.config import Frozen, NonNegative, Params, merge, parse, read_yaml
+from fedrepro.config import Frozen, NonNegative, Number, Params, parse, read_yaml
 from fedrepro.errors import UserError
 from fedrepro.metrics import Curve
-from fedrepro.report import cells
+from fedrepro.report import cells, looks
 from fedrepro.report.cells.base import Cell
 from fedrepro.report.evidence import Evidence, Measured, Ref, Shown, source
 from fedrepro.report.figures.base import Figure
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
+from fedrepro.report.looks import Look
 from fedrepro.report.tables.base import Table
 
 FOLDER = Path("workflow/experiments")
@@ -33,8 +34,11 @@ class Claim(Frozen):
     experiment: str
     measure: Measured | None = None  # else the experiment's own
     cell: SerializeAsAny[Cell]
-    reported: float | str
+    reported: Annotated[float | str, Number]
     tolerance: NonNegative = 0
+    because: str = ""  # why so wide
+    calibrated: str | None = None  # the experiment that chose a setting by the reported number
+    artifact: str | None = None  # the figure or table beside which it stands; else the first that shows its results
     scale_targets: dict[str, NonNegative] = {}  # another target where a smaller scale cannot reach the paper's
     note: str = ""
 
@@ -60,6 +64,9 @@ class Claim(Frozen):
     def check(self, known: Known) -> None:
         known.at("scale_targets").names("scale", self.scale_targets, known.scales)
         self.cell.check(known, self.ref)
+        known.at("calibrated").names("experiment", [self.calibrated] if self.calibrated else [], known.experiments)
+        if self.tolerance and not self.because:
+            known.refuse("because: a tolerance needs its reason")
 
 
 def _text(value: Any) -> Any:
@@ -77,14 +84,16 @@ class Paper(Frozen):
     title: str
     reference: str
     curves: str | None = None
+    proposed: tuple[str, ...] = ()  # the series that it stands up for; figures emphasise them
     experiments: dict[str, Shown] = {}
     figures: dict[Key, SerializeAsAny[Figure]]
     tables: dict[Key, SerializeAsAny[Table]]
     claims: dict[str, Claim]
+    _looks: dict[str, dict[str, Look]] = PrivateAttr({})  # of each experiment's series
 
     @model_validator(mode="after")
     def _names_once(self) -> "Paper":
-        keys = [*self.figures, *self.tables, VERDICTS, "all"]
+        keys = [*self.figures, *self.tables, VERDICTS, "numbers", "all"]
         if twice := sorted({key for key in keys if keys.count(key) > 1}):
             raise ValueError(f"{', '.join(twice)}: already names something else; choose another name")
         return self
@@ -93,6 +102,25 @@ class Paper(Frozen):
     def artifacts(self) -> list[str]:
         """Figures, tables and the verdicts."""
         return [*self.figures, *self.tables, VERDICTS]
+
+    def beside(self, claim: Claim) -> str:
+        """The figure or table beside which a claim stands; empty where the one that it names does not show its results."""
+        named = [claim.artifact] if claim.artifact else [*self.figures, *self.tables]
+        shows = [key for key in named if key in self.artifacts and key != VERDICTS]
+        return next((key for key in shows if claim.source_name in self[key].sources(self.figures)), "")
+
+    def chosen(self, claim: Claim) -> dict[str, str]:
+        """Series of a claim -> what was chosen by what the paper reports of it."""
+        if claim.calibrated:
+            return dict.fromkeys(claim.cell.labels, f"the reported number was used to choose a setting ({claim.calibrated})")
+        reported = claim.ref.resolved(self.experiments).reported
+        told = {
+            curve: f"its curve in the paper was used to choose {shown.chose} ({name})"
+            for name, shown in self.experiments.items()
+            if shown.chose
+            for curve in shown.reported.values()
+        }
+        return {label: told[reported[label]] for label in claim.cell.labels if reported.get(label) in told}
 
     def sources(self, keys: Iterable[str] | None = None) -> list[str]:
         """The gathered results behind some artifacts (None: all, and the documents): an experiment's, or
@@ -123,15 +151,29 @@ def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
         values[room] = {key: of_kind(room, given, f"{path}: {room}.{key}") for key, given in _listed(values, room, path)}
     claims = {key: claim(given, f"{path}: claims.{key}") for key, given in _listed(values, "claims", path)}
     spec = parse(Paper, values | {"claims": claims}, str(path))
+    series = {name: given.get("series", {}) for name, given in params.papers[paper].items()}
+    spec._looks.update(looks.assign(series, spec.proposed))
     known = Known(
         str(path), "", params.papers[paper], params.scales, list(read_curves(spec, folder)), spec.experiments, spec.figures
     )
+    known.at("proposed").names("series", spec.proposed, dict.fromkeys(label for own in series.values() for label in own))
     for name in spec.experiments:
         known.at("experiments", name).ref(Ref(experiment=name))
+        _check_chosen(known.at("experiments", name), spec.experiments[name])
     for room in (*ROOMS, "claims"):
         for key, item in getattr(spec, room).items():
             item.check(known.at(room, key))
+    for key, item in spec.claims.items():
+        if not spec.beside(item):
+            known.at("claims", key).refuse(f"artifact: {item.artifact or 'any figure or table'} has to show {item.source_name}")
     return spec
+
+
+def _check_chosen(known: Known, shown: Shown) -> None:
+    """Settings that are tried beside each other against one curve of the paper are a calibration until it is denied."""
+    curves = list(shown.reported.values())
+    if shown.chose is None and (several := sorted({curve for curve in curves if curves.count(curve) > 1})):
+        known.refuse(f"chose: say which settings were chosen by the paper's {', '.join(several)}; false: none")
 
 
 def _listed(values: dict, room: str, path: Path) -> Iterable[tuple[str, Any]]:
@@ -151,7 +193,7 @@ def of_kind(room: str, values: Any, where: str) -> Figure | Table:
         model = getattr(registry.module(f"report.{room}", kind), name)
     except UserError as error:
         raise UserError(f"{where}.kind: {error}") from None
-    return parse(model, merge({"kind": kind}, values), where)
+    return parse(model, {"kind": kind} | values, where)
 
 
 def claim(values: Any, where: str) -> Claim:
@@ -175,19 +217,29 @@ def _curves_text(spec: Paper, folder: Path) -> str:
 
 def evidence(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, Curve]) -> Evidence:
     """What the paper's artifacts are made from; `results` by experiment, and by `<experiment>-<study>`."""
-    return Evidence(spec.experiments, results, curves, spec.figures)
+    return Evidence(spec.experiments, results, curves, spec.figures, spec._looks)
 
 
 def identity(spec: Paper, keys: Iterable[str] | None = None, folder: Path = FOLDER) -> str:
     """Digest of all that the experiments file and the digitised curves say of some artifacts (None: of the paper)."""
     parts: list[Frozen] = [spec]
+    told: list = [repr(spec._looks)]
     if keys is not None:
         named = {name.partition("-")[0] for name in spec.sources(keys)}
-        shown = [spec.experiments[name] for name in sorted(named) if name in spec.experiments]
+        shown = _shown(spec, named)
         claims = list(spec.claims.values()) if VERDICTS in keys else []
         drawn = [part for key in keys if key != VERDICTS for part in spec[key].parts(spec.figures)]
         parts = [*drawn, *shown, *claims]
-    return provenance.digest([*(part.model_dump_json() for part in parts), _curves_text(spec, folder)])
+        told = [repr(spec._looks.get(name)) for name in sorted(named)] if any(key in spec.figures for key in keys) else []
+        told += [[spec.beside(claim), spec.chosen(claim)] for claim in claims]  # where they stand, and what a calibration chose
+    return provenance.digest([*(part.model_dump_json() for part in parts), *told, _curves_text(spec, folder)])
+
+
+def _shown(spec: Paper, named: set[str]) -> list[Shown]:
+    """How these experiments are shown, and those that are held against the same curves: they name them."""
+    curves = {key for name in named & spec.experiments.keys() for key in spec.experiments[name].reported.values()}
+    found = sorted(spec.experiments.items())
+    return [shown for name, shown in found if name in named or not curves.isdisjoint(shown.reported.values())]
 
 
 def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:

@@ -7,17 +7,25 @@ from pathlib import Path
 from fedrepro.errors import UserError
 
 PROGRAM = "pdflatex"
+RARE = ("siunitx.sty",)  # what its smallest installation lacks
+HELP = "install texlive-latex-base, texlive-latex-recommended and texlive-science or the like"
 
 
 def available() -> bool:
-    return shutil.which(PROGRAM) is not None
+    """Whether LaTeX is here, with all that the report needs."""
+    if shutil.which(PROGRAM) is None:
+        return False
+    finder = shutil.which("kpsewhich")  # MiKTeX and others may have none, and then fetch what is missing
+    return finder is None or subprocess.run([finder, *RARE], capture_output=True, timeout=60).returncode == 0
 
 
 def typeset(source: Path) -> None:
     """The PDF beside `source`. Raises UserError when LaTeX fails; its log then lies there too."""
     program = shutil.which(PROGRAM)
     if program is None:
-        raise UserError(f"{source}: no {PROGRAM} here; install texlive-latex-base and texlive-latex-recommended or the like")
+        raise UserError(f"{source}: no {PROGRAM} here; {HELP}")
+    if not available():
+        raise UserError(f"{source}: {PROGRAM} lacks {', '.join(RARE)}; {HELP}")
     command = [program, "-interaction=nonstopmode", "-halt-on-error", source.name]
     settings = {"PATH": str(Path(program).parent), "SOURCE_DATE_EPOCH": "0"}  # without it the date changes the bytes
     for _ in range(2):  # the second pass knows the references

@@ -1,9 +1,10 @@
 """One verdict per published claim, computed from the claim's cell over seeds. Nothing here is typed in by hand."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fedrepro.measures import MEASURES, Measure
-from fedrepro.metrics import Estimate, estimate
+from fedrepro.metrics import SLACK, Estimate, estimate
 from fedrepro.report.cells.base import Cell
 from fedrepro.report.evidence import Panel, Shown
 from fedrepro.report.loading import Results
@@ -11,13 +12,34 @@ from fedrepro.report.numbers import SCORES, amount
 from fedrepro.report.spec import Claim
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
-AGREES, DISAGREES, NOT_COMPARED, NOT_RUN = "direction agrees", "direction disagrees", "not compared", "not run"
-SLACK = 1e-9  # a value that lies on the edge of a tolerance is within it, whatever the last bit says
+AGREES, DISAGREES, UNDECIDED = "direction agrees", "direction disagrees", "undecided"
+CALIBRATED, NOT_COMPARED, NOT_RUN = "calibrated on this", "not compared", "not run"
+SPREAD = (
+    "± is half of the 95 % interval of the mean over n seeds (Student's t); of a difference or a saving, over its values seed "
+    "by seed. One seed has none. Each claim is judged by itself, without a correction for their number. A standard deviation "
+    "is called s.d."
+)
+NONE = "Nothing at this scale is held against the papers, so no claim is judged."
+RULES = {
+    REPRODUCED: "The whole 95 % interval lies within the tolerance around the reported value. Where a difference is claimed, "
+    "zero lies outside it and the tolerance is at most half of the difference.",
+    PARTLY: "Of a claimed difference only the direction is shown: the whole interval lies on the reported side of zero, but "
+    "not within the tolerance, or the tolerance is wider than half of the difference; or only one of two arrives.",
+    NOT: "The whole interval lies outside the tolerance; where a difference is claimed, on the other side of zero.",
+    AGREES: "At a scale where only directions are judged: the whole interval lies on the reported side of zero.",
+    DISAGREES: "At such a scale: the whole interval lies on the other side of zero.",
+    UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval contains zero where a "
+    "difference is claimed, or reaches over the edge of the tolerance. More seeds would tell.",
+    CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",
+    NOT_COMPARED: "Our runs cannot speak of it: too short, or at a scale where such a number means something else.",
+    NOT_RUN: "The runs that it needs are not finished, or are left out at this scale.",
+}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, our number for it and what follows. `ours` is None where no number could be computed; `why` then says so."""
+    """A claim, our number for it and what follows. `ours` is None where no number could be computed; `arrived` then says who
+    gets to the target, if anybody."""
 
     key: str
     claim: Claim
@@ -25,37 +47,63 @@ class Verdict:
     status: str
     why: str
     ours: Estimate | None = None
+    arrived: str = ""
+
+    @property
+    def digits(self) -> int:
+        return self.claim.cell.digits(self.claim.reported, self.measure)
 
     @property
     def reported(self) -> str:
-        cell, reported = self.claim.cell, self.claim.reported
-        return cell.show(reported, self.measure, digits=cell.digits(reported, self.measure))
+        return self.claim.cell.show(self.claim.reported, self.measure, digits=self.digits)
+
+    @property
+    def tolerance(self) -> str:
+        """What our mean may differ by, with the reason."""
+        cell, claim = self.claim.cell, self.claim
+        if cell.word:
+            return f"none: {cell.against(self.measure)}"
+        allowed = cell.gap(claim.tolerance, self.measure, self.digits)
+        return f"{allowed}: {claim.because}" if claim.because else allowed
 
     @property
     def found(self) -> str:
-        """Our mean with its 95 % interval, or that there is one seed only."""
+        """Our mean with its 95 % interval, or that there is one seed only; where there is no mean, who arrives."""
         if self.ours is None:
-            return "-"
-        cell, digits = self.claim.cell, self.claim.cell.digits(self.claim.reported, self.measure)
+            return self.arrived or "-"
+        cell, digits = self.claim.cell, self.digits
         text = cell.show(self.ours.mean, self.measure, digits=digits)
         if self.ours.half_width is None:
-            return f"{text} (1 seed)"
-        number = text.rsplit(" ", 1)[0]  # the unit stands once, behind the interval
-        return f"{number} ± {cell.show(self.ours.half_width, self.measure, False, digits)} (n = {self.ours.n})"
+            text = f"{text} (1 seed)"
+        else:
+            number = text.rsplit(" ", 1)[0]  # the unit stands once, behind the interval
+            text = f"{number} ± {cell.show(self.ours.half_width, self.measure, False, digits)} (n = {self.ours.n})"
+        return f"{self.arrived}; best {text}" if cell.word and self.arrived else text
 
 
-def decide(key: str, claim: Claim, results: Results, measure: str) -> Verdict:
-    """The verdict on a claim at the scale that the results were made at; it names data that are not the official release."""
+def decide(key: str, claim: Claim, results: Results, measure: str, chosen: Mapping[str, str] | None = None) -> Verdict:
+    """The verdict on a claim at the scale that the results were made at; it names data that are not the official release.
+    `chosen`: series -> what was chosen by what the paper reports of it."""
     verdict = _decide(key, claim, Panel(claim.experiment, Shown(measure=measure), results))
-    other = sorted({run["dataset"] for run in results.runs() if not run["dataset"].endswith("(official release)")})
-    if not other or verdict.status in (NOT_RUN, NOT_COMPARED):
+    if verdict.status in (NOT_RUN, NOT_COMPARED):
         return verdict
-    return replace(verdict, why=f"{verdict.why}; on {', '.join(other)}")
+    verdict = _calibrated(verdict, chosen or {})
+    other = sorted({run["dataset"] for run in results.runs() if not run["dataset"].endswith("(official release)")})
+    return replace(verdict, why=f"{verdict.why}; on {', '.join(other)}") if other else verdict
+
+
+def _calibrated(verdict: Verdict, chosen: Mapping[str, str]) -> Verdict:
+    """Agreement with what a setting was chosen by is none; to be far from it even so is worth telling."""
+    told = [f"{label}: {chosen[label]}" for label in verdict.claim.cell.labels if label in chosen]
+    if not told:
+        return verdict
+    whole = len(told) == len(verdict.claim.cell.labels) and verdict.status not in (NOT, DISAGREES)
+    return replace(verdict, status=CALIBRATED if whole else verdict.status, why="; ".join([verdict.why, *told]))
 
 
 def _decide(key: str, claim: Claim, panel: Panel) -> Verdict:
-    def verdict(status: str, why: str, ours: Estimate | None = None) -> Verdict:
-        return Verdict(key, claim, MEASURES[panel.shown.measure], status, why, ours)
+    def verdict(status: str, why: str, ours: Estimate | None = None, arrived: str = "") -> Verdict:
+        return Verdict(key, claim, MEASURES[panel.shown.measure], status, why, ours, arrived)
 
     if panel.skipped:
         return verdict(NOT_RUN, panel.skipped)
@@ -64,72 +112,111 @@ def _decide(key: str, claim: Claim, panel: Panel) -> Verdict:
         cell = cell.model_copy(update={"target": claim.scale_targets[panel.scale]})
     values, problem = cell.found(panel)
     ours = estimate(values) if values else None
-    if panel.results.compare == "none":
-        return verdict(NOT_COMPARED, f"scale {panel.scale} is never held against a paper", ours)
-    if short := _short(claim, cell, panel):
-        return verdict(NOT_COMPARED, short, ours)
+    arrived = cell.arrived(panel) if problem or cell.word else ""
+    return verdict(*_judged(claim, cell, panel, ours, problem), ours, arrived)
+
+
+def _judged(claim: Claim, cell: Cell, panel: Panel, ours: Estimate | None, problem: str) -> tuple[str, str]:
+    """Status and reason; without a number for every seed (`ours` is None) there is a `problem`."""
+    if reason := _beyond(claim, cell, panel):
+        return NOT_COMPARED, reason
+    if cell.lost(panel):
+        return UNDECIDED, problem
     if problem:
-        return verdict(*_without_number(problem, claim, cell, panel), ours)
-    if panel.full:
-        return verdict(*(_full(claim, panel.measure, ours) if ours else _told(cell, panel)), ours)
-    return verdict(*_direction(claim, cell, panel.measure, ours), ours)
+        return _without_number(problem, claim, cell, panel)
+    if cell.word:
+        return _worded(cell, panel)
+    return (_full if panel.full else _direction)(claim, cell, panel.measure, ours)
 
 
-def _short(claim: Claim, cell: Cell, panel: Panel) -> str:
-    """Why the runs are too short to say anything of the claim, e.g. after the number of rounds was lowered; empty if not."""
-    needed = cell.needs(claim.reported, claim.tolerance)
-    if not panel.full or needed == 0:
-        return ""
-    ends = {curve[-1][0] for curve in panel.curves(cell.series).values()}
-    if ends and min(ends) < needed:
-        return f"our runs end at round {min(ends)}, the claim is about round {needed}"
-    return ""
+def _beyond(claim: Claim, cell: Cell, panel: Panel) -> str:
+    """Why our runs cannot speak of the claim, whatever their numbers; empty if they can."""
+    if not panel.full:
+        if cell.absolute:
+            return f"{cell.absolute} is compared at scale paper only"
+        if claim.reported == 0:
+            return "no difference has no sign; how small one is can be judged at scale paper only"
+    elif needed := cell.needs(claim.reported, claim.tolerance):
+        ends = [curve[-1][0] for curve in panel.curves(cell.series).values()]
+        if ends and min(ends) < needed:  # e.g. after the number of rounds was lowered
+            return f"our runs end at round {min(ends)}, the claim is about round {needed}"
+    return "" if cell.lost(panel) else cell.absent(panel)
 
 
 def _without_number(problem: str, claim: Claim, cell: Cell, panel: Panel) -> tuple[str, str]:
-    """Where one of two series does not arrive, the direction can be told still, and no more than that."""
-    signs = set() if cell.lost(panel) else cell.signs(panel)
-    wanted = (claim.reported > 0) - (claim.reported < 0) if signs else 0
-    agrees = wanted != 0 and signs == {wanted}
-    if not panel.full:
-        against = wanted != 0 and -wanted in signs and wanted not in signs
-        return (AGREES if agrees else DISAGREES if against else NOT_COMPARED), problem
-    return (PARTLY if agrees else NOT), problem
+    """Where a series does not arrive, its best values say whether that is sure; of a difference this leaves the direction."""
+    margins = {label: cell.margins(panel, label) for label in cell.labels}
+    if not panel.full and all(margin < 0 for own in margins.values() for margin in own):
+        return NOT_COMPARED, problem  # the target is out of reach at this scale
+    sides = [estimate(own).side() for own in margins.values()]
+    if 0 in sides:
+        return UNDECIDED, problem + _alone(min(map(len, margins.values())))
+    if len(sides) == 1 or sides == [-1, -1]:
+        return (NOT if sides[0] < 0 else UNDECIDED), problem
+    if sides == [1, 1]:
+        return UNDECIDED, problem
+    agrees = sides[0] * claim.reported > 0
+    return ((PARTLY if agrees else NOT) if panel.full else (AGREES if agrees else DISAGREES)), problem
 
 
-def _told(cell: Cell, panel: Panel) -> tuple[str, str]:
-    """Of a claim that is no number."""
-    against, seeds, why = cell.contradicted(panel)
-    return (REPRODUCED if not against else NOT if against == seeds else PARTLY), why
+def _worded(cell: Cell, panel: Panel) -> tuple[str, str]:
+    """Of a claim that is a word, by the side on which its margins lie."""
+    margins = cell.margins(panel, cell.series)
+    side = estimate(margins).side()
+    if len(margins) == 1:
+        return UNDECIDED, "one seed has no interval"
+    reason = cell.sides(panel.measure)[side + 1]
+    if side == 0:
+        return UNDECIDED, reason
+    return ((REPRODUCED, NOT) if panel.full else (AGREES, DISAGREES))[side != cell.holds], reason
 
 
 def _direction(claim: Claim, cell: Cell, measure: Measure, ours: Estimate) -> tuple[str, str]:
-    if cell.absolute:
-        return NOT_COMPARED, f"{cell.absolute} is compared at scale paper only"
-    if claim.reported == 0:
-        return NOT_COMPARED, "no difference has no sign; how small one is can be judged at scale paper only"
     at = cell.at()
-    target = f", at {amount(measure, at)} {SCORES[measure.score]}" if at else ""
-    status = AGREES if ours.mean * claim.reported > 0 else DISAGREES
-    return status, f"only the sign is judged at this scale{target}{_spread(ours)}"
+    text = f"only the sign is judged at this scale{f', at {amount(measure, at)} {SCORES[measure.score]}' if at else ''}"
+    if (side := ours.side()) == 0:
+        return UNDECIDED, text + (_alone(ours.n) or "; the interval contains zero")
+    return (AGREES if side * claim.reported > 0 else DISAGREES), text
 
 
-def _full(claim: Claim, measure: Measure, ours: Estimate) -> tuple[str, str]:
-    cell, digits = claim.cell, claim.cell.digits(claim.reported, measure)
+def _full(claim: Claim, cell: Cell, measure: Measure, ours: Estimate) -> tuple[str, str]:
+    digits = claim.cell.digits(claim.reported, measure)
     gap, allowed = (cell.gap(value, measure, digits) for value in (abs(ours.mean - claim.reported), claim.tolerance))
+    text = f"{gap} from the reported value, {allowed} allowed{_alone(ours.n)}"
+    if ours.n == 1:
+        return UNDECIDED, text
+    judge = _difference if cell.signed and claim.reported != 0 else _level
+    status, reason = judge(claim, ours)
+    return status, "; ".join(filter(None, [reason, text]))
+
+
+def _difference(claim: Claim, ours: Estimate) -> tuple[str, str]:
+    """Of a claim that something is better: first its sign, then its size."""
+    reported, tolerance = claim.reported, claim.tolerance
+    if (side := ours.side()) == 0:
+        return UNDECIDED, "the interval contains zero"
+    if side * reported < 0:
+        return NOT, "the direction is not as reported"
+    if tolerance > abs(reported) / 2 + SLACK:
+        return PARTLY, "the direction is as reported; so wide a tolerance (over half of the difference) says no more"
+    if ours.within(tolerance, reported):
+        return REPRODUCED, ""
+    return PARTLY, f"the direction is as reported{_over(claim, ours)}"
+
+
+def _level(claim: Claim, ours: Estimate) -> tuple[str, str]:
+    if ours.within(claim.tolerance, claim.reported):
+        return REPRODUCED, ""
+    if ours.side(claim.reported - claim.tolerance) < 0 or ours.side(claim.reported + claim.tolerance) > 0:
+        return NOT, ""
+    return UNDECIDED, "the interval reaches over the edge of the tolerance"
+
+
+def _over(claim: Claim, ours: Estimate) -> str:
+    """Said where the mean is near enough, the interval not."""
     close = abs(ours.mean - claim.reported) <= claim.tolerance + SLACK
-    text = f"{gap} from the reported value, {allowed} allowed{_spread(ours)}"
-    signed = cell.signed and claim.reported != 0
-    if signed and ours.mean * claim.reported <= 0:
-        return NOT, f"the direction is not as reported; {text}"
-    if signed and ours.low is not None and ours.low <= 0 <= ours.high:
-        return PARTLY, f"the interval contains zero; {text}"
-    if close and claim.reported == 0 and ours.low is not None and max(-ours.low, ours.high) > claim.tolerance + SLACK:
-        return PARTLY, f"the interval reaches beyond what is allowed; {text}"
-    if close:
-        return REPRODUCED, text
-    return (PARTLY if signed else NOT), f"the direction is as reported; {text}" if signed else text
+    return ", the interval reaches beyond what is allowed" if close else ""
 
 
-def _spread(ours: Estimate) -> str:
-    return "; one seed, so without an interval" if ours.n == 1 else ""
+def _alone(seeds: int) -> str:
+    return "; one seed has no interval" if seeds == 1 else ""

@@ -91,7 +91,7 @@ class OfFinalWeights(Study):
         if not path.exists():
             text = f"{self.title} start from it: copy it there, or delete the folder to train again"
             raise UserError(f"{path}: no such file; {text}")
-        state, _ = checkpoint.load(path)
+        state, _ = checkpoint.load(path, scene.folder.name)
         return (lambda unit: ()) if state.diverged else self.follow(scene, state)
 
     def follow(self, scene: Scene, final: State) -> Callable[[int], Rows]:

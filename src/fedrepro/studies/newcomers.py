@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 from fedrepro.config import Choice, Count, Fraction, Frozen, RunConfig
 from fedrepro.errors import UserError
@@ -35,7 +37,7 @@ class Params(Frozen):
 
     clients: Count
     images: Count | None = None  # training images of each; null: as many as a client of the run holds
-    target: Fraction  # own-test accuracy at which a new client counts as served
+    target: Annotated[Fraction, Field(gt=0)]  # own-test accuracy at which a new client counts as served
     epochs: Count  # a new client that is not served by then counts as such, never as served at the last epoch
 
 

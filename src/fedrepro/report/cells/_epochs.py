@@ -29,6 +29,15 @@ def means(results: Results, label: str) -> dict[int, float]:
     }
 
 
+def margins(results: Results, label: str) -> list[float]:
+    """For each seed by how much the best accuracy of the new client that learns least lies above the target."""
+    best: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in results.good(label):
+        own = best[row["seed"]]
+        own[row["client"]] = max(own.get(row["client"], 0.0), float(row["accuracy"]))
+    return [min(clients.values()) - results.settings["target"] for clients in best.values()]
+
+
 def late(results: Results, labels: list[str]) -> str:
     """Whose new clients do not all arrive."""
     settings, told = results.settings, []

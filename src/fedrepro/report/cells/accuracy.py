@@ -28,9 +28,12 @@ class Cell(base.OfCurves):
     def level(self, curve: Curve) -> float | None:
         return at_round(curve, self.round, self.smooth) if self.last is None else mean_last(curve, self.last)
 
-    def value(self, panel: Panel, curve: Curve, baseline: Curve | None) -> float | str:
-        found = self.level(curve)
-        return f"not run to round {self.round}" if found is None else found
+    def absent(self, panel: Panel) -> str:
+        short = [label for label in self.labels if None in map(self.level, panel.curves(label).values())]
+        return super().absent(panel) or (f"no value of {' and '.join(short)} at round {self.round}" if short else "")
+
+    def value(self, panel: Panel, curve: Curve, baseline: Curve | None) -> float:
+        return self.level(curve)
 
     def needs(self, reported: float, tolerance: float) -> int:
         return self.round or 0

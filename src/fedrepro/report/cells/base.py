@@ -1,6 +1,7 @@
 """What every kind of cell has, and the two shapes that most of them take."""
 
 import math
+from collections.abc import Collection
 from typing import ClassVar
 
 from fedrepro.config import Count, Frozen, NonNegative
@@ -20,6 +21,7 @@ class Cell(Frozen):
     study: ClassVar[str | None] = None  # whose gathered results it reads; None: the experiment's own
     word: ClassVar[str | None] = None  # what a claim reports instead of a number
     absolute: ClassVar[str | None] = None  # what it is, where it means something at the paper's own scale only
+    holds: ClassVar[int] = -1  # with a word: on which side its margins lie where the word is true
     signed: ClassVar[bool] = False  # whether its sign says who is better
 
     @property
@@ -38,22 +40,34 @@ class Cell(Frozen):
         """Which of the runs that it needs diverged."""
         return "; ".join(f"{label}, {text}" for label in self.labels for text in panel.results.diverged(label))
 
+    def absent(self, panel: Panel) -> str:
+        """What our results lack for it (empty if nothing): a measure, a round, the other series' run of a seed."""
+        return ""
+
     def found(self, panel: Panel) -> tuple[list[float], str]:
-        """The value of each seed, and what keeps it from being one (empty if nothing does)."""
+        """The value of each seed, of two series always of the same seed, and what keeps it from being one (empty if nothing
+        does)."""
         raise NotImplementedError
 
     def needs(self, reported: float | str, tolerance: float) -> int:
         """Rounds that a run must have to say anything of a claim."""
         return 0
 
-    def signs(self, panel: Panel) -> set[int]:
-        """Where one of two series does not arrive, over seeds: 1 where the series arrives before its baseline, -1 where after
-        it, 0 where neither is first. Empty where the cell cannot tell."""
-        return set()
+    def margins(self, panel: Panel, label: str) -> list[float]:
+        """Of a cell about a target: by how much the best value of each seed's run is better than it; from 0 on it arrives."""
+        return []
 
-    def contradicted(self, panel: Panel) -> tuple[int, int, str] | None:
-        """Of a cell that is no number: how many seeds speak against it, of how many, and what they say."""
-        return None
+    def arrived(self, panel: Panel) -> str:
+        """Of a cell about a target: who gets there and when, which is told where there is no number."""
+        return ""
+
+    def against(self, measure: Measure) -> str:
+        """With a word: what is held against what."""
+        raise NotImplementedError
+
+    def sides(self, measure: Measure) -> tuple[str, str, str]:
+        """With a word: what it means that its margins lie below zero, around it, above it."""
+        raise NotImplementedError
 
     def at(self) -> float | None:
         """The target that it is about."""
@@ -87,21 +101,19 @@ class OfCurves(Cell):
         """For one seed, or why there is none."""
         raise NotImplementedError
 
-    def found(self, panel: Panel) -> tuple[list[float], str]:
-        if problem := self.lost(panel):
-            return [], problem
+    def absent(self, panel: Panel) -> str:
         curves = {label: panel.curves(label) for label in self.labels}
-        if unmeasured := [label for label in self.labels if not curves[label]]:
-            return [], f"{' and '.join(unmeasured)} has no values of {panel.shown.measure}"
-        found = {seed: self._of(panel, curves, seed) for seed in sorted({seed for seeds in curves.values() for seed in seeds})}
-        problems = [f"seed {seed}: {value}" for seed, value in found.items() if isinstance(value, str)]
-        return ([], "; ".join(problems)) if problems else (list(found.values()), "")
+        if unmeasured := [label for label, seeds in curves.items() if not seeds]:
+            return f"no values of {panel.shown.measure} for {' and '.join(unmeasured)}"
+        return unpaired(curves)
 
-    def _of(self, panel: Panel, curves: dict[str, dict[int, Curve]], seed: int) -> float | str:
-        if absent := [label for label in self.labels if seed not in curves[label]]:
-            return f"no run of {absent[0]} with this seed"
-        method, *baseline = (curves[label][seed] for label in self.labels)
-        return self.value(panel, method, baseline[0] if baseline else None)
+    def found(self, panel: Panel) -> tuple[list[float], str]:
+        if problem := self.lost(panel) or self.absent(panel):
+            return [], problem
+        method, *baseline = (panel.curves(label) for label in self.labels)
+        found = {seed: self.value(panel, method[seed], baseline[0][seed] if baseline else None) for seed in sorted(method)}
+        problem = _told({seed: value for seed, value in found.items() if isinstance(value, str)})
+        return ([], problem) if problem else (list(found.values()), "")
 
 
 class ToTarget(OfCurves):
@@ -111,12 +123,69 @@ class ToTarget(OfCurves):
     target: NonNegative
     smooth: Count = 1
 
+    def absent(self, panel: Panel) -> str:
+        short = [curve[-1][0] for label in self.labels for curve in panel.curves(label).values() if curve[-1][0] < self.smooth]
+        return super().absent(panel) or (f"a run of {short[0]} rounds has no mean of {self.smooth}" if short else "")
+
+    def curves(self, panel: Panel, label: str) -> dict[int, Curve]:
+        """Seed -> the part of the curve in which the target counts."""
+        return panel.curves(label)
+
+    def margins(self, panel: Panel, label: str) -> list[float]:
+        better = -1 if panel.measure.score == "loss" else 1
+        found = [panel.best(curve, self.smooth) for curve in self.curves(panel, label).values()]
+        return [better * (value - self.target) for value in found]
+
+    def arrived(self, panel: Panel) -> str:
+        if self.lost(panel) or self.absent(panel):
+            return ""
+        told = {label: self._reached(panel, label) for label in self.labels}
+        if len(set(told.values())) == 1:
+            return f"{'both ' * (len(told) > 1)}{told[self.series]}"
+        return "; ".join(f"{label}: {text}" for label, text in told.items())
+
+    def _reached(self, panel: Panel, label: str) -> str:
+        curves = self.curves(panel, label)
+        reached = [panel.rounds_to(curve, self.target, self.smooth) for _, curve in sorted(curves.items())]
+        never = f"not within {max(curve[-1][0] for curve in curves.values())} rounds"
+        there = [str(round) for round in reached if round is not None]
+        when = f"round{'s' if len(there) > 1 else ''} {', '.join(there)}"
+        if len(there) == len(reached):
+            return when
+        return f"{when} in {len(there)} of {len(reached)} seeds, else {never}" if there else never
+
     def missed(self, panel: Panel, label: str, curve: Curve) -> str:
         return f"{label} does not reach {amount(panel.measure, self.target)} within {curve[-1][0]} rounds"
 
 
+def _told(problems: dict[int, str]) -> str:
+    """What keeps seeds from a number, each reason once."""
+    seeds: dict[str, list[str]] = {}
+    for seed, problem in problems.items():
+        seeds.setdefault(problem, []).append(str(seed))
+    return "; ".join(f"seed{'s' * (len(of) > 1)} {', '.join(of)}: {problem}" for problem, of in seeds.items())
+
+
+def unpaired(seeds: dict[str, Collection[int]]) -> str:
+    """Which series lacks a seed that another one has."""
+    every = sorted({seed for own in seeds.values() for seed in own})
+    lacking = [(seed, label) for seed in every for label, own in seeds.items() if seed not in own]
+    return "; ".join(f"seed {seed}: no run of {label} with this seed" for seed, label in lacking)
+
+
 def fraction(value: float) -> str:
     return f"{100 * value:z.1f} %"
+
+
+def apart(value: float) -> str:
+    """Of two fractions."""
+    return f"{100 * value:z.1f} points"
+
+
+def counted(value: float, unit: str) -> str:
+    """7 rounds, 1 round, 7.5 rounds."""
+    number = f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
+    return f"{number} {unit if number == '1' else unit + 's'}"
 
 
 def level(value: float, measure: Measure, digits: int) -> str:

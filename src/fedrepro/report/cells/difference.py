@@ -18,9 +18,8 @@ class Cell(accuracy.Cell):
     def labels(self) -> list[str]:
         return [self.series, self.baseline]
 
-    def value(self, panel: Panel, curve: Curve, baseline: Curve) -> float | str:
-        values = [super(Cell, self).value(panel, one, None) for one in (curve, baseline)]
-        return next((value for value in values if isinstance(value, str)), None) or values[0] - values[1]
+    def value(self, panel: Panel, curve: Curve, baseline: Curve) -> float:
+        return self.level(curve) - self.level(baseline)
 
     def digits(self, reported: float, measure: Measure) -> int:
         return base.Cell.digits(self, reported, measure)

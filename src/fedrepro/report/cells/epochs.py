@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from fedrepro.measures import Measure
 from fedrepro.report.cells import base
-from fedrepro.report.cells._epochs import STUDY, late, means
+from fedrepro.report.cells._epochs import STUDY, arrivals, late, margins, means
 from fedrepro.report.evidence import Panel
 
 
@@ -12,11 +12,25 @@ class Cell(base.Cell):
     study: ClassVar = STUDY
     absolute: ClassVar = "a number of epochs"
 
+    def absent(self, panel: Panel) -> str:
+        return "" if means(panel.results, self.series) else f"{self.series} has no new clients"
+
     def found(self, panel: Panel) -> tuple[list[float], str]:
-        if problem := self.lost(panel) or late(panel.results, self.labels):
+        if problem := self.lost(panel) or self.absent(panel) or late(panel.results, self.labels):
             return [], problem
-        values = list(means(panel.results, self.series).values())
-        return values, "" if values else f"{self.series} has no new clients"
+        return list(means(panel.results, self.series).values()), ""
+
+    def margins(self, panel: Panel, label: str) -> list[float]:
+        return margins(panel.results, label)
+
+    def arrived(self, panel: Panel) -> str:
+        if self.lost(panel) or self.absent(panel):
+            return ""
+        return "; ".join(f"{label}: {self._there(panel, label)}" for label in self.labels)
+
+    def _there(self, panel: Panel, label: str) -> str:
+        epochs = [epoch for clients in arrivals(panel.results, label).values() for epoch in clients.values()]
+        return f"{len(epochs) - epochs.count(None)} of {len(epochs)} new clients arrive"
 
     def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
         return f"{value:.1f} epochs"

@@ -4,37 +4,37 @@ run."""
 from typing import ClassVar
 
 from fedrepro.measures import Measure
-from fedrepro.report.cells import base
-from fedrepro.report.cells._epochs import STUDY, late, means
+from fedrepro.report.cells import base, epochs
+from fedrepro.report.cells._epochs import late, means
 from fedrepro.report.evidence import Panel
 
 
-class Cell(base.Cell):
+class Cell(epochs.Cell):
     baseline: str
-    study: ClassVar = STUDY
+    absolute: ClassVar = None
     signed: ClassVar = True
 
     @property
     def labels(self) -> list[str]:
         return [self.series, self.baseline]
 
+    def absent(self, panel: Panel) -> str:
+        found = {label: means(panel.results, label) for label in self.labels}
+        if problem := super().absent(panel) or base.unpaired(found):
+            return problem
+        return f"the new clients of {self.baseline} need no training" if 0 in found[self.baseline].values() else ""
+
     def found(self, panel: Panel) -> tuple[list[float], str]:
-        if problem := self.lost(panel) or late(panel.results, self.labels):
+        if problem := self.lost(panel) or self.absent(panel) or late(panel.results, self.labels):
             return [], problem
         method, other = (means(panel.results, label) for label in self.labels)
-        common = sorted(set(method) & {seed for seed, mean in other.items() if mean > 0})
-        if not common or len(common) < len(method):
-            return [], f"the new clients of {self.baseline} need no training"
-        return [1 - method[seed] / other[seed] for seed in common], ""
-
-    def signs(self, panel: Panel) -> set[int]:
-        method, other = (means(panel.results, label) for label in self.labels)
-        if method.keys() != other.keys():
-            return set()
-        return {(method[seed] < other[seed]) - (method[seed] > other[seed]) for seed in method}
+        return [1 - method[seed] / other[seed] for seed in method], ""
 
     def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
         return base.fraction(value)
+
+    def gap(self, value: float, measure: Measure, digits: int) -> str:
+        return base.apart(value)
 
     def axis(self, measure: Measure) -> str:
         return f"epochs saved against {self.baseline} (%)"

@@ -1,12 +1,14 @@
-"""That a series does not reach a target (within `round` rounds, where given): a claim that is no number."""
+"""That a series does not reach a target (within `round` rounds, where given): a claim that is no number. Its values are the
+best ones of each seed's run, which are held against the target."""
 
 from typing import ClassVar
 
 from fedrepro.config import Count
 from fedrepro.measures import Measure
+from fedrepro.metrics import Curve
 from fedrepro.report.cells import base
 from fedrepro.report.evidence import Panel
-from fedrepro.report.numbers import amount, factor, unit
+from fedrepro.report.numbers import amount, factor
 
 
 class Cell(base.ToTarget):
@@ -14,30 +16,35 @@ class Cell(base.ToTarget):
     word: ClassVar = "never"
     absolute: ClassVar = "a number of rounds"
 
-    def value(self, panel: Panel, curve, baseline: None) -> float | str:
-        return 0.0
-
-    def found(self, panel: Panel) -> tuple[list[float], str]:
-        return [], super().found(panel)[1]
+    def value(self, panel: Panel, curve: Curve, baseline: None) -> float:
+        return panel.best(self._counted(curve), self.smooth)
 
     def needs(self, reported: str, tolerance: float) -> int:
         return self.round or 0
 
-    def contradicted(self, panel: Panel) -> tuple[int, int, str]:
-        curves = panel.curves(self.series)
-        if self.round:
-            curves = {seed: [point for point in curve if point[0] <= self.round] for seed, curve in curves.items()}
-        reached = {seed: panel.rounds_to(curve, self.target, self.smooth) for seed, curve in curves.items()}
-        hits = [f"seed {seed} at round {round}" for seed, round in reached.items() if round is not None]
-        if hits:
-            return len(hits), len(curves), f"reached: {', '.join(hits)}"
-        choose = min if panel.measure.score == "loss" else max
-        best = choose(value for curve in curves.values() for _, value in curve)
-        shown = f"{factor(panel.measure) * best:.1f} {unit(panel.measure)}"
-        return 0, len(curves), f"best value {shown} over {len(curves)} seed(s)"
+    def curves(self, panel: Panel, label: str) -> dict[int, Curve]:
+        return {seed: self._counted(curve) for seed, curve in panel.curves(label).items()}
 
-    def show(self, value: str, measure: Measure, signed: bool = True, digits: int = 1) -> str:
-        return value
+    def arrived(self, panel: Panel) -> str:
+        text = super().arrived(panel)
+        return f"reached in {text}" if text.startswith("round") else text
+
+    def against(self, measure: Measure) -> str:
+        return f"the best value is held against {amount(measure, self.target)}"
+
+    def sides(self, measure: Measure) -> tuple[str, str, str]:
+        target = amount(measure, self.target)
+        unsure = f"the interval of the best values contains {target}"
+        return f"the best values fall short of {target}", unsure, f"the best values are better than {target}"
+
+    def _counted(self, curve: Curve) -> Curve:
+        return [point for point in curve if point[0] <= (self.round or point[0])]
+
+    def show(self, value: float | str, measure: Measure, signed: bool = True, digits: int = 1) -> str:
+        return value if isinstance(value, str) else base.level(value, measure, digits)
 
     def axis(self, measure: Measure) -> str:
-        return f"never at {amount(measure, self.target)}"
+        return f"best {measure.axis}"
+
+    def drawn(self, value: float, measure: Measure) -> float:
+        return factor(measure) * value

@@ -20,7 +20,7 @@ class Cell(base.ToTarget):
         return math.ceil(reported + tolerance)
 
     def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
-        return f"{value:.0f} rounds" if float(value).is_integer() else f"{value:.1f} rounds"
+        return base.counted(value, "round")
 
     def axis(self, measure: Measure) -> str:
         return "rounds to the target"

@@ -82,12 +82,11 @@ class OfCells(base.Figure):
         """Seeds, data, what was not run, and which series have no number."""
         panels = self.shown(evidence)
         results = [panel.results for panel in panels]
-        count = base.seeds(results)
-        text = [f"{count[:1].upper()}{count[1:]}{', whiskers of one standard deviation' if 'mean' in count else ''}."]
+        text = [base.over_seeds(results, "whisker")]
         for ref in self.panels:
             if reason := self._absent(evidence, ref):
-                text.append(f"{ref.key} is not shown: {reason}.")
+                text.append(f"{evidence.panel(ref).name} is not shown: {reason}.")
         for panel in panels:
             problems = {label: self.of(label, panel.target).found(panel)[1] for label in panel.results.labels}
-            text += [f"No number of {label} ({panel.key}): {problem}." for label, problem in problems.items() if problem]
+            text += [f"No number of {label} ({panel.name}): {problem}." for label, problem in problems.items() if problem]
         return [*text, base.data(results)]

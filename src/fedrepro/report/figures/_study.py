@@ -14,18 +14,22 @@ Row = Mapping[str, str]
 
 
 class OfStudy(base.Figure):
-    """Rows of the first seed of some series (none named: all), in a panel for each value of the column `by`."""
+    """Rows of the first seed of some series (none named: all), in a panel for each value of the column `by`, or for those in
+    `only`."""
 
     experiment: str
     of: str  # the study
     series: tuple[str, ...] = ()
     by: str | None = None
+    only: tuple[str | int, ...] = ()
 
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return [source(name, self.of) for name in self.experiments(figures)]
 
     def check(self, known: Known) -> None:
         known.study(self.experiment, self.of, self.series)
+        if self.only and not self.by:
+            known.at("only").refuse("says which values of the column `by` are shown: name it")
 
     def columns(self) -> list[str]:
         """The columns that it draws."""
@@ -37,10 +41,11 @@ class OfStudy(base.Figure):
         for column in (*self.columns(), *([self.by] if self.by else [])):
             if found and column not in found[0]:
                 raise UserError(f"{self.title}: no column '{column}' in the study: choose from {', '.join(found[0])}")
-        return [row for row in found if row["seed"] == found[0]["seed"]]
+        wanted = [str(value) for value in self.only]
+        return [row for row in found if row["seed"] == found[0]["seed"] and (not wanted or row[self.by] in wanted)]
 
     def labels(self, results: Results) -> list[str]:
-        return [label for label in self.series or results.labels if results.good(label)]
+        return [label for label in self.series or results.labels if self.rows(results, label)]
 
     def grid(self, evidence: Evidence) -> list[list[base.Part]]:
         """A row for each series, in it a panel for each value of `by`."""

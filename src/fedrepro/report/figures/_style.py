@@ -1,67 +1,39 @@
-"""Looks that are the same in every figure of every paper."""
+"""What figures share beside the looks of series: colours and order of categories, bars, the paper's numbers beside ours."""
 
-import hashlib
+import textwrap
+from collections.abc import Mapping
 from typing import Any
 
+from fedrepro.report.evidence import Evidence
 from fedrepro.report.loading import Results
+from fedrepro.report.looks import POOL, Look, shades
 
-# Okabe and Ito's colours, safe for the colour-blind; an algorithm keeps its own
-STYLES = {
-    "fedavg": ("#000000", "o"),
-    "fedmmd": ("#D55E00", "s"),
-    "l2": ("#0072B2", "^"),
-    "fedprox": ("#009E73", "D"),
-    "fedfusion": ("#CC79A7", "v"),
-    "fedmax": ("#E69F00", "P"),
-}
-SPARE = (("#56B4E9", "X"), ("#8C6BB1", "<"), ("#7F7F7F", ">"))
-LINES = ((), (4, 1.5), (1, 1))
-MARKERS = "osD^vPX"  # of variants that are too many for dashes
+# Paul Tol's muted scheme, with grey for its palest: ten that the colour-blind tell apart
+MUTED = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#777777")
 REPORTED = {"fmt": "D", "color": "0.35", "markersize": 3.5, "markerfacecolor": "white"}  # the paper's numbers beside ours
-
-
-def style(algorithm: str) -> tuple[str, str]:
-    """Colour and marker of an algorithm; one that is not listed gets a spare pair that depends on its name alone."""
-    index = int(hashlib.sha256(algorithm.encode()).hexdigest(), 16) % len(SPARE)
-    return STYLES.get(algorithm, SPARE[index])
-
-
-def looks(results: Results) -> dict[str, dict]:
-    """Series -> how it is drawn. Variants of one algorithm share its colour and differ in dashes; many of them get shades."""
-    algorithms = {label: series["algorithm"]["name"] for label, series in results.note["series"].items()}
-    found = {}
-    for name in dict.fromkeys(algorithms.values()):
-        labels = [label for label, algorithm in algorithms.items() if algorithm == name]
-        colour, marker = style(name)
-        few = len(labels) <= len(LINES)
-        for index, (label, shade) in enumerate(
-            zip(labels, [colour] * len(labels) if few else shades(len(labels)), strict=True)
-        ):
-            mark = marker if few else MARKERS[index % len(MARKERS)]
-            found[label] = {"color": shade, "marker": mark, "dashes": LINES[index] if few else ()}
-    return found
-
-
-def shades(count: int) -> list[tuple]:
-    """Colours of an ordered scale, none of them too light on white."""
-    from matplotlib import colormaps
-
-    return [colormaps["viridis"]((place + 1) / (count + 2))[:3] for place in range(count)]
+PAPER, TARGET = "in the paper", "target"  # in a legend, below all series
+DASHED = (0, (3, 1.2))  # the paper's curves
 
 
 def palette(values: list[str]) -> dict[str, Any]:
-    """Category -> colour: ten that the eye tells apart, more as shades."""
-    from matplotlib import colormaps
-
-    few = len(values) <= 10
-    return dict(zip(values, [colormaps["tab10"](n) for n in range(len(values))] if few else shades(len(values)), strict=True))
+    """Category -> colour."""
+    few = (*POOL[1:], POOL[0]) if len(values) <= len(POOL) else MUTED
+    return dict(zip(values, few if len(values) <= len(few) else shades(len(values)), strict=False))
 
 
-def colours(found: list[Results]) -> dict[str, Any]:
-    """Series of some experiments -> the algorithm's own colour; where two of them share one, ten that the eye tells apart."""
-    own = {label: look["color"] for results in reversed(found) for label, look in looks(results).items()}
-    labels = list(dict.fromkeys(label for results in found for label in results.labels))
-    return own if len(set(own.values())) == len(own) else palette(labels)
+def series(evidence: Evidence, found: list[Results]) -> dict[str, Look]:
+    """Series of some experiments -> look; one that several have looks as in the first."""
+    return {label: look for results in reversed(found) for label, look in evidence.looks_of(results).items()}
+
+
+def bar(look: Look) -> Mapping[str, Any]:
+    """Of a method; the proposed one is framed."""
+    return {"color": look.colour, "edgecolor": "black", "linewidth": 1.0 if look.proposed else 0}
+
+
+def fold(name: str, places: int) -> str:
+    """A name below one of so many places along a column's axis."""
+    return textwrap.fill(name, max(6, 42 // places), break_long_words=False)
 
 
 def ordered(values: set[str]) -> list[str]:
@@ -80,10 +52,3 @@ def _number(text: str) -> bool:
 def grid(axes: Any) -> None:
     axes.grid(axis="y", color="0.92", linewidth=0.5)
     axes.set_axisbelow(True)
-
-
-def scale_note(axes: Any, results: Results, top: bool = False) -> None:
-    """In the corner, which scale it is, unless that is the paper's own."""
-    if results.compare != "full":
-        place = {"ha": "right", "va": "top" if top else "baseline", "fontsize": 6, "color": "0.4"}
-        axes.text(0.99, 0.98 if top else 0.02, f"scale {results.note['scale']}", transform=axes.transAxes, **place)

@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 
 from fedrepro.config import NonNegative
 from fedrepro.report.evidence import Evidence
-from fedrepro.report.figures import _cells
-from fedrepro.report.figures._style import REPORTED, colours, grid, scale_note
+from fedrepro.report.figures import _cells, base
+from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid, series
 from fedrepro.report.known import Known
+from fedrepro.report.looks import Look
 
 WIDTH = 0.8  # of a group
 
@@ -30,19 +31,25 @@ class Figure(_cells.OfCells):
     def draw(self, axes: Any, evidence: Evidence) -> None:
         panels = self.shown(evidence)
         labels = list(dict.fromkeys(label for panel in panels for label in panel.results.labels))
-        colour, width = colours([panel.results for panel in panels]), WIDTH / len(labels)
+        looks, width = series(evidence, [panel.results for panel in panels]), WIDTH / len(labels)
         for place, label in enumerate(labels):
             shift = (place - (len(labels) - 1) / 2) * width
-            self._series(axes, panels, label, shift, width, colour[label])
+            self._series(axes, panels, label, shift, width, looks[label])
         if any(panel.full for panel in panels) and self.reported:
-            axes.errorbar([], [], [], label="in the paper", **REPORTED)
+            axes.errorbar([], [], [], label=PAPER, **REPORTED)
         axes.set(ylabel=self.axis(evidence), xlim=(-0.6, len(panels) - 0.4))
-        axes.set_xticks(range(len(panels)), [panel.key.replace(" ", "\n") for panel in panels])
+        axes.set_xticks(range(len(panels)), [fold(panel.name, len(panels)) for panel in panels])
         axes.margins(y=0.12)
-        scale_note(axes, panels[0].results, top=True)
         grid(axes)
 
-    def _series(self, axes: Any, panels: list, label: str, shift: float, width: float, colour: Any) -> None:
+    def told(self, evidence: Evidence) -> list[str]:
+        panels = self.shown(evidence)
+        text = base.proposed(evidence, [panel.results for panel in panels], "Framed")
+        if any(panel.full for panel in panels) and self.reported:
+            text.append("Diamonds: the paper's numbers.")
+        return [*text, *super().told(evidence)]
+
+    def _series(self, axes: Any, panels: list, label: str, shift: float, width: float, look: Look) -> None:
         for place, panel in enumerate(panels):
             value = self.value(panel, label) if label in panel.results.labels else None
             if value is None:
@@ -51,7 +58,7 @@ class Figure(_cells.OfCells):
                 )
             else:
                 whisker = {"capsize": 1.5, "error_kw": {"linewidth": 0.8, "ecolor": "0.4"}}
-                axes.bar([place + shift], [value.mean], 0.92 * width, yerr=value.std, color=colour, linewidth=0, **whisker)
+                axes.bar([place + shift], [value.mean], 0.92 * width, yerr=value.std, **bar(look), **whisker)
             if panel.full and panel.key in self.reported.get(label, {}):
                 axes.errorbar([place + shift], [self.reported[label][panel.key]], **REPORTED)
-        axes.scatter([], [], marker="s", color=colour, label=label)
+        axes.scatter([], [], marker="s", color=look.colour, label=label)

@@ -79,9 +79,19 @@ class Figure(Frozen):
         raise NotImplementedError
 
 
-def seeds(results: list[Results]) -> str:
-    count = len({run["seed"] for found in results for run in found.runs()})
-    return f"mean over {count} seeds" if count > 1 else "one seed"
+def over_seeds(results: list[Results], mark: str) -> str:
+    """A sentence on what is drawn of the seeds; `mark` is what shows their standard deviation, such as a band."""
+    counts = {len(found.runs(label)) for found in results for label in found.labels}
+    if counts <= {1}:
+        return f"One seed, so no {mark}."
+    few = "" if len(counts) == 1 else f"{min(counts)} to "
+    return f"Mean and s.d. ({mark}) over {few}{max(counts)} seeds."
+
+
+def proposed(evidence: Evidence, results: list[Results], how: str) -> list[str]:
+    """A sentence on how the paper's own methods are emphasised, where there are others beside them."""
+    own = [look.proposed for found in results for label, look in evidence.looks_of(found).items() if label in found.labels]
+    return [f"{how}: what the paper proposes."] if any(own) and not all(own) else []
 
 
 def data(results: list[Results]) -> str:

@@ -1,47 +1,58 @@
-"""Curves over rounds of communication: mean over seeds, band of one standard deviation, the paper's curves dotted, the target
-as a line."""
+"""Curves over rounds of communication: mean over seeds with a band of one standard deviation, the paper's curves thin and
+dashed in the same colours, the target as a line. Where they jump, `smooth` draws means over some rounds above each round's
+value."""
 
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fedrepro.config import Fraction
-from fedrepro.metrics import Curve
+from fedrepro.config import Count, Fraction
+from fedrepro.metrics import Curve, smoothed
 from fedrepro.report.evidence import Evidence, Panel, Ref
 from fedrepro.report.figures import base
-from fedrepro.report.figures._style import grid, looks, scale_note
+from fedrepro.report.figures._style import DASHED, PAPER, TARGET, grid
 from fedrepro.report.known import Known
+from fedrepro.report.looks import Look
 from fedrepro.report.numbers import amount, factor
+
+THIN = {"linestyle": DASHED, "linewidth": 0.8, "alpha": 0.6}  # the paper's curve beside ours
+EDGE = 0.02  # of the rounds: room for the last marker
 
 
 class Figure(base.Figure, Ref):
-    """One experiment in one measure. `shown`: the part of the vertical axis that is drawn, by scale; else all."""
+    """One experiment in one measure. By scale: `shown`, the part of the vertical axis that is drawn, else all; `smooth`, over
+    how many rounds a line is averaged, else over none."""
 
     shown: dict[str, tuple[Fraction, Fraction]] = {}
+    smooth: dict[str, Count] = {}
     shows: ClassVar = "accuracy over rounds of communication, one line per method; the numbers are in the table below"
 
     def check(self, known: Known) -> None:
         known.ref(self)
         known.at("shown").names("scale", self.shown, known.scales)
+        known.at("smooth").names("scale", self.smooth, known.scales)
 
     def draw(self, axes: Any, evidence: Evidence) -> None:
-        panel = evidence.panel(self)
-        drawn = looks(panel.results)
+        panel, window = evidence.panel(self), self._window(evidence)
+        drawn = evidence.looks_of(panel.results)
         for index, label in enumerate(panel.results.labels):
-            _line(axes, panel, label, index, drawn[label], 1.5 if index == 0 and len(drawn) <= 4 else 1)
-        _paper(axes, panel, evidence.curves, drawn)
+            _line(axes, panel, label, drawn[label], window, index)
+        _paper(axes, panel, evidence.curves, drawn, window)
         self._frame(axes, panel)
+
+    def _window(self, evidence: Evidence) -> int:
+        return self.smooth.get(evidence.panel(self).scale, 1)
 
     def _frame(self, axes: Any, panel: Panel) -> None:
         measure, unit = panel.measure, factor(panel.measure)
         if panel.target is not None:
-            axes.axhline(unit * panel.target, color="0.5", linewidth=0.6, zorder=0)
+            axes.axhline(unit * panel.target, color="0.5", linewidth=0.6, zorder=0, label=TARGET)
             place = {"xy": (1, unit * panel.target), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
             look = {"fontsize": 6, "color": "0.4", "ha": "left", "va": "center"}
             axes.annotate(amount(measure, panel.target), **place, xytext=(2, 0), **look)
-        scale_note(axes, panel.results)
-        axes.set(xlabel="round of communication", ylabel=measure.axis, xlim=(0, None))
+        last = max(int(row["round"]) for row in panel.results.rows)
+        axes.set(xlabel="round of communication", ylabel=measure.axis, xlim=(0, (1 + EDGE) * max(last, 1)))
         if measure.percent:
             low, high = self.shown.get(panel.scale, (None, None))
             top = 100.5 * high if high else min(axes.get_ylim()[1], 100.5)
@@ -49,43 +60,55 @@ class Figure(base.Figure, Ref):
         grid(axes)
 
     def told(self, evidence: Evidence) -> list[str]:
-        panel = evidence.panel(self)
+        panel, window = evidence.panel(self), self._window(evidence)
         results, measure = panel.results, panel.measure
-        many = len({run["seed"] for run in results.runs()}) > 1
         step = results.note["training"]["evaluate_every"]
         who = f"Mean over the {measure.over}, {measure.title}, in" if measure.over else f"Global model, {measure.title} after"
-        spread = ", band of one standard deviation" if many else ", so no band"
-        text = [f"{who} every {'round' if step == 1 else f'{step} rounds'}; {base.seeds([results])}{spread}."]
-        text += [*base.lost(results), base.data([results])]
+        text = [f"{who} every {'round' if step == 1 else f'{step} rounds'}.", base.over_seeds([results], "band")]
+        if window > 1:
+            rounds = f"{window} rounds" if step == 1 else f"{window} measured rounds"
+            text.append(f"Lines are means over the last {rounds}, faint ones the single rounds.")
+        text += [*base.lost(results), *base.proposed(evidence, [results], "Heavier"), *self._compared(panel, window)]
+        if panel.target is not None:
+            text.append(f"Grey line: the target, {amount(measure, panel.target)}.")
         if cut := self.shown.get(panel.scale):
             text.append(f"Only {100 * cut[0]:g} to {100 * cut[1]:g} % is shown.")
-        if panel.full and panel.shown.reported:
-            text.append("Dotted: the paper's curves, read from its PDF.")
-        return text
+        how = sorted({f"{run['precision']} ({run['executor']} executor)" for run in results.runs()})
+        return [*text, f"Trained in {' and '.join(how)}.", base.data([results])]
 
-    def caption(self, evidence: Evidence) -> str:
-        text, runs = super().caption(evidence), self.first(evidence).runs()
-        if self.skipped(evidence):
-            return text
-        how = sorted({f"{run['precision']}, {run['executor']} executor" for run in runs})
-        return f"{text} {', '.join(how)}."
+    def _compared(self, panel: Panel, window: int) -> list[str]:
+        """What the paper's curves look like."""
+        if not panel.full or not panel.shown.reported:
+            return []
+        keys = list(panel.shown.reported.values())
+        one = len(set(keys)) == 1 and len(keys) > 1
+        what = "Dashed: the paper's curve" if one else "Thin and dashed: the paper's curves in the colours of ours"
+        averaged = ", averaged in the same way" if window > 1 else ""
+        return [f"{what}, read from its PDF{averaged}."]
 
 
-def _line(axes: Any, panel: Panel, label: str, index: int, look: Mapping[str, Any], width: float) -> None:
-    seeds = panel.curves(label)
+def _line(axes: Any, panel: Panel, label: str, look: Look, window: int, index: int) -> None:
+    seeds, unit = panel.curves(label), factor(panel.measure)
+    drawn = {"color": look.colour, "linewidth": look.width} | look.marks
     if not seeds:
         why = "diverged" if panel.results.diverged(label) else "not measured"
-        axes.plot([], [], color=look["color"], marker=look["marker"], markersize=3.5, label=f"{label}: {why}")
+        axes.plot([], [], **drawn, label=f"{label}: {why}")
         return
-    rounds, means, low, high = _band(seeds, factor(panel.measure))
     lost = f" ({len(seeds)} of {len(panel.results.runs(label))} seeds)" if panel.results.diverged(label) else ""
-    [line] = axes.plot(rounds, means, color=look["color"], linewidth=width, label=label + lost)
+    if window > 1:
+        every = _band(seeds, unit)
+        axes.plot(every[0], every[1], color=look.colour, linewidth=0.5, alpha=0.25, zorder=1)
+    rounds, means, low, high = _band({seed: _averaged(curve, window) for seed, curve in seeds.items()}, unit)
+    [line] = axes.plot(rounds, means, **drawn, label=label + lost, zorder=2.2 if look.proposed else 2)
     if len(seeds) > 1:
-        axes.fill_between(rounds, low, high, color=look["color"], alpha=0.15, linewidth=0)
-    line.set_dashes(look["dashes"] or (None, None))
+        axes.fill_between(rounds, low, high, color=look.colour, alpha=0.15, linewidth=0, zorder=1)
     step = max(1, len(rounds) // 8)
     every = (index * step // len(panel.results.labels), step)  # side by side, so that equal curves show all their markers
-    line.set(marker=look["marker"], markersize=3.5, markeredgewidth=0.4, markeredgecolor="w", markevery=every)
+    line.set_markevery(every)
+
+
+def _averaged(curve: Curve, window: int) -> Curve:
+    return list(smoothed(curve, window).items()) if window > 1 else curve
 
 
 def _band(seeds: Mapping[int, Curve], unit: float) -> tuple[list[int], list[float], list[float], list[float]]:
@@ -101,18 +124,20 @@ def _band(seeds: Mapping[int, Curve], unit: float) -> tuple[list[int], list[floa
     return rounds, means, low, high
 
 
-def _paper(axes: Any, panel: Panel, curves: Mapping[str, Curve], drawn: Mapping[str, dict]) -> None:
+def _paper(axes: Any, panel: Panel, curves: Mapping[str, Curve], drawn: Mapping[str, Look], window: int) -> None:
     """The paper's digitised curves, behind ours; only where the scale allows to compare."""
-    if not panel.full:
+    if not panel.full or not panel.shown.reported:
         return
     last = max(int(row["round"]) for row in panel.results.rows)
     shown: dict[str, list[str]] = {}
     for label, key in panel.shown.reported.items():
         shown.setdefault(key, []).append(label)
     for key, labels in shown.items():
-        points = [(round, factor(panel.measure) * value) for round, value in curves[key] if round <= last]
-        colour = drawn[labels[0]]["color"] if len(labels) == 1 else "0.3"  # one curve for all: nobody's colour
-        rounds, values = [point[0] for point in points], [point[1] for point in points]
-        axes.plot(rounds, values, ":", color=colour, linewidth=0.9, alpha=0.8, zorder=1)
-    if shown:
-        axes.plot([], [], ":", color="0.3", linewidth=0.9, label="in the paper")
+        points = [(round, value) for round, value in _averaged(curves[key], window) if round <= last]
+        rounds, values = [point[0] for point in points], [factor(panel.measure) * point[1] for point in points]
+        if len(labels) == 1:
+            axes.plot(rounds, values, color=drawn[labels[0]].colour, **THIN, zorder=1.5)
+        else:  # one curve for all: nobody's colour, before all of them
+            axes.plot(rounds, values, color="black", linestyle=DASHED, linewidth=1.2, zorder=3)
+    alone = len(shown) == 1 and len(panel.shown.reported) > 1
+    axes.plot([], [], color="black", label=PAPER, **({"linestyle": DASHED, "linewidth": 1.2} if alone else THIN))

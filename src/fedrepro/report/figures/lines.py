@@ -11,9 +11,10 @@ from pydantic import Field
 from fedrepro.errors import UserError
 from fedrepro.report.evidence import Evidence, source
 from fedrepro.report.figures import base
-from fedrepro.report.figures._style import LINES, MARKERS, colours, grid, scale_note
+from fedrepro.report.figures._style import grid, series
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
+from fedrepro.report.looks import DASHES, MARKERS, Look
 
 
 class Figure(base.Figure):
@@ -54,15 +55,14 @@ class Figure(base.Figure):
             (name, label): self._values(results, label) for name, results in found.items() for label in self.labels(results)
         }
         places = _places([x for values in lines.values() for x in values])
-        colour = colours(list(found.values()))
+        looks = series(evidence, list(found.values()))
         for (name, label), values in lines.items():
             called = f"{self.names[name]}, {label}" if len(found) > 1 else label
-            _line(axes, [places[x] for x in values], list(values.values()), list(found).index(name), colour[label], called)
+            _line(axes, [places[x] for x in values], list(values.values()), list(found).index(name), looks[label], called)
         axes.set(xlabel=self.x, ylabel=self.label, yscale="log" if self.log else "linear")
         if any(str(place) != x for x, place in places.items()):
             slanted = sum(map(len, places)) > 30
             axes.set_xticks(range(len(places)), list(places), rotation=45 * slanted, ha="right" if slanted else "center")
-        scale_note(axes, self.first(evidence))
         grid(axes)
 
     def labels(self, results: Results) -> list[str]:
@@ -79,10 +79,9 @@ class Figure(base.Figure):
 
     def told(self, evidence: Evidence) -> list[str]:
         results = list(self._found(evidence).values())
-        count = base.seeds(results)
-        band = ", band of one standard deviation" if "mean" in count else ""
         return [
-            f"{count[:1].upper()}{count[1:]}{band}.",
+            base.over_seeds(results, "band"),
+            *base.proposed(evidence, results, "Heavier"),
             *(text for one in results for text in base.lost(one)),
             base.data(results),
         ]
@@ -96,12 +95,13 @@ def _places(values: list[str]) -> dict[str, float]:
     return {x: place for place, x in enumerate(distinct)}
 
 
-def _line(axes: Any, xs: list[float], seeds: list[list[float]], place: int, colour: Any, label: str) -> None:
+def _line(axes: Any, xs: list[float], seeds: list[list[float]], place: int, look: Look, label: str) -> None:
     means = [statistics.fmean(values) for values in seeds]
-    marks = {"marker": MARKERS[place % len(MARKERS)], "markersize": 3.5, "markevery": max(1, len(xs) // 8)}
-    [line] = axes.plot(xs, means, linewidth=1, color=colour, label=label, **marks)
-    line.set_dashes(LINES[place % len(LINES)] or (None, None))
+    mark = look.marker if place == 0 else MARKERS[(MARKERS.index(look.marker) + 5 * place) % len(MARKERS)]
+    marks = look.marks | {"marker": mark, "markevery": max(1, len(xs) // 8)}
+    [line] = axes.plot(xs, means, linewidth=look.width, color=look.colour, label=label, **marks)
+    line.set_dashes(DASHES[place % len(DASHES)] or (None, None))
     if any(len(values) > 1 for values in seeds):
         wide = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in seeds]
         band = ([mean + sign * by for mean, by in zip(means, wide, strict=True)] for sign in (-1, 1))
-        axes.fill_between(xs, *band, color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(xs, *band, color=look.colour, alpha=0.15, linewidth=0)

@@ -35,11 +35,13 @@ class Figure(_study.OfStudy):
         axes.set_yticks(range(len(lines)), lines)
 
     def _categories(self, axes: Any, rows: list[_study.Row], lines: list[str], places: dict, evidence: Evidence) -> None:
-        colours = palette(self.categories(evidence, self.value))
+        from matplotlib.colors import to_rgb
+
+        colours = {value: to_rgb(colour) for value, colour in palette(self.categories(evidence, self.value)).items()}
         image = [[(1.0, 1.0, 1.0)] * len(places) for _ in lines]
         for row in rows:
             if row[self.value] != "":
-                image[lines.index(row[self.row])][places[row[self.column]]] = tuple(colours[row[self.value]][:3])
+                image[lines.index(row[self.row])][places[row[self.column]]] = colours[row[self.value]]
         axes.imshow(image, aspect="auto", interpolation="nearest")
         for value, colour in colours.items():
             axes.scatter([], [], marker="s", s=16, color=colour, label=f"{self.value} {value}")

@@ -1,5 +1,5 @@
 """Bars of the study `newcomers`: epochs of local training that new clients need until their own-test accuracy is at the target;
-mean over new clients, whisker of one standard deviation, beside it what the paper reports."""
+mean over new clients with their standard deviation, beside it what the paper reports."""
 
 from typing import Any, ClassVar
 
@@ -8,9 +8,10 @@ from fedrepro.metrics import Estimate, estimate
 from fedrepro.report.cells._epochs import STUDY, arrivals
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.figures import base
-from fedrepro.report.figures._style import REPORTED, grid, looks, scale_note
+from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
+from fedrepro.report.looks import Look
 
 COMPARED = ("Paper's mean", "Paper's low", "Paper's high")
 OPEN = "////"  # the hatch of a mean over some of the clients only
@@ -31,19 +32,17 @@ class Figure(base.Figure):
 
     def draw(self, axes: Any, evidence: Evidence) -> None:
         results = self.first(evidence)
-        colours, compared = looks(results), results.compare == "full" and bool(self.bars)
+        looks, compared = evidence.looks_of(results), results.compare == "full" and bool(self.bars)
         for place, label in enumerate(results.labels):
-            _bar(axes, place, results, label, colours[label]["color"])
+            _bar(axes, place, results, label, looks[label])
             if compared and label in self.bars:
                 mean, low, high = self.bars[label]
                 axes.errorbar([place + 0.38], [mean], [[mean - low], [high - mean]], linewidth=0.9, capsize=2, **REPORTED)
         if compared:
-            axes.errorbar([], [], [], label="in the paper", **REPORTED)
-            axes.legend(frameon=False, loc="upper right")
-        scale_note(axes, results, top=True)
+            axes.errorbar([], [], [], label=PAPER, **REPORTED)
         target = f"{100 * results.settings['target']:g} %"
         axes.set(ylabel=f"epochs to {target} own-test accuracy", xlim=(-0.6, len(results.labels) - 0.4), ylim=(0, None))
-        axes.set_xticks(range(len(results.labels)), [label.replace(" ", "\n") for label in results.labels])
+        axes.set_xticks(range(len(results.labels)), [fold(label, len(results.labels)) for label in results.labels])
         axes.set_ylim(0, axes.get_ylim()[1] * 1.15)
         grid(axes)
 
@@ -63,7 +62,7 @@ class Figure(base.Figure):
         settings, seeds = results.settings, len({run["seed"] for run in results.runs()})
         whose = "of one run" if seeds == 1 else f"of each of {seeds} seeds' runs"
         text = f"Epochs of local training until the own-test accuracy first is at {100 * settings['target']:g} %; "
-        sentences = [f"{text}mean and standard deviation over {settings['clients']} new clients {whose}.", _protocol(settings)]
+        sentences = [f"{text}mean and s.d. (whisker) over {settings['clients']} new clients {whose}.", _protocol(settings)]
         for label in results.labels:
             sentences += [f"{label}: {told}, not shown." for told in results.diverged(label)]
             _, arrived, clients = summary(results, label)
@@ -74,7 +73,7 @@ class Figure(base.Figure):
         if results.compare == "full" and self.bars:
             axis = "(its axis says rounds, its caption local epochs)"
             sentences.append(f"Diamonds: the paper's means and ranges, read from its figure {axis}.")
-        return [*sentences, base.data([results])]
+        return [*sentences, *base.proposed(evidence, [results], "Framed"), base.data([results])]
 
 
 def summary(results: Results, label: str) -> tuple[Estimate | None, int, int]:
@@ -84,12 +83,12 @@ def summary(results: Results, label: str) -> tuple[Estimate | None, int, int]:
     return (estimate(known) if known else None), len(known), len(epochs)
 
 
-def _bar(axes: Any, place: int, results: Results, label: str, colour: Any) -> None:
+def _bar(axes: Any, place: int, results: Results, label: str, drawn: Look) -> None:
     found, arrived, clients = summary(results, label)
     if found is not None:
-        look = {"hatch": OPEN, "fill": False, "edgecolor": colour} if arrived < clients else {"color": colour}
+        partly = {"hatch": OPEN, "fill": False, "edgecolor": drawn.colour, "linewidth": 0.8}
         whisker = {"capsize": 2.5, "error_kw": {"linewidth": 0.9, "ecolor": "0.5"}}
-        axes.bar([place], [found.mean], 0.5, yerr=found.std, linewidth=0.8, **whisker, **look)
+        axes.bar([place], [found.mean], 0.5, yerr=found.std, **whisker, **(partly if arrived < clients else bar(drawn)))
     if arrived < clients or not clients:
         text = f"{arrived} of {clients}\narrive" if clients else "diverged"
         top = 0 if found is None else found.mean + (found.std or 0)

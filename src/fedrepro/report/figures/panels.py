@@ -42,19 +42,26 @@ class Figure(base.Figure):
     def _titled(self, evidence: Evidence, name: str) -> list[base.Part]:
         figure = evidence.figures[name]
         parts = [part for row in figure.grid(evidence) for part in row]
-        called = getattr(figure, "name", None) or figure.title
-        return [base.Part(part.title or called, part.draw, part.skipped) for part in parts]
+        return [base.Part(part.title or _called(figure), part.draw, part.skipped) for part in parts]
 
     def skipped(self, evidence: Evidence) -> str | None:
         reasons = [figure.skipped(evidence) for figure in self.members(evidence.figures)]
         return None if None in reasons else reasons[0]
 
     def told(self, evidence: Evidence) -> list[str]:
-        """What the first panel that was run tells; which were not run."""
-        members = {name: evidence.figures[name] for name in self.names}
-        missing = {name: reason for name, figure in members.items() if (reason := figure.skipped(evidence))}
-        first = next(figure for name, figure in members.items() if name not in missing)
-        return [*first.told(evidence), *(f"{name} was not run: {reason}." for name, reason in missing.items())]
+        """What all panels tell, once; what some of them do, with their names; which were not run."""
+        members = self.members(evidence.figures)
+        run = {_called(figure): figure.told(evidence) for figure in members if not figure.skipped(evidence)}
+        text = []
+        for sentence in dict.fromkeys(sentence for told in run.values() for sentence in told):
+            where = [called for called, told in run.items() if sentence in told]
+            text.append(sentence if len(where) == len(run) else f"{sentence.rstrip('.')} ({'; '.join(where)}).")
+        missing = {_called(figure): reason for figure in members if (reason := figure.skipped(evidence))}
+        return [*text, *(f"{called} was not run: {reason}." for called, reason in missing.items())]
 
     def first(self, evidence: Evidence):
         return next(results for name in self.sources(evidence.figures) if not (results := evidence.results[name]).skipped)
+
+
+def _called(figure: base.Figure) -> str:
+    return getattr(figure, "name", None) or figure.title

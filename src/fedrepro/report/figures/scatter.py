@@ -11,18 +11,20 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Figure(_study.OfStudy):
-    """`ticks`: whether the axes' numbers mean something."""
+    """`ticks`: whether the axes' numbers mean something. `note`: a column of shares, 0..1, each of whose panels has one value,
+    printed in it."""
 
     x: str
     y: str
     colour: str
     letter: str | None = None
     ticks: bool = False
+    note: str | None = None
     shows: ClassVar = "points in a plane, coloured by category"
     height: ClassVar = 3.0
 
     def columns(self) -> list[str]:
-        return [self.x, self.y, self.colour, *([self.letter] if self.letter else [])]
+        return [self.x, self.y, self.colour, *filter(None, [self.letter, self.note])]
 
     def panel(self, axes: Any, rows: list[_study.Row], evidence: Evidence, last: bool) -> None:
         colours = palette(self.categories(evidence, self.colour))
@@ -33,6 +35,9 @@ class Figure(_study.OfStudy):
                 mine = [row for row in rows if row[self.colour] == value and letter in (None, row.get(self.letter or ""))]
                 points = (_study.numbers(mine, self.x), _study.numbers(mine, self.y))
                 axes.scatter(*points, s=16 if self.letter else 6, color=colour, marker=mark, linewidths=0)
+        if self.note and rows:
+            text = f"{self.note} {100 * float(rows[0][self.note]):.1f} %"
+            axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", fontsize=6, color="0.3")
         axes.set(xlabel=self.x if self.ticks else "", ylabel=self.y if self.ticks else "")
         if not self.ticks:
             axes.set(xticks=[], yticks=[])

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.figures import _cells
-from fedrepro.report.figures._style import LINES, MARKERS, grid, looks, palette, scale_note
+from fedrepro.report.figures._style import grid, palette
 from fedrepro.report.known import Known
+from fedrepro.report.looks import DASHES, MARKERS, Look
 
 
 class Figure(_cells.OfCells):
@@ -27,22 +28,23 @@ class Figure(_cells.OfCells):
 
     def draw(self, axes: Any, evidence: Evidence) -> None:
         panels = self.shown(evidence)
-        groups = {(panel.key, line): points for panel in panels for line, points in self._points(panel).items()}
+        groups = {(panel.name, line): points for panel in panels for line, points in self._points(panel).items()}
         colours = palette(list(dict.fromkeys(f"{key}{line}" for key, line in groups)))
         for place, ((key, line), points) in enumerate(groups.items()):
             xs, means, stds = zip(*sorted(points), strict=True)
             name = ", ".join(text for text in (key if len(panels) > 1 else "", line) if text) or "ours"
-            axes.errorbar(xs, means, stds if any(stds) else None, marker=MARKERS[place % len(MARKERS)], markersize=3.5,
-                          linewidth=1, capsize=2, color=colours[f"{key}{line}"], label=name)  # fmt: skip
-        for panel in panels:
-            self._references(axes, panel, len(panels) > 1)
+            look = Look(colours[f"{key}{line}"], MARKERS[place % len(MARKERS)])
+            axes.plot(xs, means, color=look.colour, linewidth=look.width, label=name, **look.marks)
+            if any(stds):
+                axes.errorbar(xs, means, stds, fmt="none", ecolor=look.colour, elinewidth=0.8, capsize=2)
+        for place, panel in enumerate(panels):
+            self._references(axes, evidence, panel, place if len(panels) > 1 else None)
         axes.set(xlabel=self.label or self.setting, ylabel=self.axis(evidence))
         ticks = sorted({x for points in groups.values() for x, *_ in points})
         if self.log:
             axes.set_xscale("log")
-        elif len(ticks) <= 8:
+        elif _apart(ticks):
             axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
-        scale_note(axes, panels[0].results)
         grid(axes)
 
     def _points(self, panel: Panel) -> dict[str, list[tuple[float, float, float]]]:
@@ -56,15 +58,22 @@ class Figure(_cells.OfCells):
             found.setdefault(line, []).append((float(at), value.mean, value.std or 0.0))
         return found
 
-    def _references(self, axes: Any, panel: Panel, named: bool) -> None:
+    def _references(self, axes: Any, evidence: Evidence, panel: Panel, number: int | None) -> None:
+        """`number` of the panel, whose name is told; None: there is no other."""
         for place, label in enumerate(self.reference):
             if value := self.value(panel, label):
-                name = f"{label}, {panel.key}" if named else label
-                look = {"color": looks(panel.results)[label]["color"], "linewidth": 1, "label": name}
-                axes.axhline(value.mean, linestyle=(0, LINES[1 + place % 2]), **look)
+                name = label if number is None else f"{label}, {panel.name}"
+                look = {"color": evidence.looks_of(panel.results)[label].colour, "linewidth": 1, "label": name}
+                axes.axhline(value.mean, linestyle=(0, DASHES[1 + (place + (number or 0)) % 2]), **look)
 
     def told(self, evidence: Evidence) -> list[str]:
         return [f"{self.axis(evidence).capitalize()} over {self.label or self.setting}.", *super().told(evidence)]
+
+
+def _apart(ticks: list[float]) -> bool:
+    """Whether each has room for its number."""
+    gaps = [after - before for before, after in zip(ticks, ticks[1:], strict=False)]
+    return not gaps or min(gaps) * 10 >= ticks[-1] - ticks[0]
 
 
 def setting(panel: Panel, label: str, path: str) -> Any:

@@ -1,16 +1,16 @@
-"""What every kind of table has. A row maps column titles to text; what there is no number for is told in its place."""
+"""What every kind of table has. A row maps column titles to text and numbers; what there is no row for is told below."""
 
+from collections import Counter
 from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field
 
 from fedrepro.config import Count, Frozen, NonNegative
-from fedrepro.metrics import estimate
 from fedrepro.report.evidence import Evidence, Panel, Ref
+from fedrepro.report.grid import Grid, Row
 from fedrepro.report.known import Known
-from fedrepro.report.numbers import NONE, arrivals, factor, spread, unit
+from fedrepro.report.numbers import Number, arrivals, factor, over, unit
 
-NOT_RUN = "not run"  # why stands below the table
 Refs = Annotated[
     tuple[Annotated[Ref, BeforeValidator(lambda given: {"experiment": given} if isinstance(given, str) else given)], ...],
     Field(min_length=1),
@@ -24,6 +24,7 @@ class Table(Frozen):
     kind: str
     panels: Refs
     labels: ClassVar[tuple[str, ...]] = ()  # the settings that name a series
+    best: ClassVar[str]  # among what the bold number is the best
 
     def sources(self, figures: dict) -> list[str]:
         """The gathered results that it is made from."""
@@ -42,35 +43,52 @@ class Table(Frozen):
         named = [getattr(self, key) for key in self.labels]
         for ref in self.panels:
             known.at("panels").ref(ref, named)
-        keys = [ref.key for ref in self.panels]
-        if repeated := sorted({key for key in keys if keys.count(key) > 1}):
+        names = [ref.resolved(known.shown).name or ref.key for ref in self.panels]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
             known.at("panels").refuse(f"{', '.join(repeated)}: give panels of one experiment a name each")
 
-    def build(self, evidence: Evidence) -> list[dict[str, str]]:
-        return self.rows([evidence.panel(ref) for ref in self.panels], evidence)
+    def shown(self, evidence: Evidence) -> list[Panel]:
+        """The panels that were run."""
+        return [panel for panel in self._panels(evidence) if not panel.skipped]
 
-    def rows(self, panels: list[Panel], evidence: Evidence) -> list[dict[str, str]]:
+    def _panels(self, evidence: Evidence) -> list[Panel]:
+        return [evidence.panel(ref) for ref in self.panels]
+
+    def build(self, evidence: Evidence) -> Grid:
+        return Grid.of(self.rows(self.shown(evidence), evidence))
+
+    def rows(self, panels: list[Panel], evidence: Evidence) -> list[Row]:
+        """Of panels that were run."""
         raise NotImplementedError
 
     def told(self, panels: list[Panel]) -> list[str]:
-        """Sentences on what the numbers are, for panels that were run."""
+        """Sentences on what the numbers are, for panels that were run; there is at least one."""
         raise NotImplementedError
 
     def caption(self, evidence: Evidence) -> str:
-        """Title, and what a reader must know beside the numbers: reductions, measure, seeds, data, scale."""
-        return f"{self.title}{'' if self.title[-1] in '.?!' else '.'} {self.remark(evidence)}"
+        """What stands above it: the title, the panel where it is one only, and how many seeds."""
+        panels = self.shown(evidence)
+        alone = [panels[0].title] if len(panels) == 1 and panels[0].shown.about else []
+        return sentences([self.title, *alone, *seeds(panels)])
 
-    def remark(self, evidence: Evidence) -> str:
-        """The caption without the title."""
-        panels = [evidence.panel(ref) for ref in self.panels]
-        shown = [panel for panel in panels if not panel.skipped]
-        parts = [*self.told(shown), _seeds(shown)] if shown else []
-        parts += [f"{panel.key} was not run: {panel.skipped}" for panel in panels if panel.skipped]
+    def notes(self, evidence: Evidence) -> str:
+        """What stands below it: what the numbers are, what is not there, data and scale."""
+        panels = self._panels(evidence)
+        shown = self.shown(evidence)
+        parts = [panel.title for panel in shown if panel.shown.about and len(shown) > 1]
+        parts += self.told(shown) if shown else []
+        if self.build(evidence).best:
+            parts.append(f"Bold: the best {self.best}, of the series that lost no run")
+        parts += [f"{panel.name}, {label}: {text}" for panel in shown for label, text in _lost(panel)]
+        parts += not_run(panels)
         if data := sorted({run["dataset"] for panel in shown for run in panel.results.runs()}):
             parts.append(f"Data: {', '.join(data)}")
         note = panels[0].results.note
-        parts.append(f"Scale {note['scale']}: {note['scale_note']}")
-        return " ".join(" ".join(f"{part}." for part in parts).split())
+        return sentences([*parts, f"Scale {note['scale']}: {note['scale_note']}"])
+
+    def remark(self, evidence: Evidence) -> str:
+        """Caption and notes without the title."""
+        return " ".join(filter(None, [sentences(seeds(self.shown(evidence))), self.notes(evidence)]))
 
 
 class WithTargets(Table):
@@ -80,6 +98,7 @@ class WithTargets(Table):
     smooth: Count = 1
     targets: dict[str, tuple[NonNegative, ...]] = {}
     labels: ClassVar = ("baseline",)
+    best: ClassVar = "of its panel and target (of rounds, where every seed arrives)"
 
     def check(self, known: Known) -> None:
         super().check(known)
@@ -90,12 +109,16 @@ class WithTargets(Table):
         return self.targets.get(panel.scale, () if panel.target is None else (panel.target,))
 
 
+def sentences(parts: list[str]) -> str:
+    return " ".join(" ".join(f"{part}{'' if part[-1:] in '.?!' else '.'}" for part in parts).split())
+
+
 def measured(panels: list[Panel]) -> str:
     """The panels' measures in words."""
-    words = {panel.key: _whose(panel) for panel in panels}
+    words = {panel.name: _whose(panel) for panel in panels}
     if len(set(words.values())) == 1:
         return next(iter(words.values()))
-    return ", ".join(f"{text} ({key})" for key, text in words.items())
+    return ", ".join(f"{text} ({name})" for name, text in words.items())
 
 
 def _whose(panel: Panel) -> str:
@@ -103,29 +126,58 @@ def _whose(panel: Panel) -> str:
     return f"the {measure.over}' mean {measure.title}" if measure.over else measure.title
 
 
-def _seeds(panels: list[Panel]) -> str:
-    counts = sorted({len({run["seed"] for run in panel.results.runs()}) for panel in panels})
-    if counts == [1]:
-        return "One seed"
-    number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"Means over n = {number} seeds, ± one standard deviation"
+def _lost(panel: Panel) -> list[tuple[str, str]]:
+    return [(label, text) for label in panel.results.labels for text in panel.results.diverged(label)]
 
 
-def target(panel: Panel, value: float) -> dict[str, str]:
-    """The column of targets."""
-    return {f"Target ({unit(panel.measure)})": f"{factor(panel.measure) * value:g}"}
+def not_run(panels: list[Panel]) -> list[str]:
+    """A sentence on the panels that were not run, those with one reason together."""
+    reasons: dict[str, list[str]] = {}
+    for panel in panels:
+        if panel.skipped:
+            reasons.setdefault(panel.skipped, []).append(panel.name)
+    told = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
+    return [f"Not run: {'; '.join(told)}"] if told else []
 
 
-def rounds(panel: Panel, label: str, target: float, smooth: int) -> str:
+def seeds(panels: list[Panel]) -> list[str]:
+    """A sentence on how many seeds there are; where they differ, the usual number with its exceptions."""
+    counts = {panel.name: {label: len(panel.curves(label)) for label in panel.results.labels} for panel in panels}
+    known = [count for own in counts.values() for count in own.values() if count]
+    if not known:
+        return []
+    usual = max(Counter(known).items(), key=lambda item: (item[1], item[0]))[0]
+    others = [text for name, own in counts.items() for text in _other(name, own, usual, len(panels) > 1)]
+    exceptions = f" ({'; '.join(others)})" if others else ""
+    text = f"n = {usual} seed{'s' if usual > 1 else ''}{exceptions}"
+    return [f"{text}; ± is half of the 95 % interval of the mean" if max(known) > 1 else f"{text}, so without intervals"]
+
+
+def _other(name: str, counts: dict[str, int], usual: int, several: bool) -> list[str]:
+    """The series of a panel with another number of seeds than usual; the panel, where all have the same."""
+    if several and len(set(counts.values())) == 1:
+        counts = {name: next(iter(counts.values()))}
+        several = False
+    where = f" of {name}" if several else ""
+    return [f"{label}{where}: {count}" for label, count in counts.items() if count not in (0, usual)]
+
+
+def target(panel: Panel, value: float) -> Row:
+    """The column of targets, with the digits that it needs."""
+    text = f"{factor(panel.measure) * value:g}"
+    return {f"Target ({unit(panel.measure)})": Number(factor(panel.measure) * value, len(text.partition(".")[2]))}
+
+
+def rounds(panel: Panel, label: str, target: float, smooth: int) -> Number:
     """Rounds until the target."""
     reached = [panel.rounds_to(curve, target, smooth) for curve in panel.curves(label).values()]
     return arrivals(reached, 1 if len(reached) > 1 else 0)
 
 
-def saved(panel: Panel, label: str, baseline: str, target: float) -> str:
+def saved(panel: Panel, label: str, baseline: str, target: float) -> Number:
     """Mean over seeds of the paired saving of rounds, in percent; only where every seed of both series arrives."""
     if label == baseline or panel.results.diverged(label) or panel.results.diverged(baseline):
-        return NONE
+        return Number()
     ours, theirs = panel.curves(label), panel.curves(baseline)
     pairs = [
         (panel.rounds_to(curve, target), panel.rounds_to(theirs[seed], target))
@@ -133,5 +185,16 @@ def saved(panel: Panel, label: str, baseline: str, target: float) -> str:
         if seed in theirs
     ]
     if not pairs or any(None in pair for pair in pairs):
-        return NONE
-    return f"{spread(estimate([100 * (1 - mine / base) for mine, base in pairs]), 1)} %"
+        return Number()
+    return over([100 * (1 - mine / base) for mine, base in pairs], 1)
+
+
+def no_target(panels: list[Panel], targets: dict[str, tuple]) -> list[str]:
+    """A sentence on the panels that have none at this scale."""
+    names = [panel.name for panel in panels if not targets[panel.name]]
+    return [f"No target at this scale: {', '.join(names)}"] if names else []
+
+
+def lost(panel: Panel) -> list[str]:
+    """The series that lost a run."""
+    return [label for label in panel.results.labels if panel.results.diverged(label)]

@@ -2,9 +2,12 @@
 each target; one row for each panel, target and series."""
 
 from fedrepro.report.evidence import Evidence, Panel
+from fedrepro.report.grid import Row, mark
 from fedrepro.report.known import Known
-from fedrepro.report.numbers import NONE, arrivals, mean, megabytes, unit
+from fedrepro.report.numbers import Number, arrivals, mean, megabytes
 from fedrepro.report.tables import base
+
+TOTAL = "MB to target"
 
 
 class Table(base.WithTargets):
@@ -15,29 +18,27 @@ class Table(base.WithTargets):
             if own := [name for name, choice in series.items() if "clients_per_round" in choice.get("with", {})]:
                 known.at("panels").refuse(f"{ref.key}: {', '.join(own)} has its own clients_per_round")
 
-    def rows(self, panels: list[Panel], evidence: Evidence) -> list[dict[str, str]]:
-        rows = []
+    def rows(self, panels: list[Panel], evidence: Evidence) -> list[Row]:
+        found: list[Row] = []
         for panel in panels:
-            if panel.skipped:
-                rows.append({"Panel": panel.key, "Series": base.NOT_RUN})
-                continue
             for target in self.at(panel) or (None,):
-                rows += [self._row(panel, label, target) for label in panel.results.labels]
-        return rows
+                group = [self._row(panel, label, target) for label in panel.results.labels]
+                mark(group, TOTAL, least=True, lost=base.lost(panel))
+                found += group
+        return found
 
-    def _row(self, panel: Panel, label: str, target: float | None) -> dict[str, str]:
+    def _row(self, panel: Panel, label: str, target: float | None) -> Row:
         """Bytes of one participant in one round, mean over rounds and seeds; 10^6 bytes of all of them until the target."""
         down, up = (_bytes(panel, label, way) for way in ("bytes_down", "bytes_up"))
-        weights = sorted({run["weights"] for run in panel.results.runs(label)})
-        row = {"Panel": panel.key, "Series": label, "Weights": ", ".join(map(str, weights))}
-        row |= {"Bytes down": f"{down:.0f}", "Bytes up": f"{up:.0f}"}
         usual = sum(_bytes(panel, self.baseline, way) for way in ("bytes_down", "bytes_up"))
-        row["More than " + self.baseline] = NONE if label == self.baseline else f"{100 * ((down + up) / usual - 1):+z.4f} %"
-        row |= {f"Target ({unit(panel.measure)})": NONE} if target is None else base.target(panel, target)
-        row["MB to target"] = NONE if target is None else self._megabytes(panel, label, target)
-        return row | {"Seeds": panel.seeds(label)}
+        more = Number() if label == self.baseline else Number(100 * ((down + up) / usual - 1), 4, signed=True)
+        row: Row = {"Panel": panel.name, "Series": label, "Weights": _weights(panel, label)}
+        row |= {"Bytes down": Number(down), "Bytes up": Number(up), f"More than {self.baseline} (%)": more}
+        if target is None:
+            return row
+        return row | base.target(panel, target) | {TOTAL: self._megabytes(panel, label, target)}
 
-    def _megabytes(self, panel: Panel, label: str, target: float) -> str:
+    def _megabytes(self, panel: Panel, label: str, target: float) -> Number:
         """Rounds to the target times the 10^6 bytes that all participants of a round receive and send."""
         rates = {run["seed"]: megabytes(run) for run in panel.results.runs(label)}
         reached = {seed: panel.rounds_to(curve, target, self.smooth) for seed, curve in panel.curves(label).items()}
@@ -47,8 +48,15 @@ class Table(base.WithTargets):
         smooth = f" as a mean of {self.smooth} rounds" if self.smooth > 1 else ""
         parts = ["Weights: of the model that is sent", "Bytes: of one participant in one round, mean over the rounds"]
         parts.append(f"More than {self.baseline}: down and up together")
-        total = f"until {base.measured(panels)} first reaches the target{smooth}"
-        return [*parts, f"MB to target: millions of bytes, down and up, of all participants, {total}"]
+        if any(self.at(panel) for panel in panels):
+            total = f"until {base.measured(panels)} first reaches the target{smooth}"
+            parts.append(f"{TOTAL}: millions of bytes, down and up, of all participants, {total}")
+        return [*parts, *base.no_target(panels, {panel.name: self.at(panel) for panel in panels})]
+
+
+def _weights(panel: Panel, label: str) -> Number:
+    found = sorted({run["weights"] for run in panel.results.runs(label)})
+    return Number(found[0]) if len(found) == 1 else Number(word=", ".join(map(str, found)))
 
 
 def _bytes(panel: Panel, label: str, way: str) -> float:

@@ -7,11 +7,13 @@ from pydantic import Field
 from fedrepro.config import Count
 from fedrepro.metrics import mean_last
 from fedrepro.report.evidence import Evidence, Panel
+from fedrepro.report.grid import Row, mark
 from fedrepro.report.known import Known
-from fedrepro.report.numbers import NONE, column, mean, megabytes, shown
+from fedrepro.report.numbers import Number, column, level, mean, megabytes, significant
 from fedrepro.report.tables import base
 
 FINAL = 5  # rounds whose mean is the final accuracy
+PRINTED, FOLLOWS = "Paper's rounds", "Paper's saving (%)"
 
 
 class Table(base.WithTargets):
@@ -30,53 +32,64 @@ class Table(base.WithTargets):
                 if len(self.targets.get(scale, [scale] if scale in shown.target else [])) != len(values):
                     known.at("reported", label).refuse(f"needs one number for each target at scale {scale}")
 
-    def rows(self, panels: list[Panel], evidence: Evidence) -> list[dict[str, str]]:
-        rows = []
+    def rows(self, panels: list[Panel], evidence: Evidence) -> list[Row]:
+        found: list[Row] = []
         for panel in panels:
-            targets = () if panel.skipped else self.at(panel)
-            if not targets:
-                rows.append({"Panel": panel.key, "Series": base.NOT_RUN if panel.skipped else "no target at this scale"})
-            for index, target in enumerate(targets):
-                rows += [self._row(panel, label, index, target, evidence.curves) for label in panel.results.labels]
-        return rows
+            for index, target in enumerate(self.at(panel)):
+                group = [self._row(panel, label, index, target, evidence) for label in panel.results.labels]
+                gone, loss = base.lost(panel), panel.measure.score == "loss"
+                for name in ("Rounds", self._smoothed):
+                    mark(group, name, least=True, lost=gone)
+                mark(group, column("Final", panel.measure), least=loss, lost=gone)
+                mark(group, PRINTED, least=True)
+                found += group
+        return found
 
-    def _row(self, panel: Panel, label: str, index: int, target: float, curves: dict) -> dict[str, str]:
-        row = {"Panel": panel.key, "Series": label, **base.target(panel, target)}
+    @property
+    def _smoothed(self) -> str:
+        return f"Rounds, mean of {self.smooth}"
+
+    def _row(self, panel: Panel, label: str, index: int, target: float, evidence: Evidence) -> Row:
+        row: Row = {"Panel": panel.name, "Series": label, **base.target(panel, target)}
         row["Rounds"] = base.rounds(panel, label, target, 1)
         if self.smooth > 1:
-            row[f"Rounds, mean of {self.smooth}"] = base.rounds(panel, label, target, self.smooth)
-        row["Saved vs " + self.baseline] = base.saved(panel, label, self.baseline, target)
-        row |= (
-            self._printed(panel, label, index) if self.reported else {"Paper's rounds": _plotted(panel, label, target, curves)}
+            row[self._smoothed] = base.rounds(panel, label, target, self.smooth)
+        row[f"Saved vs {self.baseline} (%)"] = base.saved(panel, label, self.baseline, target)
+        if panel.full:
+            row |= self._printed(label, index) if self.reported else _plotted(panel, label, target, evidence)
+        row[column("Final", panel.measure)] = level(
+            panel.measure, [mean_last(curve, FINAL) for curve in panel.curves(label).values()]
         )
-        row[column("Final", panel.measure)] = shown(panel.measure, [mean_last(c, FINAL) for c in panel.curves(label).values()])
-        row["MB per round"] = f"{mean([megabytes(run) for run in panel.results.runs(label)]):.3g}"
-        return row | {"Seeds": panel.seeds(label)}
+        return row | {"MB per round": significant(mean([megabytes(run) for run in panel.results.runs(label)]), 3)}
 
-    def _printed(self, panel: Panel, label: str, index: int) -> dict[str, str]:
-        """What the paper's table says, and the saving that follows from it; only where ours may be held against it."""
-        told = {name: values[index] for name, values in self.reported.items()} if panel.full else {}
+    def _printed(self, label: str, index: int) -> Row:
+        """What the paper's table says, and the saving that follows from it."""
+        told = {name: values[index] for name, values in self.reported.items()}
         pair = (told.get(label), told.get(self.baseline))
-        reduced = NONE if label == self.baseline or None in pair else f"{100 * (1 - pair[0] / pair[1]):z.1f} %"
-        return {"Paper's rounds": str(told.get(label, NONE)), "Paper's saving": reduced}
+        known = label != self.baseline and None not in pair
+        return {
+            PRINTED: Number(told[label]) if label in told else Number(),
+            FOLLOWS: Number(100 * (1 - pair[0] / pair[1]), 1) if known else Number(),
+        }
 
     def told(self, panels: list[Panel]) -> list[str]:
         smooth = f", or in which its mean with the {self.smooth - 1} rounds before does" if self.smooth > 1 else ""
         parts = [f"Rounds: the first in which {base.measured(panels)} reaches the target{smooth}"]
         parts.append(f"Saved: 1 - rounds / rounds of {self.baseline}, seed by seed")
         if panels[0].full:
-            parts.append("Paper's rounds: " + ("as it prints them" if self.reported else "the first crossing of its curve"))
+            parts.append(f"{PRINTED}: " + ("as it prints them" if self.reported else "the first crossing of its curve"))
         parts += [f"{name}: mean of the last {FINAL} rounds" for name in dict.fromkeys(_final(panel) for panel in panels)]
-        return [*parts, "MB: millions of bytes, down and up, of all participants of a round"]
+        parts.append("MB: millions of bytes, down and up, of all participants of a round")
+        return [*parts, *base.no_target(panels, {panel.name: self.at(panel) for panel in panels})]
 
 
 def _final(panel: Panel) -> str:
     return column("Final", panel.measure).rpartition(" (")[0]
 
 
-def _plotted(panel: Panel, label: str, target: float, curves: dict) -> str:
-    """From the paper's curve, and only where our numbers may be held against it."""
-    if not panel.full or label not in panel.shown.reported:
-        return NONE
-    round = panel.rounds_to(curves[panel.shown.reported[label]], target)
-    return "never" if round is None else f"{round:g}"
+def _plotted(panel: Panel, label: str, target: float, evidence: Evidence) -> Row:
+    """From the paper's curve."""
+    if label not in panel.shown.reported:
+        return {PRINTED: Number()}
+    round = panel.rounds_to(evidence.curves[panel.shown.reported[label]], target)
+    return {PRINTED: Number(word="never") if round is None else Number(round)}

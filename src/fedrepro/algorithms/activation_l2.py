@@ -1,0 +1,31 @@
+"""L2 penalty on activations: what Chen et al. 2020 (FedMAX, Eq. 2 and Fig. 3b) hold their entropy term against.
+
+Local loss: cross entropy + beta * the size of A, the (B, D) values that enter the last layer, after their ReLU.
+
+norm  frobenius: ||A||_F of the whole batch, neither squared nor averaged, as the authors' code has it. It grows with the square
+      root of the batch, so that a last, smaller batch is pulled less.
+      samples: the mean over the images of ||a_i||_2, as Eq. 2 reads.
+
+The slope of a norm is a unit vector however small the activations are; where they are all 0 it is taken as 0.
+"""
+
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from fedrepro.algorithms.base import Batch, FedAvg, Weights
+from fedrepro.config import Frozen, NonNegative
+
+
+class Algorithm(FedAvg):
+    class Params(Frozen):
+        beta: NonNegative = 0.001
+        norm: Literal["frobenius", "samples"] = "frobenius"
+
+    neutral: ClassVar[dict] = {"beta": 0.0}
+
+    def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
+        outputs = self.outputs(weights, batch)
+        activations = outputs.penultimate
+        size = activations.norm() if self.params.norm == "frobenius" else activations.norm(dim=1).mean()
+        return self.fit(outputs, batch) + self.params.beta * size

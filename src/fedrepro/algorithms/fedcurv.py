@@ -1,0 +1,66 @@
+"""FedCurv: Shoham et al., Overcoming Forgetting in Federated Learning on Non-IID Data, arXiv:1910.07796 (2019).
+
+Local loss of client k: cross entropy + weight * sum_{j != k} (w - w_j)' diag(I_j) (w - w_j), w_j the weights with which client
+j ended its last training, I_j the diagonal of its Fisher matrix there, on its own images. But for a constant that is
+
+    weight * (w' A w - 2 w' b),    A = sum_{j != k} I_j,    b = sum_{j != k} I_j w_j
+
+so that the server keeps two sums, and a client takes its own part off. Clients send what changed in their part, which is the
+paper's I_k and I_k w_k where all take part in every round; one that sits out counts with what it sent last. Threefold FedAvg's
+bytes, down and up. The reported train loss lacks the constant, and may be negative.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fedrepro.algorithms._importance import importance
+from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Server, Weights
+from fedrepro.config import Frozen, NonNegative
+
+CURVATURE, PULL = "curvature.", "pull."  # I and I w, before the names of the weights
+
+
+class Algorithm(FedAvg):
+    class Params(Frozen):
+        weight: NonNegative = 1.0
+
+    neutral: ClassVar[dict] = {"weight": 0.0}
+
+    def start(self, weights: Weights) -> Weights:
+        return {kind + name: torch.zeros_like(weights[name]) for kind in (CURVATURE, PULL) for name in self.trained}
+
+    def broadcast(self, weights: Weights, server: Server) -> Weights:
+        return weights | server.state
+
+    def prepare(self, received: Weights, client: Client) -> Weights:
+        """A and b."""
+        kinds = [kind + name for kind in (CURVATURE, PULL) for name in self.trained]
+        return {name: received[name] - client.state.get(name, 0) for name in kinds}
+
+    def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
+        pulls = (
+            (batch.own[CURVATURE + name] * weights[name].square() - 2 * batch.own[PULL + name] * weights[name]).sum()
+            for name in self.trained
+        )
+        return super().loss(weights, received, batch) + self.params.weight * sum(pulls)
+
+    def finish(self, weights: Weights, received: Weights, client: Client) -> Finished:
+        """The weights, and what changed in I and I w."""
+        fisher = importance("fisher", self, weights, client.batches())
+        state = {CURVATURE + name: value for name, value in fisher.items()}
+        state |= {PULL + name: value * weights[name] for name, value in fisher.items()}
+        change = {name: value - client.state.get(name, 0) for name, value in state.items()}
+        return Finished(weights | change, state)
+
+    def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
+        sums = dict(server.state)
+
+        def added() -> Iterator[Sent]:
+            for item in sent:
+                sums.update({name: total + item.message[name] for name, total in sums.items()})
+                yield item
+
+        return self.average(weights, added()), sums

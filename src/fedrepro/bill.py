@@ -1,0 +1,96 @@
+"""What work costs before it starts, added up: by experiment, and as time on the cores given. A run's cost: `estimate.py`."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedrepro import estimate, studying
+from fedrepro.config import Params
+from fedrepro.engine.run import Run, pick_device
+from fedrepro.estimate import Cost
+from fedrepro.experiments import Paths, Planned
+from fedrepro.packing import makespan
+from fedrepro.words import count, duration
+
+HEAD = f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'time':>8}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run, or a study of one, that is not over."""
+
+    group: str  # its line in the table: fedmmd/fig4d, or what the study looks for
+    name: str  # fig4d FedMMD, seed 0
+    over: Path  # there exactly if it is over
+    cost: Cost
+    studies: bool = False
+
+
+def entries(
+    chosen: Iterable[Planned], params: Params, paths: Paths, measuring: Callable[[str], None] | None = None
+) -> list[Entry]:
+    """All that is not over of some experiments, each once. A speed that is not known is guessed, or measured where `measuring`
+    is given, which is told each time for whom."""
+    device, found = pick_device(params.device), {}
+
+    def add(group: str, name: str, over: Path, run: Run, executor: str, studies: bool = False) -> None:
+        tell = measuring and (lambda: measuring(name))
+        cost = estimate.cost(run, paths, executor, device, tell)
+        found[over] = Entry(group, name, over, cost, studies)
+
+    chosen = list(chosen)
+    for item in chosen:
+        for series in item.series:
+            for run in series.runs:
+                if run.summary not in found and not run.summary.exists():
+                    name = f"{item.name} {series.label}, seed {run.config.seed}"
+                    add(f"{item.paper}/{item.name}", name, run.summary, run, params.executor)
+    for case in studying.unfinished(chosen, params, paths):
+        name, executor = f"{case.study.title} of {case.run.id}", case.study.executor or params.executor
+        add(f"{case.study.title} after them, at most", name, case.note, studying.at_most(case), executor, True)
+    return list(found.values())
+
+
+def seconds(found: Collection[Entry], cores: int) -> float:
+    """Until all is over on so many cores: the studies come after the runs."""
+    return sum(makespan([entry.cost.seconds for entry in found if entry.studies is kind], cores) for kind in (False, True))
+
+
+def plan(chosen: Iterable[Planned], found: Collection[Entry], cores: int, scale: str) -> str:
+    """A table of some experiments with what is not over, of how much."""
+    lines = [HEAD]
+    for item in chosen:
+        name = f"{item.paper}/{item.name}"
+        if item.skipped:
+            lines.append(f"{name:<34} skipped: {item.skipped}")
+            continue
+        own = [entry for entry in found if entry.group == name]
+        lines.append(_line(name, f"{len(own)} of {len({run.folder for run in item.runs})}", own))
+    lines += [_line(group, str(len(own)), own) for group, own in _grouped(found).items() if own[0].studies]
+    runs = [entry for entry in found if not entry.studies]
+    return "\n".join([*lines, _line(f"scale {scale}, one after the other", str(len(runs)), found), _together(found, cores)])
+
+
+def asked(found: Collection[Entry], cores: int) -> str:
+    """A table of what was asked for and is not over."""
+    lines = [_line(group, str(len(own)), own) for group, own in _grouped(found).items()]
+    first = f"To be trained: {_together(found, cores)}, rough where it was never measured here (`fedrepro plan` does)."
+    return "\n".join([first, HEAD, *lines])
+
+
+def _together(found: Collection[Entry], cores: int) -> str:
+    return f"about {duration(seconds(found, cores))} on {count(cores, 'core')}"
+
+
+def _grouped(found: Iterable[Entry]) -> dict[str, list[Entry]]:
+    groups: dict[str, list[Entry]] = {}
+    for entry in found:
+        groups.setdefault(entry.group, []).append(entry)
+    return groups
+
+
+def _line(name: str, runs: str, found: Collection[Entry]) -> str:
+    samples, operations, spent = (
+        sum(getattr(entry.cost, part) for entry in found) for part in ("samples", "operations", "seconds")
+    )
+    return f"{name:<34} {runs:>9} {samples:>9.2e} {operations / 1e12:>9.3g} {duration(spent):>8}"

@@ -1,0 +1,103 @@
+"""Whether the tables that runs and studies left are what they wrote, before a number of them is shown.
+
+What is written today comes with a digest: `metrics` in a run's summary.json, `table` in a study's note. Results of earlier code
+have none; there the rows have to be one for each round, in range, and to end where the summary says.
+"""
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+from fedrepro.errors import UserError
+from fedrepro.files import digest, read_json, read_whole_json
+from fedrepro.measures import MEASURES
+
+TOLD = ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")
+Rows = list[dict[str, str]]
+
+
+def advice(folder: Path) -> str:
+    """What to do where a run's folder is damaged."""
+    if folder.parent.parent.name == "kept":
+        return f"git restore {folder} brings back what was committed"
+    return f"delete {folder} to train the run anew"
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """What a finished run says of its end. Raises UserError where it is not over, or the file is damaged."""
+    found = read_json(folder / "summary.json", *TOLD, advice=advice(folder))
+    if found is None:
+        raise UserError(f"{folder}: not finished; train it first")
+    return found
+
+
+def metrics(folder: Path) -> Rows:
+    """The rows of a finished run's metrics.csv, cells as they are written. Raises UserError where they are others."""
+    told, path = summary(folder), folder / "metrics.csv"
+    content = _content(path, folder)
+    if "metrics" not in told:
+        rows = _rows(content, path, folder)
+        if reason := _wrong(rows, told):
+            raise UserError(f"{path}: {reason}; {advice(folder)}")
+        return rows
+    if digest(content) != told["metrics"]:
+        raise UserError(f"{path}: changed since the run wrote it; {advice(folder)}")
+    return _rows(content, path, folder)
+
+
+def table(path: Path) -> Rows:
+    """The rows of a finished study's table, likewise."""
+    content = _content(path, path.parent)
+    again = f"delete it and {path.with_suffix('.json')} to make the study anew"
+    note = read_whole_json(path.with_suffix(".json"), advice=again)
+    if note.get("table", found := digest(content)) != found:
+        raise UserError(f"{path}: changed since it was written; {again}")
+    return _rows(content, path, path.parent)
+
+
+def _content(path: Path, folder: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"{path}: not there; {advice(folder)}") from None
+
+
+def _rows(content: bytes, path: Path, folder: Path) -> Rows:
+    try:
+        return list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline=""), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path}: damaged ({error}); {advice(folder)}") from None
+
+
+def _wrong(rows: Rows, told: dict[str, Any]) -> str | None:
+    """Why rows cannot be those that a summary tells of."""
+    if [row.get("round") for row in rows] != [str(number) for number in range(told["rounds"] + 1)]:
+        return f"not one row for each of the rounds 0 to {told['rounds']}"
+    for row in rows:
+        if None in row or None in row.values():
+            return f"round {row['round']}: not as many cells as columns"
+        if reason := next((found for column, cell in row.items() if (found := _refused(column, cell, told))), None):
+            return f"round {row['round']}: {reason}"
+    for name, value in told.get("final", {}).items():
+        if [float(row[name]) for row in rows if row.get(name)][-1:] != [value]:
+            return f"{name} does not end at the {value} of summary.json"
+    for name in ("bytes_down", "bytes_up"):
+        cells = [row.get(name) for row in rows]
+        if all(cells) and sum(map(int, cells)) != told[name]:
+            return f"{name} does not add up to that of summary.json"
+    return None
+
+
+def _refused(column: str, cell: str, told: dict[str, Any]) -> str | None:
+    if cell == "":
+        return None
+    try:
+        value = int(cell) if column in ("round", "bytes_down", "bytes_up") else float(cell)
+    except ValueError:
+        return f"{column} is {cell!r}"
+    if not math.isfinite(value) and told["status"] == "finished":
+        return f"{column} is {cell}, though the run did not diverge"
+    share = column in MEASURES and MEASURES[column].percent
+    return f"{column} is {cell}, not from 0 to 1" if share and not 0 <= value <= 1 else None

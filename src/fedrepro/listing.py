@@ -1,0 +1,97 @@
+"""What can be asked for by name: every figure, table and paper, with its title, how much of it is finished and what is left."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedrepro import bill, experiments, studying
+from fedrepro.bill import Entry
+from fedrepro.config import Params
+from fedrepro.errors import unknown
+from fedrepro.experiments import Paths, Planned
+from fedrepro.report import spec
+from fedrepro.report.spec import VERDICTS, Paper
+from fedrepro.words import count, duration
+
+Plan = Mapping[str, Mapping[str, Planned]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A target: its name on the command line, what it shows, what is finished, what the rest costs."""
+
+    target: str
+    title: str
+    state: str
+    cost: str
+    reason: str = ""  # why it is skipped
+
+
+def lines(planned: Plan, params: Params, paths: Paths, cores: int) -> list[Line]:
+    """All targets, paper by paper, each under its shortest name."""
+    specs = read(planned, params)
+    named = spec.targets(specs)
+    found = []
+    left = bill.entries(experiments.select(planned, None, None), params, paths)
+    for paper, specification in specs.items():
+        found.append(_line(paper, specification.title, list(planned[paper].values()), left, params, paths, cores))
+        for key in specification.artifacts:
+            target = key if named.get(key) == (paper, key) else f"{paper}_{key}"
+            title = "Verdicts on all claims" if key == VERDICTS else specification[key].title
+            items = [planned[paper][name] for name in _experiments(specification, key)]
+            found.append(_line(target, title, items, left, params, paths, cores))
+    return found
+
+
+def table(found: Iterable[Line]) -> str:
+    """One line each, in columns; below them why some are skipped."""
+    rows = [Line("target", "title", "state", "left"), *found]
+    widths = [max(len(getattr(row, part)) for row in rows) for part in ("target", "state", "cost")]
+    shown = [f"{row.target:<{widths[0]}}  {row.state:<{widths[1]}}  {row.cost:>{widths[2]}}  {row.title}" for row in rows]
+    for reason in dict.fromkeys(row.reason for row in rows if row.reason):
+        shown.append(f"skipped: {', '.join(row.target for row in rows if row.reason == reason)}: {reason}")
+    return "\n".join(shown)
+
+
+def read(planned: Plan, params: Params) -> dict[str, Paper]:
+    """What the artifacts of each paper consist of."""
+    return {paper: spec.read(paper, params) for paper in planned}
+
+
+def selected(targets: Iterable[str], planned: Plan, params: Params) -> list[Planned]:
+    """The experiments behind some targets: a paper's, a figure's, a table's, or one by its own name. Raises UserError."""
+    specs = read(planned, params)
+    named = spec.targets(specs)
+    every = [item for group in planned.values() for item in group.values()]
+    found: dict[tuple[str, str], Planned] = {}
+    for target in targets:
+        if target in planned:
+            own = list(planned[target].values())
+        elif target in named:
+            paper, key = named[target]
+            own = [planned[paper][name] for name in _experiments(specs[paper], key)]
+        elif not (own := [item for item in every if item.name == target]):
+            raise unknown("target", target, [*planned, *named], "; `fedrepro list` shows all")
+        found |= {(item.paper, item.name): item for item in own}
+    return list(found.values())
+
+
+def _experiments(specification: Paper, key: str) -> list[str]:
+    return list(dict.fromkeys(source.partition("-")[0] for source in specification.sources([key])))
+
+
+def _line(target: str, title: str, items: list[Planned], left: list[Entry], params: Params, paths: Paths, cores: int) -> Line:
+    wanted = _wanted(items, params, paths)
+    if not wanted:
+        reasons = dict.fromkeys(item.skipped for item in items if item.skipped)
+        return Line(target, title, "skipped" if reasons else "needs no runs", "", "; ".join(reasons))
+    done = sum(path.exists() for path in wanted)
+    state = "finished" if done == len(wanted) else "not run" if not done else f"{done} of {count(len(wanted), 'run')}"
+    own = [entry for entry in left if entry.over in wanted]
+    return Line(target, title, state, duration(bill.seconds(own, cores)) if own else "")
+
+
+def _wanted(items: list[Planned], params: Params, paths: Paths) -> set[Path]:
+    """The files that say that the runs and studies are over."""
+    studied = [found for item in items for found in studying.plan(item, params, paths).values()]
+    return {run.summary for item in items for run in item.runs} | set(studying.notes(studied))

@@ -1,0 +1,112 @@
+"""Which data a plan is about, and which finished run answers a config: a kept one, or one in `results/runs/`.
+
+Who trains gets kept runs of exactly his data. Who only reports (`only_finished`) also gets those of other data, under the name
+of the data that they came from, and nothing is fetched for it.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from fedrepro import datasets, provenance
+from fedrepro.config import Choice, Params, RunConfig
+from fedrepro.engine.run import Run
+from fedrepro.errors import Unavailable, UserError
+from fedrepro.files import read_whole_json
+
+UNKNOWN = "unknown"  # in the place of an identity that nothing here can tell
+
+
+class Data:
+    """The identity of each data set that a plan names, found out once. `missing` says for those that cannot be had why not."""
+
+    def __init__(self, params: Params, raw: Path, prepared: Callable[[Choice], Path]) -> None:
+        self._params, self._raw, self._prepared = params, raw, prepared
+        self._found: dict[str, str] = {}
+        self.missing: dict[str, str] = {}
+
+    def identity(self, choice: Choice) -> str:
+        """Without data it is the official release's, so that a plan does not end at data which it may not need: who trains on
+        them learns it from the job that fetches them. Raises Unavailable for data that no job may fetch."""
+        key = datasets.key(choice)
+        if key not in self._found:
+            self._found[key] = self._identify(key, choice)
+        return self._found[key]
+
+    def _identify(self, key: str, choice: Choice) -> str:
+        folder, mirror = self._prepared(choice), self._params.mirror
+        if self._params.only_finished:
+            return datasets.known(choice, folder, mirror) or UNKNOWN
+        try:
+            return datasets.identify(choice, self._raw, folder, mirror)
+        except Unavailable:
+            raise
+        except UserError as error:
+            self.missing[key] = str(error)
+            return datasets.pinned(choice) or UNKNOWN
+
+
+class Finder:
+    """Finds the run that answers a config, finished or to be trained."""
+
+    def __init__(self, kept: Mapping[str, Run], own: Callable[[], Mapping[str, Run]], new: Callable[[RunConfig, str], Run]):
+        """`kept`: the kept runs by what `same` says of them, `own` gives the finished ones in `results/runs/` likewise; `new`
+        makes a run of a config and a data identity."""
+        self._kept, self._own, self._new = kept, own, new
+        self._alike = _by_config(kept.values())
+
+    def find(self, config: RunConfig, data: str, only_finished: bool) -> Run:
+        """A kept run of these data, else the own one. With `only_finished`, where there is neither, a kept one of other data;
+        of the official release, if there is one."""
+        if found := self._kept.get(same(config, data)):
+            return found
+        run = self._new(config, data)
+        if not only_finished or run.summary.exists():
+            return run
+        return _preferred([*self._here(run), *self.of_other_data(run)]) or run
+
+    def _here(self, run: Run) -> list[Run]:
+        """Where the data cannot be told: what today's code finished."""
+        own = _by_config(self._own().values())[_question(run.config)] if run.data == UNKNOWN else []
+        return [found for found in own if found.code == run.code]
+
+    def of_other_data(self, run: Run) -> list[Run]:
+        """The kept runs with the config of one that is not kept."""
+        found = self._alike.get(_question(run.config), [])
+        return [] if run in found else found
+
+    def remark(self, runs: Iterable[Run]) -> str | None:
+        """One line on why kept runs do not serve in the place of those that are to be trained."""
+        groups = [self.of_other_data(run) for run in runs if not run.summary.exists()]
+        told = sorted({_described(found) for group in groups for found in group})
+        many = sum(map(bool, groups))
+        if not told:
+            return None
+        start = "1 run is" if many == 1 else f"{many} runs are"
+        return f"{start} kept, but of other data: {', '.join(told)}; only_finished=true reports what is kept"
+
+
+def same(config: RunConfig, data: str) -> str:
+    """What two runs have in common exactly if they ask the same question of the same data, whatever code answered it."""
+    return provenance.digest({"config": config.model_dump(mode="json"), "data": data}, 64)
+
+
+def _question(config: RunConfig) -> str:
+    return same(config, "")
+
+
+def _by_config(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    found = defaultdict(list)
+    for run in runs:
+        found[_question(run.config)].append(run)
+    return found
+
+
+def _preferred(runs: list[Run]) -> Run | None:
+    official = [run for run in runs if run.data == datasets.pinned(run.config.dataset)]
+    return next(iter([*official, *runs]), None)
+
+
+def _described(run: Run) -> str:
+    """The data that a finished run came from, in words."""
+    return read_whole_json(run.folder / "config.json").get("dataset", run.data[:10])

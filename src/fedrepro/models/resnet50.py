@@ -1,0 +1,122 @@
+"""ResNet50 (He et al. 2016) of torchvision's blocks, as FedMAX fine-tunes it on medical images (Chen et al. 2020).
+
+23,508,032 weights before the head. What enters the head, 2048 values, is the average over the last maps. Weights and biases of
+the batch normalisations are frozen, as in the authors' code; their running statistics follow the data.
+
+pretrained  start from torchvision's ImageNet weights (the first release, IMAGENET1K_V1), which it downloads and checks; the
+            head starts at random. Grey images see the sum of the three colours' kernels: what a grey image in colours would.
+stages      bottleneck blocks of the four stages; others than ResNet50's have no ImageNet weights.
+"""
+
+from dataclasses import dataclass
+from urllib.error import URLError
+
+import torch
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from fedrepro.config import Count
+from fedrepro.errors import UserError
+from fedrepro.models._blocks import Block, Head, Shape
+from fedrepro.models._net import Net
+from fedrepro.models.base import BaseParams
+
+RESNET50 = (3, 4, 6, 3)
+AFFINE = ("*.bn?", "*.downsample.1")  # the normalisations
+
+
+class Params(BaseParams):
+    pretrained: bool = False
+    stages: tuple[Count, Count, Count, Count] = RESNET50
+    frozen: tuple[str, ...] = AFFINE
+
+    @model_validator(mode="after")
+    def _is_what_it_is(self) -> "Params":
+        if self.norm != "none":
+            raise ValueError(f"norm: its batch normalisation is part of it, only none (got {self.norm})")
+        if self.pretrained and (self.width != 1 or self.stages != RESNET50):
+            raise ValueError(f"pretrained: needs width 1 and stages {list(RESNET50)}, which the ImageNet weights are of")
+        return self
+
+
+def blocks(params: Params, outputs: int) -> list[Block | Head]:
+    stages = [
+        Stage(f"layer{number}", params.scaled(32 * 2**number), depth, 1 if number == 1 else 2)
+        for number, depth in enumerate(params.stages, 1)
+    ]
+    return [Stem("stem", params.scaled(64)), *stages, Average("pool"), Head(outputs)]
+
+
+@dataclass(frozen=True)
+class Stem(Block):
+    channels: int
+
+    def layers(self, shape: Shape) -> dict[str, nn.Module]:
+        return {
+            "conv1": nn.Conv2d(shape[0], self.channels, 7, 2, 3, bias=False),
+            "bn1": nn.BatchNorm2d(self.channels),
+            "relu": nn.ReLU(),
+            "maxpool": nn.MaxPool2d(3, 2, 1),
+        }
+
+
+@dataclass(frozen=True)
+class Stage(Block):
+    """So many bottlenecks, the first of which changes the size of the maps."""
+
+    width: int
+    depth: int
+    stride: int
+
+    def layers(self, shape: Shape) -> dict[str, nn.Module]:
+        from torchvision.models.resnet import Bottleneck  # a machine that trains other networks does without torchvision
+
+        wide = self.width * Bottleneck.expansion
+        change = nn.Sequential(nn.Conv2d(shape[0], wide, 1, self.stride, bias=False), nn.BatchNorm2d(wide))
+        first = Bottleneck(shape[0], self.width, self.stride, change)
+        return {str(place): first if place == 0 else Bottleneck(wide, self.width) for place in range(self.depth)}
+
+
+@dataclass(frozen=True)
+class Average(Block):
+    def layers(self, shape: Shape) -> dict[str, nn.Module]:
+        return {"avgpool": nn.AdaptiveAvgPool2d(1)}
+
+
+def release():
+    """torchvision's description of the ImageNet weights."""
+    from torchvision.models import ResNet50_Weights
+
+    return ResNet50_Weights.IMAGENET1K_V1
+
+
+def start(net: Net, params: Params) -> None:
+    """The ImageNet weights, where they are asked for. Raises UserError where they cannot be had or do not fit."""
+    if params.pretrained:
+        adopt(net, released())
+
+
+def released() -> dict[str, Tensor]:
+    """torchvision's weights by its names, from its cache or its server, held against its checksum. Raises UserError."""
+    try:
+        return release().get_state_dict(progress=False, check_hash=True)
+    except (URLError, OSError, RuntimeError) as error:
+        folder = f"{torch.hub.get_dir()}/checkpoints"
+        raise UserError(
+            f"model resnet50: pretrained: cannot get the ImageNet weights from {release().url} ({error}); put that file into "
+            f"{folder}, or set pretrained: false"
+        ) from None
+
+
+def adopt(net: Net, weights: dict[str, Tensor]) -> None:
+    """Take over `weights`, by torchvision's names, for all but the head. Raises UserError for others than ResNet50's."""
+    found = {}
+    for name, own in net.extractor.state_dict().items():
+        theirs = weights.get(name.removeprefix("stem."))
+        if theirs is not None and name == "stem.conv1.weight" and own.shape[1] == 1:
+            theirs = theirs.sum(1, keepdim=True)
+        if theirs is None or theirs.shape != own.shape:
+            what = "missing" if theirs is None else f"of shape {tuple(theirs.shape)}, not {tuple(own.shape)}"
+            raise UserError(f"model resnet50: pretrained: {name} is {what} in the weights of {release().url}")
+        found[name] = theirs
+    net.extractor.load_state_dict(found)

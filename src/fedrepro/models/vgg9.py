@@ -1,0 +1,33 @@
+"""VGG9 as FedMA has it (Wang et al. 2020, code; also Psi-Net's): six 3x3 convolutions, two hidden layers, no normalisation.
+
+3,491,530 weights for 32x32 colour images and 10 classes. Whole maps are dropped after the fourth convolution, numbers before
+the first and after the last hidden layer.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+from torch import nn
+
+from fedrepro.config import Fraction
+from fedrepro.models.base import BaseParams, Block, Head
+
+
+class Params(BaseParams):
+    dropout: Annotated[Fraction, Field(lt=1)] = 0.1
+    map_dropout: Annotated[Fraction, Field(lt=1)] = 0.05
+
+
+def blocks(params: Params, outputs: int) -> list[Block | Head]:
+    pool = nn.MaxPool2d(2)
+    return [
+        params.conv("conv1", 32, 3),
+        params.conv("conv2", 64, 3, pool),
+        params.conv("conv3", 128, 3),
+        params.conv("conv4", 128, 3, pool, dropout=params.map_dropout, channelwise=True),
+        params.conv("conv5", 256, 3),
+        params.conv("conv6", 256, 3, pool, dropout=params.dropout),
+        params.dense("fc1", 512, dropout=0.0),
+        params.dense("fc2", 512),
+        Head(outputs),
+    ]

@@ -1,0 +1,65 @@
+"""YAML without its traps: what two readers could take for two things is refused, with its line."""
+
+import re
+from typing import Any
+
+import yaml
+
+from fedrepro.errors import UserError
+
+DEPTH = 60  # levels; deeper ones would exhaust Python's own stack
+DIGITS = 18
+OCTAL = re.compile(r"[-+]?0[0-9_]+")
+SIXTIES = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+
+
+class _Strict(yaml.SafeLoader):
+    """Raises UserError, without the file's name, for a key that stands twice and for a number that shows another than it is."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.depth += 1
+        if self.depth > DEPTH:
+            raise _refused(self.peek_event(), f"nested deeper than {DEPTH} levels")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict:
+        seen: dict[Any, int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise _refused(key, f"the key {key.value} stands here and in line {seen[key.value]}; leave one")
+                seen[key.value] = key.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+    def construct_yaml_int(self, node: Any) -> int:
+        return super().construct_yaml_int(_plain(node))
+
+    def construct_yaml_float(self, node: Any) -> float:
+        return super().construct_yaml_float(_plain(node))
+
+
+_Strict.add_constructor("tag:yaml.org,2002:int", _Strict.construct_yaml_int)
+_Strict.add_constructor("tag:yaml.org,2002:float", _Strict.construct_yaml_float)
+
+
+def _plain(node: Any) -> Any:
+    if OCTAL.fullmatch(node.value):
+        raise _refused(node, f"{node.value} would be read as a number of base 8; write it without the 0 in front, or in quotes")
+    if SIXTIES.fullmatch(node.value):
+        raise _refused(node, f"{node.value} would be read as a number of base 60; write it in quotes")
+    if node.tag.endswith(":int") and sum(map(str.isdigit, node.value)) > DIGITS:
+        raise _refused(node, f"a whole number of more than {DIGITS} digits")
+    return node
+
+
+def _refused(where: Any, why: str) -> UserError:
+    return UserError(f"line {where.start_mark.line + 1}: {why}")
+
+
+def load(text: str) -> Any:
+    """What a YAML text says. Raises UserError, beginning with the line, for what is refused; YAMLError for what is no YAML."""
+    return yaml.load(text, _Strict)  # a SafeLoader

@@ -1,0 +1,30 @@
+"""Captions for `snakemake --report`, which reads them as reStructuredText that Jinja has rendered."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+from fedrepro.report import artifacts
+from fedrepro.report.spec import VERDICTS, Paper
+
+
+def write(paper: Paper, folder: Path, out: Path) -> None:
+    """`<out>/<artifact>.rst` for every artifact in a paper's `folder`."""
+    found = artifacts.of(paper, folder)
+    out.mkdir(parents=True, exist_ok=True)
+    for key in paper.artifacts:
+        text = _verdicts(folder) if key == VERDICTS else paper[key].caption(found)
+        (out / f"{key}.rst").write_text(f"{_plain(text)}\n\n*{_plain(paper.reference)}*\n", encoding="utf-8")
+
+
+def _verdicts(folder: Path) -> str:
+    records = json.loads((folder / "tables" / f"{VERDICTS}.json").read_text(encoding="utf-8"))
+    counts = Counter(record["verdict"] for record in records)
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "none at this scale"
+    return f"A verdict for each published claim: {told}."
+
+
+def _plain(text: str) -> str:
+    """Without meaning to reStructuredText and to Jinja."""
+    return "{{ " + json.dumps(re.sub(r"([\\*`_|])", r"\\\1", text)) + " }}"

@@ -1,0 +1,28 @@
+"""That a series ends above its baseline, where no number is claimed: the difference, seed by seed, only its sign judged."""
+
+from typing import ClassVar
+
+from fedrepro.measures import Measure
+from fedrepro.report.cells import difference
+from fedrepro.report.evidence import Panel
+
+
+class Cell(difference.Cell):
+    word: ClassVar = "higher"
+    holds: ClassVar = 1
+
+    def margins(self, panel: Panel, label: str) -> list[float]:
+        return self.found(panel)[0]
+
+    def against(self, measure: Measure) -> str:
+        return f"{self.series} is held against {self.baseline}"
+
+    def sides(self, measure: Measure) -> tuple[str, str, str]:
+        lower, higher = (f"{one} is higher" for one in (self.baseline, self.series))
+        return lower, "the interval of the difference contains zero", higher
+
+    def digits(self, reported: str, measure: Measure) -> int:
+        return 2
+
+    def show(self, value: float | str, measure: Measure, signed: bool = True, digits: int = 1) -> str:
+        return value if isinstance(value, str) else super().show(value, measure, signed, digits)

@@ -1,0 +1,38 @@
+"""`report.tex`: all of a scale for LaTeX, of which `typeset.py` makes a PDF."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedrepro.report import origin, tally
+from fedrepro.report.latex import escape
+from fedrepro.report.rendering import environment
+
+if TYPE_CHECKING:
+    from fedrepro.report.page import Content
+
+BRACKETS = {
+    "block_start_string": "<%",
+    "block_end_string": "%>",
+    "variable_start_string": "<<",
+    "variable_end_string": ">>",
+    "comment_start_string": "<#",
+    "comment_end_string": "#>",
+}
+
+
+def write(papers: "list[Content]", folder: Path) -> None:
+    """`<folder>/report.tex`; it takes in the figures and tables that lie below the folder."""
+    templates = environment(**BRACKETS)
+    templates.filters["tex"] = escape
+    note = next(iter(papers[0].results.values())).note
+    told = {"papers": papers, "scale": note["scale"], "note": note["scale_note"], "origin": _origin, "tally": _tally}
+    text = templates.get_template("report.tex.j2").render(told)
+    (folder / "report.tex").write_text(text, encoding="utf-8")
+
+
+def _origin(paper: "Content") -> str:
+    return origin.told(paper.results.values())
+
+
+def _tally(paper: "Content") -> str:
+    return tally.told(tally.tally(paper.verdicts))

@@ -1,0 +1,168 @@
+"""What the repository's front pages take from committed results: the README's table of artifacts, and `docs/<paper>.md`."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from fedrepro import experiments
+from fedrepro.config import Params, read_params
+from fedrepro.engine.run import pick_device
+from fedrepro.estimate import cost
+from fedrepro.files import replacing
+from fedrepro.report import spec
+from fedrepro.report.numbers import NONE
+from fedrepro.report.quoting import Quoted
+from fedrepro.report.spec import Paper
+from fedrepro.report.verdicts import NOT_COMPARED, NOT_RUN
+
+SCALES = ("small", "paper")  # whose reports are committed
+BEGIN, END = "<!-- artifacts: written by `fedrepro docs` -->", "<!-- end of artifacts -->"
+PART = "in part"
+COLUMNS = ("target", "what it shows", "small", "paper", "verdicts", "core hours")
+UNMEASURED = experiments.Paths(results=Path("/dev/null"))  # no speed of this machine: the same guess everywhere
+
+
+def write(root: Path = Path()) -> list[Path]:
+    """Write README.md's table and the pages in docs/ anew below `root`; the files that changed."""
+    made = pages(root)
+    readme = root / "README.md"
+    made[readme] = placed(readme.read_text(encoding="utf-8"), table(root))
+    changed = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in changed:
+        path.parent.mkdir(exist_ok=True)
+        with replacing(path) as temporary:
+            temporary.write_text(made[path], encoding="utf-8")
+    return changed
+
+
+def placed(readme: str, text: str) -> str:
+    """The README with its table exchanged."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"README.md: expected a part between '{BEGIN}' and '{END}'")
+    return f"{before}{begin}\n\n{text}\n{end}{after}"
+
+
+def pages(root: Path) -> dict[Path, str]:
+    """`docs/<paper>.md` of each paper that has a template beside its experiments file."""
+    return {
+        root / "docs" / f"{paper}.md": page(specification, paper, root)
+        for paper, specification in _specs(read_params(root / "params.yaml"), root).items()
+        if (root / spec.FOLDER / f"{paper}.md.j2").exists()
+    }
+
+
+def page(specification: Paper, paper: str, root: Path) -> str:
+    """A paper's page. Raises UserError where it quotes what was not run."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(root / spec.FOLDER),
+        undefined=jinja2.StrictUndefined,
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "points": "{:.1f}".format,
+        "signed": "{:+.1f}".format,
+        "round": lambda found: "never" if found is None else f"{found:g}",
+    }
+    results = {scale: Quoted(specification, root / "reports" / scale / paper) for scale in SCALES}
+    judged = [item for item in results["paper"].verdicts() if item["verdict"] not in (NOT_RUN, NOT_COMPARED)]
+    text = environment.get_template(f"{paper}.md.j2").render(spec=specification, judged=judged, **results)
+    return f"<!-- written by `fedrepro docs` from {spec.FOLDER}/{paper}.md.j2 and the committed results -->\n{text}"
+
+
+def table(root: Path) -> str:
+    """Every figure and table of every paper: what there is at each scale, its verdicts, what it costs at scale paper."""
+    params = read_params(root / "params.yaml", {"scale": "paper"})
+    specs = _specs(params, root)
+    planned = experiments.plan(params, UNMEASURED, str(root / "params.yaml"))
+    return "\n".join(_paper(paper, specs[paper], planned[paper], root) for paper in specs)
+
+
+def _specs(params: Params, root: Path) -> dict[str, Paper]:
+    return {paper: spec.read(paper, params, root / spec.FOLDER) for paper in params.papers}
+
+
+def _paper(paper: str, specification: Paper, planned: Mapping[str, experiments.Planned], root: Path) -> str:
+    """A sentence on the paper, and a row for each of its figures and tables."""
+    verdicts = _read(root / "reports" / "paper" / paper / "tables" / "verdicts.json")
+    judged = [item for item in verdicts if item["verdict"] not in (NOT_RUN, NOT_COMPARED)]
+    hours = {name: _hours(item, root) for name, item in planned.items()}
+    rows = []
+    for key in [*specification.figures, *specification.tables]:
+        sources = specification.sources([key])
+        states = [_state(sources, root / "reports" / scale / paper / "data") for scale in SCALES]
+        own = [item["verdict"] for item in judged if _beside(specification, item) == key]
+        behind = dict.fromkeys(name.partition("-")[0] for name in sources)
+        spent = _told([hours[name] for name in behind])
+        rows.append([_link(specification, paper, key), specification[key].title, *states, tally(own), spent])
+    done = sum(row[3] not in (NONE, PART) for row in rows)
+    found = tally(item["verdict"] for item in judged) or "no verdict yet"
+    head = f"**{specification.title}**: {done} of {len(rows)} artifacts at the paper's own scale; claims: {found}."
+    if (root / spec.FOLDER / f"{paper}.md.j2").exists():
+        head += f" [What we found, and what the paper leaves open](docs/{paper}.md)."
+    lines = [COLUMNS, ("---",) * (len(COLUMNS) - 1) + ("---:",), *rows]
+    return f"{head}\n\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def _state(sources: list[str], folder: Path) -> str:
+    """How many seeds lie behind an artifact, or that not all that it shows was run."""
+    notes = [_read(folder / f"{source}.json") for source in sources]
+    there = [note for note in notes if note and not note["skipped"]]
+    if not there:
+        return NONE
+    if len(there) < len(notes):
+        return PART
+    seeds = min(len({run["seed"] for series in note["series"].values() for run in series["runs"]}) for note in there)
+    return "1 seed" if seeds == 1 else f"{seeds} seeds"
+
+
+def tally(verdicts: Iterable[str]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).items())
+
+
+def _beside(specification: Paper, verdict: dict[str, str]) -> str:
+    """The artifact beside which a claim stands: where the record does not say, the first that shows its experiment."""
+    if "artifact" in verdict:
+        return verdict["artifact"]
+    experiment = specification.claims[verdict["key"]].experiment
+    shown = [*specification.figures, *specification.tables]
+    return next((key for key in shown if experiment in specification.sources([key])), NONE)
+
+
+def _link(specification: Paper, paper: str, key: str) -> str:
+    """The short name, linked to what is committed."""
+    room, ending = ("figures", "png") if key in specification.figures else ("tables", "csv")
+    return f"[`{key}`](reports/paper/{paper}/{room}/{key}.{ending})"
+
+
+def _hours(item: experiments.Planned, root: Path) -> tuple[float, bool]:
+    """Of an experiment at scale paper: measured where its committed results say how long, else guessed; and which it is."""
+    note = _read(root / "reports" / "paper" / item.paper / "data" / f"{item.name}.json")
+    runs = [run for series in note["series"].values() for run in series["runs"]] if note else []
+    times = [root / "results" / "kept" / item.paper / run["run"] / "timing.json" for run in runs]
+    if times and all(path.exists() for path in times):
+        return sum(_read(path)["seconds"] for path in times) / 3600, True
+    device = pick_device("cpu")
+    return sum(cost(run, UNMEASURED, "auto", device).seconds for run in item.runs) / 3600, False
+
+
+def _told(hours: list[tuple[float, bool]]) -> str:
+    """Two digits; a guess has a tilde."""
+    total = sum(spent for spent, _ in hours)
+    text = f"{float(f'{total:.2g}'):,.1f}".removesuffix(".0") if total < 10 else f"{float(f'{total:.2g}'):,.0f}"
+    return text if all(measured for _, measured in hours) else f"~{text}"

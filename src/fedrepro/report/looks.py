@@ -1,0 +1,108 @@
+"""How series look in figures: within a paper a method has one colour and one marker wherever it is drawn.
+
+A method is an algorithm with its options. Series of one experiment that share their method differ in settings, such as the
+learning rate; the first has the method's look, and more than three are shades of an ordered scale.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Okabe and Ito's colours without their yellow: the colour-blind tell them apart, and grey print by the markers
+POOL = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">", "d", "p", "h")
+OWN = {"fedavg": 0, "fedmmd": 1, "l2": 2, "fedprox": 3, "fedfusion": 4, "fedmax": 6}  # the same in all papers
+SIZES = {"o": 3.4, "s": 3.2, "D": 3.0, "h": 3.6, "p": 3.8}  # points, so that all look as large
+DASHES = ((), (4, 1.5), (1, 1))
+SETTINGS = 3  # so many series of one method are told apart by the pool
+
+Series = Mapping[str, str | Mapping[str, Any]]  # label -> algorithm, alone or with its options, as in params.yaml
+
+
+@dataclass(frozen=True)
+class Look:
+    """A series' colour and marker; `proposed`: the paper's own method, which is drawn heavier."""
+
+    colour: str
+    marker: str
+    proposed: bool = False
+
+    @property
+    def width(self) -> float:
+        """Points, of a line."""
+        return 1.7 if self.proposed else 1.0
+
+    @property
+    def marks(self) -> dict[str, Any]:
+        """Of a line: its markers."""
+        size = SIZES.get(self.marker, 4.2) + (0.4 if self.proposed else 0)
+        return {"marker": self.marker, "markersize": size, "markeredgewidth": 0.4, "markeredgecolor": "w"}
+
+
+def assign(experiments: Mapping[str, Series], proposed: Collection[str] = ()) -> dict[str, dict[str, Look]]:
+    """Experiment -> series -> look; `proposed` are labels. Methods that meet in an experiment differ in colour while there are
+    enough, and in marker."""
+    methods = {name: {label: _method(label, given) for label, given in series.items()} for name, series in experiments.items()}
+    pairs = _methods(methods)
+    return {name: _of_experiment(own, pairs, proposed) for name, own in methods.items()}
+
+
+def shades(count: int) -> list[str]:
+    """Colours of an ordered scale, none of them too light on white."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colormaps["viridis"](0.82 * place / max(count - 1, 1))) for place in range(count)]
+
+
+def _method(label: str, given: str | Mapping[str, Any]) -> tuple[str, ...]:
+    """Name and options, without the settings that a series overrides."""
+    if isinstance(given, str):
+        return (given,)
+    options = sorted(f"{key}={value!r}" for key, value in given.items() if key not in ("name", "with"))
+    return (given.get("name", label), *options)
+
+
+def _methods(experiments: Mapping[str, Mapping[str, tuple]]) -> dict[tuple, tuple[str, str]]:
+    """Method -> colour and marker, in the order in which they come."""
+    found: dict[tuple, tuple[str, str]] = {}
+    order = list(dict.fromkeys(method for own in experiments.values() for method in own.values()))
+    claims = Counter(POOL[OWN[name]] for name in {method[0] for method in order} & OWN.keys())
+    for method in order:
+        beside = {other for own in experiments.values() if method in own.values() for other in own.values()} & found.keys()
+        found[method] = _next(method[0], claims, [found[other] for other in beside], list(found.values()))
+    return found
+
+
+def _next(algorithm: str, claims: Counter, beside: list[tuple], given: list[tuple]) -> tuple[str, str]:
+    """The algorithm's own pair where it is free, else the colour and the marker that the paper uses least."""
+    used, marks = claims + Counter(colour for colour, _ in given), Counter(marker for _, marker in given)
+    place = OWN.get(algorithm)
+    free = [colour for colour in POOL if colour not in {other for other, _ in beside}] or list(POOL)
+    colour = POOL[place] if place is not None and POOL[place] in free else min(free, key=used.__getitem__)
+    if place is not None and not marks[MARKERS[place]]:
+        return colour, MARKERS[place]
+    reserved = {MARKERS[own] for own in OWN.values()}
+    return colour, min(MARKERS, key=lambda marker: (marks[marker], marker in reserved))
+
+
+def _of_experiment(own: Mapping[str, tuple], pairs: Mapping[tuple, tuple], proposed: Collection[str]) -> dict[str, Look]:
+    groups: dict[tuple, list[str]] = {}
+    for label, method in own.items():
+        groups.setdefault(method, []).append(label)
+    taken = {pairs[method] for method in groups}
+    found = {}
+    for method, labels in groups.items():
+        found |= dict(zip(labels, _variants(pairs[method], len(labels), taken), strict=True))
+    return {label: Look(*found[label], label in proposed) for label in own}
+
+
+def _variants(pair: tuple[str, str], count: int, taken: set[tuple[str, str]]) -> list[tuple[str, str]]:
+    """So many looks of one method; those beyond the first are none of the taken ones."""
+    if count > SETTINGS:
+        return [(shade, MARKERS[place % len(MARKERS)]) for place, shade in enumerate(shades(count))]
+    colours, markers = {colour for colour, _ in taken}, {marker for _, marker in taken}
+    spare = [colour for colour in reversed(POOL) if colour not in colours] or list(POOL)
+    marks = [marker for marker in reversed(MARKERS) if marker not in markers]
+    return [pair, *((spare[place % len(spare)], marks[place]) for place in range(count - 1))]

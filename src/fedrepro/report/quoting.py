@@ -1,0 +1,121 @@
+"""Numbers that the pages in docs/ quote: worked out from committed results and the paper's digitised curves when a page is
+written, so that no sentence holds one that was typed."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedrepro.errors import UserError
+from fedrepro.metrics import Curve, at_round, distance, mean_last, rounds_to
+from fedrepro.report import artifacts
+from fedrepro.report.evidence import Evidence, Ref
+from fedrepro.report.numbers import mean
+from fedrepro.report.spec import VERDICTS, Paper
+
+
+@dataclass(frozen=True)
+class Line:
+    """A series' curves, one a seed, or one curve of the paper. Values in percent, means over seeds."""
+
+    name: str
+    curves: list[Curve]
+
+    def over(self, first: int, last: int) -> float:
+        """Mean over the rounds from first to last."""
+        return 100 * self._mean(lambda curve: mean([value for when, value in curve if first <= when <= last]))
+
+    def jump(self, first: int, last: int) -> float:
+        """Mean change from one round to the next, whatever its sign, in points."""
+        return 100 * self._mean(lambda curve: _jump([value for when, value in curve if first <= when <= last]))
+
+    def at(self, round: int) -> float:
+        """Value at a round. Raises UserError where a run is shorter."""
+        values = [at_round(curve, round) for curve in self.curves]
+        if None in values:
+            raise UserError(f"{self.name}: no value at round {round}")
+        return 100 * mean(values)
+
+    def end(self, rounds: int = 1) -> float:
+        """Mean over the last rounds."""
+        return 100 * self._mean(lambda curve: mean_last(curve, rounds))
+
+    def reaches(self, percent: float, smooth: int = 1) -> float | None:
+        """First round at a target; None where any seed does not get there."""
+        found = [rounds_to(curve, percent / 100, smooth) for curve in self.curves]
+        return None if None in found else mean(found)
+
+    def apart(self, other: "Line") -> float:
+        """Largest difference in any round, seed by seed, in points."""
+        pairs = zip(self.curves, other.curves, strict=True)
+        return 100 * max(abs(mine - theirs) for pair in pairs for (_, mine), (_, theirs) in zip(*pair, strict=True))
+
+    def band(self) -> float:
+        """Largest difference between two seeds in any round, in points."""
+        rounds = zip(*([value for _, value in curve] for curve in self.curves), strict=True)
+        return 100 * max(max(values) - min(values) for values in rounds)
+
+    def distance(self, other: "Line", smooth: int = 1, last: int | None = None) -> float:
+        """Root mean squared distance from a line of one curve, in points, over the rounds that both have up to `last`."""
+        [reported] = other.curves
+        cut = [point for point in reported if last is None or point[0] <= last]
+        found = [distance(curve, cut, smooth) for curve in self.curves]
+        if None in found:
+            raise UserError(f"{self.name}: no round in common with {other.name}")
+        return 100 * mean([points for points, _ in found])
+
+    def _mean(self, reduce: Callable[[Curve], float]) -> float:
+        return mean([reduce(curve) for curve in self.curves])
+
+
+def _jump(values: list[float]) -> float:
+    return mean([abs(after - before) for before, after in zip(values, values[1:], strict=False)])
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A paper's committed results at one scale."""
+
+    spec: Paper
+    folder: Path  # reports/<scale>/<paper>
+    evidence: Evidence = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "evidence", artifacts.of(self.spec, self.folder))
+
+    def ours(self, experiment: str, series: str) -> Line:
+        """In the experiment's own measure. Raises UserError where there is nothing to quote."""
+        panel, name = self.evidence.panel(Ref(experiment=experiment)), f"{self.folder}: {experiment}, {series}"
+        if panel.skipped:
+            raise UserError(f"{name}: {panel.skipped}")
+        curves = list(panel.curves(series).values())
+        if not curves:
+            raise UserError(f"{name}: no values")
+        return Line(name, curves)
+
+    def ran(self, experiment: str) -> bool:
+        """Whether there is anything to quote of it."""
+        there = (self.folder / "data" / f"{experiment}.json").exists()
+        return there and not self.evidence.results[experiment].skipped
+
+    def series(self, experiment: str) -> list[str]:
+        return self.evidence.results[experiment].labels
+
+    def theirs(self, key: str) -> Line:
+        """A digitised curve."""
+        return Line(key, [self.evidence.curves[key]])
+
+    def seeds(self, experiment: str) -> str:
+        count = len({run["seed"] for run in self.evidence.results[experiment].runs()})
+        return "one seed" if count == 1 else f"means over {count} seeds"
+
+    def verdicts(self) -> list[dict[str, str]]:
+        """The records of tables/verdicts.json."""
+        return json.loads((self.folder / "tables" / f"{VERDICTS}.json").read_text(encoding="utf-8"))
+
+    def claim(self, key: str) -> dict[str, str]:
+        """One of them. Raises UserError for a key that there is not."""
+        for record in self.verdicts():
+            if record["key"] == key:
+                return record
+        raise UserError(f"{self.folder}: no verdict on '{key}'")

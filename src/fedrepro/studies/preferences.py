@@ -1,0 +1,117 @@
+"""Which class each unit answers to most, and how far the units of a layer are apart in that.
+
+Yu et al. 2020 (Psi-Net), Eq. 2: a unit's preference for class c is p_c = A dZ_c/dA over images of class c, A the unit's
+activation and Z_c the score of the class; over the places of a map it is summed here. Eq. 5: the layer's total variance is the
+mean distance of its units' preferences, each divided by its sum, from their mean. Eq. 2 sums over the images, the text beside
+it averages; the two differ where classes are unequal in number. Negative preferences would make the division of Eq. 5 unstable
+and count as 0 there; a unit without a positive one is dead: it has no top class and no part in the variance.
+
+Every participant's network is asked after its local training, on images of the test set, so that all are asked the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from fedrepro.config import Count, Frozen
+from fedrepro.errors import UserError
+from fedrepro.studies.base import OfRounds
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedrepro.algorithms import FedAvg
+    from fedrepro.algorithms.base import Weights
+    from fedrepro.engine.federation import Federation
+    from fedrepro.engine.replay import Replayed
+
+DEAD = -1  # in the place of a top class
+
+
+class Params(Frozen):
+    every: Count | None = None  # rounds 1, 1 + every, 1 + 2 every, ...; null: the last alone
+    images: Count | None = None  # of the test set, the first so many; null: all
+    over_images: Literal["mean", "sum"] = "mean"
+
+
+class Study(OfRounds):
+    """A row per round, participant and unit: its top class, and its distance from the mean of its layer (nothing where it is
+    dead). `total_variance` is the mean of the distances, `alignment` compares the top classes."""
+
+    settings: Params
+    title = "class preferences"
+    columns = ("round", "client", "block", "unit", "top", "distance")
+
+    def rounds(self) -> Sequence[int]:
+        last = self.config.rounds
+        return range(1, last + 1, self.settings.every) if self.settings.every else [last]
+
+    def measure(self, federation: Federation, replayed: Replayed) -> Iterator[tuple[int, str, int, int, float]]:
+        data, algorithm = federation.data, federation.algorithm
+        images, labels = (tensor[: self.settings.images] for tensor in (data.test_x, data.test_y))
+        last = {trained.client.number: trained for trained in replayed.trained}  # of several phases
+        for client, trained in last.items():
+            own = algorithm.personal(trained.weights, trained.received)
+            found = preferences(algorithm, own, images, labels, self.settings.over_images == "mean", federation.chunk)
+            for block, matrix in found.items():
+                pairs = zip(top_classes(matrix).tolist(), distances(matrix).tolist(), strict=True)
+                for unit, (top, distance) in enumerate(pairs):
+                    yield client, block, unit, top, distance
+
+
+def preferences(
+    algorithm: FedAvg, weights: Weights, images: Tensor, labels: Tensor, mean: bool = True, chunk: int = 100
+) -> dict[str, Tensor]:
+    """Eq. 2 for every block but the head: (units, classes) in float64, from images (N, C, H, W) with labels (N,). `mean` over
+    the images of a class, else their sum; 0 for a class without images. Raises UserError where classes have no scores."""
+    import torch
+
+    task = algorithm.task
+    if task.outputs != task.classes:
+        raise UserError("study preferences: it needs a task with one score for each class, as classification")
+    totals: dict[str, Tensor] = {}
+    for batch, truth in zip(images.split(chunk), labels.split(chunk), strict=True):
+        with torch.enable_grad():  # from the images on, so that every block has a slope
+            outputs = algorithm.forward(weights, batch.detach().requires_grad_())
+            blocks = {name: tensor for name, tensor in outputs.blocks.items() if name != "head"}
+            chosen = outputs.logits.gather(1, truth[:, None]).sum()
+            slopes = torch.autograd.grad(chosen, list(blocks.values())) if blocks else ()
+        for (name, activation), slope in zip(blocks.items(), slopes, strict=True):
+            products = (
+                (activation.detach() * slope).double().flatten(2).sum(2) if slope.dim() > 2 else activation.detach() * slope
+            )
+            total = totals.setdefault(
+                name, torch.zeros(task.classes, products.shape[1], dtype=torch.float64, device=slope.device)
+            )
+            total.index_add_(0, truth, products.double())
+    counts = labels.bincount(minlength=task.classes).clamp(min=1) if mean else labels.new_ones(task.classes)
+    return {name: (total / counts[:, None]).T for name, total in totals.items()}
+
+
+def top_classes(preferences: Tensor) -> Tensor:
+    """The class (units,) that each row of preferences (units, classes) is greatest for; DEAD where none is positive."""
+    value, label = preferences.max(1)
+    return label.where(value > 0, DEAD)
+
+
+def distances(preferences: Tensor) -> Tensor:
+    """How far each unit's preferences, as shares of their sum, lie from the mean over the layer's living units; NaN for the
+    dead ones. (units,), from preferences (units, classes)."""
+    positive = preferences.clamp(min=0)
+    total = positive.sum(1, keepdim=True)
+    shares = positive / total  # NaN for the dead
+    return (shares - shares[total[:, 0] > 0].mean(0)).norm(dim=1)
+
+
+def total_variance(preferences: Tensor) -> tuple[float, int]:
+    """Eq. 5 of a layer (units, classes), and how many dead units it leaves out; NaN where all are dead."""
+    found = distances(preferences)
+    return found.nanmean().item(), int(found.isnan().sum())
+
+
+def alignment(tops: Tensor) -> float:
+    """Share of units whose top class is the same at all clients, from top classes (clients, units); of those units that live
+    at every client. NaN where there are none."""
+    living = tops[:, (tops != DEAD).all(0)]
+    return (living == living[0]).all(0).double().mean().item()

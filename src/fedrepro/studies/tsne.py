@@ -1,0 +1,107 @@
+"""Where clients' activations lie after their local training: t-SNE of the layer before the scores, in two dimensions.
+
+Chen et al. 2020 (FedMAX), Figs. 7 to 9: ten clients of two classes each; in a round some images of every client, as the network
+that the client ends with sees them, are laid out together. As in their code: 40 images of a client, t-SNE of scikit-learn
+(exact, from principal components, perplexity 30, learning rate 200), both coordinates scaled to 0..1. Its seed is fixed: rounds
+and methods differ by their activations alone. The table holds the points, so that the figure is drawn again without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, Field
+
+from fedrepro.config import Count, Frozen, Number, Seed
+from fedrepro.errors import UserError
+from fedrepro.measures import MEASURES
+from fedrepro.studies.base import OfRounds
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from fedrepro.engine.federation import Federation
+    from fedrepro.engine.replay import Replayed
+    from fedrepro.engine.round import Trained
+
+PERPLEXITY, RATE = 30.0, 200.0
+TESTED = {"test_accuracy": MEASURES["test_accuracy"]}
+
+
+def _rising(values: tuple) -> tuple:
+    if any(a >= b for a, b in zip(values, values[1:], strict=False)):
+        raise ValueError("rising, each of them once")
+    return values
+
+
+class Params(Frozen):
+    """Of whom, and in which rounds."""
+
+    rounds: Annotated[tuple[Count, ...], Field(min_length=1), AfterValidator(_rising)] = (1, 2, 3, 4, 5, 6, 9, 12, 15)
+    clients: Annotated[tuple[Seed, ...], AfterValidator(_rising)] | None = None  # by number; null: all who take part
+    images: Annotated[int, Number, Field(ge=2)] = 40  # of each client, of those that it trains on
+
+
+class Study(OfRounds):
+    """A row per round and image: its client and class, its place, and the accuracy of the global model after the round."""
+
+    settings: Params
+    title = "activations in a plane"
+    columns = ("round", "client", "class", "x", "y", "accuracy")
+
+    def check(self) -> None:
+        clients = self.config.partition.options["clients"]
+        if absent := [number for number in self.settings.clients or () if number >= clients]:
+            raise UserError(f"clients: the run has 0 to {clients - 1} (got {absent[0]})")
+        if self.settings.rounds[-1] > self.config.rounds:
+            raise UserError(f"rounds: the run has {self.config.rounds} (got {self.settings.rounds[-1]})")
+
+    def rounds(self) -> Sequence[int]:
+        return self.settings.rounds
+
+    def measure(self, federation: Federation, replayed: Replayed) -> Iterator[tuple[int, int, float, float, float]]:
+        """Nothing in a round in which none of the clients takes part."""
+        import torch
+
+        last = {trained.client.number: trained for trained in replayed.trained}  # of several phases
+        shown = [last[number] for number in sorted(last) if self.settings.clients is None or number in self.settings.clients]
+        if not shown:
+            return
+        found = [self._activations(federation, replayed.round, trained) for trained in shown]
+        points = embedded(torch.cat([activations for activations, _ in found]).cpu().numpy())
+        owners = [trained.client.number for trained, (_, labels) in zip(shown, found, strict=True) for _ in labels]
+        classes = torch.cat([labels for _, labels in found]).tolist()
+        accuracy = federation.tested(replayed.after.weights, replayed.after.server, TESTED)["test_accuracy"]
+        for owner, label, (x, y) in zip(owners, classes, points.tolist(), strict=True):
+            yield owner, label, x, y, accuracy
+
+    def _activations(self, federation: Federation, round: int, trained: Trained) -> tuple[Tensor, Tensor]:
+        """Of some of the client's training images, never augmented: (images, D) and classes (images,)."""
+        import torch
+
+        from fedrepro import rng
+
+        data, client = federation.data, trained.client.number
+        held = data.train_index(client, round)
+        order = torch.randperm(len(held), generator=rng.generator(federation.config.seed, "tsne", client=client))
+        index = held[order[: self.settings.images].to(held.device)]
+        own = federation.algorithm.personal(trained.weights, trained.received)
+        with torch.no_grad():
+            outputs = federation.algorithm.forward(own, data.images(index, client, None))
+        return outputs.penultimate.double(), data.train_y[index]
+
+
+def embedded(activations: np.ndarray) -> np.ndarray:
+    """(N, D) -> (N, 2) in 0..1, always the same for the same input; all in the middle where there is nothing to tell apart."""
+    import numpy as np
+    from sklearn.manifold import TSNE  # slow to import
+
+    if len(activations) < 3 or np.ptp(activations, 0).max() == 0:
+        return np.full((len(activations), 2), 0.5)
+    perplexity = min(PERPLEXITY, (len(activations) - 1) / 3)  # it must stay below the number of points
+    tsne = TSNE(init="pca", method="exact", perplexity=perplexity, learning_rate=RATE, random_state=0)
+    points = tsne.fit_transform(activations)
+    low, span = points.min(0), np.ptp(points, 0)
+    return (points - low) / np.where(span > 0, span, 1)

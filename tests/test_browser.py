@@ -1,0 +1,218 @@
+"""A browser looks at the pages of four papers with 260 claims: as files, wide and narrow, light and dark, by keyboard, printed.
+
+It takes `uv sync --group browser` and a Chromium, Debian's (`apt-get install chromium`) or Playwright's own.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_page import PAPERS, SAVES, build
+
+sync = pytest.importorskip("playwright.sync_api", reason="no Playwright here: uv sync --group browser")
+PAGES = ("index.html", "fedmmd/index.html")
+SHOWN = "[data-for]:visible"
+# What sticks out of the page to the right, but for what scrolls within its own frame.
+OVERHANG = """() => [...document.querySelectorAll("body *")]
+  .filter((one) => !one.closest(".scroll > *, .skip, details:not([open])") && one.getClientRects().length)
+  .filter((one) => one.getBoundingClientRect().right > innerWidth + 0.5).map((one) => one.outerHTML.slice(0, 90))"""
+# The text whose contrast to what lies behind it is below WCAG's AA: 4.5, of large letters 3.
+PALE = """() => {
+  const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const painted = (colors) => {
+    context.clearRect(0, 0, 1, 1);
+    for (const color of colors) { context.fillStyle = color; context.fillRect(0, 0, 1, 1); }
+    return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (rgb) => rgb.map((value) => value / 255)
+    .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, value, index) => sum + value * [0.2126, 0.7152, 0.0722][index], 0);
+  const found = new Set();
+  for (const one of document.querySelectorAll("body *")) {
+    if (![...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) || !one.checkVisibility()) continue;
+    const behind = [];
+    for (let at = one; at; at = at.parentElement) behind.unshift(getComputedStyle(at).backgroundColor);
+    const style = getComputedStyle(one), needed = parseFloat(style.fontSize) >= 24 ? 3 : 4.5;
+    const [low, high] = [painted(behind), painted([...behind, style.color])].map(light).sort((a, b) => a - b);
+    if ((high + 0.05) / (low + 0.05) < needed) found.add(`${one.className}: ${one.textContent.trim().slice(0, 40)}`);
+  }
+  return [...found];
+}"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    return build(tmp_path_factory.mktemp("seen"), list(PAPERS))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    with sync.sync_playwright() as playwright:
+        named = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+        program = next((path for path in named if path), playwright.chromium.executable_path)
+        if not os.path.exists(program):
+            pytest.skip("no Chromium here: apt-get install chromium, or playwright install chromium")
+        running = playwright.chromium.launch(executable_path=program)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def visit(browser, site) -> Iterator:
+    """Opens a page of the site; at the end nothing was complained of, and nothing asked for but files that are there."""
+    complaints, contexts = [], []
+
+    def opened(name: str, width: int = 1400, scheme: str = "light", script: bool = True):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=script)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("requestfailed", lambda request: complaints.append(request.url))
+        page.on("request", lambda request: request.url.startswith(("file:", "data:")) or complaints.append(request.url))
+        page.goto((site / "index.html").as_uri().removesuffix("index.html") + name)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [400, 1400])
+def test_nothing_sticks_out(visit, name, width):
+    page = visit(name, width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(OVERHANG) == []
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(OVERHANG) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read(visit, name, scheme):
+    page = visit(name, scheme=scheme)
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == {"light": "rgb(255, 255, 255)"}.get(
+        scheme, "rgb(20, 23, 26)"
+    )
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    assert page.evaluate(PALE) == []
+    page.get_by_role("button", name="not run").first.click()
+    assert page.evaluate(PALE) == []
+
+
+def test_pictures_are_shown(visit):
+    page = visit("fedmmd/index.html")
+    widths = page.locator("figure img").evaluate_all("(all) => all.map((one) => [one.naturalWidth, one.clientWidth])")
+    assert len(widths) == 5 and all(natural > 0 and 300 < shown < 450 for natural, shown in widths)
+
+
+def test_run_names_stay_in_one_line_on_a_phone(visit):
+    page = visit("fedmmd/index.html", 400)
+    heights = page.locator(".runs a code").evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().height)")
+    assert len(heights) == 6 and max(heights) < 25
+
+
+@pytest.mark.parametrize(("name", "total"), [("index.html", 260), ("fedmmd/index.html", 65)])
+def test_claims_are_found_by_words(visit, name, total):
+    page = visit(name)
+    count, field = page.locator("#the-count"), page.get_by_label("Find a claim")
+    assert count.inner_text() == f"{total} claims"
+    before = page.locator(SHOWN).count()
+    field.fill("conv SAVES 64")
+    assert count.inner_text() == f"{total // 65} of {total} claims"
+    assert [SAVES in text.replace("\xa0", " ") for text in page.locator(SHOWN).all_inner_texts()] == [True] * (total // 65)
+    field.fill("no such words")
+    assert page.locator(SHOWN).count() == 0 and page.get_by_text("No claim fits.").is_visible()
+    field.fill("")
+    assert page.locator(SHOWN).count() == before and count.inner_text() == f"{total} claims"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_claims_are_found_by_verdict(visit, name):
+    """All buttons: what each shows are the claims with its verdict, as many as it says; two show the claims of both."""
+    page = visit(name)
+    buttons = page.locator("#the-filter button")
+    told = []
+    for button in buttons.all():
+        button.click()
+        number, verdict = button.inner_text().split(" ", 1)
+        shown = page.locator(SHOWN).evaluate_all("(all) => all.map((row) => row.dataset.verdict)")
+        assert shown == [verdict] * int(number)
+        told.append(int(number))
+        button.click()
+    buttons.nth(0).click()
+    buttons.nth(1).click()
+    assert page.locator(SHOWN).count() == sum(told[:2]) and len(told) > 2
+
+
+def test_the_keyboard_reaches_the_filter(visit):
+    page = visit("fedmmd/index.html")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "the-words":
+            break
+    page.keyboard.type("saves 64")
+    assert page.locator(SHOWN).count() == 1
+    page.keyboard.press("Control+A")
+    page.keyboard.press("Delete")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    pressed = page.locator("#the-filter button[aria-pressed=true]")
+    assert pressed.count() == 1 and page.locator(SHOWN).count() == int(pressed.inner_text().split()[0])
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_from_the_opening_to_whose_run_and_which_command(visit):
+    """The reader's walk: words, then two clicks."""
+    page = visit("index.html")
+    page.get_by_label("Find a claim").fill("FedMMD & conv saves 64")
+    page.locator("#fedmmd").get_by_role("link", name=SAVES.replace(" %", "\xa0%")).click()
+    row = page.locator("#claim-c0")
+    row.wait_for()
+    assert row.evaluate("(one) => { const box = one.getBoundingClientRect(); return 0 < box.top && box.bottom < innerHeight; }")
+    section = page.locator("#fig1a")
+    assert section.locator(".command").inner_text() == "uv run snakemake --cores 2 fedmmd_fig1a --config scale=paper"
+    row.get_by_role("link").click()
+    assert page.locator("#runs-first").evaluate("(one) => Math.abs(one.getBoundingClientRect().top) < innerHeight / 2")
+    assert page.get_by_role("link", name="mnist-fedfusion-s0-0123456789abcdef").is_visible()
+
+
+def test_what_is_folded_opens_for_an_address(visit):
+    page = visit("fedmmd/index.html")
+    assert not page.locator("#claim-c1").is_visible()
+    page = visit("fedmmd/index.html#claim-c1")
+    page.locator("#claim-c1").wait_for()
+    assert page.locator("#claim-c1").is_visible()
+
+
+def test_a_tally_leads_to_its_claims(visit):
+    page = visit("index.html")
+    number = page.locator(".tally td a").first
+    shown = int(number.inner_text())
+    number.click()
+    page.wait_for_selector("#the-filter button[aria-pressed=true]")
+    assert page.locator(SHOWN).count() == shown
+
+
+def test_without_the_script_all_is_there(visit):
+    page = visit("fedmmd/index.html", script=False)
+    assert not page.locator("#the-filter").is_visible() and page.locator(".contents a").first.is_visible()
+    assert page.locator("[data-for]").count() == 65
+
+
+def test_printed_it_is_text_and_figures(visit, tmp_path):
+    page = visit("fedmmd/index.html", scheme="dark")
+    page.emulate_media(media="print")
+    for selector in (".contents", "#the-filter", ".papers"):
+        assert not page.locator(selector).is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate(PALE) == []
+    assert len(page.pdf(path=tmp_path / "page.pdf", format="A4")) > 20_000

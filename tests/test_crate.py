@@ -1,0 +1,88 @@
+"""The research object of a scale: what is in it, and that a chain leads from each figure to the runs and their data."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from fedrepro.config import read_params
+from fedrepro.report import crate, spec
+from fedrepro.report.loading import load
+
+ROOT = Path(__file__).parents[1]
+PAPER = "fedmmd"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    """The crate of the committed results at scale paper."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        out = tmp_path_factory.mktemp("crate") / "crate.zip"
+        specification = spec.read(PAPER, read_params())
+        notes = {name: load(Path("reports/paper", PAPER, "data"), name) for name in specification.sources()}
+        gathered = {
+            name: {"series": {label: [folder(run) for run in note.runs(label)] for label in note.labels}}
+            for name, note in notes.items()
+        }
+        crate.write({PAPER: specification}, {PAPER: gathered}, Path("reports/paper"), out)
+    return out
+
+
+def folder(run: dict) -> Path:
+    return Path("results/kept", PAPER, run["run"])
+
+
+@pytest.fixture(scope="module")
+def entities(written) -> dict[str, dict]:
+    with zipfile.ZipFile(written) as archive:
+        graph = json.loads(archive.read("ro-crate-metadata.json"))["@graph"]
+    return {entity["@id"]: entity for entity in graph}
+
+
+def refs(value) -> list[str]:
+    return [item["@id"] for item in (value if isinstance(value, list) else [value])]
+
+
+def test_every_file_that_it_names_is_in_it(written, entities):
+    with zipfile.ZipFile(written) as archive:
+        there = set(archive.namelist())
+    named = {key for key, entity in entities.items() if "File" in entity["@type"]}
+    assert named and named | {"ro-crate-metadata.json"} == there
+    assert "params.yaml" in named and not any("__pycache__" in name for name in named)
+
+
+def test_every_reference_leads_to_an_entity(entities):
+    for entity in entities.values():
+        for key, value in entity.items():
+            for item in value if isinstance(value, list) else [value]:
+                if isinstance(item, dict) and key != "conformsTo":
+                    assert item["@id"] in entities or item["@id"].startswith("https://"), (entity["@id"], key)
+
+
+def test_a_figure_leads_to_its_runs_and_their_data(entities):
+    made_by = {
+        result: entity
+        for entity in entities.values()
+        if entity["@type"] == "CreateAction" and entity["@id"] != "#run"
+        for result in refs(entity["result"])
+    }
+    drawn = made_by[f"reports/paper/{PAPER}/figures/fig4d.png"]
+    [numbers] = refs(drawn["object"])
+    runs = refs(made_by[numbers]["object"])
+    assert len(runs) == 3
+    for run in runs:
+        config, data = refs(made_by[run]["object"])
+        assert json.loads((ROOT / config).read_text())["data"] == entities[data]["identifier"]
+
+
+def test_it_says_that_it_is_a_provenance_run_crate(entities):
+    assert "https://w3id.org/ro/wfrun/provenance/0.5" in refs(entities["./"]["conformsTo"])
+    workflow = entities[entities["./"]["mainEntity"]["@id"]]
+    assert {"ComputationalWorkflow", "HowTo"} <= set(workflow["@type"])
+    for step in refs(workflow["step"]):
+        assert entities[step]["workExample"]["@id"] in refs(workflow["hasPart"])
+    controls = [entities[key] for key in refs(entities["#organized"]["object"])]
+    actions = {key for key, entity in entities.items() if entity["@type"] == "CreateAction"} - {"#run"}
+    assert {control["object"]["@id"] for control in controls} == actions

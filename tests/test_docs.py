@@ -1,0 +1,134 @@
+"""README's table, docs/ and the files beside them: they say what the committed results say, and every link leads somewhere."""
+
+import html
+import json
+import re
+import shutil
+from pathlib import Path
+
+import jinja2
+import pytest
+import yaml
+from docutils.core import publish_parts
+
+from fedrepro.config import read_params
+from fedrepro.errors import UserError
+from fedrepro.report import captions, guide, spec
+from fedrepro.report.quoting import Line, Quoted
+
+ROOT = Path(__file__).parents[1]
+ANEW = "write it anew: uv run fedrepro docs"
+CURVE = [(0, 0.1), (1, 0.5), (2, 0.7), (3, 0.6), (4, 0.8)]
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory) -> Path:
+    """A copy of what the pages are written from."""
+    folder = tmp_path_factory.mktemp("committed")
+    for name in ("reports", "workflow", "docs", "results/kept"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("quick", "notebooks", "*.csv.part"))
+    for name in ("README.md", "params.yaml"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def test_the_committed_pages_are_what_the_command_writes(committed, monkeypatch):
+    monkeypatch.chdir(committed)
+    changed = [path.read_text(encoding="utf-8") for path in guide.write()]
+    assert not changed, ANEW
+    shutil.rmtree("docs")
+    Path("README.md").write_text(f"before\n{guide.BEGIN}\nold\n{guide.END}\nafter\n", encoding="utf-8")
+    assert {str(path) for path in guide.write()} == {"README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").iterdir())}
+    readme = Path("README.md").read_text(encoding="utf-8")
+    assert readme.startswith("before\n") and readme.endswith("\nafter\n") and "old" not in readme
+
+
+@pytest.fixture
+def quoted(committed, tmp_path, monkeypatch) -> Quoted:
+    """A paper's results at its own scale, to be changed."""
+    monkeypatch.chdir(committed)
+    shutil.copytree("reports/paper/fedmmd", tmp_path / "fedmmd")
+    return Quoted(spec.read("fedmmd", read_params()), tmp_path / "fedmmd")
+
+
+def test_a_finding_follows_its_numbers(quoted):
+    before = quoted.ours("fig4d", "FedMMD").at(150)
+    path = quoted.folder / "data/fig4d.csv"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    column = lines[0].split(",").index("test_accuracy")
+    last = max(i for i, line in enumerate(lines) if line.startswith("FedMMD,"))
+    cells = lines[last].split(",")
+    assert before == pytest.approx(100 * float(cells[column]))
+    cells[column] = "0.5"
+    path.write_text("\n".join([*lines[:last], ",".join(cells), *lines[last + 1 :]]) + "\n", encoding="utf-8")
+    assert Quoted(quoted.spec, quoted.folder).ours("fig4d", "FedMMD").at(150) == 50
+
+
+def test_what_was_not_run_is_not_quoted(quoted):
+    path = quoted.folder / "data/fig4d.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"skipped": "no time", "series": {}}), encoding="utf-8")
+    assert not quoted.ran("fig4d") and not quoted.ran("fig4d_nowhere")
+    with pytest.raises(UserError, match="fig4d.*no time"):
+        quoted.ours("fig4d", "FedMMD")
+    with pytest.raises(UserError, match="nobody"):
+        quoted.claim("nobody")
+
+
+def test_lines_reduce_as_worked_out_by_hand():
+    line = Line("two seeds", [CURVE, [(round, value + 0.1) for round, value in CURVE]])
+    assert line.over(1, 2) == pytest.approx(65)
+    assert line.jump(1, 4) == pytest.approx(100 * (0.2 + 0.1 + 0.2) / 3)
+    assert line.at(3) == pytest.approx(65) and line.end() == pytest.approx(85)
+    assert line.reaches(70) == 2 and line.reaches(85) is None
+    assert Line("one", [CURVE]).reaches(70, smooth=2) == 4
+    assert line.band() == pytest.approx(10) and line.apart(Line("same", line.curves)) == 0
+    assert line.apart(Line("one seed twice", [CURVE, CURVE])) == pytest.approx(10)
+    figure = Line("figure", [[(1, 0.4), (2, 0.7), (9, 0.1)]])
+    assert Line("one", [CURVE]).distance(figure) == pytest.approx(100 * (0.01 / 2) ** 0.5)
+    assert Line("one", [CURVE]).distance(figure, last=1) == pytest.approx(10)
+    with pytest.raises(UserError, match="no round in common"):
+        Line("one", [CURVE]).distance(Line("late", [[(9, 0.1)]]))
+    with pytest.raises(UserError, match="round 9"):
+        line.at(9)
+
+
+def test_hours_are_told_in_two_digits():
+    assert guide._told([(2.557, True)]) == "2.6" and guide._told([(815.1, False), (1, True)]) == "~820"
+    assert guide._told([(3.0, True)]) == "3" and guide._told([(1630.2, False)]) == "~1,600"
+
+
+def test_captions_mean_in_snakemakes_report_what_they_say(quoted, tmp_path):
+    """Whatever signs are in them: it takes them for Jinja's and then for reStructuredText's."""
+    odd = quoted.spec.figures["fig4d"].model_copy(update={"title": "A *b* `c` _d_ |e| {{ f }} {% g %} \\h é"})
+    changed = quoted.spec.model_copy(update={"figures": quoted.spec.figures | {"fig4d": odd}})
+    captions.write(changed, quoted.folder, tmp_path)
+    assert sorted(path.stem for path in tmp_path.glob("*.rst")) == sorted(quoted.spec.artifacts)
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+    text = environment.from_string((tmp_path / "fig4d.rst").read_text(encoding="utf-8")).render()
+    shown = html.unescape(publish_parts(text, writer="html", settings_overrides={"report_level": 5})["body"])
+    first, second = re.findall("<p>(.*?)</p>", shown, re.DOTALL)
+    assert first == odd.caption(quoted.evidence) and second == f"<em>{quoted.spec.reference}</em>"
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_no_link_leads_nowhere(path):
+    """Files that are there, headings of the same page."""
+    text = path.read_text(encoding="utf-8")
+    titles = [line.lstrip("# ").lower() for line in text.splitlines() if line.startswith("#")]
+    headings = {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("#"):
+            assert target[1:] in headings, target
+        elif not target.startswith("https://"):
+            assert (path.parent / target.partition("#")[0]).exists(), target
+
+
+def test_the_citation_says_what_the_package_says():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    package = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert cited["cff-version"] == "1.2.0" and cited["type"] == "software" and cited["authors"]
+    assert f'version = "{cited["version"]}"' in package and f'license = "{cited["license"]}"' in package
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")

@@ -1,0 +1,64 @@
+"""Which partitions are drawn by which job, and which heat maps a report has."""
+
+import json
+
+import pytest
+from test_experiments import one, params
+
+from fedrepro import datasets, drawings
+from fedrepro.experiments import Paths, plan, select, unique
+
+
+@pytest.fixture
+def paths(tmp_path) -> Paths:
+    return Paths(tmp_path / "data", tmp_path / "results", tmp_path / "reports")
+
+
+def test_each_partition_is_drawn_by_one_job(paths):
+    series = {"FedMMD": {"with": {"dataset": "digits_rgb", "model": {"name": "cifar_cnn"}}}}
+    two = {"partition": {"clients": 5}, "series": {"Prox": {"with": {"partition": {"clients": 4}}}}}
+    planned = plan(params(papers={"p": {"one": {"series": series}, "two": two}}), paths)
+    found = {drawing.name: drawing for drawing in drawings.drawings(planned, paths)}
+    assert list(found) == ["p_digits_rgb", "p_digits"]
+    assert [len(drawing.configs) for drawing in found.values()] == [2, 4]  # the seeds; Prox shares those of "one"
+    assert [drawing.dataset.name for drawing in found.values()] == ["digits_rgb", "digits"]
+    runs = unique(select(planned, None, None))
+    listed = [path for drawing in found.values() for path in drawing.configs]
+    assert len(listed) == len(set(listed)) and set(listed) == {paths.partition(run.config, run.data) for run in runs}
+
+
+def test_a_report_shows_each_partition_once_under_a_name_that_outlives_code_and_data(paths, monkeypatch, tmp_path):
+    planned = plan(params(), paths)["p"]
+    found = drawings.shown(planned, paths, tmp_path)
+    run = planned["one"].runs[0]
+    assert list(found.values()) == [paths.partition(run.config, run.data).with_suffix(".png")]  # "two" has the same
+    monkeypatch.setattr(datasets, "identify", lambda *_: "other pixels")
+    monkeypatch.setattr("fedrepro.provenance.partition_digest", lambda name: "other code")
+    assert drawings.shown(plan(params(), paths)["p"], paths, tmp_path).keys() == found.keys()
+    other = drawings.shown(plan(one(partition={"clients": 5}), paths)["p"], paths, tmp_path)
+    assert len(other) == 2 and found.keys() < other.keys()
+
+
+def test_a_report_keeps_its_heat_maps_without_data(paths, tmp_path):
+    maps = drawings.shown(plan(params(), paths)["p"], paths, tmp_path / "report")
+    ((there, drawn),) = maps.items()
+    assert drawings.bring(maps) == [] and not there.parent.exists()
+    drawn.parent.mkdir(parents=True)
+    drawn.write_text("drawn")
+    assert drawings.bring(maps) == [there] and there.read_text() == "drawn"
+    drawn.unlink()
+    assert drawings.bring(maps) == [there]
+
+
+def test_a_report_of_finished_runs_draws_what_it_lacks_if_the_very_data_lie_there(paths, tmp_path):
+    planned = plan(params(), paths)["p"]
+    ((there, drawn),) = drawings.shown(planned, paths, tmp_path / "report").items()
+    meta = paths.prepared("digits") / datasets.META
+    meta.parent.mkdir(parents=True)
+    for identity, expected in ((None, []), ("other pixels", []), (planned["one"].runs[0].data, [drawn])):
+        if identity:
+            meta.write_text(json.dumps({"identity": identity}))
+        assert drawings.wanted(planned, paths, tmp_path / "report") == expected
+    there.parent.mkdir(parents=True)
+    there.write_text("committed")
+    assert drawings.wanted(planned, paths, tmp_path / "report") == []

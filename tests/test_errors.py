@@ -1,0 +1,44 @@
+"""What a message never shows, and what becomes of a failure that no code is to blame for."""
+
+import errno
+
+import pytest
+
+from fedrepro.errors import Failures, UserError, explained, masked
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("https://name:secret@host/x is gone", "https://***@host/x is gone"),
+    ("https://name:se@cret@host/x", "https://***@host/x"),
+    ("http://name:se/cret@host:80/x", "http://***@host:80/x"),
+    ("sources (http://host/x?token=secret; https://name:secret@other)", "sources (http://host/x?*** https://***@other)"),
+    ("'http://host/?secret'", "'http://host/?***'"),
+    ("Max retries exceeded with url: /api/2?token=secret (Caused by", "Max retries exceeded with url: /api/2?*** (Caused by"),
+    ("postgresql://name:secret@host/db", "postgresql://***@host/db"),
+])  # fmt: skip
+def test_secrets_in_urls_are_masked(text, shown):
+    assert masked(text) == shown and str(UserError(text)) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ("is it there? see /a@b/c", "me@there.org", "http://host:80/a/b.gz: HTTP 404", "sqlite:///a/b.db")
+)
+def test_what_is_no_secret_is_shown(text):
+    assert masked(text) == text
+
+
+@pytest.mark.parametrize(("error", "words"), [
+    (OSError(errno.ENOSPC, "No space left on device", "results/x"), "x: No space left on device; free .*goes on"),
+    (OSError(errno.EROFS, "Read-only file system", "results/x"), "x: Read-only file system; make it writable: .*goes on"),
+    (MemoryError(), "memory is full .*smaller scale"),
+], ids=("full", "read-only", "memory"))  # fmt: skip
+def test_a_full_or_closed_place_is_one_message(error, words):
+    failures = Failures()
+    with failures.of("run"):
+        raise error
+    with pytest.raises(UserError, match=words):
+        failures.tell()
+
+
+def test_a_crash_stays_a_crash():
+    assert explained(OSError(errno.ENOENT, "gone", "x")) is None and explained(ValueError("x")) is None

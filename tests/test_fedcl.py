@@ -1,0 +1,137 @@
+"""Importance of weights, when it is sent and at what price, and what clients do without it."""
+
+import pytest
+import torch
+from conftest import advance, assert_close, config, federation, local, receive
+from torch.nn import functional as F
+
+from fedrepro import algorithms, models, rng, tasks
+from fedrepro.algorithms._importance import importance
+from fedrepro.algorithms.base import Batch
+from fedrepro.config import Choice
+from fedrepro.engine.round import Round, size
+
+DEFINITIONS = ["layer_squares", "layer_norm", "layer_outputs", "absolute", "fisher"]
+
+
+def linear(classes: int = 3):
+    """A linear classifier of four pixels, and nine images."""
+    draw = rng.generator(0, "linear")
+    net = models.build(Choice(name="logistic"), (1, 2, 2), classes, draw).double()
+    task = tasks.create(Choice(name="classification"), classes)
+    algorithm = algorithms.create(Choice(name="fedcl"), net, draw, task)
+    x, y = torch.randn(9, 1, 2, 2, generator=draw, dtype=torch.float64), torch.arange(9) % classes
+    weights = {name: torch.randn(tensor.shape, generator=draw).double() for name, tensor in net.state_dict().items()}
+    return algorithm, weights, Batch(x, y)
+
+
+def closed_form(weights, batch):
+    """(images, classes, pixels): the gradient of cross entropy is (p - y) x'."""
+    pixels = batch.images.flatten(1)
+    scores = pixels @ weights["head.weight"].T + weights["head.bias"]
+    left = scores.softmax(1) - F.one_hot(batch.labels, scores.shape[1])
+    return left[:, :, None] * pixels[:, None]
+
+
+def test_fisher_of_a_linear_model():
+    algorithm, weights, batch = linear()
+    found = importance("fisher", algorithm, weights, [batch])["head.weight"]
+    assert torch.allclose(found, closed_form(weights, batch).square().mean(0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS)
+def test_only_sums_over_a_batch_depend_on_its_size(definition):
+    algorithm, weights, batch = linear()
+    parts = [Batch(batch.images[rows], batch.labels[rows]) for rows in torch.arange(9).split(2)]
+    one, many = (importance(definition, algorithm, weights, batches)["head.weight"] for batches in ([batch], parts))
+    assert torch.allclose(one, many, rtol=1e-12) == (not definition.startswith("layer_") or definition == "layer_norm")
+
+
+def test_squares_of_the_code():
+    algorithm, weights, batch = linear()
+    parts = [Batch(batch.images[rows], batch.labels[rows]) for rows in torch.arange(9).split(4)]
+    slopes = closed_form(weights, batch)
+    by_hand = sum(slopes[rows].mean(0).square().sum() for rows in torch.arange(9).split(4)) / 9
+    assert importance("layer_squares", algorithm, weights, parts)["head.weight"].item() == pytest.approx(
+        by_hand.item(), rel=1e-12
+    )
+
+
+def test_identity_is_fedprox_with_twice_the_weight():
+    ours, theirs = (
+        advance(federation(config(algorithm=algorithm, momentum=0.9)), 3)[0].weights
+        for algorithm in ({"name": "fedcl", "weight": 0.5, "importance": "identity"}, {"name": "fedprox", "mu": 1.0})
+    )
+    assert_close(ours, theirs, 1e-13)
+
+
+def test_importance_takes_part_in_every_nth_round():
+    fed = federation(config(algorithm={"name": "fedcl", "every": 3}, precision="float32"))
+    _, rows = advance(fed, 7)
+    plain = 3 * size(fed.algorithm.net.state_dict())
+    extra = [row["bytes_down"] - plain for row in rows[1:]]
+    assert extra == [3 * 4 * len(fed.algorithm.trained) if round % 3 == 1 else 0 for round in range(1, 8)]
+    assert all(row["bytes_up"] == plain for row in rows[1:])
+
+
+@pytest.mark.parametrize(("definition", "numbers"), [("fisher", "weights"), ("absolute", "weights"), ("layer_norm", "tensors")])
+def test_what_importance_costs(definition, numbers):
+    fed = federation(config(algorithm={"name": "fedcl", "importance": definition}))
+    state, _ = fed.start()
+    omega = {name: value for name, value in receive(fed, state).items() if name.startswith("omega.")}
+    weights = sum(state.weights[name].numel() for name in fed.algorithm.trained)
+    assert sum(value.numel() for value in omega.values()) == (weights if numbers == "weights" else len(fed.algorithm.trained))
+
+
+def test_without_importance_clients_do_as_told():
+    """In round 2 of 10: each estimates on its own images, takes 1, or is free."""
+
+    def trained(name: str, **options):
+        fed = federation(config(algorithm={"name": name, **options}))
+        weights = fed.start()[0].weights
+        return [weights for weights, _ in local(fed, weights, range(2), round=2)]
+
+    identity, prox = trained("fedcl", every=10, fallback="identity"), trained("fedprox", mu=1.0)
+    free, fedavg, own = (
+        trained("fedcl", every=10, fallback="none"),
+        trained("fedavg"),
+        trained("fedcl", every=10, fallback="local", weight=100.0),
+    )
+    for client in range(2):
+        assert_close(identity[client], prox[client], 1e-13)
+        assert_close(free[client], fedavg[client], 0)
+        assert any(not torch.allclose(own[client][name], fedavg[client][name], rtol=1e-6) for name in own[client])
+
+
+def test_fedcurv_is_the_published_sum():
+    """All clients take part twice: then the slope of the local loss is that of the sum over the others, written out."""
+    fed = federation(config(algorithm={"name": "fedcurv", "weight": 0.3}, clients_per_round=4))
+    state, _ = advance(fed, 1)
+    received, work = receive(fed, state), Round(fed, state, {})
+    own = fed.algorithm.prepare(received, work.client(2))
+    draw = rng.generator(0, "moved")
+    weights = {n: w + 0.1 * torch.randn(w.shape, generator=draw).double() for n, w in state.weights.items()}
+    batch = next(iter(work.client(2).batches()))
+
+    def slope(penalty):
+        leaves = {name: tensor.clone().requires_grad_() for name, tensor in weights.items()}
+        return dict(zip(leaves, torch.autograd.grad(penalty(leaves), list(leaves.values())), strict=True))
+
+    def published(w):
+        total = fed.algorithm.fit(fed.algorithm.forward(w, batch.images), batch)
+        for j in (0, 1, 3):
+            kept = state.clients[j].tensors
+            for name in w:
+                fisher = kept["curvature." + name]
+                ended = torch.where(fisher > 0, kept["pull." + name] / fisher, 0)
+                total = total + 0.3 * (fisher * (w[name] - ended).square()).sum()
+        return total
+
+    ours = slope(lambda w: fed.algorithm.loss(w, received, batch._replace(own=own)))
+    assert_close(ours, slope(published), 1e-10)
+
+
+def test_fedcurv_sends_three_times_as_much():
+    fed = federation(config(algorithm={"name": "fedcurv"}))
+    _, rows = advance(fed, 1)
+    assert rows[1]["bytes_up"] == rows[1]["bytes_down"] == 3 * 3 * size(fed.algorithm.net.state_dict())

@@ -1,0 +1,89 @@
+"""FedMAX as a paper: its claims hold every number of its tables, and its runs are of the authors' settings."""
+
+from pathlib import Path
+
+import pytest
+
+from fedrepro import experiments, registry
+from fedrepro.config import Experiment, merge, parse, read_params
+from fedrepro.report import spec
+
+ROOT = Path(__file__).parents[1]
+PARAMS = read_params(ROOT / "params.yaml")
+
+
+@pytest.fixture(scope="module")
+def paper() -> spec.Paper:
+    return spec.read("fedmax", PARAMS, ROOT / "workflow" / "experiments")
+
+
+def settings(name: str, scale: str = "paper") -> Experiment:
+    overlay = PARAMS.scales[scale].experiments["fedmax"].get(name, {})
+    return parse(Experiment, merge(PARAMS.papers["fedmax"][name], overlay), name)
+
+
+def test_every_number_of_both_tables_is_a_claim(paper):
+    claimed = {
+        (claim.cell.series, claim.experiment): claim.reported
+        for claim in paper.claims.values()
+        if claim.cell.kind == "accuracy"
+    }
+    printed = {
+        (label, panel): value
+        for table in ("table1", "table2")
+        for label, values in paper.tables[table].reported.items()
+        for panel, value in values.items()
+    }
+    assert claimed == printed and len(printed) == 30 + 8
+
+
+def test_differences_follow_from_the_tables(paper):
+    """To the digits that are printed: the paper's own rows of improvements hold, but for one that its claim notes."""
+    tables = paper.tables["table1"].reported
+    for key, claim in paper.claims.items():
+        if not key.startswith("t1") or claim.cell.kind != "difference":
+            continue
+        ours, base = (tables[label][claim.experiment] for label in (claim.cell.series, claim.cell.baseline))
+        assert claim.reported == pytest.approx(ours - base, abs=1e-9), key
+        assert base == max(tables[label][claim.experiment] for label in ("FedAvg", "FedProx")), key
+    medical = paper.tables["table2"].reported
+    for panel, value in medical["FedMAX"].items():
+        [claim] = [c for c in paper.claims.values() if c.experiment == panel and c.cell.kind == "difference"]
+        assert claim.reported == pytest.approx(value - medical["FedAvg"][panel], abs=1e-9)
+
+
+def test_all_ten_artifacts_are_there(paper):
+    assert {f"fig{number}" for number in (2, 4, 5, 6, 7, 8, 9)} | {"fig3a", "fig3b"} <= set(paper.figures)
+    assert {"table1", "table2"} <= set(paper.tables)
+    assert [paper.figures[f"fig{n}"].only for n in (7, 8, 9)] == [(1, 2, 3), (4, 5, 6), (9, 12, 15)]
+
+
+@pytest.mark.parametrize("name", [name for name in PARAMS.papers["fedmax"] if name.endswith(("_600", "_3000"))])
+def test_settings_of_digits_and_objects(name):
+    run = settings(name)
+    epochs, decay = {600: (5, 0.996), 3000: (1, 0.9992)}[run.rounds]
+    assert (run.local_epochs, run.schedule.options["decay"]) == (epochs, decay) and name.endswith(f"_{run.rounds}")
+    assert (run.lr, run.momentum, run.nesterov, run.weight_decay) == (0.1, 0.1, True, 0.0005)
+    assert (run.batch_size, run.clients_per_round, run.partition.options["clients"]) == (100, 10, 100)
+
+
+@pytest.mark.parametrize("scale", list(PARAMS.scales))
+def test_the_same_runs_stand_behind_the_budget(scale):
+    """600 rounds of FedMAX, 3000 of FedAvg: nothing is trained for the comparison alone."""
+    for name in ("c10", "c10_iid", "c100", "c100_iid", "letters"):
+        alone = {}
+        for key in (f"{name}_600", f"{name}_3000", f"{name}_budget"):
+            training = settings(key, scale)
+            for label, choice in training.series.items():
+                own = dict(choice.options)
+                shared = merge(training.model_dump(exclude=experiments.BESIDE), own.pop("with", {}))
+                alone[key, label] = shared | {"algorithm": {"name": choice.name, **own}}
+        assert alone[f"{name}_budget", "FedMAX 600"] == alone[f"{name}_600", "FedMAX"]
+        assert alone[f"{name}_budget", "FedAvg 3000"] == alone[f"{name}_3000", "FedAvg"]
+
+
+def test_quick_needs_no_network():
+    for name, overlay in PARAMS.scales["quick"].experiments["fedmax"].items():
+        if "skip" not in overlay:
+            module = registry.module("datasets", settings(name, "quick").dataset.name)
+            assert module.FILES == () and not hasattr(module, "FOLDERS"), name

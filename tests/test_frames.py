@@ -1,0 +1,143 @@
+"""Results as data frames, and the notebook that goes on from them, on the numbers that are committed."""
+
+import json
+import shutil
+from pathlib import Path
+
+import nbformat
+import pandas
+import pytest
+
+from fedrepro import results
+from fedrepro.config import read_params
+from fedrepro.errors import UserError
+from fedrepro.measures import MEASURES
+from fedrepro.report import notebook, spec
+from fedrepro.report.evidence import Shown
+from fedrepro.report.loading import Results
+from fedrepro.report.plain import write_plain
+
+ROOT = Path(__file__).parents[1]
+PAPER, SCALE, REPORTS = "fedmmd", "paper", ROOT / "reports"
+
+
+def test_curves_have_types_and_all_seeds():
+    found = results.curves(PAPER, "fig4d_precision", SCALE, REPORTS)
+    told = json.loads((REPORTS / SCALE / PAPER / "data/fig4d_precision.json").read_text(encoding="utf-8"))
+    assert list(found["series"].unique()) == list(told["series"]) and set(found["seed"]) == {0, 1, 2}
+    assert all(pandas.api.types.is_integer_dtype(found[name]) for name in ("seed", "round"))
+    assert all(pandas.api.types.is_float_dtype(found[name]) for name in MEASURES if name in found)
+    last = found.groupby(["series", "seed"]).tail(1)
+    assert (
+        len(last) == sum(len(series["runs"]) for series in told["series"].values())
+        and last["test_accuracy"].between(0, 1).all()
+    )
+
+
+def test_runs_have_their_settings_beside_them():
+    found = results.runs(PAPER, "fig4d_calibration", SCALE, REPORTS).set_index("series")
+    assert found["settings.lr"]["paper net, 0.03"] == 0.03 and found["settings.model.arch"]["code net, 0.01"] == "code"
+    assert (found["status"] == "finished").all() and found["seed"].dtype == "Int64"
+
+
+def test_an_experiment_without_runs_is_an_empty_frame(tmp_path):
+    (tmp_path / "quick/p/data").mkdir(parents=True)
+    (tmp_path / "quick/p/data/fig.json").write_text(json.dumps({"series": {}}))
+    (tmp_path / "quick/p/data/fig.csv").write_text("series,seed,run,round\n")
+    assert results.curves("p", "fig", reports=tmp_path).empty and results.runs("p", "fig", reports=tmp_path).empty
+
+
+def test_verdicts_name_their_claims():
+    found = results.verdicts(PAPER, SCALE, REPORTS)
+    assert {"key", "claim", "verdict", "ours"} <= set(found) and found["key"].is_unique
+
+
+def test_what_is_not_there_is_told(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="nearest are fig4d"):
+        results.curves(PAPER, "fig4dd", SCALE, REPORTS)
+    with pytest.raises(UserError, match="no results yet; make them: snakemake"):
+        results.runs(PAPER, "fig4d", "quick", tmp_path)
+    with pytest.raises(UserError, match="verdicts.json: no such file"):
+        results.verdicts(PAPER, "quick", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="lies in no copy of the repository"):
+        results.curves(PAPER, "fig4d")
+
+
+# ---- the notebook
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch) -> Path:
+    """The settings and the committed numbers, as the working folder."""
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copytree(ROOT / "workflow/experiments", tmp_path / "workflow/experiments")
+    shutil.copytree(REPORTS / SCALE / PAPER / "data", tmp_path / "reports" / SCALE / PAPER / "data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def settings():
+    return read_params(Path("params.yaml"), {"scale": SCALE})
+
+
+def test_a_written_notebook_runs_where_it_lies(copy):
+    path = notebook.write("fig4d_precision", settings())
+    assert path == Path(f"reports/{SCALE}/notebooks/{PAPER}_fig4d_precision.ipynb")
+    notebook.execute(nbformat.read(path, as_version=4), path)
+    cells = nbformat.read(path, as_version=4).cells
+    shown = [output for cell in cells for output in cell.get("outputs", [])]
+    assert sum("image/png" in output.get("data", {}) for output in shown) == 2
+    assert not any(output["output_type"] == "error" for output in shown)
+    text = "".join(output.get("data", {}).get("text/plain", "") for output in shown)
+    assert "bfloat16" in text and "count" in text
+
+
+def test_every_figure_of_every_paper_has_one(copy):
+    params = settings()
+    for paper in params.papers:
+        specification = spec.read(paper, params)
+        for figure in specification.figures:
+            written = notebook.compose(specification, paper, figure, SCALE)
+            nbformat.validate(written)
+            code = "\n".join(cell.source for cell in written.cells)
+            for name in specification.figures[figure].sources(specification.figures):
+                assert f"results.curves(paper, '{name}', scale)" in code
+
+
+def test_a_notebook_that_is_there_stays(copy):
+    path = notebook.write("fig5c", settings(), Path("mine/own.ipynb"))
+    path.write_text("worked on")
+    with pytest.raises(UserError, match="is there already"):
+        notebook.write("fig5c", settings(), path)
+    assert path.read_text() == "worked on"
+    with pytest.raises(UserError, match="unknown figure 'table1': nearest are "):
+        notebook.write("table1", settings())
+
+
+# ---- for DVC
+
+
+def test_plain_files_take_the_measure_that_the_artifacts_show(tmp_path):
+    rows = [
+        {
+            "series": "A",
+            "seed": str(seed),
+            "round": str(round),
+            "test_accuracy": "0.1",
+            "personal_accuracy": f"0.{round + seed}",
+        }
+        for seed in (0, 2)
+        for round in (1, 3)
+    ]
+    runs = [{"seed": 0, "status": "finished"}, {"seed": 2, "status": "finished"}]
+    found = Results({"series": {"A": {"runs": runs}}}, rows)
+    shown = {"p": {"fig": Shown(measure="personal_accuracy")}}
+    write_plain({"p": {"fig": found, "other": found}}, shown, tmp_path)
+    finals = json.loads((tmp_path / "metrics.json").read_text())
+    assert finals == {"p": {"fig": {"A": 0.4}, "other": {"A": 0.1}}}
+    assert (tmp_path / "curves.csv").read_text().splitlines()[:3] == [
+        "paper,series,measure,round,value",
+        "p,fig: A,personal_accuracy,1,0.2",
+        "p,fig: A,personal_accuracy,3,0.4",
+    ]

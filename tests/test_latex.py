@@ -1,0 +1,286 @@
+"""Tables, numbers and the report as LaTeX: what stands in the files, and that they go into an article without edits."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_results import arrives, made, store
+from test_tables import SERIES, SPEC, A, B, evidence, own, reaches, read, table
+
+from fedrepro.config import read_params
+from fedrepro.errors import UserError
+from fedrepro.report import artifacts, latex, macros, origin, page, spec, typeset
+from fedrepro.report.grid import Grid, mark, slug
+from fedrepro.report.latex import escape
+from fedrepro.report.loading import Results
+from fedrepro.report.numbers import Number
+from fedrepro.report.verdicts import decide
+
+ROOT = Path(__file__).parents[1]
+needs_latex = pytest.mark.skipif(not typeset.available(), reason="no pdflatex here, or not with siunitx")
+ARTICLE = r"""\documentclass[twocolumn]{article}
+\usepackage{booktabs,graphicx,siunitx}
+\begin{document}
+%s
+\end{document}
+"""
+
+
+def text_of(asked, **results: Results) -> str:
+    """A table's file."""
+    found = evidence(**results)
+    return latex.table(asked.build(found), asked.caption(found), asked.notes(found), "tab:p-t", origin.told(results.values()))
+
+
+def body(text: str) -> list[str]:
+    """The lines between the rules."""
+    return text.split("\\midrule\n")[1].split("\\bottomrule")[0].splitlines()
+
+
+ENDS = table(
+    title="Ends", kind="convergence", panels=["a", "b"], last=2, reported={"FedAvg": {"a": 0.8989}, "conv": {"a": 0.9}}
+)
+TARGETS = {"paper": [0.94, 0.95]}
+ROUNDS = table(title="Rounds", kind="rounds_to_target", panels=["a"], baseline="FedAvg", targets=TARGETS)
+
+
+def test_a_table_has_caption_label_and_notes():
+    text = text_of(ENDS, a=A, b=B)
+    for part in (r"\begin{table}[!htb]", r"\caption{Ends. n = 1 seed (FedAvg of a: 2; conv of a: 2); $\pm$ is half of the 95",
+                 r"\label{tab:p-t}", r"{\footnotesize Mean of the last 2 rounds: ", r"\end{table}", r"\toprule"):  # fmt: skip
+        assert text.count(part) == 1
+    assert text.startswith(f"% {origin.version()}; runs at commit c0ffee\n% Needs the packages booktabs, graphicx and siunitx")
+    assert "not run" not in "".join(body(text)) and text.count("n = 1") == 1
+
+
+def test_the_best_is_bold_and_decimals_are_aligned():
+    lines = body(text_of(ENDS, a=A, b=B))
+    assert lines[0] == r"FedAvg & 83.00 & $\pm$\,12.71 & 89.89 & \bfseries 80.00 \\"
+    assert lines[1] == r"conv & \bfseries 88.00 & $\pm$\,25.41 & \bfseries 90.00 & \bfseries 80.00 \\"
+    assert lines[2] == r"multi & 99.00 &  & {--} & {--} \\"  # lost a run: never the best
+    text = text_of(ENDS, a=A, b=B)
+    assert r"\begin{tabular}{lS[table-format=2.2]@{\,}lS[table-format=2.2]S[table-format=2.2]}" in text
+    assert r"{Series} & \multicolumn{2}{c}{a (\%)} & " in text
+
+
+def test_intervals_stand_below_each_other():
+    rows = [{"Series": "x", "y (%)": Number(1.0, 1, 12.5, 2)}, {"Series": "z", "y (%)": Number(-10.0, 1, 0.0, 2)}]
+    text = latex.table(Grid.of(rows), "c", "n", "l", "s")
+    assert body(text) == [r"x & 1.0 & $\pm$\,12.5 \\", r"z & -10.0 & $\pm$\,\phantom{0}0.0 \\"]
+    assert r"S[table-format=-2.1]@{\,}l" in text
+
+
+def test_what_restricts_a_number_is_told_below():
+    text = text_of(ROUNDS, a=own(made(SERIES)))
+    assert r"single & 95 & 20.0 & \textsuperscript{a} & " in text
+    assert r"\footnotesize \textsuperscript{a}1 of 2 seeds arrive. Rounds: " in text
+    assert body(text)[3] == r"\addlinespace"  # between two targets
+    never = text_of(ROUNDS, a=own(made({"FedAvg": {0: reaches(None, None)}})))
+    assert r"FedAvg & 94 & {never} & {--} & " in never
+
+
+def test_panels_stand_over_their_rows_or_in_the_caption():
+    both = table(title="t", kind="rounds_to_target", panels=["a", "b"], baseline="FedAvg", targets={"paper": [0.5]})
+    series = {"FedAvg": {0: reaches(1, 2)}}
+    lines = body(text_of(both, a=own(made(series)), b=made(series)))
+    names = [line for line in lines if "multicolumn" in line]
+    assert [re.search(r"textit{(.*?)}", line)[1] for line in names] == ["a", "b"] and lines.count(r"\addlinespace") == 1
+    one = text_of(both, a=own(made(series)), b=made({}, skipped="no time"))
+    assert "textit" not in one and "Panel" not in one and "Not run: b (no time)." in one
+
+
+def test_a_narrow_table_takes_one_column():
+    rows = [{"Series": "x", "Distance (points)": Number(1.0, 1)}]
+    assert r"\begin{table}[!htb]" in latex.table(Grid.of(rows), "c", "n", "l", "s")
+    wide = [{"Series": "x", **{f"A long title {i}": Number(1.0, 1) for i in range(6)}}]
+    assert r"\begin{table*}[!htb]" in latex.table(Grid.of(wide), "c", "n", "l", "s")
+
+
+def test_a_table_without_rows_says_why():
+    text = text_of(ENDS, a=made({}, skipped="no time"), b=made({}, skipped="no time"))
+    assert "tabular" not in text and "Not run: a, b (no time)." in text and r"\caption{Ends.}" in text
+
+
+@pytest.mark.parametrize(("title", "lines"), [
+    ("Rounds", ["Rounds"]),
+    ("Final accuracy (%)", ["Final", "accuracy (%)"]),
+    ("Fig. 5a (%)", ["Fig. 5a", "(%)"]),
+    ("Unbreakable", ["Unbreakable"]),
+])  # fmt: skip
+def test_long_titles_stand_on_two_lines(title, lines):
+    assert latex._broken(title) == lines
+
+
+@pytest.mark.parametrize(("plain", "expected"), [
+    ("50 % of_a & #1", r"50 \% of\_a \& \#1"),
+    ("{a} $b ^ ~", r"\{a\} $\mathdollar$b \textasciicircum{} \textasciitilde{}"),
+    ("a\\b", r"a\textbackslash{}b"),
+    ("1 ± 2 ≤ α < μ", r"1 $\pm$ 2 $\le$ $\alpha$ $<$ $\mu$"),
+    ("[0, 1]", "{[}0, 1]"),  # behind \\ a bracket would be an option
+    ("a – b", "a -- b"),
+    ("see Fig. 4d", "see Fig.~4d"),
+])  # fmt: skip
+def test_special_characters(plain, expected):
+    assert escape(plain) == expected
+
+
+# ---- the grid
+
+
+def test_ties_at_the_shown_digits_are_all_best():
+    values = {"a": 1.04, "b": 0.96, "c": 2.0, "lost": 0.1}
+    rows = [{"Series": name, "y": Number(value, 1)} for name, value in values.items()]
+    mark(rows, "y", least=True, lost=["lost"])
+    assert [row["y"].best for row in rows] == [True, True, False, False]
+    alone = [{"Series": "a", "y": Number(1.0)}, {"Series": "b", "y": Number(word="never")}]
+    mark(alone, "y", least=True)
+    assert not alone[0]["y"].best  # among fewer than two nobody is
+
+
+def test_columns_for_programs():
+    assert slug("Saved vs FedAvg (%)") == "saved_vs_fedavg_percent" and slug("Paper's rounds") == "papers_rounds"
+    rows = [
+        {"Series": "x", "y (%)": Number(1 / 3, 1, 0.25, 2), "z": Number(7)},
+        {"Series": "w", "y (%)": Number(n=0, word="never")},
+    ]
+    assert Grid.of(rows).plain() == [
+        ["series", "y_percent", "y_percent_half_width", "y_percent_n", "z"],
+        ["x", "0.333333", "0.25", 2, "7"],
+        ["w", "", "", 0, ""],
+    ]
+    assert Grid.of([]).plain() == [["panel", "series"]]
+
+
+def test_a_data_frame_has_numbers():
+    frame = Grid.of([{"Series": "x", "y (%)": Number(0.5, 1, 0.25, 2)}, {"Series": "7", "y (%)": Number(n=0)}]).frame()
+    assert list(frame["series"]) == ["x", "7"] and frame["y_percent"].mean() == 0.5
+    assert set(frame.select_dtypes("number")) == {"y_percent", "y_percent_half_width", "y_percent_n"}
+
+
+# ---- numbers for running text
+
+
+def verdicts(**results: Results) -> list:
+    cell = {"kind": "reduction", "series": "conv", "baseline": "FedAvg", "target": 0.94}
+    claim = {"text": "saves\n 100 %", "source": "s", "experiment": "a", "cell": cell, "reported": 0.5, "tolerance": 0.1}
+    return [decide(key, spec.claim(claim, "t"), found, "personal_accuracy") for key, found in results.items()]
+
+
+def test_commands_of_a_claim():
+    found = macros.macros("fed2", verdicts(**{"4d-saves": own(made(SERIES))}), "made by hand")
+    assert found.startswith("% made by hand\n") and "\n% saves 100 %\n" in found
+    told = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", found))
+    assert told["fedTwoFourDSavesReported"] == r"50.0~\%" and told["fedTwoFourDSavesSeeds"] == "2"
+    assert told["fedTwoFourDSavesOurs"] == r"55.0 \ensuremath{\pm} 63.5~\%" and told["fedTwoFourDSavesVerdict"]
+    gone = macros.macros("p", verdicts(a=made({}, skipped="why")), "")
+    told = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", gone))
+    assert told == {"pAReported": r"50.0~\%", "pAOurs": "--", "pASeeds": "--", "pAVerdict": "not run"}
+
+
+def test_commands_are_called_once():
+    twice = verdicts(**{"4d-a": own(made(SERIES)), "4-da": own(made(SERIES))})
+    assert macros.name("p", "4d-a") == "pFourDA" and macros.name("p", "4-da") == "pFourDa"
+    macros.macros("p", twice, "")
+    with pytest.raises(UserError, match="claims 4d-a, 4d_a: the same commands in LaTeX"):
+        macros.macros("p", verdicts(**{"4d-a": own(made(SERIES)), "4d_a": own(made(SERIES))}), "")
+
+
+@pytest.mark.parametrize("paper", sorted(path.stem for path in (ROOT / "workflow" / "experiments").glob("*.yaml")))
+def test_every_claim_of_a_paper_has_its_own_commands(paper, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    names = [macros.name(paper, key) for key in spec.read(paper, read_params()).claims]
+    assert len(names) == len(set(names)) and all(name.isalpha() and name.isascii() for name in names)
+
+
+def test_what_it_was_made_with():
+    found = made({"FedAvg": {0: arrives(3), 1: arrives(3)}})
+    first, second = found.runs()
+    first |= {"commit": "b2", "commit_date": "2026-11-20T10:00:00+01:00"}
+    second |= {"commit": "a1", "commit_date": "2026-11-21"}
+    assert origin.told([found]) == f"{origin.version()}; runs at commit b2 (2026-11-20), a1 (2026-11-21)"
+    assert re.fullmatch(r"fedrepro \d+\.\d+\.\d+", origin.version())
+
+
+# ---- a LaTeX reads it
+
+
+def compiled(folder: Path, text: str) -> str:
+    """The log of an article."""
+    (folder / "article.tex").write_text(text, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "article.tex"]
+    for _ in range(2):
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=120)
+    log = (folder / "article.log").read_text(encoding="utf-8", errors="replace")
+    assert done.returncode == 0, "\n".join(line for line in log.splitlines() if line.startswith("!"))
+    return log
+
+
+@needs_latex
+def test_a_table_goes_into_an_article_of_two_columns(tmp_path):
+    tables = {"ends": text_of(ENDS, a=A, b=B), "rounds": text_of(ROUNDS, a=own(made(SERIES)))}
+    for name, text in tables.items():
+        (tmp_path / f"{name}.tex").write_text(text.replace("tab:p-t", f"tab:p-{name}"), encoding="utf-8")
+    found = verdicts(**{"4d-saves": own(made(SERIES))})
+    (tmp_path / "numbers.tex").write_text(macros.macros("p", found, "s"), encoding="utf-8")
+    prose = (
+        r"\input{numbers}It saves \pFourDSavesOurs{} of $\pFourDSavesReported$: Tables~\ref{tab:p-ends}, \ref{tab:p-rounds}."
+    )
+    log = compiled(tmp_path, ARTICLE % "\n".join([prose, *(rf"\input{{{name}}}" for name in tables)]))
+    assert "Overfull \\hbox" not in log and "undefined" not in log and "multiply defined" not in log
+
+
+@needs_latex
+@pytest.mark.parametrize("scale", ["paper", "small"])
+def test_a_papers_tables_go_into_an_article_of_two_columns(scale, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    shutil.copytree(ROOT / "reports" / scale / "fedmmd" / "data", tmp_path / "data")
+    paper = spec.read("fedmmd", read_params())
+    artifacts.make(paper, [*paper.tables, spec.VERDICTS], tmp_path)
+    inputs = [rf"\input{{tables/{name}}}" for name in ("numbers", *paper.tables)]
+    assert "Overfull \\hbox" not in compiled(tmp_path, ARTICLE % "\n\n".join(inputs))
+
+
+@needs_latex
+def test_the_verdicts_stand_alone(tmp_path):
+    rows = [["A claim of 50 %", "50 %", "40.0 ± 1.0 %", "partly", "why"]] * 60
+    text = latex.long_table(
+        ["Claim", "Reported", "Ours", "Verdict", "Why"], rows, (0.3, 0.1, 0.15, 0.1, 0.2), "V", "tab:v", "s"
+    )
+    (tmp_path / "verdicts.tex").write_text(text, encoding="utf-8")
+    packages = r"\usepackage{array,booktabs,longtable}"
+    log = compiled(
+        tmp_path,
+        rf"\documentclass{{article}}{packages}\begin{{document}}Table~\ref{{tab:v}}.\input{{verdicts}}\end{{document}}",
+    )
+    assert "undefined" not in log and re.search(r"Output written on article.pdf \([2-9] pages", log)
+
+
+def test_the_report_counts_from_one_and_refers_to_all(tmp_path):
+    given, data = read(tmp_path, SPEC), tmp_path / "p" / "data"
+    store(own(made(SERIES, clients_per_round=5)), data, "first")
+    store(B, data, "second")
+    artifacts.make(given, given.artifacts, tmp_path / "p")
+    page.compose({"p": given}, tmp_path, {})
+    text = (tmp_path / "report.tex").read_text(encoding="utf-8")
+    inputs = {path: (tmp_path / path).read_text(encoding="utf-8") for path in re.findall(r"\\input{(.*?)}", text)}
+    labels = re.findall(r"\\label{(.*?)}", text + "".join(inputs.values()))
+    assert sorted(labels) == sorted(set(re.findall(r"\\ref{(.*?)}", text))) and "tab:p-verdicts" in labels
+    assert all(r"\caption" in table for table in inputs.values())  # none counts unseen
+    assert f"Made with {origin.version()}; runs at commit c0ffee." in text
+    if typeset.available():
+        typeset.typeset(tmp_path / "report.tex")
+
+
+def test_a_report_of_what_was_not_run(tmp_path):
+    given, data = read(tmp_path, SPEC), tmp_path / "p" / "data"
+    for name in ("first", "second"):
+        store(made({}, skipped="no time"), data, name)
+    artifacts.make(given, given.artifacts, tmp_path / "p")
+    page.compose({"p": given}, tmp_path, {})
+    text = (tmp_path / "report.tex").read_text(encoding="utf-8")
+    assert "Not run at this scale:\nA (no time);" in text and r"\item" not in text
+    assert "Tables without a row at this scale: Ends; Rounds; Bytes." in text
+    if typeset.available():
+        typeset.typeset(tmp_path / "report.tex")

@@ -1,0 +1,327 @@
+"""The pages of a scale, four papers with 260 claims, as they stand in their files. test_browser.py has a browser look at it."""
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+import yaml
+from test_results import arrives, made, store
+
+from fedrepro.config import Params, parse
+from fedrepro.report import artifacts, html, page, spec, tally, view
+from fedrepro.report.loading import Results
+from fedrepro.report.spec import VERDICTS, Paper
+
+LABELS = ("FedFusion conv", "FedAvg", "two-stream L2, weight 0.001")
+PAPERS = {"fedmmd": "FedMMD & FedFusion", "fedmax": "FedMAX", "fed2": "Psi-Net / Fed2", "fedcl": "FedCL <b>"}
+SAVES = "On permuted MNIST FedFusion conv saves 64.1 % of FedAvg's rounds"
+FIGURES = 12
+
+
+def claims() -> dict[str, dict]:
+    """65 on what was run, with sizes that hold and that do not, and on what was not run."""
+    found = {}
+    for number in range(65):
+        run = number % 3 == 0
+        cell = {"kind": "reduction", "series": LABELS[0], "baseline": "FedAvg", "target": 0.9}
+        found[f"c{number}"] = {
+            "text": SAVES if number == 0 else f"Claim {number} says <what> it says of a saving of rounds",
+            "source": f"Table {number}",
+            "experiment": "first" if run else "second",
+            "cell": cell,
+            "reported": 0.641 if number == 0 else (number - 30) / 64,
+            "tolerance": 0.05,
+            "because": "as wide as it <has> to be",
+            "note": "a note" if number % 2 else "",
+        }
+    return found
+
+
+def paper(title: str) -> dict:
+    kinds = {"kind": "rounds_to_target", "panels": ["first", "second"], "baseline": "FedAvg", "smooth": 5}
+    figures = {"fig1a": {"title": "Drawn", "experiment": "first"}} | {
+        f"fig{number}_part": {"title": f"Figure {number} & more", "experiment": "first" if number % 3 == 0 else "second"}
+        for number in range(2, FIGURES + 1)
+    }
+    tables = {"table1": {"title": "Rounds", **kinds}, "table2": {"title": "Never", **kinds, "panels": ["second"]}}
+    shown = {"target": {"paper": 0.9, "quick": 0.9}}
+    values = {"title": title, "reference": "A. Uthor et al.", "experiments": {"first": shown, "second": shown}}
+    return values | {"figures": figures, "tables": tables, "claims": claims()}
+
+
+def read(folder: Path, key: str) -> Paper:
+    (folder / f"{key}.yaml").write_text(yaml.safe_dump(paper(PAPERS[key]), sort_keys=False), encoding="utf-8")
+    scale = {"seeds": [0], "compare": "full", "note": "n"}
+    scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
+    experiments = dict.fromkeys(("first", "second"), {"series": dict.fromkeys(LABELS, {})})
+    return spec.read(key, parse(Params, scales | {"papers": {key: experiments}}, "test"), folder)
+
+
+def first(compare: str = "full") -> Results:
+    """Finished runs of two seeds, with what a run tells of itself."""
+    rounds = dict(zip(LABELS, ((4, 6), (12, 14), (None, 8)), strict=True))
+    found = made({label: {seed: arrives(at) for seed, at in enumerate(pair)} for label, pair in rounds.items()}, compare)
+    for rate, (label, series) in enumerate(found.note["series"].items()):
+        series["config"] = {"lr": rate / 10, "rounds": 20, "algorithm": series["algorithm"], "seed": 0}
+        for run in series["runs"]:
+            run["run"] = f"mnist-{label.split()[0].lower()}-s{run['seed']}-0123456789abcdef"
+            run["commit"], run["commit_date"] = ("b" * 10, "2026-11-20T10:00:00+00:00") if rate else ("a" * 10, None)
+    return found
+
+
+def build(folder: Path, papers: list[str], compare: str = "full") -> Path:
+    """`<folder>/reports/<scale>` with all that the pipeline leaves there, and the runs' folders. What the papers show is the
+    same, and so are their figures: one is drawn."""
+    scale = folder / "reports" / ("paper" if compare == "full" else "quick")
+    results = {"first": first(compare), "second": made({}, compare, skipped="3 of 3 runs are not finished")}
+    given, place = read(folder, papers[0]), scale / papers[0]
+    for name, found in results.items():
+        store(found, place / "data", name)
+    artifacts.make(given, ["fig1a", *given.tables, VERDICTS], place)
+    for name in list(given.figures)[1:]:
+        for ending in ("pdf", "png"):
+            shutil.copyfile(place / f"figures/fig1a.{ending}", place / f"figures/{name}.{ending}")
+        caption = given.figures[name].caption(artifacts.of(given, place))
+        (place / f"figures/{name}.txt").write_text(caption, encoding="utf-8")
+    for key in papers:
+        if key != papers[0]:
+            shutil.copytree(place, scale / key)
+        for run in results["first"].runs():
+            (folder / "results" / "runs" / key / run["run"]).mkdir(parents=True)
+    compose(folder, scale)
+    return scale
+
+
+@pytest.fixture
+def alone(single, tmp_path) -> Path:
+    """A scale with one paper, to be changed."""
+    shutil.copytree(single.parents[1], tmp_path / "alone")
+    return tmp_path / "alone/reports/paper"
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory) -> Path:
+    return build(tmp_path_factory.mktemp("single"), ["fedmmd"])
+
+
+def compose(folder: Path, scale: Path, partitions: dict | None = None) -> None:
+    page.compose(
+        {path.name: read(folder, path.name) for path in sorted(scale.iterdir()) if path.is_dir()}, scale, partitions or {}
+    )
+
+
+class Tags(HTMLParser):
+    """Which tags a page has, and that each is closed where it should be."""
+
+    EMPTY = {"meta", "img", "br", "hr", "link", "input"}
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.open, self.seen, self.words = [], [], []
+        self.feed(path.read_text(encoding="utf-8"))
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "script"} & set(self.open[-1:]):
+            self.words.append(data)
+
+    def all(self, tag: str, key: str) -> list[str]:
+        return [attributes[key] for name, attributes in self.seen if name == tag and key in attributes]
+
+    @property
+    def ids(self) -> list[str]:
+        return [attributes["id"] for _, attributes in self.seen if "id" in attributes]
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    return build(tmp_path_factory.mktemp("site"), list(PAPERS))
+
+
+@pytest.fixture(scope="module")
+def tags(site) -> dict[str, Tags]:
+    """The overview as "", and each paper's page."""
+    return {key: Tags(site / key / "index.html") for key in ("", *PAPERS)}
+
+
+def test_every_link_leads_somewhere(site, tags):
+    ids = {(site / key / "index.html").resolve(): found.ids for key, found in tags.items()}
+    for key, found in tags.items():
+        assert len(found.ids) == len(set(found.ids)), key
+        for address in [*found.all("a", "href"), *found.all("img", "src")]:
+            name, _, place = address.partition("#")
+            path = (site / key / unquote(name.partition("?")[0])).resolve() if name else site / key / "index.html"
+            assert path.exists(), (key, address)
+            if place:
+                assert place in ids[path.resolve()], (key, address)
+
+
+def test_the_pages_ask_for_nothing(site, tags):
+    for key, found in tags.items():
+        text = (site / key / "index.html").read_text(encoding="utf-8")
+        assert found.all("script", "src") == [] and found.all("link", "href") == ["data:,"]
+        assert not re.search(r"url\(|@import|\bsrcset\b|https?://|<(iframe|object|base)\b", text)
+        assert len(text) < 400_000
+
+
+def test_the_pages_say_what_they_are(tags):
+    for key, found in tags.items():
+        assert found.all("html", "lang") == ["en"] and "viewport" in found.all("meta", "name")
+        assert [tag for tag, _ in found.seen if tag in ("h1", "main", "header", "footer")] == ["header", "main", "h1", "footer"]
+        assert all(found.all("img", "alt")) and len(found.all("img", "alt")) == len(found.all("img", "src")), key
+    assert "FedCL <b>" in tags["fedcl"].text and "Claim 3 says <what> it says" in tags["fedcl"].text
+
+
+def cells(found: Tags, words: str) -> list[int]:
+    """The numbers of the row of a tally that begins so."""
+    return [
+        int(number) for number in re.search(rf"{re.escape(words)} ((?:[\d·]+ )*\d+)", found.text)[1].replace("·", "0").split()
+    ]
+
+
+def test_every_page_opens_with_its_tally(site, tags):
+    for key, title in PAPERS.items():
+        counts = tally.tally(tally.read(site / key))
+        assert sum(counts.values()) == 65 and len(counts) >= 3
+        assert cells(tags[""], title) == cells(tags[key], "All") == [*counts.values(), 65]
+        assert cells(tags[key], "Fig. 1a")[-1] == 22 and cells(tags[key], "Fig. 2, part")[-1] == 43
+    assert cells(tags[""], "All")[-1] == 260
+
+
+def test_claims_stand_with_the_figure_that_tests_them(site, tags):
+    text = (site / "fedmmd/index.html").read_text(encoding="utf-8")
+    drawn = re.search(r'<section id="fig1a".*?</section>', text, re.DOTALL)[0]
+    named = re.findall(r'id="claim-(\w+)" data-for="fig1a" data-verdict="([^"]+)"', drawn)
+    assert sorted(key for key, _ in named) == sorted(f"c{number}" for number in range(0, 64, 3))
+    absent = re.search(r'<section id="fig2_part".*?</section>', text, re.DOTALL)[0]
+    assert len(re.findall('data-for="fig2_part"', absent)) == 43 and "3 of 3 runs are not finished" in absent
+
+
+def test_what_is_not_judged_comes_last_and_folded(tags):
+    for key, found in tags.items():
+        rows = [attributes["data-verdict"] in view.UNJUDGED for tag, attributes in found.seen if "data-for" in attributes]
+        assert len(rows) == (65 if key else 260)
+    rows = [attributes["data-verdict"] in view.UNJUDGED for _, attributes in tags["fedmmd"].seen if "data-for" in attributes]
+    assert rows == sorted(rows)
+    assert f"{FIGURES - 5} figures not run at this scale, 43 claims" in tags["fedmmd"].text
+    assert "1 table not run at this scale" in tags["fedmmd"].text
+
+
+def test_each_figure_says_how_it_is_remade(site, tags):
+    text = tags["fedmmd"].text
+    for words in (
+        "Remake it uv run snakemake --cores 2 fedmmd_fig1a --config scale=paper Files PDF · PNG · Caption · Data (CSV)",
+        "Remake it uv run snakemake --cores 2 fedmmd_table1 --config scale=paper only_finished=true Files CSV · TeX",
+        "Run it uv run snakemake --cores 2 fedmmd_fig2_part --config scale=paper Claim",
+    ):
+        assert words in text
+    addresses = tags["fedmmd"].all("a", "href")
+    assert {"figures/fig1a.pdf", "figures/fig1a.png", "data/first.csv", "tables/table1.tex"} <= set(addresses)
+    assert "../../../results/runs/fedmmd/mnist-fedavg-s0-0123456789abcdef/" in addresses
+
+
+def test_what_cannot_be_run_at_a_scale_has_no_command(alone):
+    """A reason of the settings, not of time: the command would train nothing."""
+    store(made({}, skipped="left for the next scale"), alone / "fedmmd/data", "second")
+    compose(alone.parents[1], alone)
+    text = Tags(alone / "fedmmd/index.html").text
+    assert "Not run at this scale: left for the next scale." in text and "Run it" not in text
+
+
+def test_commit_date_and_version_stand_on_every_page(tags):
+    for found in tags.values():
+        assert re.search(r"fedrepro \d+\.\d+\.\d+", found.text)
+        assert "runs of 2 commits, the latest bbbbbbbbbb of 2026-11-20" in found.text
+    assert "Runs by commit: bbbbbbbbbb of 2026-11-20 (4), aaaaaaaaaa (2)." in tags["fedmmd"].text
+
+
+def test_settings_show_what_differs_first(tags):
+    text = tags["fedmmd"].text[tags["fedmmd"].text.index("Where the numbers come from Runs by commit") :]
+    assert text.index("Series Method Learning rate") < text.index("all series share") < text.index("Series Seed Run")
+    assert "two-stream L2, weight 0.001 two-stream L2, weight 0.001 0.2 " in text and "FedAvg FedAvg 0.1 " in text
+
+
+def test_rules_and_spread_stand_on_the_page(tags):
+    for found in tags.values():
+        assert all(rule in found.text for rule in html.RULES.values()) and html.SPREAD in found.text
+
+
+def test_numbers_are_flush_right(site):
+    text = (site / "fedmmd/index.html").read_text(encoding="utf-8")
+    table = re.search(r'<section id="table1".*?</table>', text, re.DOTALL)[0]
+    heads = dict(re.findall(r'<th scope="col"( class="number")?>([^<]+)<', table)[i][::-1] for i in range(8))
+    assert heads["Rounds"] and heads["Saved vs FedAvg (%)"] and heads["Final accuracy (%)"] and not heads["Series"]
+
+
+@pytest.mark.parametrize(("key", "words"), [
+    ("fig4d", "Fig. 4d"), ("fig4d_code_net", "Fig. 4d, code net"), ("table1", "Table 1"), ("rounds_by_hand", "Rounds by hand"),
+])  # fmt: skip
+def test_keys_in_words(key, words):
+    assert view.label(key) == words
+
+
+def test_lines_do_not_break_within_a_number():
+    assert (
+        html.unbroken("22.4 % (1 seed), 5 ± 1 (n = 2) of all").replace("\N{NO-BREAK SPACE}", "_")
+        == "22.4_% (1_seed), 5 ±_1 (n_=_2) of all"
+    )
+
+
+def test_a_scale_that_is_not_compared_has_one_sentence(tmp_path):
+    scale = build(tmp_path, ["fedmmd"], "none")
+    for path in (scale / "index.html", scale / "fedmmd/index.html"):
+        found = Tags(path)
+        assert found.text.count(html.NONE) == 1 and "the-filter" not in found.ids
+        assert "badge" not in {name for names in found.all("span", "class") for name in names.split()}
+        assert not any("data-for" in attributes for _, attributes in found.seen)
+    assert "Drawn" in Tags(scale / "index.html").text
+
+
+def test_made_again_the_pages_are_the_same(site):
+    """No date of making, no order of a set."""
+    before = {key: (site / key / "index.html").read_bytes() for key in ("", *PAPERS)}
+    compose(site.parents[1], site)
+    assert {key: (site / key / "index.html").read_bytes() for key in before} == before
+
+
+def test_partitions_that_are_there_are_shown(alone):
+    drawn = alone / "fedmmd/partitions/mnist-balanced_classes-s0-abc.png"
+    drawn.parent.mkdir()
+    shutil.copyfile(alone / "fedmmd/figures/fig1a.png", drawn)
+    compose(alone.parents[1], alone, {"fedmmd": [drawn, drawn.with_name("mnist-iid-s0-def.png")]})
+    found = Tags(alone / "fedmmd/index.html")
+    assert found.all("img", "src")[-1] == "partitions/mnist-balanced_classes-s0-abc.png"
+    assert "1 partition mnist, balanced classes, seed 0" in found.text and "iid" not in found.text
+
+
+def test_each_tolerance_has_its_reason(site, tags):
+    for claim in tally.read(site / "fedmmd"):
+        assert f"Tolerance: {claim['tolerance']}" in tags["fedmmd"].text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "as wide as it <has> to be" in tags["fedmmd"].text
+
+
+def test_kept_runs_are_linked_where_they_lie(alone):
+    path = alone / "fedmmd/data/first.json"
+    note = json.loads(path.read_text(encoding="utf-8"))
+    note["series"]["FedAvg"]["runs"][0]["kept"] = True
+    path.write_text(json.dumps(note), encoding="utf-8")
+    compose(alone.parents[1], alone)
+    links = Tags(alone / "fedmmd/index.html").all("a", "href")
+    assert "../../../results/kept/fedmmd/mnist-fedavg-s0-0123456789abcdef/" in links

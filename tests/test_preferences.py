@@ -1,0 +1,102 @@
+"""Class preferences on networks whose answer is known."""
+
+import math
+
+import pytest
+import torch
+from conftest import config, federation, images
+from test_models import assembled
+
+from fedrepro import algorithms, rng, tasks
+from fedrepro.config import Choice
+from fedrepro.errors import UserError
+from fedrepro.models import Conv, Dense, Head
+from fedrepro.studies import preferences
+from fedrepro.studies.preferences import DEAD, alignment, distances, top_classes, total_variance
+
+
+def linear():
+    """Three units that copy the three pixels; the scores' weights are known."""
+    net = assembled([Conv("conv1", 3, 1), Dense("fc1", 3), Head(3)], shape=(3, 1, 1)).double()
+    weights = {name: torch.zeros_like(tensor) for name, tensor in net.state_dict().items()}
+    weights["extractor.conv1.layer.weight"] = torch.eye(3, dtype=torch.float64)[:, :, None, None]
+    weights["hidden.fc1.layer.weight"] = torch.eye(3, dtype=torch.float64)
+    weights["head.weight"] = torch.tensor([[5.0, 0, -1], [1, 2, -1], [0, 7, -1]], dtype=torch.float64)
+    task = tasks.create(Choice(name="classification"), 3)
+    return algorithms.create(Choice(name="fedavg"), net, rng.generator(0, "algorithm"), task), weights
+
+
+X = torch.tensor([[1.0, 2, 3], [4, 0, 1], [2, 2, 2], [6, 1, 1]], dtype=torch.float64)[:, :, None, None]
+Y = torch.tensor([0, 1, 2, 0])
+
+
+@pytest.mark.parametrize(("mean", "first"), [(True, 2), (False, 1)])
+@pytest.mark.parametrize("chunk", [100, 3])
+def test_preferences_by_hand(mean, first, chunk):
+    """Activation times weight, summed over the images of a class; two of them are of class 0."""
+    algorithm, weights = linear()
+    found = preferences.preferences(algorithm, weights, X, Y, mean, chunk)
+    expected = torch.tensor([[35 / first, 4, 0], [0, 0, 14], [-4 / first, -1, -2]], dtype=torch.float64)
+    assert list(found) == ["conv1", "fc1"]
+    assert torch.equal(found["fc1"], expected) and torch.equal(found["conv1"], expected)
+    assert top_classes(expected).tolist() == [0, 2, DEAD]
+
+
+def test_sum_and_mean_part_where_classes_are_unequal():
+    algorithm, weights = linear()
+    weights["head.weight"][0, 0] = 0.9  # 0.9 * (1 + 6) = 6.3 over two images of class 0, 4 over the one of class 1
+    tops = [top_classes(preferences.preferences(algorithm, weights, X, Y, mean)["fc1"])[0].item() for mean in (False, True)]
+    assert tops == [0, 1]
+
+
+def test_maps_are_summed_over_their_places():
+    """A copy of the image at two places counts twice."""
+    algorithm, weights = linear()
+    net = assembled([Conv("conv1", 3, 1), Head(3)], shape=(3, 1, 2)).double()
+    wide = {
+        "extractor.conv1.layer.weight": weights["extractor.conv1.layer.weight"],
+        "extractor.conv1.layer.bias": weights["extractor.conv1.layer.bias"],
+        "head.weight": weights["head.weight"].repeat_interleave(2, 1),
+        "head.bias": weights["head.bias"],
+    }
+    task = tasks.create(Choice(name="classification"), 3)
+    both = algorithms.create(Choice(name="fedavg"), net, rng.generator(0, "algorithm"), task)
+    found = preferences.preferences(both, wide, X.expand(-1, -1, -1, 2), Y)["conv1"]
+    assert torch.equal(found, 2 * preferences.preferences(algorithm, weights, X, Y)["conv1"])
+
+
+def test_total_variance_by_hand():
+    """Shares (1, 0), (0, 1) and (1/2, 1/2); the fourth unit is dead, the fifth's negative preference counts as 0."""
+    layer = torch.tensor([[3.0, 0], [0, 9], [2, 2], [0, -1]], dtype=torch.float64)
+    assert distances(layer).tolist() == pytest.approx([math.sqrt(0.5), math.sqrt(0.5), 0, math.nan], nan_ok=True)
+    value, dead = total_variance(layer)
+    assert value == pytest.approx(2 * math.sqrt(0.5) / 3) and dead == 1
+    assert total_variance(torch.tensor([[3.0, -5], [1, 0]])) == (0, 0)
+    assert math.isnan(total_variance(torch.zeros(2, 3))[0])
+
+
+def test_alignment_by_hand():
+    """Of four units one is dead somewhere; of the others two agree."""
+    assert alignment(torch.tensor([[0, 1, 2, DEAD], [0, 1, 1, 3], [0, 1, 2, 3]])) == pytest.approx(2 / 3)
+    assert math.isnan(alignment(torch.tensor([[DEAD], [0]])))
+
+
+def test_units_of_a_group_answer_to_its_class():
+    """In a network in groups a unit has no preference for another group's classes; nor has one of the last shared block, whose
+    channels the groups share out."""
+    fed = federation(config(algorithm={"name": "psi_net", "groups": 5, "grouped_from": "conv2"}), images())
+    state, _ = fed.start()
+    found = preferences.preferences(fed.algorithm, state.weights, fed.data.test_x, fed.data.test_y)
+    groups = fed.algorithm.net.groups
+    for name in ("conv1", "conv2", "fc1"):
+        for group, units in enumerate(groups.split(found[name])):
+            others = [label for label in range(10) if label not in groups.classes[group]]
+            assert (units[:, others] == 0).all() and (units != 0).any()
+
+
+def test_classes_need_scores():
+    task = tasks.create(Choice(name="regression"), 5)
+    net = assembled([Dense("fc1", 3), Head(1)], shape=(3, 1, 1)).double()
+    algorithm = algorithms.create(Choice(name="fedavg"), net, rng.generator(0, "algorithm"), task)
+    with pytest.raises(UserError, match="study preferences: it needs a task with one score for each class"):
+        preferences.preferences(algorithm, net.state_dict(), X, Y)

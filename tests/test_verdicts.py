@@ -1,0 +1,457 @@
+"""Verdicts on claims, each from numbers that are worked out by hand; 12.706 and 4.303 are Student's t for 2 and 3 seeds."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from test_results import arrives, ends, made
+from test_tables import SPEC, read
+
+from fedrepro.errors import UserError
+from fedrepro.measures import MEASURES
+from fedrepro.report import artifacts, cells, spec, tally
+from fedrepro.report.loading import Results
+from fedrepro.report.verdicts import NONE, RULES, SPREAD, decide
+
+
+def verdict(cell: dict, method: dict, baseline: dict | None = None, compare: str = "full", lost: dict | None = None, **claim):
+    """The verdict on a claim about FedMMD, with FedAvg as its baseline."""
+    cell = {"series": "FedMMD", **({"baseline": "FedAvg"} if baseline is not None else {}), **cell}
+    chosen, dataset = claim.pop("chosen", None), claim.pop("dataset", "MNIST (official release)")
+    claim = spec.claim({"text": "t", "source": "s", "experiment": "f", "cell": cell, **claim}, "test")
+    series = {"FedMMD": method} | ({"FedAvg": baseline} if baseline is not None else {})
+    return decide("key", claim, made(series, compare, lost, dataset=dataset), "test_accuracy", chosen)
+
+
+def seeds(values, curve=arrives) -> dict[int, list[float]]:
+    return {seed: curve(value) for seed, value in enumerate(values)}
+
+
+ROUNDS = {"kind": "rounds_to", "target": 0.9}
+SAVING = {"kind": "reduction", "target": 0.9}
+NEVER = {"kind": "never", "target": 0.9}
+LAST = {"kind": "difference", "last": 5}
+
+
+@pytest.mark.parametrize(("arrivals", "status", "why", "ours"), [
+    ((10,), "undecided", "0 rounds from the reported value, 2 rounds allowed; one seed has no interval", "10 rounds (1 seed)"),
+    ((18,), "undecided", "8 rounds from the reported value, 2 rounds allowed; one seed has no interval", "18 rounds (1 seed)"),
+    ((10, 10, 11), "reproduced", "0.3 rounds from", "10.3 ± 1.4 rounds (n = 3)"),  # 4.303 x 0.577 / sqrt 3
+    ((9, 13), "undecided", "reaches over the edge of the tolerance; 1 round from", "11 ± 25.4 rounds (n = 2)"),
+    ((9, 10, 12), "undecided", "0.3 rounds from", "10.3 ± 3.8 rounds (n = 3)"),  # 4.303 x 1.528 / sqrt 3
+    ((15, 16, 15), "not reproduced", "5.3 rounds from", "15.3 ± 1.4 rounds (n = 3)"),
+    ((5, 6, 5), "not reproduced", "4.7 rounds from", "5.3 ± 1.4 rounds (n = 3)"),
+    ((None,), "undecided", "does not reach 90 % within 20 rounds; one seed has no interval", "not within 20 rounds"),
+    ((None,) * 3, "not reproduced", "seeds 0, 1, 2: FedMMD does not reach 90 % within 20 rounds", "not within 20 rounds"),
+    ((10, None, None), "undecided", "seeds 1, 2: FedMMD does", "round 10 in 1 of 3 seeds, else not within 20 rounds"),
+])  # fmt: skip
+def test_rounds_to(arrivals, status, why, ours):
+    found = verdict(ROUNDS, seeds(arrivals), reported=10, tolerance=2)
+    assert (found.status, found.found, found.reported) == (status, ours, "10 rounds") and why in found.why
+
+
+HALF = {"reported": 0.5, "tolerance": 0.1}
+
+
+@pytest.mark.parametrize(("method", "baseline", "full", "direction", "why"), [
+    ((5,), (10,), "undecided", "undecided", "one seed has no interval"),
+    ((10,), (10,), "undecided", "undecided", ""),
+    ((10, 10), (10, 10), "undecided", "undecided", "the interval contains zero"),  # a tie
+    ((20, 20, 20), (10, 11, 10), "not reproduced", "direction disagrees", ""),
+    ((10, 10, 10), (20, 20, 19), "reproduced", "direction agrees", ""),  # 50, 50 and 47.4 %
+    ((10, 9, 11), (20, 20, 20), "partly", "direction agrees", ""),  # 50, 55 and 45 %: +- 12.4
+    ((8, 8, 8), (10, 10, 11), "partly", "direction agrees", ""),  # 20, 20 and 27.3 %
+    ((5, 9), (10, 10), "undecided", "undecided", "the interval contains zero"),  # 50 and 10 %
+    ((5,), (None,), "undecided", "undecided", "FedAvg does not reach 90 % within 20 rounds; FedMMD does at 5; one seed"),
+    ((5, 5), (None, None), "partly", "direction agrees", "seeds 0, 1: FedAvg does not reach"),
+    ((None, None), (5, 5), "not reproduced", "direction disagrees", "seeds 0, 1: FedMMD does not reach"),
+    ((None,), (None,), "undecided", "not compared", "FedMMD does not reach 90 % within 20 rounds"),
+    ((None, None), (None, None), "not reproduced", "not compared", "FedMMD does not reach 90 % within 20 rounds"),
+    ((5, 5), (None, 10), "undecided", "undecided", "seed 0: FedAvg does not reach"),
+    ((5, None), (None, 5), "undecided", "undecided", "; seed 1: FedMMD does not reach"),
+    ((5, None), (None, None), "undecided", "undecided", "; seed 1: FedMMD does not reach"),
+])  # fmt: skip
+def test_reduction(method, baseline, full, direction, why):
+    """1 - rounds / the baseline's rounds, with the same seed. Reported: 50 %."""
+    for compare, status in (("full", full), ("direction", direction)):
+        found = verdict(SAVING, seeds(method), seeds(baseline), compare=compare, **HALF)
+        assert found.status == status and why in found.why, compare
+
+
+def test_reduction_by_hand():
+    found = verdict(SAVING, seeds((10, 9, 11)), seeds((20, 20, 20)), **HALF)
+    assert found.found == "50.0 ± 12.4 % (n = 3)" and found.reported == "50.0 %"  # 4.303 x 5 / sqrt 3
+    told = "the direction is as reported, the interval reaches beyond what is allowed; "
+    assert found.why == told + "0.0 points from the reported value, 10.0 points allowed"
+
+
+def test_who_arrives_is_told_where_there_is_no_saving():
+    found = verdict(SAVING, seeds((5, 7)), seeds((None, 8)), **HALF)
+    assert found.found == "FedMMD: rounds 5, 7; FedAvg: round 8 in 1 of 2 seeds, else not within 20 rounds"
+    assert verdict(SAVING, seeds((None,)), seeds((None,)), **HALF).found == "both not within 20 rounds"
+
+
+def test_a_reported_loss_is_judged_by_its_own_sign():
+    slow, fast, never = seeds((20, 20)), seeds((10, 10)), seeds((None, None))
+    claim = {"reported": -1, "tolerance": 0.1}
+    assert verdict(SAVING, slow, fast, **claim).status == "reproduced"
+    assert verdict(SAVING, never, fast, **claim).status == "partly"
+    assert verdict(SAVING, fast, never, **claim).status == "not reproduced"
+    assert verdict(SAVING, fast, never, "direction", **claim).status == "direction disagrees"
+
+
+def test_edge_of_the_tolerance():
+    """0.8 - 0.7 is a little more than 0.1 in binary; the last bit decides nothing."""
+    claim = {"reported": 0.7, "tolerance": 0.1}
+    assert verdict(SAVING, seeds((4, 4)), seeds((20, 20)), **claim).status == "reproduced"
+    assert verdict(SAVING, seeds((3, 3)), seeds((20, 20)), **claim).status == "partly"
+
+
+@pytest.mark.parametrize(("differences", "reported", "full", "direction"), [
+    ((-0.09,), -0.09, "undecided", "undecided"),
+    ((0.0002,), -0.0012, "undecided", "undecided"),
+    ((-0.09, -0.09), -0.09, "reproduced", "direction agrees"),
+    ((-0.09, -0.091, -0.089), -0.09, "reproduced", "direction agrees"),
+    ((-0.09, -0.095, -0.085), -0.09, "reproduced", "direction agrees"),  # half the interval: 4.303 x 0.005 / sqrt 3 = 0.0124
+    ((-0.09, -0.1, -0.08), -0.09, "partly", "direction agrees"),  # 0.0248
+    ((-0.03, -0.031, -0.029), -0.09, "partly", "direction agrees"),
+    ((-0.14, -0.04), -0.09, "undecided", "undecided"),  # 12.706 x 0.0707 / sqrt 2 = 0.64
+    ((0.05, 0.051, 0.049), -0.09, "not reproduced", "direction disagrees"),
+    ((0.01,), 0, "undecided", "not compared"),
+    ((0.001, 0.002), 0, "reproduced", "not compared"),  # 0.0015 +- 0.0064
+    ((0.001, 0.004), 0, "undecided", "not compared"),  # 0.0025 +- 0.0191
+    ((0.02, 0.021, 0.022), 0, "not reproduced", "not compared"),
+    ((0.1, -0.1), 0, "undecided", "not compared"),  # no difference on average, but nothing is shown by it
+])  # fmt: skip
+def test_difference(differences, reported, full, direction):
+    method, baseline = seeds([0.5 + value for value in differences], ends), seeds([0.5] * len(differences), ends)
+    for compare, status in (("full", full), ("direction", direction)):
+        assert verdict(LAST, method, baseline, compare, reported=reported, tolerance=0.015).status == status, compare
+
+
+def test_a_wide_tolerance_says_no_more_than_the_direction():
+    method, baseline = seeds((0.59, 0.591), ends), seeds((0.5, 0.5), ends)
+    for tolerance, status in ((0.045, "reproduced"), (0.046, "partly")):
+        found = verdict(LAST, method, baseline, reported=0.09, tolerance=tolerance)
+        assert found.status == status and ("over half of the difference" in found.why) == (status == "partly")
+
+
+def test_seeds_are_paired():
+    """Seeds far apart, the same gain for each: its interval is narrow. In another order of the seeds too."""
+    method, baseline = {0: ends(0.3), 1: ends(0.9)}, {1: ends(0.8), 0: ends(0.2)}
+    found = verdict(LAST, method, baseline, reported=0.1, tolerance=0.01)
+    assert (found.status, found.found) == ("reproduced", "+10.0 ± 0.0 points (n = 2)")
+    method, baseline = {1: arrives(10), 0: arrives(4)}, {0: arrives(8), 1: arrives(20)}
+    assert verdict(SAVING, method, baseline, **HALF).found == "50.0 ± 0.0 % (n = 2)"
+
+
+def test_difference_at_a_round():
+    method, baseline = [0.1, 0.2, 0.6, 0.9], [0.1, 0.1, 0.3, 0.9]
+    cell = {"kind": "difference", "round": 2}
+    assert verdict(cell, {0: method}, {0: baseline}, reported=0.3, tolerance=0.01).found == "+30.0 points (1 seed)"
+    assert verdict(cell | {"smooth": 2}, {0: method}, {0: baseline}, reported=0.3).found == "+20.0 points (1 seed)"
+    found = verdict(cell | {"round": 9}, {0: method}, {0: baseline}, "direction", reported=0.3)
+    assert (found.status, found.why) == ("not compared", "no value of FedMMD and FedAvg at round 9")
+
+
+@pytest.mark.parametrize(("accuracies", "compare", "status", "why"), [
+    ((0.9,), "full", "undecided", "0.11 points from the reported value, 0.50 points allowed; one seed has no interval"),
+    ((0.899, 0.9, 0.9), "full", "reproduced", "0.08 points from"),  # 89.97 +- 0.14
+    ((0.897, 0.9, 0.9), "full", "reproduced", "0.01 points from"),  # 89.9 +- 0.43
+    ((0.896, 0.9, 0.901), "full", "undecided", "the interval reaches over the edge of the tolerance"),  # 89.9 +- 0.66
+    ((0.88, 0.881, 0.88), "full", "not reproduced", "1.86 points from the reported value"),
+    ((0.9, 0.9), "direction", "not compared", "an accuracy is compared at scale paper only"),
+])  # fmt: skip
+def test_an_accuracy_itself(accuracies, compare, status, why):
+    found = verdict({"kind": "accuracy", "last": 5}, seeds(accuracies, ends), compare=compare, reported=0.8989, tolerance=0.005)
+    assert (found.status, found.reported) == (status, "89.89 %") and why in found.why
+    assert found.found.startswith(f"{100 * sum(accuracies) / len(accuracies):.2f} ") and " %" in found.found
+
+
+@pytest.mark.parametrize(("curves", "cell", "status", "ours"), [
+    ((ends(0.8),), {}, "undecided", "not within 20 rounds; best 80.0 % (1 seed)"),
+    ((arrives(7),), {}, "undecided", "reached in round 7; best 95.0 % (1 seed)"),
+    ((ends(0.8), ends(0.81)), {}, "reproduced", "not within 20 rounds; best 80.5 ± 6.4 % (n = 2)"),
+    ((arrives(3), arrives(7)), {}, "not reproduced", "reached in rounds 3, 7; best 95.0 ± 0.0 % (n = 2)"),
+    ((ends(0.8), arrives(7)), {}, "undecided", "reached in round 7 in 1 of 2 seeds, else not within 20 rounds; best 87.5"),
+    (([0.95] + [0.5] * 20,) * 2, {}, "reproduced", "not within 20 rounds; best 50.0 ± 0.0 % (n = 2)"),  # round 0: no training
+    (([0.5] * 10 + [0.95] + [0.5] * 10,) * 2, {"smooth": 5}, "reproduced", "not within 20 rounds; best 59.0 ± 0.0"),  # a spike
+    ((arrives(18),) * 2, {"round": 15}, "reproduced", "not within 15 rounds; best 50.0 ± 0.0 % (n = 2)"),
+    ((ends(0.8, 10),) * 2, {"round": 15}, "not compared", "not within 10 rounds; best 80.0"),
+    ((ends(0.8, 3),) * 2, {"smooth": 5}, "not compared", "-"),
+])  # fmt: skip
+def test_never(curves, cell, status, ours):
+    """The best values are held against the target."""
+    found = verdict(NEVER | cell, dict(enumerate(curves)), reported="never")
+    assert found.status == status and found.found.startswith(ours) and found.reported == "never"
+    assert found.tolerance == "none: the best value is held against 90 %"
+
+
+HIGHER = {"kind": "higher", "last": 5}
+
+
+@pytest.mark.parametrize(("ours", "baseline", "full", "direction", "why"), [
+    ((0.9,), (0.8,), "undecided", "undecided", "one seed has no interval"),
+    ((0.9, 0.91), (0.8, 0.81), "reproduced", "direction agrees", "FedMMD is higher"),
+    ((0.8, 0.81), (0.9, 0.91), "not reproduced", "direction disagrees", "FedAvg is higher"),
+    ((0.9, 0.7), (0.8, 0.81), "undecided", "undecided", "the interval of the difference contains zero"),
+])  # fmt: skip
+def test_higher(ours, baseline, full, direction, why):
+    """A claim of an order without a number."""
+    for compare, status in (("full", full), ("direction", direction)):
+        found = verdict(HIGHER, seeds(ours, ends), seeds(baseline, ends), compare, reported="higher")
+        assert (found.status, found.reported) == (status, "higher") and why in found.why
+        assert found.tolerance == "none: FedMMD is held against FedAvg"
+    gap = 100 * (sum(ours) - sum(baseline)) / len(ours)
+    assert found.found.startswith(f"{gap:+.2f} ")
+
+
+@pytest.mark.parametrize(("down", "status"), [(3_000_000, "reproduced"), (2_999_000, "reproduced"), (2_200_000, "partly")])
+def test_bytes_more_than_the_baselines(down, status):
+    claim = {"text": "t", "source": "s", "experiment": "f", "reported": 0.75, "tolerance": 0.01, "because": "counted"}
+    claim = spec.claim(claim | {"cell": {"kind": "traffic", "series": "FedMMD", "baseline": "FedAvg"}}, "test")
+    found = made({label: seeds((5, 5)) for label in ("FedMMD", "FedAvg")})
+    for run in found.note["series"]["FedMMD"]["runs"]:
+        run["bytes_down"] = down * run["rounds"]  # FedAvg: 1.5 and 0.5 million a round
+    told = decide("key", claim, found, "test_accuracy")
+    assert (told.status, told.reported) == (status, "+75.0 %")
+    assert told.found == f"{100 * ((down + 5e5) / 2e6 - 1):+.1f} ± 0.0 % (n = 2)"
+
+
+def test_runs_that_are_too_short_say_nothing():
+    short = {0: ends(0.5, 8)}
+    found = verdict(ROUNDS, short, reported=10, tolerance=2)
+    assert (found.status, found.why) == ("not compared", "our runs end at round 8, the claim is about round 12")
+    found = verdict({"kind": "difference", "round": 10}, short, short, reported=0.1)
+    assert found.status == "not compared"
+
+
+def test_numbers_of_rounds_are_not_compared_at_a_smaller_scale():
+    for cell, reported in ((ROUNDS, 10), (NEVER, "never")):
+        found = verdict(cell, {0: arrives(10)}, compare="direction", reported=reported)
+        assert found.status == "not compared" and "at scale paper only" in found.why
+
+
+def test_not_run():
+    claim = spec.claim({"text": "t", "source": "s", "experiment": "f", "cell": ROUNDS | {"series": "a"}, "reported": 3}, "test")
+    found = decide("key", claim, made({}, skipped="2 of 4 runs are not finished"), "test_accuracy")
+    assert (found.status, found.why, found.found) == ("not run", "2 of 4 runs are not finished", "-")
+
+
+@pytest.mark.parametrize("label", ["FedMMD", "FedAvg"])
+@pytest.mark.parametrize("compare", ["full", "direction"])
+def test_one_of_several_seeds_diverged(label, compare):
+    """The seeds that are left do not speak for the one that is lost."""
+    curves, lost = (seeds((5, 5)), seeds((10, 10))), {(label, 1): "diverged at round 3"}
+    found = verdict(SAVING, *curves, compare, lost, **HALF)
+    assert (found.status, found.found) == ("undecided", "-") and found.why == f"{label}, seed 1 diverged at round 3"
+    if label == "FedMMD":
+        for cell, reported in ((ROUNDS, 5), (NEVER, "never")):
+            status = "undecided" if compare == "full" else "not compared"
+            assert verdict(cell, curves[0], None, compare, lost, reported=reported).status == status
+
+
+@pytest.mark.parametrize("kind", [SAVING, LAST])
+@pytest.mark.parametrize("compare", ["full", "direction"])
+def test_a_seed_that_one_series_lacks(kind, compare):
+    both, one = seeds((5, 5)), {0: arrives(10)}
+    found = verdict(kind, both, one, compare, **HALF)
+    assert (found.status, found.why) == ("not compared", "seed 1: no run of FedAvg with this seed")
+    assert verdict(kind, one, both, compare, **HALF).why == "seed 1: no run of FedMMD with this seed"
+
+
+def test_a_measure_that_was_not_taken():
+    claim = spec.claim(
+        {"text": "t", "source": "s", "experiment": "f", "cell": ROUNDS | {"series": "FedMMD"}, "reported": 3}, "t"
+    )
+    found = made({"FedMMD": {0: arrives(3)}})
+    found = decide(
+        "key", claim, Results(found.note, [row | {"personal_accuracy": ""} for row in found.rows]), "personal_accuracy"
+    )
+    assert (found.status, found.why) == ("not compared", "no values of personal_accuracy for FedMMD")
+
+
+def test_target_of_a_smaller_scale():
+    curves = ({seed: [0.1, 0.3, 0.5] for seed in (0, 1)}, {seed: [0.1, 0.2, 0.3, 0.5] for seed in (0, 1)})
+    claim = {"reported": 0.2, "tolerance": 0.1, "scale_targets": {"small": 0.4}}
+    found = verdict(SAVING, *curves, "direction", **claim)
+    assert found.status == "direction agrees" and "at 40 % accuracy" in found.why and found.found.startswith("33.3 ± 0.0 %")
+    assert verdict(SAVING, *curves, "full", **claim).status == "not reproduced"
+
+
+def test_other_data_than_the_official_are_named():
+    mirror = "MNIST (mirror; differs from the official release)"
+    found = verdict(ROUNDS, seeds((5, 5)), dataset=mirror, reported=5)
+    assert found.status == "reproduced" and found.why.endswith(f"; on {mirror}")
+
+
+@pytest.mark.parametrize(("kind", "value", "text"), [
+    ("rounds_to", 260, "260 rounds"),
+    ("rounds_to", 259.96, "260.0 rounds"),
+    ("rounds_to", 1, "1 round"),
+    ("reduction", 0.438, "43.8 %"),
+    ("reduction", -0.0001, "0.0 %"),
+    ("difference", -0.0924, "-9.2 points"),
+    ("difference", 0.0, "+0.0 points"),
+    ("difference", -0.0001, "+0.0 points"),
+    ("never", "never", "never"),
+    ("never", 0.987, "98.7 %"),
+])  # fmt: skip
+def test_how_values_are_shown(kind, value, text):
+    values = {"kind": kind, "series": "a", "baseline": "b", "target": 0.9, "last": 1}
+    allowed = {"difference": {"target"}, "reduction": {"last"}}.get(kind, {"baseline", "last"})
+    cell = cells.read({key: item for key, item in values.items() if key not in allowed}, "test")
+    assert cell.show(value, MEASURES["test_accuracy"]) == text
+
+
+def test_a_distance_between_fractions_is_in_points():
+    for kind in ("reduction", "epochs_saved"):
+        own = {"target": 0.9} if kind == "reduction" else {}
+        cell = cells.read({"kind": kind, "series": "a", "baseline": "b"} | own, "test")
+        assert cell.gap(0.1, MEASURES["test_accuracy"], 1) == "10.0 points"
+
+
+def test_a_tolerance_is_told_with_its_reason():
+    found = verdict(SAVING, seeds((5, 5)), seeds((10, 10)), because="it is so", **HALF)
+    assert found.tolerance == "10.0 points: it is so"
+
+
+# ---- settings that were chosen by what is claimed
+
+CHOSEN = {"FedAvg": "its curve in the paper was used to choose the rate (tried)"}
+
+
+@pytest.mark.parametrize(("arrivals", "status"), [
+    ((10, 10), "calibrated on this"), ((10,), "calibrated on this"), ((18, 18), "not reproduced"),
+])  # fmt: skip
+def test_agreement_with_what_a_setting_was_chosen_by_is_none(arrivals, status):
+    found = verdict(ROUNDS, seeds(arrivals), reported=10, tolerance=2, chosen={"FedMMD": "its curve chose"})
+    assert found.status == status and found.why.endswith("; FedMMD: its curve chose")
+
+
+def test_a_calibrated_baseline_is_named():
+    """The saving against it is not what was chosen."""
+    found = verdict(SAVING, seeds((5, 5)), seeds((10, 10)), chosen=CHOSEN, **HALF)
+    assert found.status == "reproduced" and found.why.endswith("was used to choose the rate (tried)")
+    assert verdict(SAVING, seeds((5,)), seeds((10,)), chosen=CHOSEN | {"FedMMD": "too"}, **HALF).status == "calibrated on this"
+    skipped = verdict({"kind": "difference", "round": 90}, seeds((5,)), seeds((10,)), chosen=CHOSEN, reported=1)
+    assert skipped.status == "not compared" and "tried" not in skipped.why
+
+
+def changed(**changes) -> dict:
+    values = json.loads(json.dumps(SPEC))
+    (values["claims"]["saves"] if "claims" not in changes else values).update(changes)
+    return values
+
+
+TRIED = {"reported": {"conv": "c:none", "multi": "c:none"}}
+ONCE = {"measure": "personal_accuracy", "target": {"paper": 0.9}, "reported": {"FedAvg": "c:none"}}
+
+
+def calibrated(tmp_path, **tried) -> spec.Paper:
+    (tmp_path / "curves.json").write_text('{"c:none": [[1, 2], [0.1, 0.5]]}', encoding="utf-8")
+    values = changed() | {"curves": "curves.json", "experiments": {"first": ONCE, "second": TRIED | tried}}
+    return read(tmp_path, values)
+
+
+def test_a_calibration_reaches_every_claim_on_its_curve(tmp_path):
+    """Whoever adds a claim need not think of it; and settings tried against one curve have to say what they chose."""
+    with pytest.raises(UserError, match="experiments.second: chose: say which settings were chosen by the paper's c:none"):
+        calibrated(tmp_path)
+    paper = calibrated(tmp_path, chose="the rate")
+    claim = paper.claims["saves"]
+    assert paper.chosen(claim) == {"FedAvg": "its curve in the paper was used to choose the rate (second)"}
+    assert paper.chosen(claim.model_copy(update={"measure": "test_accuracy"})) == {}  # its curve is in another measure
+    denied = calibrated(tmp_path, chose=False)
+    assert denied.chosen(claim) == {}
+    same = [spec.identity(one, ["verdicts"], tmp_path) for one in (paper, denied)]
+    assert same[0] != same[1]
+
+
+def test_a_claim_may_say_so_itself(tmp_path):
+    paper = read(tmp_path, changed(calibrated="second"))
+    told = "the reported number was used to choose a setting (second)"
+    assert paper.chosen(paper.claims["saves"]) == {"conv": told, "FedAvg": told}
+    with pytest.raises(UserError, match="claims.saves.calibrated: unknown experiment 'third': choose from first, second"):
+        read(tmp_path, changed(calibrated="third"))
+
+
+# ---- what is written
+
+
+def test_every_tolerance_has_its_reason(tmp_path):
+    with pytest.raises(UserError, match="p.yaml: claims.saves: because: a tolerance needs its reason"):
+        read(tmp_path, changed(tolerance=0.1))
+    assert read(tmp_path, changed(tolerance=0.1, because="why not"))
+
+
+def test_where_a_claim_stands(tmp_path):
+    paper = read(tmp_path, changed())
+    assert paper.beside(paper.claims["saves"]) == "a"  # the first that shows its experiment
+    paper = read(tmp_path, changed(artifact="table2"))
+    assert paper.beside(paper.claims["saves"]) == "table2"
+    for artifact in ("b", "nothing", "verdicts"):  # b shows the other experiment
+        with pytest.raises(UserError, match=f"claims.saves: artifact: {artifact} has to show first"):
+            read(tmp_path, changed(artifact=artifact))
+    with pytest.raises(UserError, match="claims.saves: artifact: any figure or table has to show first"):
+        read(tmp_path, changed() | {"figures": {}, "tables": {}})
+
+
+@pytest.fixture
+def written(tmp_path):
+    """The verdicts' files at a scale."""
+
+    def write(compare: str):
+        paper = read(tmp_path, changed(tolerance=0.1, because="why not", note="n"))
+        found = made({"conv": seeds((5, 5)), "FedAvg": seeds((10, 10))}, compare)
+        rows = [row | {"personal_accuracy": row["test_accuracy"]} for row in found.rows]
+        results = spec.evidence(paper, {"first": Results(found.note, rows)}, {})
+        artifacts.write_verdicts(paper, "verdicts", results, tmp_path)
+        return tmp_path
+
+    return write
+
+
+def test_files(written):
+    folder = written("full")
+    [record] = tally.read(folder)
+    assert list(record) == list(artifacts.COLUMNS)
+    told = {
+        "verdict": "reproduced",
+        "experiment": "first",
+        "artifact": "a",
+        "tolerance": "10.0 points: why not",
+        "key": "saves",
+    }
+    assert told.items() <= record.items() and record["ours"] == "50.0 ± 0.0 % (n = 2)"
+    header, row = (folder / "tables" / "verdicts.csv").read_text(encoding="utf-8").splitlines()
+    assert header == "Claim,Source,Reported,Ours,Verdict,Why,Note,Key,Experiment,Artifact,Tolerance"
+    assert row.endswith(",n,saves,first,a,10.0 points: why not")
+
+
+def test_no_rows_at_a_scale_that_is_not_compared(written):
+    folder = written("none")
+    assert tally.read(folder) == [] and len((folder / "tables" / "verdicts.csv").read_text().splitlines()) == 1
+    assert (folder / "tables" / "verdicts.tex").read_text(encoding="utf-8") == f"{NONE}\n"
+
+
+def test_tallies(tmp_path):
+    statuses = [("not run", "a"), ("partly", "a"), ("undecided", "b"), ("partly", "b"), ("not run", "a")]
+    records = [{"verdict": status, "artifact": artifact} for status, artifact in statuses]
+    assert list(tally.tally(records).items()) == [("partly", 2), ("undecided", 1), ("not run", 2)]
+    assert tally.by_artifact(records) == {"a": {"partly": 1, "not run": 2}, "b": {"partly": 1, "undecided": 1}}
+    assert tally.told(tally.tally(records)) == "2 partly, 1 undecided, 2 not run"
+    assert tally.read(tmp_path) == [] and tally.told({}) == "no verdicts"
+
+
+def test_every_status_has_a_rule():
+    shown = ("reproduced", "partly", "not reproduced", "direction agrees", "direction disagrees", "undecided")
+    assert tuple(RULES) == (*shown, "calibrated on this", "not compared", "not run")
+    assert all(rule.endswith(".") for rule in RULES.values()) and "95 %" in SPREAD
+
+
+def test_tallies_are_light():
+    code = "import sys; from fedrepro.report import tally; print({'torch', 'matplotlib', 'pandas', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

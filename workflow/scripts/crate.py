@@ -1,0 +1,16 @@
+"""Snakemake -> crate.write."""
+
+from pathlib import Path
+
+from _log import failures_logged
+
+with failures_logged(snakemake):
+    from fedrepro.errors import UserError
+
+    try:
+        from fedrepro.report import crate
+    except ImportError as error:
+        raise UserError(f"{error}: add `--extra crate` to `uv run`") from None
+
+    params = snakemake.params
+    crate.write(params.papers, params.gathered, Path(params.reports), Path(snakemake.output[0]))
