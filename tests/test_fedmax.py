@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+from test_results import made
 
 from fedrepro import experiments, registry
 from fedrepro.config import Experiment, merge, parse, read_params
 from fedrepro.report import spec
+from fedrepro.report.loading import Results
+from fedrepro.report.verdicts import decide
 
 ROOT = Path(__file__).parents[1]
 PARAMS = read_params(ROOT / "params.yaml")
@@ -87,3 +90,24 @@ def test_quick_needs_no_network():
         if "skip" not in overlay:
             module = registry.module("datasets", settings(name, "quick").dataset.name)
             assert module.FILES == () and not hasattr(module, "FOLDERS"), name
+
+
+def test_whose_activations_are_closer_by_hand():
+    """Seed 0: means 3 and 4, so 25 % below; seed 1: 5 and 4, so 25 % above; then with a third seed and no doubt."""
+    claim = {"text": "t", "source": "s", "experiment": "e", "reported": "closer"}
+    claim = spec.claim(claim | {"cell": {"kind": "closer", "series": "FedMAX", "baseline": "FedAvg"}}, "t")
+
+    def verdict(found: dict[str, dict[int, list[float]]]):
+        curves = {label: dict.fromkeys(seeds, [0.1]) for label, seeds in found.items()}
+        values = [(label, seed, value) for label, seeds in found.items() for seed, own in seeds.items() for value in own]
+        rows = [{"series": label, "seed": str(seed), "divergence": str(value)} for label, seed, value in values]
+        return decide("c", claim, Results(made(curves).note, rows), "test_accuracy")
+
+    unsure = verdict({"FedMAX": {0: [2, 4], 1: [5]}, "FedAvg": {0: [1, 7], 1: [4, 4]}})
+    assert (unsure.status, unsure.found) == ("undecided", "+0.0 ± 317.6 % (n = 2)")  # 12.706 x 35.355 / sqrt 2
+    sure = verdict({"FedMAX": {0: [3], 1: [3], 2: [3]}, "FedAvg": {0: [4], 1: [4], 2: [5]}})
+    assert (sure.status, sure.why) == ("reproduced", "FedMAX's are closer") and sure.ours.mean == pytest.approx(-0.3)
+    turned = verdict({"FedMAX": {0: [4], 1: [4], 2: [4.5]}, "FedAvg": {0: [3], 1: [3], 2: [3]}})
+    assert (turned.status, turned.why) == ("not reproduced", "FedAvg's are closer")
+    alone = verdict({"FedMAX": {0: [3]}, "FedAvg": {0: [4], 1: [4]}})
+    assert alone.status == "not compared" and "seed 1: no run of FedMAX" in alone.why

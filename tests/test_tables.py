@@ -79,6 +79,20 @@ def test_convergence_by_hand():
     assert (multi["a, paper (%)"], multi["b (%)"], multi["b, paper (%)"]) == ("90.51 *", "-", "-")
 
 
+def test_the_row_of_improvements_by_hand():
+    asked = ENDS.model_copy(update={"improvement": "conv"})
+    *series, last = build(asked, a=A, b=B)
+    assert series == build(ENDS, a=A, b=B)  # marks stay with the series
+    assert last == {
+        "Series": "conv above the best other",
+        "a (%)": "+5.00 ± 12.71",  # 86 - 82 and 90 - 84; multi lost a run
+        "a, paper (%)": "-0.40",  # 90.11 - 90.51
+        "b (%)": "+0.00",
+        "b, paper (%)": "+0.32",
+    }
+    assert "The last row: conv against the series with the best mean, seed by seed." in asked.notes(evidence(a=A, b=B))
+
+
 @pytest.mark.parametrize("compare", ["none", "direction"])
 def test_reported_accuracies_only_where_they_may_be_compared(compare):
     found = own(made({"FedAvg": {0: [0.1, 0.5, 0.7]}, "conv": {0: [0.1, 0.5, 0.8]}}, compare))
@@ -373,7 +387,7 @@ def changed(table: str, **values) -> dict:
 
 @pytest.mark.parametrize(("values", "words"), [
     (changed("table1", last=None), "tables.table1: last: Input should be a valid integer"),
-    (changed("table1", smooth=3), "tables.table1: smooth: unknown key: choose from kind, last, panels, reported, title"),
+    (changed("table1", smooth=3), "tables.table1: smooth: unknown key: choose from improvement, kind, last, "),
     (changed("table1", reported={"FedX": {"a": 0.9}}), "unknown series 'FedX': choose from FedAvg, conv"),
     (changed("table1", reported={"FedAvg": {"c": 0.9}}), "table1.reported: unknown panel of this table 'c': choose from a, b"),
     (changed("table1", reported={"FedAvg": {"a": 89.9}}), "table1.reported.FedAvg.a: own-test accuracy after local training i"),

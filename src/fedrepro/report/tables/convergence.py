@@ -1,19 +1,24 @@
 """Series by panels: the mean of the last rounds, beside it what the paper reports."""
 
+from dataclasses import replace
+
 from fedrepro.config import Count, NonNegative
 from fedrepro.metrics import mean_last
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.grid import Row, mark
 from fedrepro.report.known import Known
-from fedrepro.report.numbers import Number, level, unit
+from fedrepro.report.numbers import Number, level, mean, unit
 from fedrepro.report.tables import base
 
 
 class Table(base.Table):
-    """`reported`: what the paper's table prints, series -> {panel: value}, 0..1, of a loss in nats."""
+    """`reported`: what the paper's table prints, series -> {panel: value}, 0..1, of a loss in nats. `improvement`: the series
+    whose distance from the best of the others is a row of its own."""
 
     last: Count
     reported: dict[str, dict[str, NonNegative]] = {}
+    improvement: str | None = None
+    labels = ("improvement",)
     best = "of its column"
 
     def check(self, known: Known) -> None:
@@ -38,24 +43,49 @@ class Table(base.Table):
                     row[theirs] = _printed(panel, [told[label]] if label in told else [])
             mark(list(rows.values()), ours, loss, base.lost(panel))
             mark(list(rows.values()), theirs, loss)
-        return list(rows.values())
+        return [*rows.values(), *([self._improvements(panels)] if self.improvement else [])]
 
     def _final(self, panel: Panel, label: str) -> Number:
-        """Over seeds. A run that is shorter gives the mean of its rounds, without the untrained model."""
-        curves = panel.curves(label).values() if label in panel.results.labels else ()
-        return level(panel.measure, [mean_last(curve, min(self.last, curve[-1][0])) for curve in curves])
+        return level(panel.measure, list(self._ends(panel, label).values()))
+
+    def _ends(self, panel: Panel, label: str) -> dict[int, float]:
+        """Seed -> value. A run that is shorter gives the mean of its rounds, without the untrained model."""
+        curves = panel.curves(label) if label in panel.results.labels else {}
+        return {seed: mean_last(curve, min(self.last, curve[-1][0])) for seed, curve in curves.items()}
+
+    def _improvements(self, panels: list[Panel]) -> Row:
+        """The row of differences, seed by seed, from the series with the best mean among the others."""
+        row: Row = {"Series": f"{self.improvement} above the best other"}
+        for panel in panels:
+            title, best = unit(panel.measure), min if panel.measure.score == "loss" else max
+            ends = {label: self._ends(panel, label) for label in panel.results.labels if label not in base.lost(panel)}
+            own = ends.pop(self.improvement, {})
+            others = [values for values in ends.values() if values.keys() == own.keys()]
+            rival = best(others, key=lambda values: mean(list(values.values())), default={}) if own else {}
+            row[f"{panel.name} ({title})"] = _signed(panel, [own[seed] - value for seed, value in rival.items()])
+            told = {label: values[panel.key] for label, values in self.reported.items() if panel.key in values}
+            if panel.full and self.improvement in told and len(told) > 1:
+                value = told.pop(self.improvement)
+                row[f"{panel.name}, paper ({title})"] = _printed(panel, [value - best(told.values())], signed=True)
+        return row
 
     def told(self, panels: list[Panel]) -> list[str]:
         parts = [f"Mean of the last {'round' if self.last == 1 else f'{self.last} rounds'}: {base.measured(panels)}"]
-        ends = {panel.name: min(_ends(panel), default=self.last) for panel in panels}
+        ends = {panel.name: min(_lasts(panel), default=self.last) for panel in panels}
+        if self.improvement:
+            parts.append(f"The last row: {self.improvement} against the series with the best mean, seed by seed")
         return parts + [f"{name} has {end} rounds only, all of which count" for name, end in ends.items() if end < self.last]
 
 
-def _printed(panel: Panel, values: list[float]) -> Number:
+def _signed(panel: Panel, values: list[float]) -> Number:
+    return replace(level(panel.measure, values), signed=True)
+
+
+def _printed(panel: Panel, values: list[float], signed: bool = False) -> Number:
     found = level(panel.measure, values)
-    return Number(found.value, found.digits)
+    return Number(found.value, found.digits, signed=signed)
 
 
-def _ends(panel: Panel) -> list[int]:
+def _lasts(panel: Panel) -> list[int]:
     """The last round of every finished run."""
     return [curve[-1][0] for label in panel.results.labels for curve in panel.curves(label).values()]

@@ -1,0 +1,58 @@
+"""That the activations of a series' devices are closer to their common mean than the baseline's: of each seed's run the mean
+divergence over rounds and devices, the difference in percent of the baseline's, only its sign judged."""
+
+from statistics import fmean
+from typing import ClassVar
+
+from fedrepro.measures import Measure
+from fedrepro.report.cells import base
+from fedrepro.report.evidence import Panel
+
+
+class Cell(base.Cell):
+    baseline: str
+    study: ClassVar = "activations"
+    word: ClassVar = "closer"
+
+    @property
+    def labels(self) -> list[str]:
+        return [self.series, self.baseline]
+
+    def absent(self, panel: Panel) -> str:
+        found = {label: _means(panel, label) for label in self.labels}
+        if unmeasured := [label for label, seeds in found.items() if not seeds]:
+            return f"no activations of {' and '.join(unmeasured)}"
+        return base.unpaired(found)
+
+    def found(self, panel: Panel) -> tuple[list[float], str]:
+        if problem := self.lost(panel) or self.absent(panel):
+            return [], problem
+        method, other = (_means(panel, label) for label in self.labels)
+        return [method[seed] / other[seed] - 1 for seed in sorted(method)], ""
+
+    def margins(self, panel: Panel, label: str) -> list[float]:
+        return self.found(panel)[0]
+
+    def against(self, measure: Measure) -> str:
+        return f"{self.series} is held against {self.baseline}"
+
+    def sides(self, measure: Measure) -> tuple[str, str, str]:
+        closer, farther = (f"{one}'s are closer" for one in (self.series, self.baseline))
+        return closer, "the interval of the difference contains zero", farther
+
+    def show(self, value: float | str, measure: Measure, signed: bool = True, digits: int = 1) -> str:
+        return value if isinstance(value, str) else f"{100 * value:{'+' if signed else ''}z.{digits}f} %"
+
+    def axis(self, measure: Measure) -> str:
+        return f"divergence above {self.baseline}'s (%)"
+
+    def drawn(self, value: float, measure: Measure) -> float:
+        return 100 * value
+
+
+def _means(panel: Panel, label: str) -> dict[int, float]:
+    """Seed -> mean divergence; a run whose activations do not differ at all cannot be a baseline and has none."""
+    rows: dict[int, list[float]] = {}
+    for row in panel.results.good(label):
+        rows.setdefault(int(row["seed"]), []).append(float(row["divergence"]))
+    return {seed: fmean(values) for seed, values in rows.items() if any(values)}
