@@ -13,11 +13,10 @@ from fedrepro.config import Params, read_params
 from fedrepro.engine.run import pick_device
 from fedrepro.estimate import cost
 from fedrepro.files import replacing
-from fedrepro.report import spec
+from fedrepro.report import spec, view
 from fedrepro.report.numbers import NONE
 from fedrepro.report.quoting import Quoted
 from fedrepro.report.spec import Paper
-from fedrepro.report.verdicts import NOT_COMPARED, NOT_RUN
 
 SCALES = ("small", "paper")  # whose reports are committed
 BEGIN, END = "<!-- artifacts: written by `fedrepro docs` -->", "<!-- end of artifacts -->"
@@ -76,8 +75,7 @@ def page(specification: Paper, paper: str, root: Path) -> str:
         "round": lambda found: "never" if found is None else f"{found:g}",
     }
     results = {scale: Quoted(specification, root / "reports" / scale / paper) for scale in SCALES}
-    judged = [item for item in results["paper"].verdicts() if item["verdict"] not in (NOT_RUN, NOT_COMPARED)]
-    text = environment.get_template(f"{paper}.md.j2").render(spec=specification, judged=judged, **results)
+    text = environment.get_template(f"{paper}.md.j2").render(spec=specification, **results)
     return f"<!-- written by `fedrepro docs` from {spec.FOLDER}/{paper}.md.j2 and the committed results -->\n{text}"
 
 
@@ -95,8 +93,7 @@ def _specs(params: Params, root: Path) -> dict[str, Paper]:
 
 def _paper(paper: str, specification: Paper, planned: Mapping[str, experiments.Planned], root: Path) -> str:
     """A sentence on the paper, and a row for each of its figures and tables."""
-    verdicts = _read(root / "reports" / "paper" / paper / "tables" / "verdicts.json")
-    judged = [item for item in verdicts if item["verdict"] not in (NOT_RUN, NOT_COMPARED)]
+    judged = view.judged(_read(root / "reports" / "paper" / paper / "tables" / "verdicts.json"))
     hours = {name: _hours(item, root) for name, item in planned.items()}
     rows = []
     for key in [*specification.figures, *specification.tables]:

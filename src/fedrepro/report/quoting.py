@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedrepro.errors import UserError
 from fedrepro.metrics import Curve, at_round, distance, mean_last, rounds_to
-from fedrepro.report import artifacts
+from fedrepro.report import artifacts, view
 from fedrepro.report.evidence import Evidence, Ref
 from fedrepro.report.numbers import mean
 from fedrepro.report.spec import VERDICTS, Paper
@@ -112,6 +112,10 @@ class Quoted:
     def verdicts(self) -> list[dict[str, str]]:
         """The records of tables/verdicts.json."""
         return json.loads((self.folder / "tables" / f"{VERDICTS}.json").read_text(encoding="utf-8"))
+
+    def judged(self) -> list[dict[str, str]]:
+        """Those on claims that our runs could speak of."""
+        return view.judged(self.verdicts())
 
     def claim(self, key: str) -> dict[str, str]:
         """One of them. Raises UserError for a key that there is not."""
