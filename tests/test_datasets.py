@@ -545,11 +545,11 @@ def test_identity_of_a_mirror_is_what_its_files_decode_to(mirror, tmp_path):
 
 def test_one_pixel_or_label_changes_the_identity():
     arrays = tuple(np.zeros(shape, t) for shape, t in zip([(2, 1, 2, 2), (2,)] * 2, (np.uint8, np.int64) * 2, strict=True))
-    seen = {datasets._pixels(arrays)}
+    seen = {datasets._stored.pixels(arrays)}
     for k in range(4):
         changed = [a.copy() for a in arrays]
         changed[k].flat[-1] = 1
-        seen.add(datasets._pixels(tuple(changed)))
+        seen.add(datasets._stored.pixels(tuple(changed)))
     assert len(seen) == 5
 
 
@@ -685,7 +685,7 @@ HOSTILE = {
 def test_what_a_hostile_batch_asks_for_is_not_done(title):
     """In a process of its own: it may crash."""
     batch = b"\x80\x03}C\x04data" + HOSTILE[title] + b"sC\x06labels]I0\naI1\nas."
-    code = "import sys; from fedrepro.datasets import _formats, UserError\n"
+    code = "import sys; from fedrepro.datasets import _formats; from fedrepro.errors import UserError\n"
     code += f"try: _formats._cifar_batch({batch!r}, 'labels', 'it')\nexcept UserError as error: print(error)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stdout.startswith("it: not in the expected format"), done
@@ -773,6 +773,15 @@ def test_a_description_that_is_damaged(mirror, tmp_path, text):
     for read in (datasets.load, datasets.labels, lambda out: datasets.known("mnist", out)):
         with pytest.raises(UserError, match=r"meta\.json: damaged.*delete the folder"):
             read(out)
+
+
+def test_what_a_killed_one_left_goes(tmp_path):
+    raw, out = tmp_path / "raw", tmp_path / "prepared" / "digits"
+    datasets.fetch("digits", raw)
+    write_all(out.with_name(".digits.part"), {"arrays.npz": b"half of it"})
+    assert leftovers(tmp_path)
+    datasets.prepare("digits", raw, out)
+    assert not leftovers(tmp_path) and datasets.load(out).classes == 10
 
 
 def test_two_that_need_the_same_data_prepare_them_once(tmp_path):

@@ -19,8 +19,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-import os
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -30,20 +28,14 @@ import numpy as np
 
 from fedrepro import files, provenance, registry
 from fedrepro.config import Choice, Frozen, parse
-from fedrepro.datasets import _fetch
-from fedrepro.datasets._formats import Arrays, reading
-from fedrepro.errors import UserError
+from fedrepro.datasets import _fetch, _stored
+from fedrepro.datasets._formats import Arrays
+from fedrepro.datasets._stored import META
 
 if TYPE_CHECKING:
     import torch
 
 log = logging.getLogger(__name__)
-
-IMAGES = ("train_x", "test_x")
-KEYS = ("train_x", "train_y", "test_x", "test_y", "train_owner", "test_owner")
-ARRAYS, META = "arrays.npz", "meta.json"
-NEEDED = ("name", "title", "classes", "class_names", "shape", "pixels", "identity", "official", "source", "mean", "std")
-ANEW = "delete the folder and prepare the data set again"
 
 
 @dataclass(frozen=True)
@@ -149,11 +141,11 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
     folder = raw / Choice.model_validate(choice).name
     stamp = _fetch.verified_stamp(folder)
     arrays = module.read(folder, *given)
-    _check(folder, arrays, len(module.CLASSES), is_real(choice))
+    _stored.check(folder, arrays, len(module.CLASSES), is_real(choice))
     arrays = tuple(np.ascontiguousarray(a, a.dtype if a.ndim == 4 else np.int64) for a in arrays)
     meta = _meta(choice, stamp, arrays)
     with _fetch.writing(out):
-        _write(out, arrays, meta)
+        _stored.write(out, arrays, meta)
     return meta
 
 
@@ -171,44 +163,17 @@ def load(out: Path) -> Dataset:
     """What `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
     import torch  # what only partitions data reads the labels and needs none
 
-    meta, arrays = _read(out, KEYS)
-    owners = {name: arrays.pop(name) for name in KEYS[4:] if name in arrays}
+    meta, arrays = _stored.read(out, _stored.KEYS)
+    owners = {name: arrays.pop(name) for name in _stored.KEYS[4:] if name in arrays}
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return Dataset(meta["name"], **tensors, classes=meta["classes"], meta=meta, **owners)
 
 
 def labels(out: Path) -> Labels:
     """The labels of what `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
-    meta, arrays = _read(out, tuple(name for name in KEYS if name not in IMAGES))
+    meta, arrays = _stored.read(out, tuple(name for name in _stored.KEYS if name not in _stored.IMAGES))
     parts = (Labelled(arrays[f"{part}_y"], meta["classes"], arrays.get(f"{part}_owner")) for part in ("train", "test"))
     return Labels(meta["name"], *parts, math.prod(meta["shape"][1:]), meta)
-
-
-def _read(out: Path, names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The description and those of the named arrays that the set has."""
-    meta = _described(out)
-    with reading(out / ARRAYS, ANEW), np.load(out / ARRAYS, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in names if name in KEYS[:4] or name in file}
-    _compare(out, meta, arrays)
-    return meta, arrays
-
-
-def _described(out: Path) -> dict[str, Any]:
-    meta = files.read_json(out / META, *NEEDED, advice=ANEW)
-    if meta is None:
-        raise UserError(f"{out / META}: not there; prepare the data set first")
-    return meta
-
-
-def _compare(out: Path, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Arrays with what was written down when they were made. Earlier descriptions have one checksum of all arrays."""
-    if "arrays" in meta:
-        changed = [name for name, array in arrays.items() if meta["arrays"].get(name) != _digest(name, array)]
-    else:
-        whole = set(IMAGES) <= set(arrays) and _pixels(tuple(arrays.values())) != meta["pixels"]
-        changed = ["its arrays"] if whole else []
-    if changed:
-        raise UserError(f"{out / ARRAYS}: {', '.join(changed)}: not what {META} says was prepared; {ANEW}")
 
 
 def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str:
@@ -220,12 +185,12 @@ def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None
     if found := known(choice, prepared, mirror):
         return found
     provide(choice, raw, prepared, mirror)
-    return _described(prepared)["identity"]
+    return _stored.described(prepared)["identity"]
 
 
 def known(choice: Choice | str, prepared: Path, mirror: str | None = None) -> str | None:
     """The identity, where it can be told without fetching or preparing anything."""
-    if (meta := files.read_json(prepared / META, "identity", advice=ANEW)) is not None:
+    if (meta := files.read_json(prepared / META, "identity", advice=_stored.ANEW)) is not None:
         return meta["identity"]
     return None if mirror and _module(choice)[0].FILES else pinned(choice)
 
@@ -255,42 +220,12 @@ def _files_digest(choice: Choice | str) -> str | None:
     return hashlib.sha256(lines.encode()).hexdigest() if module.FILES else None
 
 
-def _pixels(arrays: Arrays) -> str:
-    """sha256 over name, type, shape and bytes of the arrays."""
-    named = zip(KEYS, arrays, strict=False)
-    return files.digest(*(part for name, array in named for part in _told(name, array)))
-
-
-def _digest(name: str, array: np.ndarray) -> str:
-    return files.digest(*_told(name, array))
-
-
-def _told(name: str, array: np.ndarray) -> tuple[str, memoryview]:
-    return f"{name} {array.dtype.str} {array.shape}\n", memoryview(np.ascontiguousarray(array)).cast("B")
-
-
-def _check(folder: Path, arrays: Arrays, classes: int, real: bool) -> None:
-    for part, x, y, owner in (("train", *arrays[:2], arrays[4:5]), ("test", *arrays[2:4], arrays[5:6])):
-        where = f"{folder}: {folder.name}, {part} part"
-        if len(x) != len(y) or len(x) == 0:
-            raise UserError(f"{where}: {len(x)} images but {len(y)} labels; delete {folder} and fetch the data set again")
-        if x.ndim != 4 or x.dtype != (np.float32 if real else np.uint8) or x.shape[1:] != arrays[0].shape[1:]:
-            raise UserError(f"{where}: images {x.dtype} {x.shape}; delete {folder} and fetch the data set again")
-        if y.ndim != 1 or y.min() < 0 or y.max() >= classes:
-            found = f"labels {y.min()}..{y.max()}, expected 0..{classes - 1}"
-            raise UserError(f"{where}: {found}; delete {folder} and fetch the data set again")
-        if not np.isfinite(x).all():
-            raise UserError(f"{where}: not all numbers are finite; delete {folder} and fetch the data set again")
-        if any(len(owners) != len(x) for owners in owner):
-            raise UserError(f"{where}: {len(x)} images but {len(*owner)} owners; delete {folder} and fetch the data set again")
-
-
 def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
     (module, _), name = _module(choice), Choice.model_validate(choice).name
-    pixels, official_files = _pixels(arrays), _fetch.has_official_files(module, stamp)
+    pixels, official_files = _stored.pixels(arrays), _fetch.has_official_files(module, stamp)
     if module.PIXELS and pixels != module.PIXELS and stamp["source"] != "mirror":
         log.warning("%s: decoded to other pixels here than those pinned in %s; its identity is theirs", name, module.__name__)
-    mean, std = _moments(arrays[0])
+    mean, std = _stored.moments(arrays[0])
     return {
         "name": name,
         "title": module.TITLE.format(**settings(choice).model_dump()),
@@ -300,37 +235,10 @@ def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
         "train": len(arrays[1]),
         "test": len(arrays[3]),
         "pixels": pixels,
-        "arrays": {key: _digest(key, array) for key, array in zip(KEYS, arrays, strict=False)},
+        "arrays": {key: _stored.digest(key, array) for key, array in zip(_stored.KEYS, arrays, strict=False)},
         "identity": _files_digest(choice) if module.PIXELS is None and official_files else pixels,
         "official": official_files or pixels == module.PIXELS,
         "source": stamp["source"],
         "mean": mean,
         "std": std,
     }
-
-
-def _moments(images: np.ndarray) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel: of real numbers as they are; of pixels divided by 255, and exact, from the
-    counts of the 256 values."""
-    if images.dtype != np.uint8:
-        return tuple(getattr(images, name)((0, 2, 3), dtype=np.float64).tolist() for name in ("mean", "std"))
-    values = np.arange(256) / 255
-    means, stds = [], []
-    for channel in range(images.shape[1]):
-        share = np.bincount(images[:, channel].ravel(), minlength=256) / images[:, channel].size
-        means.append(float(share @ values))
-        stds.append(float(np.sqrt(share @ (values - means[-1]) ** 2)))
-    return means, stds
-
-
-def _write(out: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        part.mkdir(parents=True, exist_ok=True)
-        np.savez(part / ARRAYS, **dict(zip(KEYS, arrays, strict=False)))
-        out.mkdir(exist_ok=True)
-        (out / META).unlink(missing_ok=True)  # never new arrays beside an old description
-        os.replace(part / ARRAYS, out / ARRAYS)
-        files.write_json(out / META, meta)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
