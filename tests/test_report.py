@@ -11,10 +11,10 @@ from test_results import arrives, ends, made, store
 
 from fedrepro.config import Params, parse
 from fedrepro.errors import UserError
-from fedrepro.report import artifacts, drawing, looks, page, spec, typeset
+from fedrepro.report import artifacts, drawing, looks, page, spec, tally, typeset
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.figures import curves
-from fedrepro.report.loading import Results
+from fedrepro.report.loading import Results, load
 from fedrepro.report.spec import Paper
 
 CURVES = '{"c:FedAvg": [[1, 2, 3, 4, 5, 6], [0.2, 0.3, 0.5, 0.95, 0.8, 0.96]]}'
@@ -545,3 +545,35 @@ def test_the_committed_papers_can_be_read():
     for name in params.papers:
         found = spec.read(name, params, top / "workflow" / "experiments")
         assert found.claims and bool(spec.read_curves(found, top / "workflow" / "experiments")) == bool(found.curves)
+
+
+MISSHAPEN = {
+    "half a file": '{"a": [[1, 2], [0.1',
+    "a list": "[1, 2]",
+    "rounds without values": '{"a": [[1, 2], [0.1]]}',
+    "one list": '{"a": [[1, 2]]}',
+    "a word": '{"a": [[1, 2], [0.1, "x"]]}',
+    "no number": '{"a": [[1, 2], [0.1, NaN]]}',
+}
+
+
+@pytest.mark.parametrize("text", [*MISSHAPEN.values(), None], ids=[*MISSHAPEN, "no file"])
+def test_curves_of_a_wrong_shape_are_one_message(text, tmp_path):
+    values = {"title": "p", "reference": "r", "curves": "c.json", "experiments": {}, "figures": {}, "tables": {}, "claims": {}}
+    if text is not None:
+        (tmp_path / "c.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"c\.json: (expected key -> \[rounds, values\]|cannot be read)"):
+        spec.read_curves(parse(Paper, values, "p"), tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '[{"verdict": 1}, 2]', '{"scale": "paper"}'])
+def test_damaged_gathered_results_are_one_message(text, tmp_path):
+    (tmp_path / "tables").mkdir()
+    for name in ("fig.json", "tables/verdicts.json"):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "fig.csv").write_text("series,seed\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"fig\.json: damaged"):
+        load(tmp_path, "fig")
+    if text != "[]":
+        with pytest.raises(UserError, match=r"verdicts\.json: damaged"):
+            tally.read(tmp_path)

@@ -60,6 +60,19 @@ def read_whole_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, An
     return values
 
 
+def read_records(path: Path, *keys: str, advice: str = AGAIN) -> list[dict[str, Any]]:
+    """A list of records that this package wrote, each with these keys. Raises UserError where it is damaged or not there."""
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: not there; {advice.removeprefix('delete it and ')}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path}: damaged; {advice}") from None
+    if not isinstance(records, list) or not all(isinstance(one, dict) and one.keys() >= set(keys) for one in records):
+        raise UserError(f"{path}: damaged, expected a list of records with {', '.join(keys) or 'names'}; {advice}")
+    return records
+
+
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """A reader sees the old file or the new one."""
     with replacing(path) as temporary:

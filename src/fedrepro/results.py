@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedrepro import intact
 from fedrepro.errors import UserError, unknown
-from fedrepro.files import read_whole_json
+from fedrepro.files import read_records, read_whole_json
 
 if TYPE_CHECKING:
     import pandas
@@ -134,7 +134,7 @@ def verdicts(paper: str, scale: str = "quick", reports: Path | None = None) -> "
     path = (reports or root() / "reports") / scale / paper / "tables" / "verdicts.json"
     if not path.exists():
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
-    return pandas.DataFrame(json.loads(path.read_text(encoding="utf-8"))).convert_dtypes()
+    return pandas.DataFrame(read_records(path)).convert_dtypes()
 
 
 def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, ending: str) -> Path:

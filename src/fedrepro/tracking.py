@@ -19,6 +19,7 @@ from typing import Any
 from fedrepro import provenance
 from fedrepro.engine.run import Run, read_metrics
 from fedrepro.errors import masked
+from fedrepro.files import read_whole_json
 from fedrepro.measures import MEASURES
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ def _told(summary: dict[str, Any]) -> str:
 
 
 def _json(path: Path, **missing: Any) -> dict[str, Any]:
-    return missing if missing and not path.exists() else json.loads(path.read_text(encoding="utf-8"))
+    return missing if missing and not path.exists() else read_whole_json(path)
 
 
 def _times(run: Run) -> tuple[int, int]:

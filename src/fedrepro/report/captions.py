@@ -2,10 +2,9 @@
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 
-from fedrepro.report import artifacts
+from fedrepro.report import artifacts, tally
 from fedrepro.report.spec import VERDICTS, Paper
 
 
@@ -19,10 +18,7 @@ def write(paper: Paper, folder: Path, out: Path) -> None:
 
 
 def _verdicts(folder: Path) -> str:
-    records = json.loads((folder / "tables" / f"{VERDICTS}.json").read_text(encoding="utf-8"))
-    counts = Counter(record["verdict"] for record in records)
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "none at this scale"
-    return f"A verdict for each published claim: {told}."
+    return f"A verdict for each published claim: {tally.told(tally.tally(tally.read(folder)))}."
 
 
 def _plain(text: str) -> str:

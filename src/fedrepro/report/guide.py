@@ -1,10 +1,7 @@
 """What the repository's front pages take from committed results: the README's table of artifacts, and `docs/<paper>.md`."""
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
@@ -12,8 +9,8 @@ from fedrepro import experiments
 from fedrepro.config import Params, read_params
 from fedrepro.engine.run import pick_device
 from fedrepro.estimate import cost
-from fedrepro.files import replacing
-from fedrepro.report import spec, view
+from fedrepro.files import read_json, read_whole_json, replacing
+from fedrepro.report import spec, tally, view
 from fedrepro.report.numbers import NONE
 from fedrepro.report.quoting import Quoted
 from fedrepro.report.spec import Paper
@@ -93,18 +90,18 @@ def _specs(params: Params, root: Path) -> dict[str, Paper]:
 
 def _paper(paper: str, specification: Paper, planned: Mapping[str, experiments.Planned], root: Path) -> str:
     """A sentence on the paper, and a row for each of its figures and tables."""
-    judged = view.judged(_read(root / "reports" / "paper" / paper / "tables" / "verdicts.json"))
+    judged = view.judged(tally.read(root / "reports" / "paper" / paper))
     hours = {name: _hours(item, root) for name, item in planned.items()}
     rows = []
     for key in [*specification.figures, *specification.tables]:
         sources = specification.sources([key])
         states = [_state(sources, root / "reports" / scale / paper / "data") for scale in SCALES]
-        own = [item["verdict"] for item in judged if _beside(specification, item) == key]
+        own = [item for item in judged if _beside(specification, item) == key]
         behind = dict.fromkeys(name.partition("-")[0] for name in sources)
         spent = _told([hours[name] for name in behind])
-        rows.append([_link(specification, paper, key), specification[key].title, *states, tally(own), spent])
+        rows.append([_link(specification, paper, key), specification[key].title, *states, _counted(own), spent])
     done = sum(row[3] not in (NONE, PART) for row in rows)
-    found = tally(item["verdict"] for item in judged) or "no verdict yet"
+    found = _counted(judged) or "no verdict yet"
     head = f"**{specification.title}**: {done} of {len(rows)} artifacts at the paper's own scale; claims: {found}."
     if (root / spec.FOLDER / f"{paper}.md.j2").exists():
         head += f" [What we found, and what the paper leaves open](docs/{paper}.md)."
@@ -112,13 +109,9 @@ def _paper(paper: str, specification: Paper, planned: Mapping[str, experiments.P
     return f"{head}\n\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-
-
 def _state(sources: list[str], folder: Path) -> str:
     """How many seeds lie behind an artifact, or that not all that it shows was run."""
-    notes = [_read(folder / f"{source}.json") for source in sources]
+    notes = [read_json(folder / f"{source}.json", "skipped", "series") for source in sources]
     there = [note for note in notes if note and not note["skipped"]]
     if not there:
         return NONE
@@ -128,8 +121,8 @@ def _state(sources: list[str], folder: Path) -> str:
     return "1 seed" if seeds == 1 else f"{seeds} seeds"
 
 
-def tally(verdicts: Iterable[str]) -> str:
-    return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).items())
+def _counted(verdicts: list[dict[str, str]]) -> str:
+    return tally.told(tally.tally(verdicts)) if verdicts else ""
 
 
 def _beside(specification: Paper, verdict: dict[str, str]) -> str:
@@ -149,11 +142,11 @@ def _link(specification: Paper, paper: str, key: str) -> str:
 
 def _hours(item: experiments.Planned, root: Path) -> tuple[float, bool]:
     """Of an experiment at scale paper: measured where its committed results say how long, else guessed; and which it is."""
-    note = _read(root / "reports" / "paper" / item.paper / "data" / f"{item.name}.json")
+    note = read_json(root / "reports" / "paper" / item.paper / "data" / f"{item.name}.json", "series")
     runs = [run for series in note["series"].values() for run in series["runs"]] if note else []
     times = [root / "results" / "kept" / item.paper / run["run"] / "timing.json" for run in runs]
     if times and all(path.exists() for path in times):
-        return sum(_read(path)["seconds"] for path in times) / 3600, True
+        return sum(read_whole_json(path, "seconds")["seconds"] for path in times) / 3600, True
     device = pick_device("cpu")
     return sum(cost(run, UNMEASURED, "auto", device).seconds for run in item.runs) / 3600, False
 

@@ -2,12 +2,12 @@
 
 import csv
 import functools
-import json
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedrepro.files import read_whole_json
 from fedrepro.metrics import Curve
 
 
@@ -79,6 +79,6 @@ class Stored(dict):
 
 
 def load(folder: Path, name: str) -> Results:
-    note = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    note = read_whole_json(folder / f"{name}.json", "scale", "compare", "skipped", "series")
     with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return Results(note, list(csv.DictReader(file)))

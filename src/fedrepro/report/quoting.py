@@ -1,17 +1,16 @@
 """Numbers that the pages in docs/ quote: worked out from committed results and the paper's digitised curves when a page is
 written, so that no sentence holds one that was typed."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedrepro.errors import UserError
 from fedrepro.metrics import Curve, at_round, distance, mean_last, rounds_to
-from fedrepro.report import artifacts, view
+from fedrepro.report import artifacts, tally, view
 from fedrepro.report.evidence import Evidence, Ref
 from fedrepro.report.numbers import mean
-from fedrepro.report.spec import VERDICTS, Paper
+from fedrepro.report.spec import Paper
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class Quoted:
 
     def verdicts(self) -> list[dict[str, str]]:
         """The records of tables/verdicts.json."""
-        return json.loads((self.folder / "tables" / f"{VERDICTS}.json").read_text(encoding="utf-8"))
+        return tally.read(self.folder)
 
     def judged(self) -> list[dict[str, str]]:
         """Those on claims that our runs could speak of."""

@@ -1,6 +1,7 @@
 """What a paper's artifacts consist of: the models behind `workflow/experiments/<paper>.yaml`."""
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -204,15 +205,31 @@ def claim(values: Any, where: str) -> Claim:
 
 
 def read_curves(spec: Paper, folder: Path = FOLDER) -> dict[str, Curve]:
-    """The paper's digitised curves by key: (round, value in 0..1)."""
+    """The paper's digitised curves by key: (round, value in 0..1). Raises UserError."""
     if spec.curves is None:
         return {}
-    stored = json.loads(_curves_text(spec, folder))
-    return {key: list(zip(*pair, strict=True)) for key, pair in stored.items()}
+    try:
+        stored = json.loads(_curves_text(spec, folder)).items()
+        return {key: [(round, _finite(value)) for round, value in zip(*pair, strict=True)] for key, pair in stored}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise UserError(
+            f"{folder / spec.curves}: expected key -> [rounds, values], two lists of numbers of equal length"
+        ) from None
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is not finite")
+    return value
 
 
 def _curves_text(spec: Paper, folder: Path) -> str:
-    return (folder / spec.curves).read_text(encoding="utf-8") if spec.curves else ""
+    if spec.curves is None:
+        return ""
+    try:
+        return (folder / spec.curves).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UserError(f"{folder / spec.curves}: cannot be read as text") from None
 
 
 def evidence(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, Curve]) -> Evidence:

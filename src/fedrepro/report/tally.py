@@ -1,10 +1,10 @@
 """How many claims have which verdict, for whoever opens with it: page, terminal, README. Light: no torch, no matplotlib."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from fedrepro.files import read_records
 from fedrepro.report.spec import VERDICTS
 from fedrepro.report.verdicts import RULES
 
@@ -12,7 +12,7 @@ from fedrepro.report.verdicts import RULES
 def read(folder: Path) -> list[dict[str, str]]:
     """The verdicts in a paper's `folder` (reports/<scale>/<paper>); none where they were not made."""
     path = folder / "tables" / f"{VERDICTS}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return read_records(path, "verdict") if path.exists() else []
 
 
 def tally(verdicts: Iterable[Mapping[str, str]]) -> dict[str, int]:

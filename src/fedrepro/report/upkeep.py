@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro import results
+from fedrepro.files import read_json
 from fedrepro.provenance import digest
 from fedrepro.report import artifacts, spec
 from fedrepro.report.spec import Paper
@@ -88,4 +89,4 @@ def _hashes(paths: Iterable[Path]) -> list[str]:
 
 
 def _read(path: Path) -> dict[str, list[str]]:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return read_json(path) or {}
