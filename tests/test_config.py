@@ -233,3 +233,9 @@ def test_no_two_settings_are_one_object():
                 walk(part)
 
     walk(read_yaml(Path(__file__).parents[1] / "params.yaml"))
+
+
+def test_invisible_marks_are_refused_with_their_line(tmp_path):
+    (tmp_path / "p.yaml").write_text("scale: quick\nnote: a\u202eb\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"p\.yaml: line 2: the invisible character U\+202E"):
+        read_yaml(tmp_path / "p.yaml")

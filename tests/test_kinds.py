@@ -468,3 +468,15 @@ print([name for name in ("torch", "matplotlib", "pandas", "seaborn") if name in 
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"\[\]\n", done.stdout), done.stdout
+
+
+def test_a_dollar_in_a_name_is_no_mathematics():
+    figure, axes = drawing.plt.subplots()
+    axes.set(xscale="log", title="cost $a$ or $b$", ylabel="$y$")
+    axes.plot([1, 1000], [1, 2], label="$x_1$")
+    legend = axes.legend()
+    drawing.literal(figure)
+    assert not any(text.get_parse_math() for text in (axes.title, axes.yaxis.label, *legend.get_texts()))
+    figure.canvas.draw()
+    assert all(text.get_parse_math() for text in axes.get_xticklabels()) and "10^" in axes.get_xticklabels()[2].get_text()
+    drawing.plt.close(figure)

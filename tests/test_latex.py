@@ -121,6 +121,10 @@ def test_long_titles_stand_on_two_lines(title, lines):
     ("[0, 1]", "{[}0, 1]"),  # behind \\ a bracket would be an option
     ("a – b", "a -- b"),
     ("see Fig. 4d", "see Fig.~4d"),
+    ("√2 Δω", r"$\surd$2 $\Delta$$\omega$"),
+    ("é, ł, ą and R², x₂ ½", "é, ł, a and R$^2$, x2 1/2"),
+    ("two\nlines\u00a0here", "two lines here"),
+    ("中 🎉 \x07", r"\texttt{U+4E2D} \texttt{U+1F389} \texttt{U+0007}"),
 ])  # fmt: skip
 def test_special_characters(plain, expected):
     assert escape(plain) == expected

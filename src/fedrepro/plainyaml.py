@@ -10,6 +10,7 @@ from fedrepro.errors import UserError
 DEPTH = 60  # levels; deeper ones would exhaust Python's own stack
 DIGITS = 18
 OCTAL = re.compile(r"[-+]?0[0-9_]+")
+HIDDEN = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")  # directions, breaks and joins
 SIXTIES = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 
 
@@ -62,4 +63,7 @@ def _refused(where: Any, why: str) -> UserError:
 
 def load(text: str) -> Any:
     """What a YAML text says. Raises UserError, beginning with the line, for what is refused; YAMLError for what is no YAML."""
+    if found := HIDDEN.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise UserError(f"line {line}: the invisible character U+{ord(found[0]):04X} makes text read otherwise than it stands")
     return yaml.load(text, _Strict)  # a SafeLoader

@@ -10,6 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.text import Text
 from matplotlib.ticker import AutoLocator
 
 from fedrepro.report.evidence import Evidence
@@ -126,9 +127,19 @@ def explain(axes: Axes, reason: str, width: int = 50) -> None:
     axes.set_axis_off()
 
 
+def literal(drawing: plt.Figure) -> None:
+    """A dollar in a name is a dollar, no mathematics; powers of ten on a logarithmic axis stay what they are."""
+    axes = [axis for panel in drawing.axes for axis in (panel.xaxis, panel.yaxis) if axis.get_scale() == "log"]
+    powers = {id(text) for axis in axes for text in axis.findobj(Text) if text is not axis.label}
+    for text in drawing.findobj(Text):
+        if id(text) not in powers:
+            text.set_parse_math(False)
+
+
 def save(drawing: plt.Figure, path: Path) -> None:
     """`path`.pdf and `path`.png, without dates, so that the same numbers give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    literal(drawing)
     drawing.get_layout_engine().execute(drawing)
     drawing.set_layout_engine("none")  # once for both files
     drawing.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None, "ModDate": None})

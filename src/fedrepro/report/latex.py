@@ -2,16 +2,25 @@
 
 import re
 from collections.abc import Sequence
+from unicodedata import combining, lookup, normalize
 
 from fedrepro.report.grid import Grid
 from fedrepro.report.numbers import NONE, Number
 
-GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "η": "eta", "λ": "lambda", "μ": "mu"}
-GREEK |= {"µ": "mu", "ρ": "rho", "σ": "sigma", "τ": "tau", "Ω": "Omega"}
-MATHS = {"±": "pm", "×": "times", "≤": "le", "≥": "ge", "≈": "approx", "→": "to", "−": "-", "∞": "infty"} | GREEK
+NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
+GREEK = {lookup(f"GREEK SMALL LETTER {'LAMDA' if name == 'lambda' else name.upper()}"): name for name in NAMES.split()}
+GREEK |= {"µ": "mu", "ς": "varsigma", "Ω": "Omega", "ϕ": "phi", "ϵ": "epsilon", "Γ": "Gamma", "Δ": "Delta", "Θ": "Theta"}
+GREEK |= {"Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Σ": "Sigma", "Υ": "Upsilon", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega"}
+MATHS = {"±": "pm", "×": "times", "≤": "le", "≥": "ge", "≈": "approx", "→": "to", "−": "-", "∞": "infty", "∆": "Delta"} | GREEK
+MATHS |= {"√": "surd", "∈": "in", "∑": "sum", "∏": "prod", "∂": "partial", "∇": "nabla", "·": "cdot", "⋅": "cdot", "≠": "ne"}
+MATHS |= {"∼": "sim", "≪": "ll", "≫": "gg", "∝": "propto", "←": "leftarrow", "↔": "leftrightarrow", "↑": "uparrow"}
+MATHS |= {"↓": "downarrow", "⇒": "Rightarrow", "∥": "|", "⟨": "langle", "⟩": "rangle", "∪": "cup", "∩": "cap", "⊙": "odot"}
+LETTERS = "ßæøåœłıÆØÅŒŁ"  # that every TeX font has, beside those with one of these accents
+ACCENTS = "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"
 MARKS = {character: rf"\{character}" for character in "%_&#{}"}
 MARKS |= {"$": r"$\mathdollar$", "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
 MARKS |= {"<": "$<$", ">": "$>$", "[": "{[}", "|": r"\textbar{}"}  # behind \\ a bracket would be an option
+MARKS |= {"°": r"$^\circ$", "²": "$^2$", "³": "$^3$", "⁄": "/", "§": r"\S{}", "©": r"\copyright{}"}
 MARKS |= {"–": "--", "—": "---", "…": r"\ldots{}", "“": "``", "”": "''", "’": "'"}
 MARKS |= {character: "$-$" if name == "-" else rf"$\{name}$" for character, name in MATHS.items()}
 FIGURE = re.compile(r"\b(Figs?|Sect?|Eqs?|Tab)\. ")
@@ -173,4 +182,21 @@ def long_table(
 
 def escape(text: str) -> str:
     """Plain text as LaTeX; no line ends behind an abbreviated word, nor a sentence."""
-    return FIGURE.sub(r"\1.~", "".join(MARKS.get(character, character) for character in str(text)))
+    return FIGURE.sub(r"\1.~", "".join(map(_escaped, str(text))))
+
+
+def _escaped(character: str) -> str:
+    """What the fonts of pdflatex lack is told by what it consists of (₂ is 2, ą is a), else by its number, e.g. of emoji."""
+    if character in MARKS:
+        return MARKS[character]
+    if character.isspace():
+        return " "
+    if character in LETTERS or (character.isascii() and character.isprintable()):
+        return character
+    base, *marks = normalize("NFD", character)
+    if base.isascii() and len(marks) == 1 and marks[0] in ACCENTS:
+        return character
+    parts = [part for part in normalize("NFKD", character) if not combining(part)]
+    if parts and all(part in MARKS or (part.isascii() and part.isprintable()) for part in parts):
+        return "".join(MARKS.get(part, part) for part in parts)
+    return rf"\texttt{{U+{ord(character):04X}}}"
