@@ -288,3 +288,11 @@ def test_a_report_of_what_was_not_run(tmp_path):
     assert "Tables without a row at this scale: Ends; Rounds; Bytes." in text
     if typeset.available():
         typeset.typeset(tmp_path / "report.tex")
+
+
+@needs_latex
+def test_any_text_compiles(tmp_path):
+    every = "".join(map(chr, range(0x20, 0x600))) + "\n\t" + "".join(latex.MARKS) + "中文🎉ﬁ½₂ℝ\u202e"
+    text = " ".join(escape(character) + "x" for character in every)
+    log = compiled(tmp_path, rf"\documentclass{{article}}\begin{{document}}\sloppy {text}\end{{document}}")
+    assert "Missing character" not in log

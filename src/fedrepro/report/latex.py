@@ -194,7 +194,7 @@ def _escaped(character: str) -> str:
     if character in LETTERS or (character.isascii() and character.isprintable()):
         return character
     base, *marks = normalize("NFD", character)
-    if base.isascii() and len(marks) == 1 and marks[0] in ACCENTS:
+    if character <= "\u017f" and base.isascii() and len(marks) == 1 and marks[0] in ACCENTS:
         return character
     parts = [part for part in normalize("NFKD", character) if not combining(part)]
     if parts and all(part in MARKS or (part.isascii() and part.isprintable()) for part in parts):
