@@ -17,7 +17,7 @@ function of its arguments and of the settings, so that one executor may call it 
 stacked clients, and runs that differ in their seed may share a recorded step.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -87,6 +87,8 @@ class Work(Protocol):
     """What `round` may do."""
 
     clients: tuple[int, ...]  # the participants
+    lr: float  # of the round
+    epochs: int  # of a local training, as the settings have it
 
     def train(
         self,
@@ -96,9 +98,15 @@ class Work(Protocol):
         lr: float | None = None,
         epochs: int | None = None,
         trained: Iterable[str] | None = None,
+        starts: Mapping[int, Weights] | None = None,
+        back: Iterable[str] | None = None,
     ) -> Iterator[Sent]:
         """Send, train, finish: what comes back, client by client, to be read once. None: the participants, the settings' rate
-        and epochs, every weight that the network trains."""
+        and epochs, every weight that the network trains.
+
+        `starts`: where a client's training starts, by its number, if not at what it received: with weights that it has of an
+        earlier phase, or with a part of what came. `back`: the names of what is sent back of a message; the rest stays with the
+        client, for its next phase, and is not counted."""
         ...
 
     def sent(self, down: int = 0, up: int = 0) -> None:
@@ -117,6 +125,7 @@ class FedAvg:
         pass
 
     neutral: ClassVar[dict | None] = {}  # the Params at which the method equals FedAvg; None where there are none
+    buffers: ClassVar[bool] = True  # whether it takes networks with running statistics
 
     def __init__(self, params: Params, net: Net, generator: torch.Generator, task: Task) -> None:
         self.params, self.task = params, task

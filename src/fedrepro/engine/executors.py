@@ -45,8 +45,8 @@ class Executor:
         self.step = Step(algorithm, config, self.stacked, captured, self.plain, recordings)
 
     def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
-        """Local training from the weights received: mini-batch SGD over a feed's batches, on the `trained` weights. Yields for
-        each feed, in order, the weights and the mean loss over the steps (a scalar tensor, not yet read from the device)."""
+        """Local training from where a feed starts: mini-batch SGD over its batches, on the `trained` weights. Yields for each
+        feed, in order, the weights and the mean loss over the steps (a scalar tensor, not yet read from the device)."""
         raise NotImplementedError
 
 
@@ -57,7 +57,7 @@ class Sequential(Executor):
 
     def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
         for feed in feeds:
-            weights = {name: received[name].clone() for name in self.algorithm.names}
+            weights = {name: feed.start[name].clone() for name in self.algorithm.names}
             velocity = self.step.velocity(weights, trained)
             steps = range(len(feed.sizes))
             losses = [self.step(weights, velocity, received, feed.batch(step), lr, trained) for step in steps]
@@ -92,7 +92,7 @@ class Stacked(Executor):
             yield from self._train(received, stack, lr, trained)
 
     def _train(self, received: Weights, feeds: list[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
-        weights = {name: torch.stack([received[name]] * len(feeds)) for name in self.algorithm.names}
+        weights = {name: torch.stack([feed.start[name] for feed in feeds]) for name in self.algorithm.names}
         own = {name: torch.stack([feed.own[name] for feed in feeds]) for name in feeds[0].own}
         velocity = self.step.velocity(weights, trained)
         total = torch.zeros(len(feeds), dtype=torch.float64, device=self.data.device)

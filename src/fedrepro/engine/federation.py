@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from fedrepro import algorithms, models, rng, schedules, tasks
-from fedrepro.algorithms.base import Batch, Server, Weights
+from fedrepro.algorithms.base import Batch, Server
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors, precision
@@ -47,7 +47,7 @@ class Federation(Site):
                 f"clients_per_round: at most the {partition.clients} clients of the partition (got {config.clients_per_round})"
             )
         precision.set_products(config.precision, device)
-        self.config, self.clients = config, partition.clients
+        self.config, self.clients, self.device = config, partition.clients, device
         self.lr = schedules.create(config.schedule, config.lr, config.rounds)
         self.measures = {name: MEASURES[name] for name in config.measures}
         self.data = FederatedData(config, dataset, partition, device)
@@ -56,15 +56,9 @@ class Federation(Site):
         net = models.build(config.model, shape, task.outputs, rng.generator(config.seed, "weights"))
         net = net.to(device, precision.dtype(config.precision))
         self.algorithm = algorithms.create(config.algorithm, net, rng.generator(config.seed, "algorithm"), task)
-        self.device = device
         self.flops = flops(self.algorithm, self.data.train_x.shape[1:])
         self.chunk = chunk(self.flops, device)
         self.executor = executors.create(executor, self.algorithm, config, self.data, self.flops, recordings)
-
-    def place(self, tensors: Weights) -> Weights:
-        """On the device, image-shaped weights with their channels last: convolution and pooling run up to twice as fast so."""
-        layout = {True: torch.channels_last, False: torch.contiguous_format}
-        return {name: tensor.to(self.device, memory_format=layout[tensor.dim() == 4]) for name, tensor in tensors.items()}
 
     def placed(self, state: State) -> State:
         """A state that was loaded, on the device."""

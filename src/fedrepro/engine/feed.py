@@ -17,7 +17,8 @@ CHUNK = 100  # images per pass of the frozen network
 
 class Feed:
     """The batches of one local training. They are asked for in order: augmentation and dropout draw as they come. `own`: what
-    the method's `prepare` found. `phase` names another training of the same client in the same round, with draws of its own."""
+    the method's `prepare` found. `phase` names another training of the same client in the same round, with draws of its own.
+    `start`: the weights that it starts from (None: those received)."""
 
     def __init__(
         self,
@@ -29,8 +30,10 @@ class Feed:
         round: int,
         own: Weights | None = None,
         phase: str = "",
+        start: Weights | None = None,
     ) -> None:
         self.algorithm, self.config, self.data, self.received, self.client = algorithm, config, data, received, client
+        self.start = received if start is None else start
         self.own = own or {}
         held = data.train_index(client, round)
 
@@ -60,7 +63,7 @@ class Feed:
 
     def masks(self, step: int) -> tuple[Tensor, ...]:
         """What dropout keeps of the batch."""
-        return dropout_masks(self.algorithm.net, self.sizes[step], self.dropped)
+        return dropout_masks(self.algorithm.net, self.sizes[step], self.dropped, self.start)
 
     @torch.no_grad()
     def _frozen(self, chunks: list[Tensor]) -> tuple[Tensor, ...]:

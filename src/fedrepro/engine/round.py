@@ -1,7 +1,7 @@
 """One round at work: the pieces that a method's `round` is made of, and what is noted while they run."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -38,6 +38,7 @@ class Round:
     ) -> None:
         self.site, self.state, self.number, self.watch = site, state, state.round + 1, watch
         self.clients, self.lr = tuple(site.cohort(self.number)), site.lr(self.number)
+        self.epochs = site.config.local_epochs
         self.own = {name: measure for name, measure in measures.items() if measure.over}
         self.phases, self.down, self.up = 0, 0, 0
         self.losses: list[Tensor] = []
@@ -52,12 +53,15 @@ class Round:
         lr: float | None = None,
         epochs: int | None = None,
         trained: Iterable[str] | None = None,
+        starts: Mapping[int, Weights] | None = None,
+        back: Iterable[str] | None = None,
     ) -> Iterator[Sent]:
         """As `algorithms.base.Work.train`. What was received is measured in the first phase, what was trained in every one."""
-        site, phase = self.site, f"/{self.phases}" * (self.phases > 0)
+        site, phase, starts = self.site, f"/{self.phases}" * (self.phases > 0), starts or {}
+        back = None if back is None else frozenset(back)
         members = [self.client(number, lr, epochs, phase) for number in (self.clients if clients is None else clients)]
         trained = site.algorithm.trained if trained is None else tuple(trained)
-        feeds = (self.feed(received, client, epochs, phase) for client in members)
+        feeds = (self.feed(received, client, epochs, phase, starts.get(client.number)) for client in members)
         ended = site.executor.train(received, feeds, self.lr if lr is None else lr, trained)
         self.phases += 1
         self.down += len(members) * size(received)
@@ -68,11 +72,12 @@ class Round:
             if self.watch:
                 self.watch(Trained(client, received, weights))
             finished = site.algorithm.finish(weights, received, client)
-            self.up += size(finished.message)
+            self.up += size({name: part for name, part in finished.message.items() if back is None or name in back})
             if finished.state:
                 self.kept[client.number] = Kept(self.number, finished.state)
             yield Sent(client, share, finished.message)
-        self._measure_others(received, first=not phase)
+        if received.keys() >= set(site.algorithm.names):  # else it goes on with what only participants have
+            self._measure_others(received, first=not phase)
 
     def sent(self, down: int = 0, up: int = 0) -> None:
         self.down, self.up = self.down + down, self.up + up
@@ -113,13 +118,21 @@ class Round:
             batches=batches,
         )
 
-    def feed(self, received: Weights, client: Client, epochs: int | None = None, phase: str = "") -> Feed:
-        """The batches of its local training, after `prepare`."""
+    def feed(
+        self,
+        received: Weights,
+        client: Client,
+        epochs: int | None = None,
+        phase: str = "",
+        start: Weights | None = None,
+    ) -> Feed:
+        """The batches of its local training, after `prepare`, and where that starts (None: at what was received)."""
         site = self.site
         with torch.no_grad():
             own = site.algorithm.prepare(received, client)
         config = site.config_for(epochs)
-        return Feed(site.algorithm, config, site.data, received, client.number, self.number, own, phase)
+        start = site.place(start) if start else received
+        return Feed(site.algorithm, config, site.data, received, client.number, self.number, own, phase, start)
 
     def _measure(
         self, measures: dict[str, Measure], client: int, received: Weights, weights: Weights | None, first: bool

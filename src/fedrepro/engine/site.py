@@ -19,11 +19,17 @@ class Site:
 
     config: RunConfig
     clients: int
+    device: torch.device
     data: FederatedData
     algorithm: FedAvg
     executor: Executor
     chunk: int
     lr: Callable[[int], float]  # the learning rate of a round
+
+    def place(self, tensors: Weights) -> Weights:
+        """On the device, image-shaped weights with their channels last: convolution and pooling run up to twice as fast so."""
+        layout = {True: torch.channels_last, False: torch.contiguous_format}
+        return {name: tensor.to(self.device, memory_format=layout[tensor.dim() == 4]) for name, tensor in tensors.items()}
 
     def cohort(self, round: int) -> list[int]:
         """The participants of a round, in the order of their numbers: a function of the seed and the round alone."""

@@ -1,7 +1,7 @@
 """A network of named blocks in three stages: extractor (convolutions), hidden (dense layers), head (scores)."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -158,11 +158,17 @@ class Net(nn.Module):
         return tuple(name for name in self.state_dict() if block in name.split(".")[:2])
 
 
-def dropout_masks(net: Net, images: int, generator: torch.Generator | None) -> tuple[Tensor, ...]:
+def dropout_masks(
+    net: Net, images: int, generator: torch.Generator | None, weights: Mapping[str, Tensor] | None = None
+) -> tuple[Tensor, ...]:
     """What dropout multiplies with in one training step: for each block that has it a tensor of 0, with the block's probability
     p, or else 1 / (1 - p); (images, units), (images, C, H, W), or (images, C, 1, 1) where whole maps are dropped. () without
-    dropout, and nothing is drawn. On the network's device."""
-    dropping = [layers for layers in (*net.extractor, *net.hidden) if layers.dropout]
-    kept = [torch.rand(images, *layers.mask_shape, generator=generator) >= layers.dropout for layers in dropping]
-    weight = net.head.weight
-    return tuple(mask.to(weight, non_blocking=True) / (1 - layers.dropout) for mask, layers in zip(kept, dropping, strict=True))
+    dropout, and nothing is drawn. On the network's device. A block is as wide as its layer among `weights`, where that is."""
+    kept, known, like = [], weights or {}, net.head.weight
+    for stage, blocks in (("extractor", net.extractor), ("hidden", net.hidden)):
+        for name, layers in blocks.named_children():
+            if layers.dropout:
+                width, *places = layers.mask_shape
+                width = len(known.get(f"{stage}.{name}.layer.weight", range(width)))
+                kept.append((torch.rand(images, width, *places, generator=generator) >= layers.dropout, layers.dropout))
+    return tuple(mask.to(like, non_blocking=True) / (1 - rate) for mask, rate in kept)
