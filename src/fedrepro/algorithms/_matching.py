@@ -66,8 +66,8 @@ class Prior:
 
 
 def match(clients: Sequence[np.ndarray], prior: Prior, iterations: int, draw: np.random.Generator) -> list[np.ndarray]:
-    """For each client, given its units (L_j, D), the numbers (L_j,) of the global units that they are: from 0 without a gap, and
-    no client has the same twice."""
+    """For each client, given its units (L_j, D), the numbers (L_j,) of the global units that they are: from 0 without a gap;
+    no client has one twice."""
     assign, found = solver(), [np.empty(0, int) for _ in clients]
     totals, counts = np.empty((0, clients[0].shape[1])), np.empty(0, int)
 
