@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import advance, assert_close, assert_same, config, federation, images
+from conftest import a_run, advance, assert_close, assert_same, config, federation, images
 from test_models import COLOUR, GREY, assembled, build
 
 from fedrepro import algorithms, models, rng, tasks
@@ -16,6 +16,8 @@ from fedrepro.algorithms.base import Client, Sent, Server
 from fedrepro.config import Choice
 from fedrepro.engine.round import Round, size
 from fedrepro.errors import UserError
+from fedrepro.estimate import cost
+from fedrepro.experiments import Paths
 from fedrepro.models import Conv, Dense, Head
 
 MODELS = [("mlp", GREY, {"units": 20}), ("mnist_cnn", GREY, {"width": 0.1}), ("cifar_cnn", COLOUR, {"width": 0.1}),
@@ -230,7 +232,8 @@ def test_phases_of_a_round():
 @pytest.fixture(scope="module")
 def two_rounds():
     """A federation with its states and rows, and who trained what in round 2."""
-    fed, seen = federation(config(algorithm={"name": "fedma"}, measures=["test_loss", "initial_accuracy_all"])), []
+    measures = ["test_loss", "initial_accuracy_all", "personal_accuracy_all"]
+    fed, seen = federation(config(algorithm={"name": "fedma"}, model={"dropout": 0.2}, measures=measures)), []
     first, one = fed.advance(fed.start()[0])
     second, two = fed.advance(first, seen.append)
     return SimpleNamespace(fed=fed, states=[fed.start()[0], first, second], rows=[one, two], seen=seen)
@@ -282,10 +285,25 @@ def test_who_sits_out_gets_what_most_have(two_rounds):
 def test_a_round_leaves_its_start_alone_and_knows_no_order(two_rounds):
     fed, (start, first, _) = two_rounds.fed, two_rounds.states
     assert_same(start.weights, fed.place(fed.algorithm.net.state_dict()))
-    back = federation(config(algorithm={"name": "fedma"}))
+    back = federation(fed.config)
     back.cohort = lambda round: fed.cohort(round)[::-1]
     assert_close(back.advance(start)[0].weights, first.weights, 1e-12)
-    assert two_rounds.rows[0]["initial_accuracy_all"] is not None
+
+
+def test_others_are_measured_where_a_whole_network_is_sent(two_rounds):
+    """Not in the phases that go on with what participants hold."""
+    assert all(0 <= row[name] <= 1 for row in two_rounds.rows for name in ("initial_accuracy_all", "personal_accuracy_all"))
+
+
+def test_an_estimate_counts_all_phases(tmp_path):
+    """Two hidden blocks more than one, and three times as long for the head."""
+
+    def samples(**algorithm):
+        run = a_run(tmp_path, config(algorithm=algorithm, train_images=80, test_images=40))
+        return cost(run, Paths(tmp_path, tmp_path), "sequential", torch.device("cpu")).samples
+
+    assert samples(name="fedma") == 6 * samples(name="fedavg") == 6 * 3 * 3 * 2 * 20
+    assert samples(name="fedma", last_epochs=1) == 4 * samples(name="fedavg")
 
 
 def test_dropout_is_as_wide_as_the_weights():

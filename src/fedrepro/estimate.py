@@ -55,6 +55,7 @@ def cost(run: Run, paths: Paths, executor: str, device: torch.device, measure: C
     samples = trained * config.local_epochs * share
     evaluated = config.rounds / config.evaluate_every * (1 + 2 * config.clients_per_round / clients) * tests
     speed = _speed(config, paths, executor, device, measure)
+    samples *= speed.get("passes", 1)
     seconds = START + samples * speed["train"] + evaluated * speed["evaluate"] + trained * speed["aggregate"]
     return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds)
 
@@ -69,7 +70,8 @@ def _drawn(config: RunConfig) -> RunConfig:
 def _speed(
     config: RunConfig, paths: Paths, executor: str, device: torch.device, measure: Callable[[], None] | None
 ) -> dict[str, float]:
-    """Forward operations, training seconds and evaluation seconds per sample, aggregation seconds per client."""
+    """Forward operations, training seconds and evaluation seconds per sample, aggregation seconds per client, and where a round
+    is more than that how many local trainings it has."""
     choices = [choice.model_dump() for choice in (config.model, config.algorithm)]
     settings = [config.clients_per_round, config.batch_size, config.precision, config.momentum, config.augment]
     about = [datasets.key(config.dataset), provenance.environment(device)["hardware"], torch.__version__]
@@ -91,21 +93,23 @@ def _speed(
 
 def _guess(config: RunConfig, executor: str) -> dict[str, float]:
     """As `_speed`, from the number of operations alone."""
-    forward = _forward(*(getattr(config, kind).model_dump_json() for kind in ("dataset", "model", "algorithm", "task")))
+    forward, passes = _forward(*(getattr(config, kind).model_dump_json() for kind in ("dataset", "model", "algorithm", "task")))
     name = executors.pick(config, forward) if executor == "auto" else executor
     together = config.clients_per_round if name.startswith(executors.Stacked.name) else 1
     train = 3 * forward / RATE + CALL / (config.batch_size * together)
-    return {"operations": forward, "train": train, "evaluate": forward / RATE, "aggregate": CALL}
+    return {"operations": forward, "train": train, "evaluate": forward / RATE, "aggregate": CALL, "passes": passes}
 
 
 @functools.cache
-def _forward(*choices: str) -> int:
-    """Operations of an image's forward pass; data set, model, algorithm and task as JSON, which can be remembered."""
+def _forward(*choices: str) -> tuple[int, int]:
+    """Operations of an image's forward pass, and a round's local trainings of a participant; data set, model, algorithm and task
+    as JSON, which can be remembered."""
     dataset, model, algorithm, task = map(Choice.model_validate_json, choices)
     shape, _, _ = datasets.extent(dataset)
     task, draw = tasks.create(task, len(datasets.classes(dataset))), rng.generator(0, "estimate")
     net = models.build(model, shape, task.outputs, draw)
-    return flops(algorithms.create(algorithm, net, draw, task), shape)
+    method = algorithms.create(algorithm, net, draw, task)
+    return flops(method, shape), method.passes
 
 
 def _measure(config: RunConfig, executor: str, device: torch.device) -> dict[str, float]:
@@ -128,6 +132,7 @@ def _measure(config: RunConfig, executor: str, device: torch.device) -> dict[str
         "train": _seconds(train, device) / len(data.train_x),
         "evaluate": _seconds(test, device) / len(data.test_x),
         "aggregate": _seconds(lambda: algorithm.aggregate(state.weights, server, sent), device) / len(sent),
+        "passes": algorithm.passes,
     }
 
 

@@ -146,6 +146,11 @@ class FedAvg:
         """The network's own forward pass with these of its `weights`."""
         return functional_call(self.net, {name: weights[name] for name in self.names}, inputs)
 
+    @property
+    def passes(self) -> int:
+        """How many local trainings a round asks of a participant, for estimates of what it costs."""
+        return 1
+
     def round(self, weights: Weights, server: Server, work: Work) -> tuple[Weights, Weights]:
         """New global weights and server state."""
         server = replace(server, state=self.survey(weights, server))

@@ -74,6 +74,12 @@ class Algorithm(FedAvg):
         self.layers = {block: net.names(block) for block in net.blocks}  # weight, and bias where there is one
         return net
 
+    @property
+    def passes(self) -> int:
+        """The whole network, then what is above each hidden block but the last, then the head."""
+        hidden = len(self.layers) - 1
+        return hidden + self.params.last_epochs if hidden else 1
+
     def round(self, weights: Weights, server: Server, work: Work) -> tuple[Weights, Weights]:
         blocks, state = list(self.layers), {}
         own = self.cut(weights, server, work)
