@@ -11,6 +11,7 @@ from conftest import a_run, advance, assert_close, assert_same, config, federati
 from test_models import COLOUR, GREY, assembled, build
 
 from fedrepro import algorithms, models, rng, tasks
+from fedrepro.algorithms import _matching
 from fedrepro.algorithms._matching import Prior, match
 from fedrepro.algorithms.base import Client, Sent, Server
 from fedrepro.config import Choice
@@ -85,10 +86,11 @@ def test_units_have_no_gaps_and_no_doubles():
     assert set(np.concatenate(found)) == set(range(max(map(max, found)) + 1)) and max(map(max, found)) > 8
 
 
-def test_a_limit_leaves_no_unit_without_a_place():
-    """The code lets a client alone have 700 at most."""
-    found = match([np.ones((710, 1))], Prior(np.zeros(1), 1.0, 1.0, 7.0), 2, np.random.default_rng(0))
-    assert sorted(found[0]) == list(range(710))
+def test_a_limit_leaves_no_unit_without_a_place(monkeypatch):
+    """The code lets a client alone have 700 at most, here 7."""
+    monkeypatch.setattr(_matching, "WIDEST", 7)
+    found = match([np.ones((9, 1))], Prior(np.zeros(1), 1.0, 1.0, 7.0), 2, np.random.default_rng(0))
+    assert sorted(found[0]) == list(range(9))
 
 
 # Networks

@@ -90,6 +90,8 @@ def test_what_all_series_share_and_what_is_their_own():
                     "trim": True, "softmax": "held"}}, METHOD,
      "Psi-Net, groups: one for each class, from conv5 on, classes consecutive, group normalisation in each group, "
      "groups without local classes trimmed, local softmax over the groups held"),
+    ({"algorithm": {"name": "fedma", "gamma": 7.0, "iterations": 5, "posterior": "code", "units": "mean", "grow": True}},
+     METHOD, "FedMA, γ = 7, posterior as in the code, global units: means of what is matched, widths grow, iterations 5"),
     ({"algorithm": {"name": "fedprox", "mu": 0.01, "norm": "mean"}}, METHOD,
      "FedProx, μ = 0.01, squares averaged within each tensor"),
     ({"algorithm": {"name": "fedfusion", "operator": "conv", "ema": 0.9, "tested_with": "previous"}}, METHOD,

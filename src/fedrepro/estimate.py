@@ -102,8 +102,8 @@ def _guess(config: RunConfig, executor: str) -> dict[str, float]:
 
 @functools.cache
 def _forward(*choices: str) -> tuple[int, int]:
-    """Operations of an image's forward pass, and a round's local trainings of a participant; data set, model, algorithm and task
-    as JSON, which can be remembered."""
+    """Operations of an image's forward pass, and local trainings of a participant in a round; data set, model, algorithm and
+    task as JSON, which can be remembered."""
     dataset, model, algorithm, task = map(Choice.model_validate_json, choices)
     shape, _, _ = datasets.extent(dataset)
     task, draw = tasks.create(task, len(datasets.classes(dataset))), rng.generator(0, "estimate")

@@ -1,32 +1,31 @@
-"""FedMA: Wang et al., Federated Learning with Matched Averaging, ICLR 2020, Alg. 1 and section 2.3; numbers from the code.
+"""FedMA: Wang et al., Federated Learning with Matched Averaging, ICLR 2020, Alg. 1; numbers from the authors' code.
 
 Networks that differ only in the order of their units are the same network, but their mean is not. So layer by layer, from the
 images on, the server finds out which units of the clients are the same one (`_matching.py`: the posterior of PFNM over incoming
 weights and bias) and averages those. The clients get the matched layer, sort their next layer's inputs by it, freeze it, and
 train the layers above again; then they send their next layer. The head is averaged class by class, with weights n_jc / sum_j
-n_jc of the clients' images. A unit that is like no other client's becomes one of the global network's own, which may so grow
-wider than a client's; a client cuts it back to the units that were matched to its own, and so to its own width.
+n_jc of the clients' images. A unit that is like no other client's becomes one of the global network's own, which so grows wider
+than a client's; the next round each client cuts it back to the units that its own were matched to.
 
-A round of ours is one of the code's "communication rounds" with all of that in it: local training of the whole network, then
-a phase for each hidden block. A network of N layers is sent once up, layer by layer, and twice down; a client trains N - 1 +
-`last_epochs` times the local epochs (VGG9: 11 times). The 54 averaging rounds of the FedMA paper's Fig. 4a, which Psi-Net's
-repeats, seem to count layers: 6 of our rounds for the 9 layers of VGG9. Psi-Net's Fig. 4b and its curves over rounds count such
-rounds, and epochs of the first phase alone.
+A round of ours is one "communication round" of the code, with all of that in it: local training of the whole network, then a
+phase for each hidden block. A network of N layers goes once up, layer by layer, and twice down, and a client trains N - 1 +
+`last_epochs` times the local epochs (VGG9: 11 times). Figures that compare methods by rounds seem to count a round for each
+layer: the 54 of Psi-Net's Fig. 4a are then 6 of ours with VGG9; its Fig. 4b has 1,500 epochs for 150 a round, 10 of ours, where
+the curve over rounds ends at 100. That is our reading. It counts the epochs of the first phase alone.
 
 Where paper and code differ, or leave a choice:
 - sigma, sigma0, gamma, iterations     of the posterior, as in the code; sigma and sigma0 are variances
-- units       a global unit is the `mean` of what was matched (paper), or the posterior's mean (`posterior`, the code), which
-              with sigma0 = 1 pulls n clients' weights towards the prior by n / (n + 1), so that equal networks do not come back
-- posterior   `code`: popularity counts once, and 10 clients at most, and the prior mean 0.1 of the bias lands on the first
-              incoming weight in all layers but the first; `paper`: as PFNM derives it
-- grow        false: the widths stay; every unit is matched
-- last_lr, last_epochs     of the phase that trains the head alone: times the rate, times the epochs
+- posterior   `paper`: as PFNM derives it. `code`: the popularity of a unit counts half, and 10 clients at most, and the prior's
+              mean for the bias, 0.1, lands on the first incoming weight in all layers but the first
+- units       a global unit is the `mean` of what was matched (paper), or the mean of the `posterior` (code), which is nearer to
+              the prior: with sigma0 = 1 by n / (n + 1) for n clients, so that equal networks do not come back
+- grow        false: no client adds units, the widths stay
+- last_lr, last_epochs     where the head alone is trained: times the rate, times the epochs
 
 Our own: all clients start round 1 from the same weights, as with every method (in the code each has its own); weight decay is
-that of the settings in all phases (code: in the last and in no other); who sat out the last round takes the units that most
-have; a class that no participant has keeps the plain mean; a client may add more units than the code's limit where it would
-have no place for one. As widths change, a step is recorded anew in every phase. Bytes are of what is told above, indices and
-class counts at 8 bytes each.
+that of the settings in all phases (code: where the head alone is trained); who sat out the last round takes the units that most
+have; a class that no participant has keeps the plain mean; the code's limit of 700 units leaves none without a place. Indices
+and class counts are sent at 8 bytes each. As widths change, steps are recorded anew for every phase.
 """
 
 from collections.abc import Iterable, Sequence
