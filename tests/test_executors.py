@@ -30,6 +30,7 @@ from fedrepro.engine.round import Round
 from fedrepro.engine.step import Step
 from fedrepro.errors import UserError
 from fedrepro.models import Conv, Dense, Head
+from fedrepro.training import RECORDED
 
 OPTIONS = {
     "fedfusion": [{"operator": "multi"}, {"operator": "single"}],
@@ -229,9 +230,12 @@ def test_what_depends_on_shapes_alone_is_computed_once():
 
 @pytest.mark.parametrize("executor", GRAPHS)
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_seeds_share_their_recordings(name, executor):
-    """What one seed recorded gives another seed the numbers that it would have got alone."""
-    settings = [config(algorithm={"name": name}, seed=seed, rounds=2, model={"dropout": 0.2}) for seed in (0, 1)]
+def test_runs_share_their_recordings(name, executor):
+    """What one run recorded gives another, of the same network, method and kind of step, the numbers that it would have got
+    alone; both have the same shapes here, so that nothing more is recorded."""
+    alike = {"algorithm": {"name": name}, "model": {"dropout": 0.2}}
+    settings = [config(rounds=2, **alike), config(seed=1, rounds=3, lr=0.02, local_epochs=2, weighting="samples", **alike)]
+    assert settings[0].model_dump(include=RECORDED) == settings[1].model_dump(include=RECORDED)
     shared, dataset = {}, images()
     given = (dataset, partition(settings[1], dataset), torch.device("cpu"), executor)
     advance(Federation(settings[0], dataset, partition(settings[0], dataset), *given[2:], recordings=shared))

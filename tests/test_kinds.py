@@ -11,7 +11,8 @@ from test_results import arrives, ends, made, record, store
 from fedrepro import registry
 from fedrepro.config import Params, parse
 from fedrepro.errors import UserError
-from fedrepro.report import artifacts, drawing, heatmap, spec
+from fedrepro.report import artifacts, cells, drawing, heatmap, spec
+from fedrepro.report.evidence import Panel, Shown
 from fedrepro.report.figures.sweep import _apart
 from fedrepro.report.loading import Results
 from fedrepro.report.verdicts import decide
@@ -23,6 +24,7 @@ FINAL = {"kind": "accuracy", "last": 5}
 FIGURES = {
     "alone": {"title": "One panel", **CURVES, "name": "α = 1"},
     "other": {"title": "Another measure", "experiment": "first", "measure": "test_loss", "target": {"paper": 0.5}},
+    "trained": {"title": "Over local epochs", **CURVES, "over": "epochs"},
     "absent": {"title": "Not run", "experiment": "second"},
     "grid": {
         "title": "A grid",
@@ -95,6 +97,21 @@ FIGURES = {
         "column": "neuron",
         "value": "class",
     },
+    "answers": {
+        "title": "The same at all clients?",
+        "name": "FedAvg",
+        "kind": "maps",
+        "experiment": "third",
+        "of": "layers",
+        "series": ["FedAvg"],
+        "by": "layer",
+        "only": ["conv1", "fc1"],
+        "row": "client",
+        "column": "neuron",
+        "value": "class",
+        "none": -1,
+        "agreement": True,
+    },
     "strength": {
         "title": "Strength of each neuron",
         "kind": "maps",
@@ -131,6 +148,8 @@ def read(folder, figures: dict | None = None) -> spec.Paper:
 
 def curves(compare: str = "full") -> Results:
     found = made(SERIES, compare)
+    for series, epochs in zip(found.note["series"].values(), (1, 5), strict=True):
+        series["config"] = {"local_epochs": epochs}
     return Results(found.note, [row | {"test_loss": str(2.3 * (1 - float(row["test_accuracy"])))} for row in found.rows])
 
 
@@ -165,7 +184,7 @@ def studied(rows: list[dict], labels=tuple(SERIES), seeds=(0, 1)) -> Results:
 
 
 def _moved(key: str, value, shift: int, seed: int) -> str:
-    return str(value * (1 + 0.3 * shift + 0.1 * seed)) if key == "variance" else str(value)
+    return str(value * (1 + 0.3 * shift + 0.1 * seed)) if key == "variance" and value != "" else str(value)
 
 
 def points() -> list[dict]:
@@ -367,6 +386,46 @@ def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
     assert found == [(f"{label}, {round}", note) for label in ("FedAvg", "FedMMD") for round, note in notes.items()]
     nothing = paper.figures["points"].model_copy(update={"only": (7,)})
     assert nothing.labels(told.results["first-tsne"]) == []
+
+
+def test_a_round_counts_as_its_local_epochs(paper, evidence):
+    """Of two series with 20 rounds each the one that trains five epochs a round ends at 100."""
+    axes = pictured(paper, evidence, "trained").axes[0]
+    lines = [list(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 21]
+    assert [(line[1], line[-1]) for line in lines] == [(1, 20), (5, 100)]
+    assert axes.get_xlabel() == "local epochs in all" and axes.get_xlim() == (0, 102)
+
+
+def test_in_how_many_columns_all_rows_agree(paper, evidence):
+    """conv1: unit 0 is the same everywhere, unit 1 is not, unit 2 has no class at one client; fc1: nobody has any."""
+    tops = {"conv1": {0: (3, 3), 1: (3, 4), 2: (-1, 5)}, "fc1": {0: (-1, -1)}}
+    rows = [
+        {"layer": layer, "neuron": unit, "client": client, "class": top}
+        for layer, units in tops.items()
+        for unit, each in units.items()
+        for client, top in enumerate(each)
+    ]
+    told = spec.evidence(paper, {**evidence.results, "third-layers": studied(rows)}, {})
+    text = paper.figures["answers"].caption(told)
+    assert "White: no neuron of that number, or one without class. " in text
+    assert "FedAvg: the same class in all clients for conv1 50 %, fc1 none of the neurons." in text
+    picture = pictured(paper, told, "answers")
+    assert [axes.get_title() for axes in picture.axes] == ["FedAvg, layer conv1", "FedAvg, layer fc1"]
+    assert (picture.axes[0].images[0].get_array()[:, 2] == 1).all(axis=-1).tolist() == [True, False]
+
+
+def test_a_row_without_a_number_is_no_part_of_a_mean(paper):
+    rows = [{"layer": layer, "variance": value} for layer, value in (("conv1", 1), ("conv1", ""), ("conv1", 3), ("fc1", ""))]
+    assert paper.figures["variance"]._values(studied(rows, ("FedMMD",), (0,)), "FedMMD") == {"conv1": [2.0]}
+
+
+def test_rounds_until_it_has_converged():
+    """0.1, 0.5, 0.78, 0.8, 0.79: within three points of its best at round 2, as a mean of two rounds at round 3."""
+    found = made({"FedMMD": {0: [0.1, 0.5, 0.78, 0.8, 0.79]}, "FedAvg": {0: [0.1, 0.1]}})
+    told = [cells.read({"kind": "settles", "series": "FedMMD", "within": 0.03, "smooth": n}, "t") for n in (1, 2, 9)]
+    panel = Panel("first", Shown(), found)
+    assert [cell.found(panel) for cell in told] == [([2.0], ""), ([3.0], ""), ([], "seed 0: FedMMD has no 9 rounds")]
+    assert told[0].show(2.0, panel.measure) == "2 rounds" and told[0].axis(panel.measure) == "rounds until it has converged"
 
 
 def test_lines_over_layers(paper, evidence):

@@ -283,7 +283,14 @@ def test_balanced_classes(clients, each):
     assert np.ptp(held[held > 0]) <= 1
 
 
+def test_balanced_classes_of_one_size():
+    held = classes_of(make("balanced_classes", clients=4, classes_per_client=5, size=3))
+    assert sorted(set(held.flatten().tolist())) == [0, 3] and ((held > 0).sum(1) == 5).all()
+
+
 def test_impossible_balanced_classes(monkeypatch):
+    with pytest.raises(UserError, match="size: at most 20, of class 0 .got 21."):
+        make("balanced_classes", clients=4, classes_per_client=5, size=21)
     with pytest.raises(UserError, match="classes_per_client: at most 10 .got 11."):
         make("balanced_classes", clients=10, classes_per_client=11)
     with pytest.raises(UserError, match="clients x classes_per_client = 12 must be a multiple of 10"):

@@ -1,6 +1,7 @@
 """Class preferences on networks whose answer is known."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -92,6 +93,18 @@ def test_units_of_a_group_answer_to_its_class():
         for group, units in enumerate(groups.split(found[name])):
             others = [label for label in range(10) if label not in groups.classes[group]]
             assert (units[:, others] == 0).all() and (units != 0).any()
+
+
+def test_a_dead_unit_has_no_distance():
+    """The first pixel reaches no score."""
+    algorithm, weights = linear()
+    weights["hidden.fc1.layer.weight"][0] = 0
+    fed = federation(config(), images())
+    replayed = SimpleNamespace(trained=[SimpleNamespace(client=SimpleNamespace(number=0), weights=weights, received=weights)])
+    there = SimpleNamespace(data=SimpleNamespace(test_x=X, test_y=Y), algorithm=algorithm, chunk=100)
+    study = preferences.Study(preferences.Params(), fed.config)
+    rows = [row for row in study.measure(there, replayed) if row[1] == "fc1"]
+    assert [(top, distance is None) for *_, top, distance in rows] == [(DEAD, True), (2, False), (DEAD, True)]
 
 
 def test_classes_need_scores():

@@ -261,6 +261,17 @@ def test_communication_by_hand():
     assert "of all participants, until the participants' mean own-test accuracy after local training first reaches" in told
 
 
+def test_multiply_adds_where_they_were_counted():
+    """Two operations each; results of earlier code have none, and then there is no such column."""
+    found = own(made(SERIES, clients_per_round=5))
+    asked = table(kind="communication", panels=["a"], baseline="FedAvg")
+    assert "Multiply-adds" not in build(asked, a=found)[0] and "Multiply-adds" not in asked.remark(evidence(a=found))
+    for run in found.runs("FedAvg"):
+        run["operations"] = 2_469_134
+    assert sorted(row["Multiply-adds"] for row in build(asked, a=found)) == ["-", "-", "1.235"]
+    assert "Multiply-adds: millions, of an image on its way through" in asked.remark(evidence(a=found))
+
+
 def test_bytes_without_a_target_and_of_lost_runs():
     asked = table(kind="communication", panels=["b"], baseline="FedAvg")
     series = {"FedAvg": {0: [0.1, 0.2]}, "conv": {0: [0.1, 0.5]}}

@@ -190,6 +190,7 @@ def _finish(run: Run, state: State, rows: list[Row], federation: Federation) -> 
     _write(run.folder / "metrics.csv", _csv(rows))
     environment = provenance.environment(federation.device, provenance.modules(run.config))
     environment["executor"] = federation.executor.name
+    environment["operations"] = federation.flops  # of an image on its way through the network
     _write(run.folder / "environment.json", _json(environment))
     checkpoint.save(run.folder / "model.safetensors", state, rows, run.id)
     _close(run, state, rows)

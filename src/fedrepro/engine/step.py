@@ -23,7 +23,7 @@ from fedrepro.engine.capture import Captured
 class Step:
     """`stacked`: the weights and the batch have a leading axis, one entry per client; what was received has not. `captured`: as
     CUDA graphs. `plain`: nothing is recorded, so that a debugger or a print sees every operation. `recordings`: those of a run
-    that differs in its seed alone; to record takes seconds, and what is recorded holds no weights."""
+    with the same network, method and kind of step; to record takes seconds, and what is recorded holds no weights."""
 
     def __init__(
         self,

@@ -1,4 +1,7 @@
-"""N x C (Psi-Net): N clients with exactly C classes each, the whole set dealt out once, every class to N*C/classes clients."""
+"""N x C (Psi-Net): N clients with exactly C classes each, the whole set dealt out once, every class to N*C/classes clients.
+
+With `size` a client keeps so many images of each of its classes and the rest are nobody's: then all clients are of one size
+where the classes of a set are not."""
 
 import numpy as np
 
@@ -12,6 +15,7 @@ TRIES = 1000
 class Params(Frozen):
     clients: Count
     classes_per_client: Count
+    size: Count | None = None  # null: all of a client's share
 
 
 def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
@@ -21,7 +25,9 @@ def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np
     for label in range(classes):
         images = draw.permutation(np.flatnonzero(labels == label))
         for client, chunk in zip(owners[label], np.array_split(images, len(owners[label])), strict=True):
-            parts[client].append(chunk)
+            if len(chunk) < (params.size or 0):
+                raise UserError(f"partition balanced_classes: size: at most {len(chunk)}, of class {label} (got {params.size})")
+            parts[client].append(chunk[: params.size])
     return [np.concatenate(part) for part in parts]
 
 

@@ -43,7 +43,7 @@ class Known:
     def study(self, experiment: str, study: str, series: Iterable[str | None] = ()) -> None:
         """That the experiment asks for it."""
         self.experiment(experiment, series)
-        if not self.experiments[experiment].get("studies", {}).get(study):
+        if self.experiments[experiment].get("studies", {}).get(study) is None:  # {}: with its defaults
             self.refuse(f"experiment '{experiment}' has no {study} in params.yaml")
 
     def ref(self, ref: Ref, series: Iterable[str | None] = ()) -> Shown:

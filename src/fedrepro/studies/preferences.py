@@ -11,6 +11,7 @@ Every participant's network is asked after its local training, on images of the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -47,7 +48,7 @@ class Study(OfRounds):
         last = self.config.rounds
         return range(1, last + 1, self.settings.every) if self.settings.every else [last]
 
-    def measure(self, federation: Federation, replayed: Replayed) -> Iterator[tuple[int, str, int, int, float]]:
+    def measure(self, federation: Federation, replayed: Replayed) -> Iterator[tuple[int, str, int, int, float | None]]:
         data, algorithm = federation.data, federation.algorithm
         images, labels = (tensor[: self.settings.images] for tensor in (data.test_x, data.test_y))
         last = {trained.client.number: trained for trained in replayed.trained}  # of several phases
@@ -57,7 +58,7 @@ class Study(OfRounds):
             for block, matrix in found.items():
                 pairs = zip(top_classes(matrix).tolist(), distances(matrix).tolist(), strict=True)
                 for unit, (top, distance) in enumerate(pairs):
-                    yield client, block, unit, top, distance
+                    yield client, block, unit, top, None if math.isnan(distance) else distance
 
 
 def preferences(

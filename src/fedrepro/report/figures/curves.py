@@ -1,11 +1,11 @@
-"""Curves over rounds of communication: mean over seeds with a band of one standard deviation, the paper's curves thin and
-dashed in the same colours, the target as a line. Where they jump, `smooth` draws means over some rounds above each round's
-value."""
+"""Curves over rounds of communication, or over local epochs: mean over seeds with a band of one standard deviation, the paper's
+curves thin and dashed in the same colours, the target as a line. Where they jump, `smooth` draws means over some rounds above
+each round's value."""
 
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from fedrepro.config import Count, Fraction
 from fedrepro.metrics import Curve, smoothed
@@ -22,14 +22,17 @@ EDGE = 0.02  # of the rounds: room for the last marker
 
 class Figure(base.Figure, Ref):
     """One experiment in one measure. By scale: `shown`, the part of the vertical axis that is drawn, else all; `smooth`, over
-    how many rounds a line is averaged, else over none."""
+    how many rounds a line is averaged, else over none. `over`: rounds, or the epochs that a client has trained in them all."""
 
+    over: Literal["rounds", "epochs"] = "rounds"
     shown: dict[str, tuple[Fraction, Fraction]] = {}
     smooth: dict[str, Count] = {}
     shows: ClassVar = "accuracy over rounds of communication, one line per method; the numbers are in the table below"
 
     def check(self, known: Known) -> None:
-        known.ref(self)
+        shown = known.ref(self)
+        if self.over == "epochs" and shown.reported:
+            known.at("over").refuse("the paper's curves are in rounds: say `reported: {}` too")
         known.at("shown").names("scale", self.shown, known.scales)
         known.at("smooth").names("scale", self.smooth, known.scales)
 
@@ -37,12 +40,16 @@ class Figure(base.Figure, Ref):
         panel, window = evidence.panel(self), self._window(evidence)
         drawn = evidence.looks_of(panel.results)
         for index, label in enumerate(panel.results.labels):
-            _line(axes, panel, label, drawn[label], window, index)
+            _line(axes, panel, label, drawn[label], window, index, self._step(panel, label))
         _paper(axes, panel, evidence.curves, drawn, window)
         self._frame(axes, panel)
 
     def _window(self, evidence: Evidence) -> int:
         return self.smooth.get(evidence.panel(self).scale, 1)
+
+    def _step(self, panel: Panel, label: str) -> int:
+        """A round on the horizontal axis."""
+        return 1 if self.over == "rounds" else panel.results.note["series"][label]["config"]["local_epochs"]
 
     def _frame(self, axes: Any, panel: Panel) -> None:
         measure, unit = panel.measure, factor(panel.measure)
@@ -51,8 +58,9 @@ class Figure(base.Figure, Ref):
             place = {"xy": (1, unit * panel.target), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
             look = {"fontsize": 6, "color": "0.4", "ha": "left", "va": "center"}
             axes.annotate(amount(measure, panel.target), **place, xytext=(2, 0), **look)
-        last = max(int(row["round"]) for row in panel.results.rows)
-        axes.set(xlabel="round of communication", ylabel=measure.axis, xlim=(0, (1 + EDGE) * max(last, 1)))
+        last = max(int(row["round"]) * self._step(panel, row["series"]) for row in panel.results.rows)
+        name = "round of communication" if self.over == "rounds" else "local epochs in all"
+        axes.set(xlabel=name, ylabel=measure.axis, xlim=(0, (1 + EDGE) * max(last, 1)))
         if measure.percent:
             low, high = self.shown.get(panel.scale, (None, None))
             top = 100.5 * high if high else min(axes.get_ylim()[1], 100.5)
@@ -87,7 +95,7 @@ class Figure(base.Figure, Ref):
         return [f"{what}, read from its PDF{averaged}."]
 
 
-def _line(axes: Any, panel: Panel, label: str, look: Look, window: int, index: int) -> None:
+def _line(axes: Any, panel: Panel, label: str, look: Look, window: int, index: int, step: int) -> None:
     seeds, unit = panel.curves(label), factor(panel.measure)
     drawn = {"color": look.colour, "linewidth": look.width} | look.marks
     if not seeds:
@@ -97,13 +105,14 @@ def _line(axes: Any, panel: Panel, label: str, look: Look, window: int, index: i
     lost = f" ({len(seeds)} of {len(panel.results.runs(label))} seeds)" if panel.results.diverged(label) else ""
     if window > 1:
         every = _band(seeds, unit)
-        axes.plot(every[0], every[1], color=look.colour, linewidth=0.5, alpha=0.25, zorder=1)
+        axes.plot([step * round for round in every[0]], every[1], color=look.colour, linewidth=0.5, alpha=0.25, zorder=1)
     rounds, means, low, high = _band({seed: _averaged(curve, window) for seed, curve in seeds.items()}, unit)
+    rounds = [step * round for round in rounds]
     [line] = axes.plot(rounds, means, **drawn, label=label + lost, zorder=2.2 if look.proposed else 2)
     if len(seeds) > 1:
         axes.fill_between(rounds, low, high, color=look.colour, alpha=0.15, linewidth=0, zorder=1)
-    step = max(1, len(rounds) // 8)
-    every = (index * step // len(panel.results.labels), step)  # side by side, so that equal curves show all their markers
+    apart = max(1, len(rounds) // 8)
+    every = (index * apart // len(panel.results.labels), apart)  # side by side, so that equal curves show all their markers
     line.set_markevery(every)
 
 

@@ -69,12 +69,13 @@ class Figure(base.Figure):
         return [label for label in self.series or results.labels if results.good(label)]
 
     def _values(self, results: Results, label: str) -> dict[str, list[float]]:
-        """x -> the mean of each seed's rows."""
+        """x -> the mean of each seed's rows, of those that have a number."""
         found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for row in results.good(label):
             if missing := [column for column in (self.x, self.y) if column not in row]:
                 raise UserError(f"{self.title}: no column '{missing[0]}' in the study: choose from {', '.join(row)}")
-            found[row[self.x]][row["seed"]].append(float(row[self.y]))
+            if row[self.y] != "":
+                found[row[self.x]][row["seed"]].append(float(row[self.y]))
         return {x: [statistics.fmean(values) for values in seeds.values()] for x, seeds in found.items()}
 
     def told(self, evidence: Evidence) -> list[str]:

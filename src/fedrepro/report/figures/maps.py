@@ -1,26 +1,39 @@
 """Images of a matrix of a study, e.g. layer by neuron: a cell's colour is its category, such as the class that it responds to
 most, or its value. Rows may have different lengths."""
 
+from collections import defaultdict
 from typing import Any, ClassVar
 
 from fedrepro.report.evidence import Evidence
-from fedrepro.report.figures import _study
+from fedrepro.report.figures import _study, base
 from fedrepro.report.figures._style import ordered, palette
+from fedrepro.report.loading import Results
 
 
 class Figure(_study.OfStudy):
     """`row`, `column`, `value`: columns of the study. `label`: of the colour bar, where values are numbers and no
-    categories."""
+    categories. `none`: the value that stands for none. `name`: what it is called among other figures. `agreement`: also say in
+    how many columns all rows have the same value, of the columns in which all have one."""
 
     row: str
     column: str
     value: str
     label: str | None = None
+    none: str | int = ""
+    name: str = ""
+    agreement: bool = False
     shows: ClassVar = "a matrix as an image, coloured by category or value"
     height: ClassVar = 2.6
 
     def columns(self) -> list[str]:
         return [self.row, self.column, self.value]
+
+    def rows(self, results: Results, label: str) -> list[_study.Row]:
+        """Where there is none, the value is empty."""
+        return [row | {self.value: ""} if row[self.value] == str(self.none) else row for row in super().rows(results, label)]
+
+    def _part(self, label: str, *given: Any) -> base.Part:
+        return super()._part(", ".join(filter(None, [self.name, label])), *given)
 
     def panel(self, axes: Any, rows: list[_study.Row], evidence: Evidence, last: bool) -> None:
         lines = list(dict.fromkeys(row[self.row] for row in rows))
@@ -33,6 +46,7 @@ class Figure(_study.OfStudy):
             self._categories(axes, rows, lines, places, evidence)
         axes.set(xlabel=self.column, ylabel=self.row)
         axes.set_yticks(range(len(lines)), lines)
+        axes.locator_params(axis="x", integer=True)
 
     def _categories(self, axes: Any, rows: list[_study.Row], lines: list[str], places: dict, evidence: Evidence) -> None:
         from matplotlib.colors import to_rgb
@@ -56,4 +70,31 @@ class Figure(_study.OfStudy):
         return axes.imshow(image, aspect="auto", interpolation="nearest", **look)
 
     def told(self, evidence: Evidence) -> list[str]:
-        return [f"White: no {self.column} of that number.", *super().told(evidence)]
+        without = f", or one without {self.value}" if self.none else ""
+        return [f"White: no {self.column} of that number{without}.", *self._agreeing(evidence), *super().told(evidence)]
+
+    def _agreeing(self, evidence: Evidence) -> list[str]:
+        """A sentence for each series: the share of columns in each panel that agree."""
+        if not self.agreement:
+            return []
+        results, told = self.first(evidence), []
+        for label in self.labels(results):
+            panels: dict[str, list[_study.Row]] = defaultdict(list)
+            for row in self.rows(results, label):
+                panels[row[self.by] if self.by else ""].append(row)
+            shares = [f"{value} {_percent(agreement(panels[value], self))}".strip() for value in ordered(set(panels))]
+            told.append(f"{label}: the same {self.value} in all {self.row}s for {', '.join(shares)} of the {self.column}s.")
+        return told
+
+
+def agreement(rows: list[_study.Row], figure: Figure) -> float | None:
+    """The share of columns with one value in all rows, of those with a value in all; None where there is none."""
+    columns: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        columns[row[figure.column]].append(row[figure.value])
+    full = [values for values in columns.values() if "" not in values]
+    return sum(len(set(values)) == 1 for values in full) / len(full) if full else None
+
+
+def _percent(share: float | None) -> str:
+    return "none" if share is None else f"{100 * share:.0f} %"

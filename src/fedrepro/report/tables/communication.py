@@ -1,13 +1,14 @@
-"""What is sent: bytes that a participant receives and sends in a round, how many more than with a baseline, and bytes until
-each target; one row for each panel, target and series."""
+"""What is computed and sent: multiply-adds of the network, bytes that a participant receives and sends in a round, how many
+more than with a baseline, and bytes until each target; one row for each panel, target and series."""
 
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.grid import Row, mark
 from fedrepro.report.known import Known
-from fedrepro.report.numbers import Number, arrivals, mean, megabytes
+from fedrepro.report.numbers import Number, arrivals, mean, megabytes, significant
 from fedrepro.report.tables import base
 
 TOTAL = "MB to target"
+WORK = "Multiply-adds"
 
 
 class Table(base.WithTargets):
@@ -32,7 +33,7 @@ class Table(base.WithTargets):
         down, up = (_bytes(panel, label, way) for way in ("bytes_down", "bytes_up"))
         usual = sum(_bytes(panel, self.baseline, way) for way in ("bytes_down", "bytes_up"))
         more = Number() if label == self.baseline else Number(100 * ((down + up) / usual - 1), 4, signed=True)
-        row: Row = {"Panel": panel.name, "Series": label, "Weights": _weights(panel, label)}
+        row: Row = {"Panel": panel.name, "Series": label, "Weights": _weights(panel, label)} | _work(panel, label)
         row |= {"Bytes down": Number(down), "Bytes up": Number(up), f"More than {self.baseline} (%)": more}
         if target is None:
             return row
@@ -48,6 +49,8 @@ class Table(base.WithTargets):
         smooth = f" as a mean of {self.smooth} rounds" if self.smooth > 1 else ""
         parts = ["Weights: of the model that is sent", "Bytes: of one participant in one round, mean over the rounds"]
         parts.append(f"More than {self.baseline}: down and up together")
+        if any(_work(panel, label) for panel in panels for label in panel.results.labels):
+            parts.append(f"{WORK}: millions, of an image on its way through the network's convolutions and dense layers")
         if any(self.at(panel) for panel in panels):
             total = f"until {base.measured(panels)} first reaches the target{smooth}"
             parts.append(f"{TOTAL}: millions of bytes, down and up, of all participants, {total}")
@@ -57,6 +60,12 @@ class Table(base.WithTargets):
 def _weights(panel: Panel, label: str) -> Number:
     found = sorted({run["weights"] for run in panel.results.runs(label)})
     return Number(found[0]) if len(found) == 1 else Number(word=", ".join(map(str, found)))
+
+
+def _work(panel: Panel, label: str) -> Row:
+    """The column of multiply-adds, two operations each; nothing where earlier code did not count them."""
+    found = {run.get("operations") for run in panel.results.runs(label)}
+    return {} if None in found or len(found) != 1 else {WORK: significant(found.pop() / 2e6, 4)}
 
 
 def _bytes(panel: Panel, label: str, way: str) -> float:
