@@ -1,5 +1,6 @@
 """Networks in groups, and Psi-Net's averaging of them."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -8,12 +9,14 @@ from conftest import advance, assert_close, assert_same, config, federation, ima
 from test_models import COLOUR, assembled, build
 from torch.nn import functional as F
 
-from fedrepro import algorithms, models, rng, tasks
+from fedrepro import algorithms, bill, models, rng, tasks
 from fedrepro.algorithms.base import Batch, Client, Sent
-from fedrepro.config import Choice
+from fedrepro.config import Choice, read_params
 from fedrepro.engine.executors import EXECUTORS
 from fedrepro.engine.round import Round
+from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
+from fedrepro.experiments import Paths, Planned, Series
 from fedrepro.models import Block, Conv, Dense, Depthwise, Head, Outputs
 
 
@@ -254,3 +257,15 @@ def test_a_deep_network_in_groups_in_every_executor():
     one, *others = (advance(federation(settings, data, executor))[0].weights for executor in EXECUTORS)
     for other in others:
         assert_close(one, other, 1e-12)
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"groups": 3}, "groups: 10 classes need one of 1, 2, 5, 10 (got 3)"),
+    ({"grouped_from": "conv9"}, "grouped_from: unknown block 'conv9': choose from conv1, conv2, fc1, head"),
+])  # fmt: skip
+def test_groups_that_cannot_be_are_refused_before_anything_is_trained(options, words, tmp_path):
+    run = Run(tmp_path / "run", config(algorithm={"name": "psi_net", **options}), "data", "code")
+    planned = Planned("p", "fig", None, (Series("in groups", (run,)),))
+    with pytest.raises(UserError) as caught:
+        bill.entries([planned], read_params(Path(__file__).parents[1] / "params.yaml"), Paths(results=tmp_path))
+    assert str(caught.value) == f"fig in groups, seed 0: algorithm psi_net: {words}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from fedrepro import estimate, studying
 from fedrepro.config import Params
 from fedrepro.engine.run import Run, pick_device
+from fedrepro.errors import UserError
 from fedrepro.estimate import Cost
 from fedrepro.experiments import Paths, Planned
 from fedrepro.packing import makespan
@@ -35,7 +36,10 @@ def entries(
 
     def add(group: str, name: str, over: Path, run: Run, executor: str, studies: bool = False) -> None:
         tell = measuring and (lambda: measuring(name))
-        cost = estimate.cost(run, paths, executor, device, tell)
+        try:
+            cost = estimate.cost(run, paths, executor, device, tell)
+        except UserError as error:  # such as a network that its method cannot have: before anything is trained
+            raise UserError(f"{name}: {error}") from None
         found[over] = Entry(group, name, over, cost, studies)
 
     chosen = list(chosen)
