@@ -84,7 +84,8 @@ def _record(folder: Path) -> dict[str, Any]:
         **{key: stored["config"][key] for key in ("seed", "precision")},
         **taken,
         "commit": environment["commit"],
-        **{key: environment.get(key) for key in ("commit_date", "operations")},  # which earlier runs do not tell
+        "commit_date": environment.get("commit_date"),  # which earlier runs do not tell
+        **{key: environment[key] for key in ("operations",) if key in environment},
         **{key: environment[key] for key in TOLD[1:]},
     }
 

@@ -43,6 +43,7 @@ SILENT = {
     ("partition", "permute_pixels"): True,
     ("partition", "overlap"): False,
     ("partition", "groups"): None,
+    ("partition", "size"): None,
     ("model", "width"): 1.0,
     ("model", "dropout"): 0.0,
     ("model", "norm"): "none",
