@@ -97,7 +97,7 @@ FIGURES = {
         "column": "neuron",
         "value": "class",
     },
-    "answers": {
+    "tops": {
         "title": "The same at all clients?",
         "name": "FedAvg",
         "kind": "maps",
@@ -406,10 +406,10 @@ def test_in_how_many_columns_all_rows_agree(paper, evidence):
         for client, top in enumerate(each)
     ]
     told = spec.evidence(paper, {**evidence.results, "third-layers": studied(rows)}, {})
-    text = paper.figures["answers"].caption(told)
+    text = paper.figures["tops"].caption(told)
     assert "White: no neuron of that number, or one without class. " in text
     assert "FedAvg: the same class in all clients for conv1 50 %, fc1 none of the neurons." in text
-    picture = pictured(paper, told, "answers")
+    picture = pictured(paper, told, "tops")
     assert [axes.get_title() for axes in picture.axes] == ["FedAvg, layer conv1", "FedAvg, layer fc1"]
     assert (picture.axes[0].images[0].get_array()[:, 2] == 1).all(axis=-1).tolist() == [True, False]
 
