@@ -82,6 +82,13 @@ def test_everything_is_made_then_nothing_is_left_to_do(project):
     assert "Nothing to be done" in snakemake(project, "--cores", "2")
 
 
+def test_a_node_without_a_gpu_plans_for_one(project, tmp_path):
+    """As a cluster's login node does; nothing of CUDA is started, or `-n` would end in an error."""
+    other = tmp_path / "other"
+    shutil.copytree(project, other, ignore=MADE)
+    assert "train_" in snakemake(other, "-n", "--cores", "2", "--config", "device=cuda")
+
+
 def test_snakemakes_own_report_shows_every_artifact(project, tmp_path):
     """By paper, with its caption."""
     page = tmp_path / "report.html"

@@ -4,7 +4,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedrepro import estimate, studying
+import torch
+
+from fedrepro import devices, estimate, studying
 from fedrepro.config import Params
 from fedrepro.engine.run import Run, pick_device
 from fedrepro.errors import UserError
@@ -32,7 +34,11 @@ def entries(
 ) -> list[Entry]:
     """All that is not over of some experiments, each once. A speed that is not known is guessed, or measured where `measuring`
     is given, which is told each time for whom."""
-    device, found = pick_device(params.device), {}
+    device, found = devices.meant(params.device), {}
+    if measuring and device.type == "cuda" and not torch.cuda.device_count():
+        measuring = None  # trained elsewhere, so measured nowhere
+    if measuring:
+        pick_device(params.device)
 
     def add(group: str, name: str, over: Path, run: Run, executor: str, studies: bool = False) -> None:
         tell = measuring and (lambda: measuring(name))

@@ -135,12 +135,12 @@ def _train(options: argparse.Namespace) -> int:
         left = training.train(runs, paths, mirror=options.data_mirror, budget=options.budget, snapshots=stored, **where)
     else:
         params, paths, chosen = _selected(options)
-        cases, given = studying.unfinished(chosen, params, paths), {"mirror": params.mirror, "device": params.device}
+        cases = studying.unfinished(chosen, params, paths)
+        given = {"mirror": params.mirror, "device": params.device, "gpus": params.gpus}
         left = training.train(
             experiments.unique(chosen),
             paths,
-            mirror=params.mirror,
-            device=params.device,
+            **given,
             executor=params.executor,
             checkpoint_seconds=params.checkpoint_seconds,
             budget=options.budget,

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import torch
 
-from fedrepro import provenance, studying, training
+from fedrepro import devices, provenance, studying, training
+from fedrepro.config import Gpus
+from fedrepro.devices import ANY
 from fedrepro.engine import executors
-from fedrepro.engine.run import Limits, Run, pick_device
+from fedrepro.engine.run import Limits, Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
 from fedrepro.files import digest, read_json, replacing
@@ -28,6 +30,7 @@ def conduct(
     *,
     mirror: str | None = None,
     device: str = "auto",
+    gpus: Gpus = ANY,
     deadline: float | None = None,
 ) -> list[Case]:
     """Bring every study to its end; finished ones cost nothing. Returns those that `deadline`, on the monotonic clock, cut off
@@ -39,7 +42,7 @@ def conduct(
         if left or limits.forbid(0):
             left.append(case)
             continue
-        place = place or pick_device(device)
+        place = place or devices.take(device, gpus, limits.forbid)
         log.info("%s of %s on %s", case.study.title, case.run.id, place)
         if not _conduct(case, _scene(case, paths, mirror, place, limits), limits):
             left.append(case)

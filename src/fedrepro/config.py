@@ -5,7 +5,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -52,6 +52,7 @@ Count = Annotated[int, Number, Field(ge=1)]
 NonNegative = Annotated[float, Number, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Number, Field(gt=0, allow_inf_nan=False), AfterValidator(_fits)]
 Fraction = Annotated[float, Number, Field(ge=0, le=1)]
+Numbers = Annotated[tuple[Annotated[int, Number, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_distinct)]
 Device = Literal["auto", "cpu", "cuda"]
 Executor = Literal["auto", "sequential", "stacked", "plain", "sequential+graph", "stacked+graph"]
 Measures = Annotated[tuple[Literal[tuple(MEASURES)], ...], Field(min_length=1), AfterValidator(_distinct)]
@@ -64,6 +65,13 @@ class Frozen(BaseModel):
 
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class Gpus(NamedTuple):
+    """Which GPUs jobs may take, by torch's numbers (None: all), and how many jobs share one."""
+
+    numbers: tuple[int, ...] | None = None
+    jobs: int = 1
 
 
 class Choice(Frozen):
@@ -179,6 +187,8 @@ class Params(Frozen):
     scale: str = "quick"
     data_mirror: str | None = None
     device: Device = "auto"
+    devices: Numbers | None = None  # the GPUs that may be used; None: all
+    gpu_jobs_per_device: Count = 1
     executor: Executor = "auto"  # not what is learnt, but how
     checkpoint_seconds: NonNegative = 30
     only_finished: bool = False  # report what is there; an experiment with unfinished runs counts as not run
@@ -213,6 +223,10 @@ class Params(Frozen):
     def mirror(self) -> str | None:
         """Where data come from instead of their official sources; the environment variable serves where nothing is set."""
         return self.data_mirror or os.environ.get("FEDREPRO_DATA_MIRROR") or None
+
+    @property
+    def gpus(self) -> Gpus:
+        return Gpus(self.devices, self.gpu_jobs_per_device)
 
     @property
     def active(self) -> Scale:

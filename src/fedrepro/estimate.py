@@ -74,7 +74,7 @@ def _speed(
     is more than that how many local trainings it has."""
     choices = [choice.model_dump() for choice in (config.model, config.algorithm)]
     settings = [config.clients_per_round, config.batch_size, config.precision, config.momentum, config.augment]
-    about = [datasets.key(config.dataset), provenance.environment(device)["hardware"], torch.__version__]
+    about = [datasets.key(config.dataset), provenance.hardware(device), torch.__version__]
     key = provenance.digest([executor, settings, choices, about])
     path = paths.results / "speed.json"
     known = read_json(path) or {}

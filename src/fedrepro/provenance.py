@@ -139,7 +139,7 @@ def environment(device: Any, modules: tuple[str, ...] = ()) -> dict[str, Any]:
     """The commit, versions and hardware that the numbers of a run with these modules may depend on in their last digits."""
     import torch
 
-    name, found = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(), commit(modules)
+    found = commit(modules)
     return {
         "commit": found,
         "commit_date": commit_date(found),
@@ -148,9 +148,18 @@ def environment(device: Any, modules: tuple[str, ...] = ()) -> dict[str, Any]:
         "cuda": torch.version.cuda if device.type == "cuda" else None,
         "system": platform.system(),
         "device": device.type,
-        "hardware": name,
+        "hardware": hardware(device),
         "threads": torch.get_num_threads(),
     }
+
+
+def hardware(device: Any) -> str:
+    """The name of the processor or of the GPU."""
+    import torch
+
+    if device.type == "cpu":
+        return _processor()
+    return torch.cuda.get_device_name(device) if torch.cuda.device_count() else "a GPU elsewhere"
 
 
 def _processor() -> str:

@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fedrepro import datasets, holdings, partitions
-from fedrepro.config import Choice, RunConfig
+from fedrepro import datasets, devices, holdings, partitions
+from fedrepro.config import Choice, Gpus, RunConfig
 from fedrepro.datasets import Dataset
+from fedrepro.devices import ANY
 from fedrepro.engine import run as engine
 from fedrepro.engine.run import Limits, Run
 from fedrepro.errors import Failures, UserError
@@ -43,6 +44,7 @@ def train(
     *,
     mirror: str | None = None,
     device: str = "auto",
+    gpus: Gpus = ANY,
     executor: str = "auto",
     checkpoint_seconds: float = 30,
     budget: float | None = None,
@@ -63,7 +65,7 @@ def train(
         if unfinished or limits.forbid(0):
             unfinished.append(run)
             continue
-        place = place or engine.pick_device(device)
+        place = place or devices.take(device, gpus, limits.forbid)
         data = dataset(run.config.dataset, paths, mirror)
         with failures.of(run.id):
             if data.meta["identity"] != run.data:

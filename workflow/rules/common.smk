@@ -9,6 +9,7 @@ from snakemake.logging import logger
 from fedrepro import (
     bill,
     datasets,
+    devices,
     drawings,
     experiments,
     packing,
@@ -24,12 +25,24 @@ from fedrepro.report import artifacts, spec, typeset, upkeep
 from fedrepro.terminal import ending, hooks
 
 
+def gpu():
+    """How many GPUs a training job asks for: one on a cluster where `device` says so, one here where it will use one. Unless
+    `--resources gpu=` was given, as many jobs train at once here as the GPUs may have.
+    """
+    if workflow.global_resources["_nodes"].value:
+        return int(PARAMS.device == "cuda")
+    if devices.meant(PARAMS.device).type == "cpu":
+        return 0
+    if places := len(devices.numbers(PARAMS.gpus)) * PARAMS.gpus.jobs:
+        workflow.global_resources.setdefault("gpu", places)
+    return 1
+
+
 def slots():
     """How many jobs may train at once: on a cluster as many as are submitted, here as many as there are cores or devices."""
     given = dict(workflow.global_resources.unwrapped_items())
     many = given["_nodes"] or given["_cores"] or 2
-    devices = given.get("gpu") if PARAMS.device != "cpu" else None
-    return min(many, devices or many)
+    return min(many, GPU and given.get("gpu") or many)
 
 
 def packed(kind, pieces, over, mixed=()):
@@ -68,6 +81,7 @@ try:
             Path("params.yaml")
         )  # Snakemake's own reader takes the last of two keys
     PARAMS = settings_from(Params, config, "params.yaml")
+    GPU = gpu()
     PATHS = experiments.Paths()
     PLAN = experiments.plan(PARAMS, PATHS)
     if workflow.is_main_process:

@@ -17,10 +17,11 @@ for job in CONDUCTED:
             f"logs/benchmarks/{job.name}.tsv"
         threads: 1
         resources:
-            gpu=0 if PARAMS.device == "cpu" else 1,
+            gpu=GPU,
         params:
             cases=job.work,
             mirror=PARAMS.mirror,
             device=PARAMS.device,
+            gpus=PARAMS.gpus,
         script:
             "../scripts/study.py"

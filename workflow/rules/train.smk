@@ -35,12 +35,13 @@ for job in TRAINED:
             f"logs/benchmarks/train-{job.name}.tsv"
         threads: 1
         resources:
-            gpu=0 if PARAMS.device == "cpu" else 1,
+            gpu=GPU,
         params:
             runs=job.work,
             snapshots=SNAPSHOTS,
             mirror=PARAMS.mirror,
             device=PARAMS.device,
+            gpus=PARAMS.gpus,
             executor=PARAMS.executor,
             checkpoint_seconds=PARAMS.checkpoint_seconds,
         script:

@@ -6,4 +6,5 @@ with failures_logged(snakemake):
     from fedrepro import conducting
     from fedrepro.experiments import Paths
 
-    conducting.conduct(snakemake.params.cases, Paths(), mirror=snakemake.params.mirror, device=snakemake.params.device)
+    given = {key: snakemake.params[key] for key in ("mirror", "device", "gpus")}
+    conducting.conduct(snakemake.params.cases, Paths(), **given)

@@ -6,5 +6,5 @@ with failures_logged(snakemake):
     from fedrepro import training
     from fedrepro.experiments import Paths
 
-    given = {key: snakemake.params[key] for key in ("mirror", "device", "executor", "checkpoint_seconds")}
+    given = {key: snakemake.params[key] for key in ("mirror", "device", "gpus", "executor", "checkpoint_seconds")}
     training.train(snakemake.params.runs, Paths(), snapshots=snakemake.params.snapshots.rounds, **given)

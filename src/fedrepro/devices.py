@@ -1,0 +1,91 @@
+"""Which device a job trains on: the processor, or one GPU that no other job of ours uses.
+
+A GPU is taken by a lock on a file that is named by the GPU itself, so that jobs which see other parts of a machine mean the
+same one; the lock ends with the process, however that ends. To plan takes nothing and opens no context, which would cost memory
+on a GPU.
+"""
+
+import fcntl
+import itertools
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+import torch
+
+from fedrepro.config import Gpus
+from fedrepro.engine.run import pick_device
+from fedrepro.errors import UserError
+from fedrepro.words import count
+
+log = logging.getLogger(__name__)
+
+ANY = Gpus()
+SECONDS = 1.0  # between two looks at GPUs that are all taken
+LOCKS = f"fedrepro-gpus-{os.getuid()}"  # folder of the lock files, where temporary files lie
+held: list[IO[str]] = []  # the lock of this process
+
+
+def meant(name: str) -> torch.device:
+    """The device that work planned here will be done on: `cuda` is taken at its word, since it may be done elsewhere."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.device_count() else "cpu"
+    return torch.device(name)
+
+
+def numbers(gpus: Gpus = ANY) -> list[int]:
+    """The GPUs that may be taken, by torch's numbers, which count from 0 what CUDA_VISIBLE_DEVICES leaves. Raises UserError for
+    one that is not there."""
+    there = torch.cuda.device_count()
+    if unknown := [number for number in gpus.numbers or () if number >= there]:
+        raise UserError(f"devices: torch sees {_list(range(there)) or 'none'} (got {_list(unknown)})")
+    return list(range(there) if gpus.numbers is None else gpus.numbers)
+
+
+def take(name: str, gpus: Gpus = ANY, forbid: Callable[[float], bool] = lambda seconds: False) -> torch.device:
+    """The named device, made ready. A GPU is this process's for as long as it lives: one of those that have fewer jobs than
+    they may have, the emptiest first. Where there is none it waits; `forbid` is told the seconds of a further wait, and ends it
+    in a UserError."""
+    device = pick_device(name)
+    if device.type == "cuda" and not held:
+        told = f"every GPU ({_list(numbers(gpus))}) has its {count(gpus.jobs, 'job')}, the most by gpu_jobs_per_device"
+        for waited in itertools.count():
+            if (number := _taken(gpus)) is not None:
+                break
+            if forbid(SECONDS):
+                raise UserError(f"{told}, and the time is over; call again")
+            if not waited:
+                log.info("%s: waiting", told)
+            time.sleep(SECONDS)
+        torch.cuda.set_device(number)  # from here on `cuda` is this one
+    return device
+
+
+def _taken(gpus: Gpus) -> int | None:
+    """The GPU of which a lock could be had."""
+    for number, path in _locks(gpus):
+        file = path.open("w", encoding="utf-8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+        else:
+            held.append(file)
+            return number
+    return None
+
+
+def _locks(gpus: Gpus) -> Iterator[tuple[int, Path]]:
+    """Every GPU's first place, then every GPU's second."""
+    folder = Path(tempfile.gettempdir(), LOCKS)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for place, number in itertools.product(range(gpus.jobs), numbers(gpus)):
+        yield number, folder / f"{torch.cuda.get_device_properties(number).uuid}-{place}"
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -1,0 +1,87 @@
+"""Which GPU a job takes, on a machine whose GPUs are only said to be there."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from fedrepro import cli, devices
+from fedrepro.config import Gpus
+from fedrepro.errors import UserError
+from test_cli import write
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """`machine(n)`: n GPUs. Gives the list of those that were made the process's own."""
+    chosen = []
+
+    def with_gpus(number: int) -> list[int]:
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: number)
+        return chosen
+
+    monkeypatch.setattr(devices.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(devices, "pick_device", torch.device)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: SimpleNamespace(uuid=f"gpu-{number}"))
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(devices, "held", [])
+    return with_gpus
+
+
+def jobs(monkeypatch, many: int, gpus: Gpus) -> list:
+    """So many processes take a device, as far as a lock can tell: each holds its own. They are returned."""
+    found = []
+    for _ in range(many):
+        monkeypatch.setattr(devices, "held", [])
+        assert devices.take("cuda", gpus, forbid=lambda seconds: True).type == "cuda"
+        found.append(devices.held)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("gpus", "order"), [(Gpus(), [0, 1, 2]), (Gpus((2, 0)), [2, 0]), (Gpus((0, 1), jobs=2), [0, 1, 0, 1])], ids=str
+)
+def test_each_job_takes_the_emptiest_gpu_that_it_may(machine, monkeypatch, gpus, order):
+    chosen = machine(3)
+    holders = jobs(monkeypatch, len(order), gpus)
+    assert chosen == order
+    monkeypatch.setattr(devices, "held", [])
+    with pytest.raises(UserError, match="every GPU .* has its .*, the most by gpu_jobs_per_device, and the time is over"):
+        devices.take("cuda", gpus, forbid=lambda seconds: True)
+    holders[1].pop().close()  # as the end of its process does
+    devices.take("cuda", gpus)
+    assert chosen[-1] == order[1]
+
+
+def test_a_job_waits_for_a_gpu(machine, monkeypatch):
+    chosen = machine(1)
+    [holder] = jobs(monkeypatch, 1, Gpus())
+    monkeypatch.setattr(devices, "held", [])
+    monkeypatch.setattr(devices.time, "sleep", lambda seconds: holder.pop().close())
+    devices.take("cuda")
+    assert chosen == [0, 0]
+
+
+def test_a_process_takes_one_device_for_all_that_it_does(machine):
+    chosen = machine(2)
+    assert devices.take("cuda") == devices.take("cuda") and chosen == [0]
+    assert devices.take("cpu").type == "cpu" and chosen == [0]
+
+
+@pytest.mark.parametrize(("there", "told"), [(2, "devices: torch sees 0, 1 [(]got 2, 5[)]"), (0, "sees none [(]got 1, 2, 5[)]")])
+def test_gpus_that_are_not_there(machine, there, told):
+    machine(there)
+    with pytest.raises(UserError, match=told):
+        devices.take("cuda", Gpus((1, 2, 5)))
+
+
+def test_a_plan_takes_no_device(machine, monkeypatch, tmp_path, capsys):
+    """`auto` means what is there; `cuda` may be elsewhere, as on a cluster whose login node has no GPU."""
+    assert [devices.meant(name).type for name in ("auto", "cpu", "cuda")] == ["cpu", "cpu", "cuda"]
+    chosen = machine(1)
+    assert [devices.meant(name).type for name in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
+    machine(0)
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, {"device": "cuda"})
+    assert cli.main(["plan"]) == 0 and "p/fig" in capsys.readouterr().out
+    assert not chosen and not devices.held and not torch.cuda.is_initialized()
