@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from test_cli import write
 
 from fedrepro import cli, devices
 from fedrepro.config import Gpus
 from fedrepro.errors import UserError
-from test_cli import write
 
 
 @pytest.fixture
@@ -68,7 +68,9 @@ def test_a_process_takes_one_device_for_all_that_it_does(machine):
     assert devices.take("cpu").type == "cpu" and chosen == [0]
 
 
-@pytest.mark.parametrize(("there", "told"), [(2, "devices: torch sees 0, 1 [(]got 2, 5[)]"), (0, "sees none [(]got 1, 2, 5[)]")])
+@pytest.mark.parametrize(
+    ("there", "told"), [(2, "devices: torch sees 0, 1 [(]got 2, 5[)]"), (0, "sees none [(]got 1, 2, 5[)]")]
+)
 def test_gpus_that_are_not_there(machine, there, told):
     machine(there)
     with pytest.raises(UserError, match=told):

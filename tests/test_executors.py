@@ -24,7 +24,8 @@ from fedrepro import algorithms, models, registry, rng, tasks
 from fedrepro.algorithms.base import Batch
 from fedrepro.config import Choice
 from fedrepro.engine import capture, recording
-from fedrepro.engine.executors import EXECUTORS, available
+from fedrepro.engine.evaluation import activations
+from fedrepro.engine.executors import EXECUTORS, STACK, available
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import Round
 from fedrepro.engine.step import Step
@@ -128,6 +129,21 @@ def test_a_cohort_too_large_for_one_stack_is_cut(monkeypatch):
     fed = federation(config(clients_per_round=4), executor="stacked")
     assert fed.executor.together == 1
     assert_close(advance(fed)[0].weights, whole.weights, 1e-11)
+
+
+def test_a_stack_counts_what_the_layers_put_out():
+    """A client's batch of a narrow network is more than its weights: 4 maps of 28x28 for each image, and as many after ReLU."""
+    fed = federation(config(model={"width": 0.125}, batch_size=64), images(shape=(1, 28, 28)), "stacked")
+    wide = activations(fed.algorithm, (1, 28, 28))
+    weights = sum(tensor.numel() for tensor in fed.algorithm.net.state_dict().values())
+    assert wide > 2 * 4 * 28 * 28 and fed.executor.together == STACK // (weights + 64 * wide)
+
+
+def test_what_the_layers_put_out_is_counted():
+    """A logistic regression puts out its scores; a dense layer before it its units, again after ReLU."""
+    for model, expected in (({"name": "logistic"}, 10), ({"name": "mlp", "units": 7}, 7 + 7 + 10)):
+        fed = federation(config(model=model))
+        assert activations(fed.algorithm, (1, 12, 12)) == expected
 
 
 def test_the_run_says_which_executor_it_took():

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from fedrepro.engine import checkpoint
 from fedrepro.engine import run as engine
 from fedrepro.engine.federation import State
 from fedrepro.engine.run import Limits
-from fedrepro.errors import UserError, stoppable
+from fedrepro.errors import Failures, UserError, stoppable
 
 FREE = ("log.txt", "timing.json")  # may differ between two runs
 FILES = {"config.json", "metrics.csv", "summary.json", "model.safetensors", "environment.json", *FREE}
@@ -278,6 +279,44 @@ def test_device_that_is_not_there(monkeypatch):
     with pytest.raises(UserError, match="device: one of auto, cpu, cuda [(]got gpu[)]"):
         engine.pick_device("gpu")
     assert engine.pick_device("auto").type == engine.pick_device("cpu").type == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("executor", "error"),
+    [
+        ("stacked", torch.OutOfMemoryError("CUDA out of memory")),
+        ("sequential", RuntimeError("DefaultCPUAllocator: can't allocate")),
+    ],
+    ids=str,
+)
+def test_a_full_memory_is_one_message_and_frees_itself(tmp_path, monkeypatch, executor, error):
+    """It names executor, cohort and what to lower; what the run held is free again before the next run of the job begins."""
+    held = []
+
+    def full(federation, state):
+        held.append(weakref.ref(federation))
+        raise error
+
+    monkeypatch.setattr(engine.Federation, "advance", full)
+    failures, dataset, settings = Failures(), images(), config()
+    given = dataset, partition(settings, dataset), torch.device("cpu"), Limits(), executor
+    with failures.of("one"):
+        engine.train(a_run(tmp_path, settings), *given)
+    error.__traceback__ = None  # as if it were nobody's any more
+    assert held[0]() is None
+    first = "choose executor: sequential, .* or lower" if executor == "stacked" else "lower"
+    told = f"full on cpu, with executor {executor}, 3 clients a round and batches of 8: {first} --cores, .*batch_size"
+    with pytest.raises(UserError, match=told):
+        failures.tell()
+
+
+def test_other_errors_of_torch_stay_crashes(tmp_path, monkeypatch):
+    def failing(federation, state):
+        raise RuntimeError("shapes cannot be multiplied")
+
+    monkeypatch.setattr(engine.Federation, "advance", failing)
+    with pytest.raises(RuntimeError, match="multiplied"):
+        train(tmp_path, config())
 
 
 def test_training_needs_no_more_than_the_core(tmp_path):

@@ -96,7 +96,7 @@ class Failures:
             error = explained(caught) or caught
             crash = not isinstance(error, UserError)
             log.error("%s failed: %s%s", name, f"{type(error).__name__}: " if crash else "", error, exc_info=crash)
-            self.found[name] = error
+            self.found[name] = error if crash else error.with_traceback(None)  # which would keep all tensors of the run
 
     def tell(self) -> None:
         """Raises what was found, if anything: a `UserError` if all are, else the one crash or a group of all."""

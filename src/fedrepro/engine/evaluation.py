@@ -1,6 +1,7 @@
 """What weights are worth on labelled images: the scores that `measures.MEASURES` names."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -13,20 +14,30 @@ from fedrepro.models import Weighted
 WORK = {"cpu": 1e9, "cuda": 1e12}  # operations of a forward pass: enough to keep the device busy, little enough for its cache
 
 
-@torch.no_grad()
 def flops(algorithm: FedAvg, shape: tuple[int, int, int]) -> int:
     """Floating-point operations of one image of `shape` (C, H, W) on its way through dense and convolution layers: two for each
     weight, at each place of the layer's outputs. (torch's own counter imports its compiler, which takes seconds.)"""
-    counted = []
+    layers = [layer for layer in algorithm.net.modules() if isinstance(layer, Weighted)]
+    return _counted(algorithm, shape, layers, lambda layer, outputs: 2 * layer.weight.numel() * outputs[0, 0].numel())
 
-    def count(layer: nn.Module, _: tuple[Tensor, ...], outputs: Tensor) -> None:
-        counted.append(2 * layer.weight.numel() * outputs[0, 0].numel())
 
-    hooks = [layer.register_forward_hook(count) for layer in algorithm.net.modules() if isinstance(layer, Weighted)]
+def activations(algorithm: FedAvg, shape: tuple[int, int, int]) -> int:
+    """Numbers that all layers put out for one image of `shape` (C, H, W)."""
+    layers = [layer for layer in algorithm.net.modules() if not list(layer.children())]
+    return _counted(algorithm, shape, layers, lambda layer, outputs: outputs.numel())
+
+
+@torch.no_grad()
+def _counted(
+    algorithm: FedAvg, shape: tuple[int, int, int], layers: list[nn.Module], count: Callable[[nn.Module, Tensor], int]
+) -> int:
+    """The sum of what is counted at each call of these layers for one image."""
+    found = []
+    hooks = [layer.register_forward_hook(lambda layer, _, outputs: found.append(count(layer, outputs))) for layer in layers]
     algorithm.forward(algorithm.net.state_dict(), algorithm.net.head.weight.new_zeros(1, *shape))
     for hook in hooks:
         hook.remove()
-    return sum(counted)
+    return sum(found)
 
 
 def chunk(flops: int, device: torch.device) -> int:

@@ -7,6 +7,7 @@ An executor trains what it is given: a `Feed` for each client, which brings batc
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import groupby, islice
 from operator import itemgetter
 
@@ -17,6 +18,7 @@ from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Batch, Weights
 from fedrepro.config import RunConfig
 from fedrepro.engine.data import FederatedData
+from fedrepro.engine.evaluation import activations
 from fedrepro.engine.feed import Feed, together
 from fedrepro.engine.step import Step
 from fedrepro.errors import UserError
@@ -24,7 +26,7 @@ from fedrepro.errors import UserError
 Ends = Iterator[tuple[Weights, Tensor]]
 SMALL_STEP = 8_000_000  # floating-point operations of a client's forward pass over a batch
 FEW = 4  # clients
-STACK = 2**26  # numbers in the weights of one stack: 256 MB in float32
+STACK = 2**26  # numbers in the weights and in what the layers put out of one stack; a step has a few times as many
 
 
 class Executor:
@@ -41,7 +43,7 @@ class Executor:
         captured: bool = False,
         recordings: dict | None = None,
     ) -> None:
-        self.algorithm, self.data = algorithm, data
+        self.algorithm, self.config, self.data = algorithm, config, data
         self.step = Step(algorithm, config, self.stacked, captured, self.plain, recordings)
 
     def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
@@ -81,10 +83,12 @@ class Stacked(Executor):
     name = "stacked"
     stacked = True
 
-    @property
+    @cached_property
     def together(self) -> int:
         """Clients in one stack."""
-        return max(1, STACK // sum(tensor.numel() for tensor in self.algorithm.net.state_dict().values()))
+        weights = sum(tensor.numel() for tensor in self.algorithm.net.state_dict().values())
+        images = min(self.config.batch_size, len(self.data.train_x))
+        return max(1, STACK // (weights + images * activations(self.algorithm, self.data.train_x.shape[1:])))
 
     def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
         waiting = iter(feeds)

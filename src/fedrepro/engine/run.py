@@ -26,7 +26,7 @@ from fedrepro.config import Device, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import checkpoint, progress, replay
 from fedrepro.engine.federation import Federation, Row, State
-from fedrepro.errors import UserError
+from fedrepro.errors import GOES_ON, UserError
 from fedrepro.files import digest, read_json, replacing
 from fedrepro.measures import MEASURES
 from fedrepro.partitions import Partition
@@ -114,18 +114,38 @@ def train(
     _make(run.folder)
     _write(run.folder / "config.json", _json(run.record() | {"dataset": datasets.describe(dataset.meta)}))
     with _Log(run.folder / "log.txt"):
-        federation = Federation(run.config, dataset, partition, device, executor, recordings)
-        state, rows = _resume(run, federation)
-        began, before = time.monotonic(), state.round
-        state = _rounds(run, federation, state, rows, limits, snapshots)
-        _time(run, state.round - before, time.monotonic() - began)
-        if state.round < run.config.rounds and not state.diverged:
-            log.info(
-                "stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds
-            )
-            return False
-        _finish(run, state, rows, federation)
+        federation = None
+        try:
+            federation = Federation(run.config, dataset, partition, device, executor, recordings)
+            return _train(run, federation, limits, snapshots)
+        except RuntimeError as error:
+            if not (isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)):
+                raise
+    name = federation.executor.name if federation else executor
+    raise _full(run.config, device, name)  # outside, since an error that is being handled keeps the tensors of its calls
+
+
+def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int]) -> bool:
+    state, rows = _resume(run, federation)
+    began, before = time.monotonic(), state.round
+    state = _rounds(run, federation, state, rows, limits, snapshots)
+    _time(run, state.round - before, time.monotonic() - began)
+    if state.round < run.config.rounds and not state.diverged:
+        log.info("stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds)
+        return False
+    _finish(run, state, rows, federation)
     return True
+
+
+def _full(config: RunConfig, device: torch.device, executor: str) -> UserError:
+    """What to say, and to do, where the memory did not suffice."""
+    stacked = executor.startswith("stacked")
+    first = "choose executor: sequential, which holds one client at a time, or lower" if stacked else "lower"
+    jobs = "gpu_jobs_per_device" if device.type == "cuda" else "--cores"
+    return UserError(
+        f"memory is full on {device.type}, with executor {executor}, {config.clients_per_round} clients a round and batches of "
+        f"{config.batch_size}: {first} {jobs}, or, for another run, batch_size or clients_per_round; {GOES_ON}"
+    )
 
 
 def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
