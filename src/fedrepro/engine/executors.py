@@ -106,8 +106,8 @@ class Stacked(Executor):
                 if len(clients) == len(feeds):
                     total += self.step(weights, velocity, received, batch, lr, trained).double()
                 else:
-                    rows = torch.tensor(clients).to(total.device, non_blocking=True)
-                    total[rows] += self._some(weights, velocity, received, batch, lr, trained, rows).double()
+                    losses = self._some(weights, velocity, received, batch, lr, trained, clients).double()
+                    torch._foreach_add_([total[client] for client in clients], list(losses))
         for client, feed in enumerate(feeds):
             yield {name: tensor[client] for name, tensor in weights.items()}, total[client] / len(feed.sizes)
 
@@ -119,15 +119,16 @@ class Stacked(Executor):
         batch: Batch,
         lr: float,
         trained: tuple[str, ...],
-        clients: Tensor,
+        clients: list[int],
     ) -> Tensor:
-        """A step of these `clients` alone."""
-        part = {name: tensor[clients] for name, tensor in weights.items()}
-        moving = [tensor[clients] for tensor in velocity]
-        batch = batch._replace(own={name: tensor[clients] for name, tensor in batch.own.items()})
+        """A step of these `clients` alone. (`whole[rows] = part` is eleven launches a tensor on CUDA, to be repeatable.)"""
+        rows = torch.tensor(clients).to(self.data.device, non_blocking=True)
+        part = {name: tensor[rows] for name, tensor in weights.items()}
+        moving = [tensor[rows] for tensor in velocity]
+        batch = batch._replace(own={name: tensor[rows] for name, tensor in batch.own.items()})
         loss = self.step(part, moving, received, batch, lr, trained)
         for whole, changed in zip([*weights.values(), *velocity], [*part.values(), *moving], strict=True):
-            whole[clients] = changed
+            torch._foreach_copy_([whole[client] for client in clients], list(changed))
         return loss
 
 
