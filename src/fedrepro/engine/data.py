@@ -39,6 +39,11 @@ class FederatedData:
         self.held[client] = torch.from_numpy(self.partition.train_of(client, round)).to(self.device, non_blocking=True)
         return self.held[client]
 
+    def counts(self, index: Tensor) -> Tensor:
+        """How many of these training images each class has, (classes,). (`bincount` would wait for the device.)"""
+        classes = torch.arange(self.dataset.classes, device=self.device)
+        return (self.train_y[index][:, None] == classes).sum(0)
+
     def test_part(self, client: int, round: int) -> tuple[Tensor, Tensor]:
         """The client's own test images (under its permutation, where there is one) and labels."""
         index = torch.from_numpy(self.partition.test_of(client, round)).to(self.device)

@@ -114,7 +114,7 @@ class Round:
             lr=self.lr if lr is None else lr,
             momentum=config.momentum,
             state=state.tensors if state else {},
-            classes=lambda: data.train_y[index].bincount(minlength=data.dataset.classes),
+            classes=lambda: data.counts(index),
             batches=batches,
         )
 

@@ -36,12 +36,13 @@ class Groups:
 
     def held(self, images: Tensor) -> Tensor:
         """Which groups (groups,) have a class of which there are images; `images` counts them by class (classes,)."""
-        return images[torch.tensor(self.classes, device=images.device)].sum(1) > 0
+        return images[torch.tensor(self.classes).to(images.device, non_blocking=True)].sum(1) > 0
 
     def of_classes(self, values: Tensor) -> Tensor:
         """What is known of each group (groups, ...), for each class (classes, ...)."""
         owner = {label: group for group, labels in enumerate(self.classes) for label in labels}
-        return values[torch.tensor([owner[label] for label in range(len(owner))], device=values.device)]
+        groups = torch.tensor([owner[label] for label in range(len(owner))])
+        return values[groups.to(values.device, non_blocking=True)]
 
 
 class Outputs(NamedTuple):

@@ -1,0 +1,114 @@
+"""Local trainings on the pretended device: each case with each of its executors, and what the host did.
+
+The first training of a case records and captures; the second may wait for nothing.
+"""
+
+import fedrepro  # noqa: F401  # isort: skip  before torch, to which it says what to leave out
+
+import json
+import sys
+from collections.abc import Iterator
+
+import torch
+from conftest import ALGORITHMS, config, images, local, partition, receive
+
+from fedrepro.engine.executors import available
+from fedrepro.engine.federation import Federation
+from fedrepro.engine.run import pick_device
+from pretended_cuda.device import Notes, library
+
+UNEVEN = {
+    "name": "dirichlet_by_class",
+    "clients": 4,
+    "alpha": 0.5,
+    "min_size": 5,
+}  # batches of several sizes, also of one image
+LOGISTIC, NARROW = {"name": "logistic"}, {"name": "mnist_cnn", "width": 0.05}
+SMALL = {"precision": "float32", "local_epochs": 1, "partition": UNEVEN, "model": LOGISTIC}
+EVEN = {"partition": {"name": "iid", "clients": 4}, "clients_per_round": 2, "batch_size": 20}  # one kind of step
+MAPS = ("fedfusion", "psi_net")  # methods that ask for convolutions
+EXECUTORS = [name for name in available(torch.device("cuda")) if name != "plain"]  # that one is for looking at, and may wait
+MODELS = {  # model: width, shape of an image, executor
+    "cifar_cnn": (0.1, (3, 32, 32), "stacked+graph"),
+    "fedmax_cnn": (0.1, (3, 32, 32), "stacked"),
+    "mlp": (0.1, (1, 12, 12), "stacked+graph"),
+    "mnist_cnn": (0.1, (1, 28, 28), "sequential+graph"),
+    "mobilenet": (0.1, (3, 32, 32), "sequential"),
+    "pfl_cnn": (0.1, (3, 32, 32), "sequential+graph"),
+    "resnet50": (0.05, (3, 32, 32), "sequential"),
+    "vgg16": (0.05, (3, 32, 32), "sequential"),
+    "vgg9": (0.05, (3, 32, 32), "stacked"),
+}
+SETTINGS = {  # what else a step or its batches can be made of
+    "momentum": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
+    "augmented": {
+        "augment": ["crop", "flip", "brightness", "contrast"],
+        "inputs": "normalised",
+        "algorithm": {"name": "fedmmd"},
+    },
+    "dropout": {"model": {**NARROW, "dropout": 0.2}, "algorithm": {"name": "fedfusion"}},
+    "permuted": {"partition": {"name": "permuted", "clients": 4}},
+    "bfloat16": {"precision": "bfloat16", "model": NARROW},
+    "tf32": {"precision": "tf32"},
+}
+
+
+def cases() -> Iterator[tuple[str, dict, tuple[int, int, int], str]]:
+    """Name, settings, shape of an image, executor."""
+    for executor in EXECUTORS:
+        for name in ALGORITHMS:
+            model = NARROW if name in MAPS else LOGISTIC
+            yield f"{name}, {executor}", {"algorithm": {"name": name}, "model": model}, (1, 12, 12), executor
+    for model, (width, shape, executor) in MODELS.items():
+        yield f"{model}, {executor}", EVEN | {"model": {"name": model, "width": width}}, shape, executor
+    for (name, changes), executor in zip(SETTINGS.items(), EXECUTORS * 2, strict=False):
+        yield f"{name}, {executor}", changes, (1, 12, 12), executor
+
+
+class Watched:
+    """A step, and the places in the notes at which its calls began and ended."""
+
+    def __init__(self, step) -> None:
+        self.step, self.places = step, []
+
+    def __getattr__(self, name: str):
+        return getattr(self.step, name)
+
+    def __call__(self, *given):
+        begin = library.pretended_notes()
+        loss = self.step(*given)
+        self.places.append((begin, library.pretended_notes()))
+        return loss
+
+
+def tried(settings: dict, shape: tuple[int, int, int], executor: str) -> dict:
+    """`wrong`: see `Notes`. `step`: launches of the first step, `training`: of all, with the batches; `nodes` of all graphs."""
+    run, dataset = config(**(SMALL | settings)), images(train=60, shape=shape)
+    federation = Federation(run, dataset, partition(run, dataset), pick_device("cuda"), executor)
+    state, _ = federation.start()
+    received, cohort = receive(federation, state), federation.cohort(1)
+    with Notes() as first:
+        local(federation, received, cohort)
+    step = federation.executor.step = Watched(federation.executor.step)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with Notes() as second:
+            local(federation, received, cohort)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    wrong = [line for line in first.wrong if not line.startswith("wait")] + second.wrong
+    return {"wrong": wrong, "step": second.launches(*step.places[0]), "training": second.launches(), "nodes": first.nodes}
+
+
+def main() -> None:
+    found = {}
+    for name, settings, shape, executor in cases():
+        try:
+            found[name] = tried(settings, shape, executor)
+        except Exception as error:  # told by the test of this case
+            found[name] = {"wrong": [f"{type(error).__name__}: {error}"]}
+    json.dump(found, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()
