@@ -42,7 +42,7 @@ class Study(OfRounds):
 
     settings: Params
     title = "class preferences"
-    columns = ("round", "client", "block", "unit", "top", "distance")
+    columns = ("round", "client", "block", "unit", "class", "distance")
 
     def rounds(self) -> Sequence[int]:
         last = self.config.rounds
