@@ -279,7 +279,7 @@ def test_prepared_bytes_are_deterministic_and_replace_older_ones(mirror, tmp_pat
     datasets.prepare("mnist", raw, out)
     assert (out / "arrays.npz").read_bytes() == first
     assert sorted(path.name for path in out.iterdir()) == ["arrays.npz", "keep.txt", "meta.json"]
-    assert [path.name for path in out.parent.iterdir()] == ["mnist"]
+    assert sorted(path.name for path in out.parent.iterdir()) == [".mnist.lock", "mnist"]
 
 
 @pytest.mark.parametrize("protocol", [2, 4])

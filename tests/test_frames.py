@@ -105,6 +105,13 @@ def test_every_figure_of_every_paper_has_one(copy):
                 assert f"results.curves(paper, '{name}', scale)" in code
 
 
+def test_a_cell_of_an_experiment_without_runs_says_so():
+    known = {"curves": pandas.DataFrame({"series": [], "seed": [], "round": []}), "measure": "initial_accuracy"}
+    *before, last = notebook.LAST.splitlines()
+    exec("\n".join(before), known)
+    assert eval(last, known) == "nothing was run"
+
+
 def test_a_notebook_that_is_there_stays(copy):
     path = notebook.write("fig5c", settings(), Path("mine/own.ipynb"))
     path.write_text("worked on")

@@ -25,7 +25,8 @@ curves = results.curves(paper, {name!r}, scale)
 runs[[column for column in ("series", "seed", "status", "rounds", "bytes_up", "dataset", "settings.lr") if column in runs]]"""
 
 LAST = """last = curves.groupby(["series", "seed"], sort=False).tail(1)
-last.groupby("series", sort=False)[measure].agg(["mean", "std", "count"])"""
+ended = last.groupby("series", sort=False)
+ended[measure].agg(["mean", "std", "count"]) if measure in last else "nothing was run"  # at this scale, so far"""
 
 DRAWN = """import seaborn as sns
 
