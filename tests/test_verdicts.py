@@ -217,6 +217,8 @@ def test_bytes_more_than_the_baselines(down, status):
     told = decide("key", claim, found, "test_accuracy")
     assert (told.status, told.reported) == (status, "+75.0 %")
     assert told.found == f"{100 * ((down + 5e5) / 2e6 - 1):+.1f} ± 0.0 % (n = 2)"
+    found.note["compare"] = "direction"
+    assert decide("key", claim, found, "test_accuracy").status == "not compared"  # whatever the sign
 
 
 def test_runs_that_are_too_short_say_nothing():
