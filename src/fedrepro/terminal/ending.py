@@ -1,14 +1,12 @@
 """The last words of a job that went well: what was made, what the verdicts are, which page to open."""
 
-import json
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from fedrepro.report import tally
 from fedrepro.words import count, duration
 
 DOCUMENTS = ("index.html", "report.pdf")
-ORDER = ("reproduced", "partly", "direction agrees")  # the rest in the order in which they come
 
 
 def told(outputs: Iterable[str], reports: Path, seconds: float) -> str:
@@ -23,7 +21,7 @@ def told(outputs: Iterable[str], reports: Path, seconds: float) -> str:
         keys = [path.name.rpartition("-")[0] for path in stamps if path.parent.name == paper]
         lines += [_single(reports / paper, key) for key in keys if key != "all"]
         if {"all", "verdicts"} & set(keys):
-            lines.append(f"{paper}: {tally(reports / paper / 'tables/verdicts.json')}")
+            lines.append(f"{paper}: {_judged(reports / paper)}")
     pages = [reports / name for name in DOCUMENTS if reports / name in made]
     return "\n".join(lines + [f"Open {path}" for path in pages])
 
@@ -34,9 +32,7 @@ def _single(folder: Path, key: str) -> str:
     return f"{key}: {', '.join(map(str, found))}"
 
 
-def tally(path: Path) -> str:
-    """How many claims have which verdict."""
-    statuses = Counter(record["verdict"] for record in json.loads(path.read_text(encoding="utf-8")))
-    names = [name for name in ORDER if name in statuses] + [name for name in statuses if name not in ORDER]
-    parts = ", ".join(f"{statuses[name]} {name}" for name in names)
-    return f"{count(statuses.total(), 'claim')}: {parts}" if parts else "no claim is judged at this scale"
+def _judged(folder: Path) -> str:
+    """How many of a paper's claims have which verdict."""
+    found = tally.read(folder)
+    return f"{count(len(found), 'claim')}: {tally.told(tally.tally(found))}" if found else "no claim is judged at this scale"
