@@ -1,4 +1,6 @@
-"""The resized crop against torchvision's, which our package does not import in training."""
+"""Random changes of images against torchvision's, which our package does not import in training."""
+
+import math
 
 import pytest
 import torch
@@ -83,3 +85,38 @@ def test_a_crop_repeats_and_differs_between_images():
     assert crop(x).min() >= x.min() - 1e-4 and crop(x).max() <= x.max() + 1e-4
     flat = torch.full((20, 1, 8, 8), 7.0)
     assert torch.allclose(crop(flat), flat)
+
+
+@pytest.mark.parametrize(("height", "width"), SHAPES)
+def test_same_transforms_give_torchvisions_pictures(height, width):
+    """Turn, shear and enlargement; but for the pixels that lie halfway, where rounding decides."""
+    x = 1 + 254 * torch.rand(40, 3, height, width, generator=rng.generator(0, "x"), dtype=torch.float64)
+    ours = augmentation.apply(x, ("affine",), rng.generator(0, "augment"))
+    angles = [part.tolist() for part in augmentation.transforms(40, rng.generator(0, "augment"))]
+    same = []
+    for image, mine, turn, shear, zoom in zip(x, ours, *angles, strict=True):
+        theirs = functional.affine(image, math.degrees(turn), [0, 0], zoom, [math.degrees(shear), 0])
+        same.append((mine == theirs).all(0).double().mean())
+    assert torch.stack(same).mean() > 0.99 and torch.stack(same).min() > 0.95
+
+
+def test_transforms_stay_in_their_ranges():
+    turn, shear, zoom = augmentation.transforms(4000, rng.generator(0, "augment"))
+    for values, low, high in ((turn, -math.pi, math.pi), (shear, -math.pi / 5, math.pi / 5), (zoom, 1, 1.125)):
+        assert low <= values.min() < low + 0.01 * (high - low) and high - 0.01 * (high - low) < values.max() <= high
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_contrast_jitter_is_torchvisions(channels):
+    x = torch.rand(30, channels, 8, 9, generator=rng.generator(0, "x"), dtype=torch.float64)
+    ours = augmentation.apply(255 * x, ("contrast_jitter",), rng.generator(0, "augment")) / 255
+    factors = 2 * torch.rand(30, 1, 1, 1, generator=rng.generator(0, "augment"), dtype=torch.float64)
+    for image, mine, factor in zip(x, ours, factors, strict=True):
+        assert torch.allclose(mine, functional.adjust_contrast(image, float(factor)), atol=1e-3)
+
+
+def test_half_are_turned_upside_down():
+    x = torch.rand(400, 1, 4, 5, generator=rng.generator(0, "x"))
+    turned = augmentation.apply(x, ("vertical_flip",), rng.generator(0, "augment"))
+    changed = (turned != x).flatten(1).any(1)
+    assert 150 < changed.sum() < 250 and torch.equal(turned[changed], x[changed].flip(-2))

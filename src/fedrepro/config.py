@@ -55,6 +55,7 @@ Fraction = Annotated[float, Number, Field(ge=0, le=1)]
 Numbers = Annotated[tuple[Annotated[int, Number, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_distinct)]
 Device = Literal["auto", "cpu", "cuda"]
 Executor = Literal["auto", "sequential", "stacked", "plain", "sequential+graph", "stacked+graph"]
+Change = Literal["crop", "resized_crop", "flip", "vertical_flip", "affine", "brightness", "contrast", "contrast_jitter"]
 Measures = Annotated[tuple[Literal[tuple(MEASURES)], ...], Field(min_length=1), AfterValidator(_distinct)]
 
 
@@ -116,7 +117,7 @@ class Training(Frozen):
     train_images: Count | None = None  # keep only the first n of a fixed shuffle (scales small and quick)
     test_images: Count | None = None
     inputs: Literal["raw", "unit", "half", "standardised", "normalised"] = "unit"
-    augment: tuple[Literal["crop", "resized_crop", "flip", "brightness", "contrast"], ...] = ()
+    augment: tuple[Change, ...] = ()
     partition: Choice
     model: Choice
     clients_per_round: Count

@@ -16,6 +16,7 @@ from fedrepro.errors import UserError
 
 PADDING = 4
 AREAS, RATIOS, TRIES = (0.08, 1.0), (3 / 4, 4 / 3), 10  # of a resized crop; the defaults of torchvision's RandomResizedCrop
+TURN, SHEAR, ZOOM = math.pi, math.radians(36), (1.0, 9 / 8)  # of an affine change; angles up to, to both sides
 
 
 def apply(images: Tensor, names: tuple[str, ...], generator: torch.Generator) -> Tensor:
@@ -85,6 +86,42 @@ def _flip(images: Tensor, generator: torch.Generator) -> Tensor:
     return torch.where(mirrored[:, None, None, None], images.flip(-1), images)
 
 
+def _vertical_flip(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Turn upside down with probability one half."""
+    return _flip(images.mT, generator).mT
+
+
+def _affine(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Shear along the rows, turn and enlarge around the middle; black comes in from outside, a point takes the nearest pixel.
+    FedMAX's code does it on 288 x 288 pixels, scaled by 8/9 to 1, and cuts the middle 256 out; that zoom is of the whole."""
+    turn, shear, zoom = transforms(len(images), generator)
+    height, width = images.shape[-2:]
+    # from a point of the outcome back to where it was: turned and enlarged last, so undone first
+    unturned = torch.stack([torch.stack([turn.cos(), turn.sin()], 1), torch.stack([-turn.sin(), turn.cos()], 1)], 1)
+    unsheared = torch.eye(2, dtype=torch.float64).repeat(len(images), 1, 1)
+    unsheared[:, 0, 1] = shear.tan()
+    back = unsheared @ unturned / zoom[:, None, None]
+    sides = torch.tensor([width, height], dtype=torch.float64)
+    back = back * sides / sides[:, None]  # on pixels to on sides from -1 to 1
+    back = torch.cat([back, torch.zeros(len(images), 2, 1, dtype=torch.float64)], 2).to(images, non_blocking=True)
+    places = F.affine_grid(back, list(images.shape), align_corners=False)
+    return F.grid_sample(images, places, mode="nearest", align_corners=False)
+
+
+def transforms(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each image: angle of the turn and of the shear in radians, enlargement; each (count,), float64."""
+    draws = torch.rand(3, count, generator=generator, dtype=torch.float64)
+    return TURN * (2 * draws[0] - 1), SHEAR * (2 * draws[1] - 1), ZOOM[0] + (ZOOM[1] - ZOOM[0]) * draws[2]
+
+
+def _contrast_jitter(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Mix with the image's mean grey, from nothing of the image to twice its contrast, and cut off at black and white:
+    torchvision's ColorJitter(contrast=1), as FedMAX's code has it for medical images."""
+    shares = torch.tensor([0.2989, 0.587, 0.114] if images.shape[1] == 3 else [1.0])  # of red, green and blue in grey
+    grey = (images * shares.to(images, non_blocking=True)[:, None, None]).sum(1, keepdim=True).mean((-2, -1), keepdim=True)
+    return (grey + (images - grey) * _uniform(images, 0, 2, generator)).clamp(0, 255)
+
+
 def _brightness(images: Tensor, generator: torch.Generator) -> Tensor:
     """Add a number from [-63, 63] (TensorFlow's CIFAR-10 tutorial, which the FedMMD code follows)."""
     return images + _uniform(images, -63, 63, generator)
@@ -100,8 +137,11 @@ CHANGES = {
     "crop": _crop,
     "resized_crop": _resized_crop,
     "flip": _flip,
+    "vertical_flip": _vertical_flip,
+    "affine": _affine,
     "brightness": _brightness,
     "contrast": _contrast,
+    "contrast_jitter": _contrast_jitter,
 }
 
 

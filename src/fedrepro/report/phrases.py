@@ -110,8 +110,11 @@ CHANGES = {
     "crop": "random crop",
     "resized_crop": "random resized crop",
     "flip": "random mirroring",
+    "vertical_flip": "random mirroring upside down",
+    "affine": "random turn, shear and enlargement",
     "brightness": "random brightness",
     "contrast": "random contrast",
+    "contrast_jitter": "random contrast around the mean grey",
 }
 WEIGHTING = {"uniform": "every client counts the same", "samples": "clients count by their images"}
 PRECISION = {"float32": "single precision (float32)", "float64": "double precision (float64)"}
