@@ -47,7 +47,7 @@ def refused(model, values, *words):
     ({"inputs": "bits"}, ["inputs: ", "'raw', 'unit', 'half', 'standardised' or 'normalised'", "(got 'bits')"]),
     ({"weighting": "size"}, ["weighting: ", "'uniform' or 'samples'"]),
     ({"precision": "float16"}, ["precision: ", "'float32', 'float64', 'tf32' or 'bfloat16'"]),
-    ({"augment": ["rotate"]}, ["augment.0: ", "'crop', 'resized_crop', 'flip', 'brightness' or 'contrast'"]),
+    ({"augment": ["rotate"]}, ["augment.0: ", "'crop', 'resized_crop', 'flip', ", "or 'contrast_jitter'"]),
     ({"executor": "stacked"}, ["executor: unknown key"]),  # as the device: of a machine, not of a run
     ({"model": {"width": 0.1}}, ["model.name: "]),
     ({"model": 3}, ["model: "]),

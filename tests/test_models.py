@@ -33,6 +33,7 @@ PAPERS = [
     ("fedmax_cnn", {}, COLOUR, 10, 659_818),
     ("fedmax_cnn", {}, COLOUR, 100, 705_988),
     ("fedmax_cnn", {"last_padding": 0}, (1, 32, 32), 26, 438_074),
+    ("fedmax_cnn", {"width": 0.5, "hidden": 1024}, COLOUR, 10, 300_474),
     ("vgg9", {}, COLOUR, 10, 3_491_530),
     ("vgg16", {}, COLOUR, 10, 14_728_266),
     ("mobilenet", {}, COLOUR, 10, 3_217_226),

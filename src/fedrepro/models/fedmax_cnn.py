@@ -7,11 +7,13 @@ from typing import Literal
 
 from torch import nn
 
+from fedrepro.config import Count
 from fedrepro.models.base import BaseParams, Block, Head
 
 
 class Params(BaseParams):
     last_padding: Literal[0, 1] = 1  # of the fifth convolution; 0 in the code for EMNIST
+    hidden: Count = 512  # dense units at width 1, which FedMAX's beta is divided by
 
 
 def blocks(params: Params, outputs: int) -> list[Block | Head]:
@@ -22,6 +24,6 @@ def blocks(params: Params, outputs: int) -> list[Block | Head]:
         params.conv("conv3", 64, 3, pool, bias=False),
         params.conv("conv4", 64, 3, bias=False),
         params.conv("conv5", 64, 3, pool, bias=False, padding=params.last_padding),
-        params.dense("fc1", 512),
+        params.dense("fc1", params.hidden),
         Head(outputs),
     ]
