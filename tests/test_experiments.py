@@ -247,6 +247,21 @@ def test_data_that_cannot_be_had_do_not_stop_a_plan(paths, tmp_path):
     assert planned["p"]["one"].runs == plan(one(dataset="mnist"), paths)["p"]["one"].runs
 
 
+NARROW = [
+    ({"floor": 0}, "float32", 1),
+    ({"floor": 0}, "float64", 0),
+    ({"floor": 0, "weight": 0}, "float32", 0),
+    ({}, "float32", 0),
+]
+
+
+@pytest.mark.parametrize(("options", "precision", "said"), NARROW)
+def test_narrow_kernels_without_a_floor_are_remarked(paths, options, precision, said):
+    series = {"A": {"name": "fedmmd", **options}}
+    remarks = plan(one(series=series, precision=precision), paths)["p"]["one"].remarks
+    assert [remark.split(":")[0] for remark in remarks] == ["floor 0 in float32"] * said
+
+
 def test_a_kept_result_that_todays_settings_cannot_express(paths, caplog):
     run = plan(params(), paths)["p"]["one"].series[0].runs[0]
     old = kept(run, paths, "old")

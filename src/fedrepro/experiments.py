@@ -138,11 +138,11 @@ def _reportable(planned: Planned) -> Planned:
 
 
 def _remarked(planned: Planned, data: Data, finder: Finder) -> Planned:
-    """With what is to be said of its data."""
+    """With what is to be said of its data and methods."""
     keys = dict.fromkeys(datasets.key(run.config.dataset) for run in planned.runs)
     missing = [f"{key} cannot be had: {data.missing[key]}" for key in keys if key in data.missing]
-    unserved = finder.remark(dict.fromkeys(planned.runs))
-    return replace(planned, remarks=(*missing, *([unserved] if unserved else [])))
+    said = [finder.remark(dict.fromkeys(planned.runs)), *dict.fromkeys(algorithms.caution(run.config) for run in planned.runs)]
+    return replace(planned, remarks=(*missing, *filter(None, said)))
 
 
 def remarks(chosen: list[Planned]) -> list[str]:

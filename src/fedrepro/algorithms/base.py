@@ -127,6 +127,11 @@ class FedAvg:
     neutral: ClassVar[dict | None] = {}  # the Params at which the method equals FedAvg; None where there are none
     buffers: ClassVar[bool] = True  # whether it takes networks with running statistics
 
+    @staticmethod
+    def caution(params: Params, precision: str) -> str | None:
+        """What a user should know of these options before a training in `precision`; None: nothing."""
+        return None
+
     def __init__(self, params: Params, net: Net, generator: torch.Generator, task: Task) -> None:
         self.params, self.task = params, task
         self.net = self.wrap(net, generator).eval()  # the engine switches to training mode where it trains
