@@ -1,11 +1,12 @@
 """The reports that are committed: each table and verdict follows from the numbers committed beside it, by today's code."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from fedrepro import experiments, results, studying
+from fedrepro import experiments, provenance, results, studying
 from fedrepro.config import read_params
 from fedrepro.experiments import Paths
 from fedrepro.report import artifacts, spec
@@ -77,3 +78,9 @@ def test_every_artifact_is_there_and_no_other(committed):
 
 def test_only_papers_lie_there():
     assert COMMITTED and {folder.name for folder in COMMITTED} <= set(read_params(ROOT / "params.yaml").papers)
+
+
+def test_every_kept_result_names_the_commit_whose_code_it_is_of():
+    kept = {path: json.loads(path.read_text(encoding="utf-8")) for path in ROOT.glob("results/kept/*/*/environment.json")}
+    stained = [path.parent.name for path, found in kept.items() if found["commit"].endswith((provenance.DIRTY, "unknown"))]
+    assert kept and not stained
