@@ -1,0 +1,10 @@
+"""Long tests that draw their cases: kills at random times, bad inputs, damaged files, full disks. No part of the default run.
+
+Each is one command, from the repository's top folder (CONTRIBUTING says which), draws from a seed, prints its figures and ends
+with exit code 1 where a case failed, with the command that repeats that case alone.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # what the tests share

@@ -1,0 +1,160 @@
+"""What all campaigns do: draw numbered cases, try each, count what became of them; and a command of fedrepro in a process of its
+own, which costs no start since it is forked."""
+
+import argparse
+import contextlib
+import importlib
+import io
+import logging
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from test_cli import write
+
+from fedrepro import cli
+
+MEMORY = 24 << 30  # bytes of addresses that a command may ask for
+FREE = ("log.txt", "timing.json", "speed.json")  # of a run: these may differ between two
+
+
+class Failed(Exception):
+    """What a case should not have done."""
+
+
+class Ended(NamedTuple):
+    """A command that is over: its exit code (negative: the signal) and all that it printed."""
+
+    code: int
+    text: str
+
+    @property
+    def messages(self) -> list[str]:
+        return [line for line in self.text.splitlines() if "error: " in line.split("'")[0]]
+
+
+def warm(folder: Path) -> None:
+    """Begin to train here, so that a forked command has little left to import. (After a first backward pass torch refuses
+    others in forked processes.)"""
+    write(folder, {})
+    with contextlib.chdir(folder), contextlib.redirect_stderr(io.StringIO()):
+        cli.main(["train", "--budget", "0s"])
+    importlib.import_module("torch._dynamo")
+
+
+def begun(folder: Path, output: Path, *arguments: str) -> int:
+    """`fedrepro` with these arguments in `folder`, as a process group of its own; its id."""
+    sys.stdout.flush()
+    if child := os.fork():
+        return child
+    code = 1
+    try:
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        os.chdir(folder)
+        code = cli.main(list(arguments))
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)
+
+
+def waited(child: int, seconds: float) -> int | None:
+    """The exit code of a process, or None where it is not over in time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        over, status = os.waitpid(child, os.WNOHANG)
+        if over:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    return None
+
+
+def command(folder: Path, *arguments: str, seconds: float = 300) -> Ended:
+    """`fedrepro` in `folder`, to its end."""
+    with tempfile.NamedTemporaryFile() as output:
+        child = begun(folder, Path(output.name), *arguments)
+        code = waited(child, seconds)
+        if code is None:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        text = Path(output.name).read_text(encoding="utf-8", errors="replace")
+    if code is None:
+        raise Failed(f"did not end in {seconds:g} seconds: {' '.join(arguments)}\n{text[-2000:]}")
+    return Ended(code, text)
+
+
+def one_message(ended: Ended) -> str:
+    """The message of a command that refused; Failed where there is none, more than one, or a traceback."""
+    if "Traceback" in ended.text or ended.code not in (1, 2):
+        raise Failed(f"exit code {ended.code}:\n{ended.text[-3000:]}")
+    if len(ended.messages) != 1:
+        raise Failed(f"{len(ended.messages)} messages:\n{ended.text[-3000:]}")
+    return ended.messages[0]
+
+
+def contents(*folders: Path) -> dict[str, bytes]:
+    """What has to be the same however often a job was killed: file -> bytes. Locks and Snakemake's own are not looked at."""
+    found = {}
+    for folder in folders:
+        for path in folder.rglob("*"):
+            if path.is_file() and path.name not in FREE and not path.name.endswith(".lock"):
+                found[f"{folder.name}/{path.relative_to(folder)}"] = path.read_bytes()
+    return found
+
+
+def different(whole: dict[str, bytes], found: dict[str, bytes]) -> list[str]:
+    """The names that only one has, or whose bytes differ."""
+    return sorted(name for name in whole.keys() | found.keys() if whole.get(name) != found.get(name))
+
+
+Case = Callable[[int, random.Random], str]
+
+
+def asked(name: str, count: int, **switches: str) -> argparse.Namespace:
+    """What the command line says; `switches`: what else it may be given, with its help."""
+    parser = argparse.ArgumentParser(prog=f"python -m tests.campaigns.{name}")
+    parser.add_argument("--seed", type=int, default=0, help="of all draws (0)")
+    parser.add_argument("--count", type=int, default=count, help=f"how many cases ({count})")
+    parser.add_argument("--only", type=int, help="this case alone, by its number")
+    for switch, told in switches.items():
+        parser.add_argument(f"--{switch}", action="store_true", help=told)
+    return parser.parse_args()
+
+
+def tried(name: str, case: Case, options: argparse.Namespace) -> int:
+    """Draw and try the cases that the command line asks for. A case returns in a few words what became of it, or raises. Exit
+    code 1 where one failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        warm(Path(folder))
+    logging.getLogger().handlers.clear()
+    numbers = range(options.count) if options.only is None else [options.only]
+    found, failed, began = Counter(), 0, time.monotonic()
+    for number in numbers:
+        try:
+            found[case(number, random.Random(f"{name} {options.seed} {number}"))] += 1
+        except Exception as error:
+            failed += 1
+            told = str(error) if isinstance(error, Failed) else traceback.format_exc()
+            again = f"python -m tests.campaigns.{name} --seed {options.seed} --only {number}"
+            print(f"case {number} FAILED: {told}\n  again: {again}", flush=True)
+    figures = ", ".join(f"{many} {what}" for what, many in sorted(found.items())) or "none held"
+    lasted = time.monotonic() - began
+    print(f"{name}, seed {options.seed}: {len(numbers)} cases in {lasted:.0f} s: {figures}; {failed} failed")
+    return 1 if failed else 0
