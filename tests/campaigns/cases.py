@@ -138,12 +138,13 @@ def asked(name: str, count: int, **switches: str) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def tried(name: str, case: Case, options: argparse.Namespace) -> int:
+def tried(name: str, campaign: Callable[[], Case], options: argparse.Namespace) -> int:
     """Draw and try the cases that the command line asks for. A case returns in a few words what became of it, or raises. Exit
-    code 1 where one failed."""
+    code 1 where one failed. `campaign` makes what all cases share."""
     with tempfile.TemporaryDirectory() as folder:
         warm(Path(folder))
     logging.getLogger().handlers.clear()
+    case = campaign()
     numbers = range(options.count) if options.only is None else [options.only]
     found, failed, began = Counter(), 0, time.monotonic()
     for number in numbers:

@@ -150,6 +150,6 @@ class Jobs:
 if __name__ == "__main__":
     options = cases.asked("kills", 200, jobs="whole Snakemake jobs instead of single runs")
     if not options.jobs:
-        sys.exit(cases.tried("kills", single, options))
+        sys.exit(cases.tried("kills", lambda: single, options))
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(cases.tried("kills --jobs", Jobs(Path(folder)), options))
+        sys.exit(cases.tried("kills --jobs", lambda: Jobs(Path(folder)), options))

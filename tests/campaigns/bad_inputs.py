@@ -1,0 +1,276 @@
+"""Generated bad inputs: settings, options of every method, YAML as text, a paper's file, its digitised curves, lists of runs, command
+lines, mirrors. Each has to be answered by one message, without a traceback and not with exit code 0. A generated change that turns
+out to be allowed (another name for a series) is counted apart.
+
+`python -m tests.campaigns.bad_inputs --seed 0 --count 1000`
+"""
+
+import copy
+import json
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import test_kinds
+import yaml
+from conftest import ALGORITHMS
+from test_cli import SETTINGS
+
+from fedrepro import registry
+from tests.campaigns import cases
+from tests.campaigns.cases import Failed
+
+NO_NUMBER = (float("nan"), float("inf"), -float("inf"), "many", "", [1, [2]], {"zz": 1}, True, "1e5x", "\u0661\u0662x", "0x1g")
+NO_TEXT = ([["x"]], {"zz": {"zz": 1}}, 7.5, True, [], [None])
+NO_LIST = ({"zz": 1}, [[[]]], 7, "zz zz", [{}], [None])
+NO_SETTINGS = (7, "zz zz", [["x"]], [], True, float("nan"))
+WORDS = ("zz", "", " ", "\u202e", "é√Δ", "../..", "/", "a" * 5000, "--", "0", "-1", "nan", "\n", "%s", "{}", "$(true)", "\U0001f600")
+WORK = {
+    "dataset": "digits", "train_images": 60, "test_images": 30, "inputs": "unit", "augment": ["crop", "flip"], "rounds": 2,
+    "partition": {"name": "permuted", "clients": 3}, "model": {"name": "mnist_cnn", "width": 0.05}, "clients_per_round": 2,
+    "local_epochs": 1, "batch_size": 10, "lr": 0.1, "schedule": {"name": "cosine", "floor": 0.001}, "momentum": 0.5,
+    "weight_decay": 0.001, "proxy": {"share": 0.1}, "measures": ["test_accuracy", "test_loss"], "evaluate_every": 1,
+    "task": {"name": "classification"}, "studies": {"newcomers": {"clients": 2, "target": 0.5, "epochs": 2}}, "seeds": [0, 1],
+}  # fmt: skip
+RUNS = {"FedAvg": {"name": "fedavg"}, "FedMMD": {"name": "fedmmd", "weight": 0.1}, "Rate": {"name": "fedavg", "with": {"lr": 0.2}}}
+SWEEP = {"FedAvg": {"name": "fedavg"}} | {label: {"name": "fedmax", "beta": beta} for label, beta in test_kinds.BETAS.items()}
+EXPERIMENTS = {
+    "first": WORK | {"series": RUNS},
+    "second": {"like": "first", "rounds": 3},
+    "third": {"like": "first", "seeds": [2]},
+    "sweep": {"like": "first", "series": SWEEP},
+}
+SCALES = {
+    "quick": {"seeds": [0], "compare": "none", "note": "q", "experiments": {"p": {"first": {"nesterov": False}}}},
+    "other": {"seeds": [1], "compare": "full", "note": "o"},
+}
+PARAMS = SETTINGS | {"scales": SCALES, "papers": {"p": EXPERIMENTS}}
+CURVES = {"a": [[0, 1, 2], [0.1, 0.5, 0.7]], "b": [[0, 2], [0.1, 0.9]]}
+CLAIM = {"text": "t", "source": "s", "experiment": "first", "reported": 0.5, "tolerance": 0.1, "because": "b"}
+FIGURES = {name: test_kinds.FIGURES[name] for name in ("alone", "other", "absent", "grid", "beta", "epochs", "heights")}
+PAPER = test_kinds.PAPER | {
+    "curves": "p.json",
+    "proposed": ["FedMMD"],
+    "experiments": {
+        "first": {"name": "Fig. 1", "about": "x", "target": {"quick": 0.9}, "reported": {"FedMMD": "a", "FedAvg": "b"}},
+        "second": {"target": {"quick": 0.5}, "measure": "test_accuracy"},
+        "third": {"target": {"quick": 0.5}},
+    },
+    "figures": json.loads(json.dumps(FIGURES).replace('"paper"', '"quick"')),
+    "tables": {
+        "rounds": {"title": "Rounds", "kind": "rounds_to_target", "panels": ["first", "second"], "baseline": "FedAvg"},
+        "last": {"title": "Last", "kind": "convergence", "panels": ["first"], "last": 1},
+    },
+    "claims": {
+        "one": CLAIM | {"cell": {"kind": "accuracy", "series": "FedMMD", "last": 1}, "scale_targets": {}},
+        "two": CLAIM | {"cell": {"kind": "reduction", "series": "FedMMD", "baseline": "FedAvg", "target": 0.5}, "note": "n"},
+    },
+}
+
+
+class Place:
+    """A folder to work in, with prepared data and a list of runs, where all that is asked for is right."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for command in (("train", "--budget", "0s"), ("list",), ("plan", "--experiment", "first", "--export", "runs.json")):
+            self.write()
+            if (ended := cases.command(folder, *command)).code not in (0, 3):
+                raise SystemExit(f"nothing is wrong, and yet: {ended.text}")
+        self.runs = json.loads((folder / "runs.json").read_text(encoding="utf-8"))
+
+    def write(self, params: str | bytes = "", paper: str | bytes = "", curves: str | bytes = "", runs: str | bytes = "") -> None:
+        """All files anew, these instead of the right ones."""
+        shutil.rmtree(self.folder / "results", ignore_errors=True)
+        given = {
+            "params.yaml": params or dumped(PARAMS),
+            "workflow/experiments/p.yaml": paper or dumped(PAPER),
+            "workflow/experiments/p.json": curves or json.dumps(CURVES),
+            "runs.json": runs or "[]",
+        }
+        for name, content in given.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def dumped(values: Any) -> str:
+    return yaml.safe_dump(values, allow_unicode=True, sort_keys=False)
+
+
+def spoiled(values: Any, draw: random.Random) -> tuple[Any, bool]:
+    """A copy with one node that cannot be, and whether that is sure: a name may be free to choose."""
+    values = copy.deepcopy(values)
+    nodes = [(above, key) for above in _containers(values) for key in _keys(above) if above[key] is not None]
+    above, key = draw.choice(nodes)
+    node = above[key]
+    if isinstance(node, dict) and node and draw.random() < 0.5:
+        return _misspelt(values, node, draw), False
+    kinds = ((bool, NO_SETTINGS[:3]), (int | float, NO_NUMBER), (str, NO_TEXT), (list, NO_LIST), (dict, NO_SETTINGS))
+    above[key] = copy.deepcopy(draw.choice(next(bad for kind, bad in kinds if isinstance(node, kind))))
+    return values, True
+
+
+def _misspelt(values: Any, node: dict, draw: random.Random) -> Any:
+    key = draw.choice(list(node))
+    wrong = draw.choice([f"{key}z", str(key)[1:], str(key).upper(), f" {key}", 7, "zz", ""])
+    entries = [(wrong if name == key else name, value) for name, value in node.items()]
+    node.clear()
+    node.update(entries)
+    return values
+
+
+def _containers(values: Any) -> list:
+    below = [values[key] for key in _keys(values)] if isinstance(values, dict | list) else []
+    return ([values] if isinstance(values, dict | list) else []) + [found for one in below for found in _containers(one)]
+
+
+def _keys(values: dict | list) -> list:
+    return list(values) if isinstance(values, dict) else list(range(len(values)))
+
+
+def settings(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
+    params, sure = spoiled(PARAMS, draw)
+    place.write(dumped(params))
+    return ("train", "--budget", "0s"), sure
+
+
+def option(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
+    """One option of one method, network, data set, partition, schedule, task or study, which nobody sets otherwise."""
+    rooms = {"dataset": "datasets", "partition": "partitions", "model": "models", "schedule": "schedules", "task": "tasks"}
+    kind = draw.choice([*rooms, "algorithm", "algorithm", "study"])
+    room = {"algorithm": "algorithms", "study": "studies"}.get(kind) or rooms[kind]
+    name = draw.choice(ALGORITHMS if kind == "algorithm" else registry.names(room))
+    module = registry.module(room, name)
+    owner = next((part for part in (module, *(getattr(module, key, None) for key in ("Algorithm", "Task"))) if hasattr(part, "Params")), None)
+    known = list(owner.Params.model_fields) if owner else []
+    key = draw.choice([*known, *known, "zz"])
+    value = draw.choice([{"zz": {}}, [[["x"]]], float("nan"), "zz zz", -3.5, [[-1]], 10**17 + 0.5, [float("nan")], "", "é" * 300])
+    choice = {key: value} if kind == "study" else {"name": name, key: value}
+    changes = {"algorithm": {"series": {"A": choice}}, "study": {"studies": {name: choice}}}.get(kind, {kind: choice})
+    experiment = WORK | {"series": {"A": {"name": "fedavg"}}} | changes
+    place.write(dumped(PARAMS | {"papers": {"p": {"first": experiment}}}))
+    return ("train", "--budget", "0s"), False
+
+
+def numbers(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
+    """A number that is far too large, or negative, where there is one."""
+    key = draw.choice([key for key, value in WORK.items() if isinstance(value, int | float)])
+    value = draw.choice([-1, 10**12, 1e39, -0.5, 1e308, 10**17, "1" * 400, "9" * 19])
+    text = dumped(PARAMS | {"papers": {"p": {"first": WORK | {"series": RUNS, key: "HERE"}}}})
+    place.write(text.replace(f"{key}: HERE", f"{key}: {value}"))
+    return ("plan",), False
+
+
+def text(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
+    """YAML that is cut, traps or is no YAML, in one of the two files."""
+    whole = draw.choice([PARAMS, PAPER])
+    lines = dumped(whole).splitlines()
+    at = draw.randrange(len(lines))
+    keyed = [number for number, line in enumerate(lines) if ":" in line]
+    damage = draw.choice(["twice", "tab", "open", "octal", "hidden", "bytes", "deep", "noise", "cut", "sixty", "alias", "tag", "long"])
+    if damage == "twice":
+        at = draw.choice([number for number in keyed if not lines[number].endswith(":") and "- " not in lines[number]])
+        lines.insert(at, lines[at])
+    added = {
+        "tab": "\tx: 1", "open": "x: [1, {", "octal": "scale: 0777", "hidden": "x: a\u202eb", "deep": "x: " + "[" * 3000 + "]" * 3000,
+        "sixty": "scale: 1:30", "alias": "x: *nobody", "tag": "x: !!python/object/apply:os.system ['true']", "long": f"x: {'9' * 5000}",
+    }  # fmt: skip
+    if damage in added:
+        lines.insert(0, added[damage])
+    content = "\n".join(lines).encode()
+    if damage == "cut":
+        content = content[: draw.randrange(1, len(content) * 2 // 3)]
+    if damage == "bytes":
+        content = content[:at] + b"\xff\xfe\x80" + content[at:]
+    if damage == "noise":
+        content = draw.randbytes(draw.randrange(1, 3000))
+    place.write(**{"params" if whole is PARAMS else "paper": content})
+    return ("list",), True
+
+
+def paper(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
+    values, sure = spoiled(PAPER, draw)
+    place.write(paper=dumped(values))
+    return ("list",), sure
+
+
+def curves(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
+    values, sure = spoiled(CURVES, draw)
+    content = json.dumps(values)
+    if draw.random() < 0.3:
+        content, sure = draw.choice(["[]", "{", "7", "null", "[" * 9000, content[:-9], content.replace("0.5", "NaN"), "\x00"]), True
+    place.write(curves=content)
+    return ("list",), sure
+
+
+def runs(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
+    values, sure = spoiled(place.runs, draw)
+    content = json.dumps(values)
+    if draw.random() < 0.3:
+        folder = draw.choice(["../..", "/", "", "x", "\x00", "a/../../b", "results/runs/p/", 7, None, ["x"]])
+        content, sure = json.dumps([place.runs[0] | {"folder": folder}]), True
+    elif draw.random() < 0.3:
+        content, sure = draw.choice(["{}", "[[]]", "[7]", "[{}]", "null", content[:-5], "[" * 9000, "\ufeff", '"x"']), True
+    place.write(runs=content)
+    return ("train", "--runs", "runs.json", "--budget", "0s"), sure
+
+
+def line(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
+    """A command with one argument that cannot be."""
+    place.write()
+    command = draw.choice(["train", "plan", "keep", "list", "prune", "notebook", "schema", "docs", "fly"])
+    word = draw.choice(WORDS)
+    options = ["--scale", "--paper", "--experiment", "--device", "--executor", "--budget", "--cores", "--runs", "--params", "--zz"]
+    kind = draw.randrange(4)
+    given = {
+        0: [draw.choice(options), word],
+        1: [draw.choice(options)],
+        2: [f"--params={draw.choice(['absent.yaml', '.', 'data', 'runs.json', '/dev/null', 'a' * 300, 'é/x'])}"],
+        3: [word or "zz"],
+    }[kind]
+    return (command, *given, *(["--budget", "0s"] if command == "train" and "--budget" not in given else [])), False
+
+
+def mirror(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
+    """Where the data are not."""
+    place.write(dumped(PARAMS | {"papers": {"p": {"first": WORK | {"series": RUNS, "dataset": draw.choice(["mnist", "cifar10"])}}}}))
+    (place.folder / "empty").mkdir(exist_ok=True)
+    where = draw.choice(
+        ["absent", "runs.json", "empty", "/dev/null", "http://127.0.0.1:9/x", "https://u:secret@127.0.0.1:9", "http://[::1", "ftp://x/y",
+         "http://", "a" * 5000, "http://127.0.0.1:99999/", "http://127.0.0.1:9/?token=secret", "file:///x", "~nobody/x", "é\n"]
+    )  # fmt: skip
+    return ("train", "--budget", "60s", "--data-mirror", where), True
+
+
+GROUPS = (settings, settings, option, option, numbers, text, paper, paper, curves, runs, line, mirror)
+
+
+class Inputs:
+    def __init__(self, folder: Path, told: bool) -> None:
+        self.place, self.told = Place(folder), told
+
+    def __call__(self, number: int, draw: random.Random) -> str:
+        group = GROUPS[number % len(GROUPS)]
+        arguments, sure = group(self.place, draw)
+        ended = cases.command(self.place.folder, *arguments)
+        if "secret" in ended.text:
+            raise Failed(f"{group.__name__}, {arguments}: a secret is shown:\n{ended.text[-2000:]}")
+        if ended.code in (0, 3) and not sure and "Traceback" not in ended.text:
+            return "allowed after all"
+        try:
+            message = cases.one_message(ended)
+        except Failed as failed:
+            raise Failed(f"{group.__name__}, {' '.join(arguments)[:300]}: {failed}") from None
+        if self.told:
+            print(f"{number} {group.__name__}: {message}"[:400])
+        return "one message"
+
+
+if __name__ == "__main__":
+    options = cases.asked("bad_inputs", 1000, told="print every message")
+    with tempfile.TemporaryDirectory() as folder:
+        sys.exit(cases.tried("bad_inputs", lambda: Inputs(Path(folder), options.told), options))
