@@ -1,7 +1,6 @@
 """Make a list of studies one after the other in one process, bringing along what they need: data, partition."""
 
 import csv
-import json
 import logging
 import time
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ from fedrepro.engine import executors
 from fedrepro.engine.run import Limits, Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
-from fedrepro.files import digest, read_json, replacing
+from fedrepro.files import digest, read_json, replacing, write_json
 from fedrepro.studies import Study
 from fedrepro.studies.base import Scene
 from fedrepro.studying import Case
@@ -87,8 +86,7 @@ def _conduct(case: Case, scene: Scene, limits: Limits) -> bool:
     executed = (*provenance.modules(study.config), f"studies.{study.name}")
     told["table"] = digest(case.table.read_bytes())
     told["environment"] = provenance.environment(scene.device, executed)
-    with replacing(case.note) as temporary:
-        temporary.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    write_json(case.note, told)
     return True
 
 

@@ -9,13 +9,14 @@ from fedrepro.config import RunConfig, parse
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, code_digest, resolve, run_id
+from fedrepro.files import is_whole, sealed
 
 
 def write(runs: list[Run], path: Path, beside: dict[Path, dict[str, Any]] | None = None) -> None:
     """Unfinished runs, and those with work `beside` them (by folder)."""
     beside = beside or {}
     wanted = [run for run in runs if run.folder in beside or not run.summary.exists()]
-    listed = [run.record() | {"folder": str(run.folder)} | beside.get(run.folder, {}) for run in wanted]
+    listed = [sealed(run.record() | {"folder": str(run.folder)} | beside.get(run.folder, {})) for run in wanted]
     try:
         path.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
@@ -33,6 +34,8 @@ def read(path: Path, paths: Paths) -> list[Run]:
         raise UserError(f"{path}: cannot be read: {error.strerror}; write it with: fedrepro plan --export") from None
     except (ValueError, TypeError, KeyError, RecursionError):
         raise UserError(f"{path}: not a list of runs; write it with: fedrepro plan --export") from None
+    if not all(map(is_whole, records)):
+        raise UserError(f"{path}: changed since it was written; write it again with: fedrepro plan --export")
     runs = []
     for values, data, code, folder in listed:
         config = _resolved(values, path)

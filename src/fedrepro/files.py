@@ -12,6 +12,7 @@ from typing import Any
 from fedrepro.errors import UserError
 
 AGAIN = "delete it and run again"
+SEAL = "seal"  # the key of the digest over all others
 
 
 @contextlib.contextmanager
@@ -37,8 +38,8 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def read_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any] | None:
-    """A small file that this package wrote, with these keys; None where there is none. Raises UserError where it is damaged;
-    `advice` says what to do then."""
+    """A small file that this package wrote, with these keys; None where there is none. Raises UserError where it is damaged, or
+    not what its seal says (earlier code wrote none); `advice` says what to do then."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -49,6 +50,9 @@ def read_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any] | N
         raise UserError(f"{path}: damaged, holds no keys and values; {advice}")
     if missing := [key for key in keys if key not in values]:
         raise UserError(f"{path}: damaged, lacks {', '.join(missing)}; {advice}")
+    if not is_whole(values):
+        raise UserError(f"{path}: changed since it was written; {advice}")
+    values.pop(SEAL, None)
     return values
 
 
@@ -74,9 +78,23 @@ def read_records(path: Path, *keys: str, advice: str = AGAIN) -> list[dict[str, 
 
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
-    """A reader sees the old file or the new one."""
+    """Sealed; a reader sees the old file or the new one."""
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(sealed(values), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def sealed(values: dict[str, Any]) -> dict[str, Any]:
+    """Values with a digest of them all."""
+    return values | {SEAL: _seal(values)}
+
+
+def is_whole(values: dict[str, Any]) -> bool:
+    """Whether what was read says what its seal says, if it has one."""
+    return values.get(SEAL) in (None, _seal({key: value for key, value in values.items() if key != SEAL}))
+
+
+def _seal(values: dict[str, Any]) -> str:
+    return digest(json.dumps(json.loads(json.dumps(values)), sort_keys=True))  # read back: keys are texts then
 
 
 def digest(*parts: bytes | memoryview | str) -> str:

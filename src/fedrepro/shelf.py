@@ -1,6 +1,5 @@
 """What stays and what goes: finished runs kept in the repository, run folders that nothing names any more."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +11,7 @@ from fedrepro.config import Params
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
-from fedrepro.files import read_whole_json
+from fedrepro.files import read_whole_json, write_json
 
 KEPT = ("config.json", "metrics.csv", "environment.json", "timing.json", "summary.json")  # the last one makes it a finished run
 
@@ -71,7 +70,7 @@ def _copy(source: Path, target: Path, origin: dict[str, str | None]) -> None:
     for name in KEPT:
         shutil.copyfile(source / name, target / name)
     path = target / "environment.json"
-    path.write_text(json.dumps(_json(path) | origin, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    write_json(path, _json(path) | origin)
 
 
 def _json(path: Path) -> dict[str, Any]:

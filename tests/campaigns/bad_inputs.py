@@ -27,7 +27,25 @@ NO_NUMBER = (float("nan"), float("inf"), -float("inf"), "many", "", [1, [2]], {"
 NO_TEXT = ([["x"]], {"zz": {"zz": 1}}, 7.5, True, [], [None])
 NO_LIST = ({"zz": 1}, [[[]]], 7, "zz zz", [{}], [None])
 NO_SETTINGS = (7, "zz zz", [["x"]], [], True, float("nan"))
-WORDS = ("zz", "", " ", "\u202e", "é√Δ", "../..", "/", "a" * 5000, "--", "0", "-1", "nan", "\n", "%s", "{}", "$(true)", "\U0001f600")
+WORDS = (
+    "zz",
+    "",
+    " ",
+    "\u202e",
+    "é√Δ",
+    "../..",
+    "/",
+    "a" * 5000,
+    "--",
+    "0",
+    "-1",
+    "nan",
+    "\n",
+    "%s",
+    "{}",
+    "$(true)",
+    "\U0001f600",
+)
 WORK = {
     "dataset": "digits", "train_images": 60, "test_images": 30, "inputs": "unit", "augment": ["crop", "flip"], "rounds": 2,
     "partition": {"name": "permuted", "clients": 3}, "model": {"name": "mnist_cnn", "width": 0.05}, "clients_per_round": 2,
@@ -35,7 +53,11 @@ WORK = {
     "weight_decay": 0.001, "proxy": {"share": 0.1}, "measures": ["test_accuracy", "test_loss"], "evaluate_every": 1,
     "task": {"name": "classification"}, "studies": {"newcomers": {"clients": 2, "target": 0.5, "epochs": 2}}, "seeds": [0, 1],
 }  # fmt: skip
-RUNS = {"FedAvg": {"name": "fedavg"}, "FedMMD": {"name": "fedmmd", "weight": 0.1}, "Rate": {"name": "fedavg", "with": {"lr": 0.2}}}
+RUNS = {
+    "FedAvg": {"name": "fedavg"},
+    "FedMMD": {"name": "fedmmd", "weight": 0.1},
+    "Rate": {"name": "fedavg", "with": {"lr": 0.2}},
+}
 SWEEP = {"FedAvg": {"name": "fedavg"}} | {label: {"name": "fedmax", "beta": beta} for label, beta in test_kinds.BETAS.items()}
 EXPERIMENTS = {
     "first": WORK | {"series": RUNS},
@@ -82,7 +104,9 @@ class Place:
                 raise SystemExit(f"nothing is wrong, and yet: {ended.text}")
         self.runs = json.loads((folder / "runs.json").read_text(encoding="utf-8"))
 
-    def write(self, params: str | bytes = "", paper: str | bytes = "", curves: str | bytes = "", runs: str | bytes = "") -> None:
+    def write(
+        self, params: str | bytes = "", paper: str | bytes = "", curves: str | bytes = "", runs: str | bytes = ""
+    ) -> None:
         """All files anew, these instead of the right ones."""
         shutil.rmtree(self.folder / "results", ignore_errors=True)
         given = {
@@ -145,10 +169,15 @@ def option(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     room = {"algorithm": "algorithms", "study": "studies"}.get(kind) or rooms[kind]
     name = draw.choice(ALGORITHMS if kind == "algorithm" else registry.names(room))
     module = registry.module(room, name)
-    owner = next((part for part in (module, *(getattr(module, key, None) for key in ("Algorithm", "Task"))) if hasattr(part, "Params")), None)
+    owner = next(
+        (part for part in (module, *(getattr(module, key, None) for key in ("Algorithm", "Task"))) if hasattr(part, "Params")),
+        None,
+    )
     known = list(owner.Params.model_fields) if owner else []
     key = draw.choice([*known, *known, "zz"])
-    value = draw.choice([{"zz": {}}, [[["x"]]], float("nan"), "zz zz", -3.5, [[-1]], 10**17 + 0.5, [float("nan")], "", "é" * 300])
+    value = draw.choice(
+        [{"zz": {}}, [[["x"]]], float("nan"), "zz zz", -3.5, [[-1]], 10**17 + 0.5, [float("nan")], "", "é" * 300]
+    )
     choice = {key: value} if kind == "study" else {"name": name, key: value}
     changes = {"algorithm": {"series": {"A": choice}}, "study": {"studies": {name: choice}}}.get(kind, {kind: choice})
     experiment = WORK | {"series": {"A": {"name": "fedavg"}}} | changes
@@ -171,7 +200,9 @@ def text(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     lines = dumped(whole).splitlines()
     at = draw.randrange(len(lines))
     keyed = [number for number, line in enumerate(lines) if ":" in line]
-    damage = draw.choice(["twice", "tab", "open", "octal", "hidden", "bytes", "deep", "noise", "cut", "sixty", "alias", "tag", "long"])
+    damage = draw.choice(
+        ["twice", "tab", "open", "octal", "hidden", "bytes", "deep", "noise", "cut", "sixty", "alias", "tag", "long"]
+    )
     if damage == "twice":
         at = draw.choice([number for number in keyed if not lines[number].endswith(":") and "- " not in lines[number]])
         lines.insert(at, lines[at])
@@ -202,7 +233,10 @@ def curves(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     values, sure = spoiled(CURVES, draw)
     content = json.dumps(values)
     if draw.random() < 0.3:
-        content, sure = draw.choice(["[]", "{", "7", "null", "[" * 9000, content[:-9], content.replace("0.5", "NaN"), "\x00"]), True
+        content, sure = (
+            draw.choice(["[]", "{", "7", "null", "[" * 9000, content[:-9], content.replace("0.5", "NaN"), "\x00"]),
+            True,
+        )
     place.write(curves=content)
     return ("list",), sure
 
@@ -224,7 +258,18 @@ def line(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     place.write()
     command = draw.choice(["train", "plan", "keep", "list", "prune", "notebook", "schema", "docs", "fly"])
     word = draw.choice(WORDS)
-    options = ["--scale", "--paper", "--experiment", "--device", "--executor", "--budget", "--cores", "--runs", "--params", "--zz"]
+    options = [
+        "--scale",
+        "--paper",
+        "--experiment",
+        "--device",
+        "--executor",
+        "--budget",
+        "--cores",
+        "--runs",
+        "--params",
+        "--zz",
+    ]
     kind = draw.randrange(4)
     given = {
         0: [draw.choice(options), word],
@@ -237,7 +282,9 @@ def line(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
 
 def mirror(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     """Where the data are not."""
-    place.write(dumped(PARAMS | {"papers": {"p": {"first": WORK | {"series": RUNS, "dataset": draw.choice(["mnist", "cifar10"])}}}}))
+    place.write(
+        dumped(PARAMS | {"papers": {"p": {"first": WORK | {"series": RUNS, "dataset": draw.choice(["mnist", "cifar10"])}}}})
+    )
     (place.folder / "empty").mkdir(exist_ok=True)
     where = draw.choice(
         ["absent", "runs.json", "empty", "/dev/null", "http://127.0.0.1:9/x", "https://u:secret@127.0.0.1:9", "http://[::1", "ftp://x/y",

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from test_cli import write
 
 from fedrepro import cli
+from fedrepro.errors import UserError
 
 MEMORY = 24 << 30  # bytes of addresses that a command may ask for
 FREE = ("log.txt", "timing.json", "speed.json")  # of a run: these may differ between two
@@ -51,8 +52,8 @@ def warm(folder: Path) -> None:
     importlib.import_module("torch._dynamo")
 
 
-def begun(folder: Path, output: Path, *arguments: str) -> int:
-    """`fedrepro` with these arguments in `folder`, as a process group of its own; its id."""
+def apart(folder: Path, output: Path, work: Callable[[], int]) -> int:
+    """Do what the command line does, or other `work`, in `folder`, as a process group of its own; its id."""
     sys.stdout.flush()
     if child := os.fork():
         return child
@@ -64,9 +65,12 @@ def begun(folder: Path, output: Path, *arguments: str) -> int:
         os.dup2(file, 1)
         os.dup2(file, 2)
         os.chdir(folder)
-        code = cli.main(list(arguments))
+        code = work()
     except SystemExit as end:
         code = end.code
+    except UserError as error:
+        print(f"error: {error}")
+        code = 2
     except BaseException:
         traceback.print_exc()
     finally:
@@ -86,17 +90,22 @@ def waited(child: int, seconds: float) -> int | None:
     return None
 
 
-def command(folder: Path, *arguments: str, seconds: float = 300) -> Ended:
+def command(folder: Path, *arguments: str) -> Ended:
     """`fedrepro` in `folder`, to its end."""
+    return ended(folder, lambda: cli.main(list(arguments)))
+
+
+def ended(folder: Path, work: Callable[[], int], seconds: float = 300) -> Ended:
+    """The same of any work."""
     with tempfile.NamedTemporaryFile() as output:
-        child = begun(folder, Path(output.name), *arguments)
+        child = apart(folder, Path(output.name), work)
         code = waited(child, seconds)
         if code is None:
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
         text = Path(output.name).read_text(encoding="utf-8", errors="replace")
     if code is None:
-        raise Failed(f"did not end in {seconds:g} seconds: {' '.join(arguments)}\n{text[-2000:]}")
+        raise Failed(f"did not end in {seconds:g} seconds:\n{text[-2000:]}")
     return Ended(code, text)
 
 

@@ -19,6 +19,7 @@ import yaml
 from conftest import ALGORITHMS
 from test_cli import fig, write
 
+from fedrepro import cli
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed
 
@@ -75,7 +76,7 @@ def broken(folder: Path, draw: random.Random, lasts: float) -> bool:
     """Whether `train` was killed before it was over; a termination has to be told without a traceback."""
     how = draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
     output = folder / "told"
-    child = cases.begun(folder, output, "train")
+    child = cases.apart(folder, output, lambda: cli.main(["train"]))
     if cases.waited(child, draw.uniform(0, lasts)) is not None:
         return False
     os.kill(child, how)

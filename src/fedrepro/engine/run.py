@@ -11,7 +11,6 @@ snapshots/   the states that studies ask for (engine/replay.py)
 """
 
 import csv
-import json
 import logging
 import os
 import time
@@ -27,7 +26,7 @@ from fedrepro.datasets import Dataset
 from fedrepro.engine import checkpoint, progress, replay
 from fedrepro.engine.federation import Federation, Row, State
 from fedrepro.errors import GOES_ON, UserError
-from fedrepro.files import digest, read_json, replacing
+from fedrepro.files import digest, read_json, replacing, write_json
 from fedrepro.measures import MEASURES
 from fedrepro.partitions import Partition
 
@@ -112,7 +111,7 @@ def train(
     # remembered from here on: what is committed while this process trains is not what it runs
     provenance.commit(provenance.modules(run.config))
     _make(run.folder)
-    _write(run.folder / "config.json", _json(run.record() | {"dataset": datasets.describe(dataset.meta)}))
+    write_json(run.folder / "config.json", run.record() | {"dataset": datasets.describe(dataset.meta)})
     with _Log(run.folder / "log.txt"):
         federation = None
         try:
@@ -211,7 +210,7 @@ def _finish(run: Run, state: State, rows: list[Row], federation: Federation) -> 
     environment = provenance.environment(federation.device, provenance.modules(run.config))
     environment["executor"] = federation.executor.name
     environment["operations"] = federation.flops  # of an image on its way through the network
-    _write(run.folder / "environment.json", _json(environment))
+    write_json(run.folder / "environment.json", environment)
     checkpoint.save(run.folder / "model.safetensors", state, rows, run.id)
     _close(run, state, rows)
     final = _summary(run, state, rows)["final"]
@@ -223,7 +222,7 @@ def _close(run: Run, state: State, rows: list[Row]) -> None:
     checkpoint.delete(run.folder / "checkpoint.safetensors")
     for path in run.folder.rglob(".*.part"):
         path.unlink(missing_ok=True)
-    _write(run.summary, _json(_summary(run, state, rows)))
+    write_json(run.summary, _summary(run, state, rows))
 
 
 def _summary(run: Run, state: State, rows: list[Row]) -> dict[str, Any]:
@@ -261,10 +260,6 @@ def _csv(rows: list[Row]) -> str:
     return "\n".join([",".join(rows[0]), *lines]) + "\n"
 
 
-def _json(value: dict[str, Any]) -> str:
-    return json.dumps(value, indent=1, sort_keys=True) + "\n"
-
-
 def _write(path: Path, text: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -280,7 +275,7 @@ def _make(folder: Path) -> None:
 def _time(run: Run, rounds: int, seconds: float) -> None:
     path = run.folder / "timing.json"
     spent = read_json(path, "rounds", "seconds") or {"rounds": 0, "seconds": 0.0}
-    _write(path, _json({"rounds": spent["rounds"] + rounds, "seconds": round(spent["seconds"] + seconds, 2)}))
+    write_json(path, {"rounds": spent["rounds"] + rounds, "seconds": round(spent["seconds"] + seconds, 2)})
 
 
 def _log_round(run: Run, row: Row) -> None:

@@ -210,16 +210,16 @@ def read_curves(spec: Paper, folder: Path = FOLDER) -> dict[str, Curve]:
         return {}
     try:
         stored = json.loads(_curves_text(spec, folder)).items()
-        return {key: [(round, _finite(value)) for round, value in zip(*pair, strict=True)] for key, pair in stored}
+        return {key: [(_finite(round), _finite(value)) for round, value in zip(*pair, strict=True)] for key, pair in stored}
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise UserError(
             f"{folder / spec.curves}: expected key -> [rounds, values], two lists of numbers of equal length"
         ) from None
 
 
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(f"{value} is not finite")
+def _finite(value: Any) -> float:
+    if isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"{value} is no finite number")
     return value
 
 

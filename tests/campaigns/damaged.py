@@ -1,0 +1,196 @@
+"""Damaged files: each case damages one file that a run, a study, `keep`, `plan --export` or a mirror left, and does what reads it. It has
+to be noticed by one message, or to change nothing of what comes out (some bits mean nothing: a time in an archive, say).
+
+`python -m tests.campaigns.damaged --seed 0 --count 300`
+"""
+
+import gzip
+import json
+import random
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import test_datasets as made
+import yaml
+from test_cli import fig, write
+
+from fedrepro import cli, datasets, experiments, results, studying
+from fedrepro.config import read_params
+from fedrepro.datasets import cifar10
+from fedrepro.experiments import Paths
+from tests.campaigns import cases
+from tests.campaigns.cases import Failed
+
+SERIES = {"FedAvg": {"name": "fedavg"}, "Prox": None, "SCAFFOLD": {"name": "scaffold"}}
+STUDIES = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 2}}
+DAMAGES: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    "a bit": lambda whole, draw: _changed(whole, draw.randrange(len(whole)), lambda byte: byte ^ 1 << draw.randrange(8)),
+    "a byte": lambda whole, draw: _changed(
+        whole, draw.randrange(len(whole)), lambda byte: (byte + draw.randrange(1, 256)) % 256
+    ),
+    "cut": lambda whole, draw: whole[: draw.randrange(len(whole))],
+    "empty": lambda whole, draw: b"",
+    "zeros": lambda whole, draw: _blotted(whole, draw),
+    "a hole": lambda whole, draw: _hole(whole, draw),
+    "twice": lambda whole, draw: whole + whole,
+    "a digit": lambda whole, draw: _digit(whole, draw),
+    "noise": lambda whole, draw: draw.randbytes(len(whole)),
+}
+
+
+def _changed(whole: bytes, at: int, change: Callable[[int], int]) -> bytes:
+    return whole[:at] + bytes([change(whole[at])]) + whole[at + 1 :]
+
+
+def _blotted(whole: bytes, draw: random.Random) -> bytes:
+    at = draw.randrange(len(whole))
+    long = min(draw.choice((1, 16, 512)), len(whole) - at)
+    return whole[:at] + bytes(long) + whole[at + long :]
+
+
+def _hole(whole: bytes, draw: random.Random) -> bytes:
+    at = draw.randrange(len(whole))
+    return whole[:at] + whole[at + draw.choice((1, 16, 512)) :]
+
+
+def _digit(whole: bytes, draw: random.Random) -> bytes:
+    """As somebody edits a number."""
+    places = [at for at, byte in enumerate(whole) if byte in b"0123456789"] or [0]
+    return _changed(whole, draw.choice(places), lambda byte: ord(draw.choice([d for d in "0123456789" if ord(d) != byte])))
+
+
+def trained() -> int:
+    return cli.main(["train"])
+
+
+def listed() -> int:
+    return cli.main(["train", "--runs", "runs.json"])
+
+
+def gathered() -> int:
+    """What reports read, of an experiment and its study, into `out`."""
+    params, paths = read_params(), Paths()
+    for item in experiments.select(experiments.plan(params, paths), None, None):
+        results.gather(experiments.note(item, params), experiments.folders(item), Path("out"))
+        study = studying.plan(item, params, paths)["newcomers"]
+        results.gather(studying.note(study, params), studying.folders(study), Path("out"), studying.tables(study))
+    return 0
+
+
+def identified() -> int:
+    """The data sets of a mirror, into `out`."""
+    Path("out").mkdir()
+    for name in ("mnist", "cifar10", "emnist_letters", "pneumonia"):
+        meta = [
+            datasets.identify(name, Path("raw"), Path("prepared") / name, "mirror"),
+            datasets.load(Path("prepared") / name).meta,
+        ]
+        Path(f"out/{name}.json").write_text(json.dumps(meta), encoding="utf-8")
+    return 0
+
+
+def settings(folder: Path) -> None:
+    partition = {"name": "permuted", "clients": 3}
+    write(folder, fig(rounds=2, partition=partition, momentum=0.9, inputs="normalised", studies=STUDIES, series=SERIES))
+    values = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
+    values["papers"]["p"]["fig"]["series"].pop("Prox")
+    (folder / "params.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+
+
+def mirror(folder: Path) -> None:
+    """Archives of four kinds, small, as mirrors lay them out."""
+    made.write_all(folder / "mnist", made.mnist_files())
+    made.tar_gz(folder / cifar10.ARCHIVE, {f"{cifar10.FOLDER}/{name}": data for name, data in made.cifar10_files().items()})
+    (folder / "emnist").mkdir()
+    images, labels = np.arange(26 * 784).reshape(26, 28, 28) % 251, np.arange(1, 27)
+    with zipfile.ZipFile(folder / "emnist/gzip.zip", "w") as archive:
+        for part in ("train", "test"):
+            for name, array in (("images-idx3", images), ("labels-idx1", labels)):
+                archive.writestr(f"gzip/emnist-letters-{part}-{name}-ubyte.gz", gzip.compress(made.idx_bytes(array), mtime=0))
+    (folder / "pneumonia28").mkdir()
+    arrays = {f"{part}_images": np.full((4, 28, 28), 7, np.uint8) for part in ("train", "val", "test")}
+    arrays |= {f"{part}_labels": np.arange(4, dtype=np.uint8)[:, None] % 2 for part in ("train", "val", "test")}
+    np.savez_compressed(folder / "pneumonia28/pneumoniamnist.npz", **arrays)
+
+
+class Damage:
+    """Places where all is whole, and what comes out of them."""
+
+    def __init__(self, folder: Path, told: bool) -> None:
+        self.told = told
+        whole = folder / "trained"
+        whole.mkdir()
+        settings(whole)
+        self.done(whole, lambda: cli.main(["plan", "--export", "runs.json"]))
+        self.done(whole, trained)
+        begun, fresh, kept, waiting, archives = (folder / name for name in ("begun", "fresh", "kept", "waiting", "archives"))
+        shutil.copytree(whole, begun)
+        for run in begun.glob("results/runs/p/*"):
+            (run / "model.safetensors").rename(run / "checkpoint.safetensors")
+            if (run / "model.clients").exists():
+                (run / "model.clients").rename(run / "checkpoint.clients")
+            for name in ("summary.json", *(path.name for path in run.glob("newcomers-*"))):
+                (run / name).unlink()
+        shutil.copytree(whole, fresh, ignore=shutil.ignore_patterns("results"))
+        shutil.copytree(whole, waiting)
+        for note in waiting.glob("results/runs/p/*/newcomers-*.json"):
+            note.unlink()
+        shutil.copytree(whole, kept)
+        self.done(kept, lambda: cli.main(["keep"]))
+        shutil.rmtree(kept / "results/runs")
+        mirror(archives / "mirror")
+        run, shelf = "results/runs/p/*/", "results/kept/p/*/"
+        self.kinds = [  # where, which files, what reads them, and what comes out
+            (fresh, ["data/prepared/*/*"], trained, "results"),
+            (fresh, ["data/partitions/*.npz"], trained, "results"),
+            (begun, [f"{run}checkpoint.safetensors", f"{run}checkpoint.clients/*"], trained, "results"),
+            (waiting, [f"{run}newcomers-*.csv", f"{run}model.safetensors", f"{run}environment.json"], trained, "results"),
+            (whole, [f"{run}metrics.csv"], gathered, "out"),
+            (whole, [f"{run}summary.json"], gathered, "out"),
+            (whole, [f"{run}newcomers-*", f"{run}config.json", f"{run}environment.json"], gathered, "out"),
+            (kept, [f"{shelf}*"], gathered, "out"),
+            (fresh, ["runs.json"], listed, "results"),
+            (archives, ["mirror/**/*.*"], identified, "out"),
+        ]
+        self.right = [self.done(place, work, out) for place, _, work, out in self.kinds]
+
+    def done(self, place: Path, work: Callable[[], int], out: str = "") -> dict[str, bytes]:
+        """What comes out where nothing is damaged."""
+        with tempfile.TemporaryDirectory() as folder:
+            copy = shutil.copytree(place, Path(folder) / "copy") if out else place
+            if (ended := cases.ended(copy, work)).code:
+                raise SystemExit(f"nothing is damaged, and yet: {ended.text}")
+            return cases.contents(copy / out) if out else {}
+
+    def __call__(self, number: int, draw: random.Random) -> str:
+        place, patterns, work, out = self.kinds[number % len(self.kinds)]
+        with tempfile.TemporaryDirectory() as folder:
+            copy = shutil.copytree(place, Path(folder) / "copy")
+            files = sorted(path for pattern in patterns for path in copy.glob(pattern) if path.is_file())
+            path, damage = draw.choice([path for path in files if path.name not in cases.FREE]), draw.choice(list(DAMAGES))
+            before = path.read_bytes()
+            path.write_bytes(DAMAGES[damage](before, draw))
+            what = f"{place.name}, {path.relative_to(copy)}, {damage}"
+            ended = cases.ended(copy, work)
+            if ended.code == 0:
+                if other := cases.different(self.right[number % len(self.kinds)], cases.contents(copy / out)):
+                    raise Failed(f"{what}: not noticed, and these came out otherwise: {other}\n{ended.text[-1500:]}")
+                return "made no difference"
+            try:
+                message = cases.one_message(ended)
+            except Failed as failed:
+                raise Failed(f"{what}: {failed}") from None
+        if self.told:
+            print(f"{number} {what}: {message}"[:400])
+        return "noticed"
+
+
+if __name__ == "__main__":
+    options = cases.asked("damaged", 300, told="print every message")
+    with tempfile.TemporaryDirectory() as folder:
+        sys.exit(cases.tried("damaged", lambda: Damage(Path(folder), options.told), options))
