@@ -130,6 +130,7 @@ def test_files_that_are_no_settings(text, words, here, capsys):
     (("train", "--runs", "absent.json", "fig"), "cannot be together with targets"),
     (("plan", "--export", "absent/runs.json"), "absent/runs.json: cannot be written"),
     (("train", "--data-mirror", "absent"), "absent"),
+    (("train", "--data-mirror", "."), "p fig: data not available: data mirror .: "),
     (("plan", "figure"), "workflow/experiments/p.yaml: no such file"),
     (("train", "--results", "params.yaml"), "cannot create the run's folder"),
 ])  # fmt: skip

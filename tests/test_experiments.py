@@ -360,6 +360,9 @@ def test_runs_travel_as_a_file(paths, tmp_path):
     assert [run.folder for run in found] == [elsewhere.runs("p") / run.id for run in runs[1:]]
     assert [run.record() for run in found] == [run.record() for run in runs[1:]]
     records = json.loads((tmp_path / "runs.json").read_text())
+    (tmp_path / "runs.json").write_text(json.dumps([records[0] | {"studies": {"newcomers": []}}]))
+    with pytest.raises(UserError, match="changed since it was written"):
+        export.read(tmp_path / "runs.json", elsewhere)
     records[0]["code"] = "older"
     (tmp_path / "runs.json").write_text(json.dumps(records))
     with pytest.raises(UserError, match="planned with other code than this machine has"):

@@ -158,6 +158,12 @@ def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
     assert seconds(rounds=10, model={"name": "mnist_cnn", "width": 0.1}) < base < seconds(rounds=10, batch_size=1)
 
 
+def test_an_estimate_of_a_batch_that_nobody_can_hold():
+    """It is measured with as many images as a client has: a larger batch is one of these."""
+    settings = experiments.resolve(config(batch_size=10**17, train_images=40))
+    assert len(estimate._short(settings, "sequential", torch.device("cpu")).data.train_x) == 10
+
+
 def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(resnet50, "released", None)
     run = a_run(tmp_path, experiments.resolve(config(model={"name": "resnet50", "width": 1.0, "pretrained": True})))

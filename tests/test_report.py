@@ -554,6 +554,8 @@ MISSHAPEN = {
     "one list": '{"a": [[1, 2]]}',
     "a word": '{"a": [[1, 2], [0.1, "x"]]}',
     "no number": '{"a": [[1, 2], [0.1, NaN]]}',
+    "a round that is no number": '{"a": [[1, "x"], [0.1, 0.2]]}',
+    "yes and no": '{"a": [[1, 2], [true, 0.2]]}',
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedrepro import intact, results
 from fedrepro.errors import UserError
-from fedrepro.files import digest
+from fedrepro.files import digest, read_json, write_json
 from fedrepro.measures import USUAL
 from fedrepro.report.loading import Results, load
 from fedrepro.report.plain import write_plain
@@ -181,6 +181,20 @@ def test_a_damaged_file_of_a_run_is_named(name, text, tmp_path):
     (folder / f"{name}.json").write_text(text, encoding="latin-1")
     with pytest.raises(UserError, match=rf"{name}\.json: damaged.*; delete .* to train the run anew"):
         results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
+
+
+def test_a_file_that_changed_since_it_was_written(tmp_path):
+    """Each digit and each letter of a value; what earlier code wrote has no seal and is read as it is."""
+    path, values = tmp_path / "x.json", {"by": {7: None}, "commit": "abc", "mean": [0.1307, float("nan")], "weights": 5310}
+    write_json(path, values)
+    whole = path.read_text(encoding="utf-8")
+    assert str(read_json(path, "weights")) == str(values).replace("7:", "'7':")
+    for old, new in (("5310", "5311"), ("0.1307", "0.1306"), ("abc", "abd"), ('"7"', '"8"'), ("NaN", "0.0"), ("mean", "meam")):
+        path.write_text(whole.replace(old, new), encoding="utf-8")
+        with pytest.raises(UserError, match=r"x\.json: changed since it was written; delete it and run again"):
+            read_json(path, "weights")
+    path.write_text('{"weights": 7}', encoding="utf-8")
+    assert read_json(path, "weights") == {"weights": 7}
 
 
 def test_committed_results_are_as_their_runs_wrote_them():

@@ -94,6 +94,7 @@ def test_a_finished_run(tmp_path):
     assert told["best"]["test_accuracy"] == max(row["test_accuracy"] for row in rows)
     assert told["bytes_up"] == sum(row["bytes_up"] for row in rows)
     assert RunConfig.model_validate(json.loads((tmp_path / "run" / "config.json").read_text())["config"]) == settings
+    assert all("seal" in json.loads(path.read_text()) for path in (tmp_path / "run").glob("*.json"))
 
 
 def test_deadline_in_the_past(tmp_path):

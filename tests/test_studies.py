@@ -141,20 +141,38 @@ def test_killed_and_called_again_it_ends_the_same(made, monkeypatch):
         made.patch(patch, lambda answer, unit: answer(unit) if unit != second else (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             made.conduct(case)
-    assert {row[case.study.columns[0]] for row in rows(case.table)} == {str(first)} and not case.note.exists()
+    assert units(case) == [str(first)] and not case.note.exists()
     made.patch(monkeypatch, lambda answer, unit: answer(unit) if unit != first else pytest.fail("again"))
-    assert made.conduct(case) == [] and case.table.read_bytes() == whole
+    assert made.conduct(case) == [] and case.table.read_bytes() == whole and not case.begun.exists()
+
+
+def units(case) -> list[str]:
+    """Those that an unfinished study has done."""
+    return list(dict.fromkeys(row[0] for row in json.loads(case.begun.read_text(encoding="utf-8"))["rows"]))
+
+
+@pytest.mark.parametrize("made", NAMES[:1], indirect=True)
+def test_a_damaged_table_of_an_unfinished_study_is_noticed(made, monkeypatch):
+    case, calls = made.case(), []
+    monkeypatch.setattr(Limits, "forbid", lambda self, seconds: calls.append(seconds) or len(calls) == 3)
+    made.patch(monkeypatch, lambda answer, unit: [(0.5,) * (len(case.study.columns) - 1)])
+    assert made.conduct(case) == [case]
+    whole = case.begun.read_text(encoding="utf-8")
+    for old, new in (('"rows"', '"wors"'), ("0.5", "0.6"), ('"run": "', '"run": "another'), ("}", ""), (whole, "\0")):
+        case.begun.write_text(whole.replace(old, new, 1), encoding="utf-8")
+        with pytest.raises(UserError, match=r"\.begun: .*; delete it to begin the study anew"):
+            made.conduct(case)
 
 
 def test_a_deadline(made, monkeypatch):
     case = made.case()
-    assert made.conduct(case, deadline=0.0) == [case] and not case.table.exists()
+    assert made.conduct(case, deadline=0.0) == [case] and not case.begun.exists()
     calls = []
     with monkeypatch.context() as patch:  # before the work, before the first unit, before the second
         patch.setattr(Limits, "forbid", lambda self, seconds: calls.append(seconds) or len(calls) == 3)
         made.patch(patch, lambda answer, unit: [(0.5,) * (len(case.study.columns) - 1)])
         assert made.conduct(case) == [case]
-    assert [int(row[case.study.columns[0]]) for row in rows(case.table)] == [case.study.units()[0]]
+    assert units(case) == [str(case.study.units()[0])]
     assert made.conduct(case) == [] and case.note.exists()
 
 

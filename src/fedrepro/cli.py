@@ -135,6 +135,8 @@ def _train(options: argparse.Namespace) -> int:
         left = training.train(runs, paths, mirror=options.data_mirror, budget=options.budget, snapshots=stored, **where)
     else:
         params, paths, chosen = _selected(options)
+        if chosen and all(item.lacking for item in chosen):
+            raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
         cases = studying.unfinished(chosen, params, paths)
         given = {"mirror": params.mirror, "device": params.device, "gpus": params.gpus}
         left = training.train(

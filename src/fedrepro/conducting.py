@@ -66,7 +66,7 @@ def _executor(run: Run, place: torch.device) -> str:
 
 def _conduct(case: Case, scene: Scene, limits: Limits) -> bool:
     study, last = case.study, 0.0
-    rows = _read(case.table)
+    rows = _begun(case)
     done, answer = {int(row[0]) for row in rows}, study.begin(scene)
     for unit in study.units():
         if unit in done:
@@ -77,27 +77,31 @@ def _conduct(case: Case, scene: Scene, limits: Limits) -> bool:
         found = answer(unit)
         if found is None:
             return False
-        rows += [(unit, *row) for row in found]
-        _write(case.table, study, rows)
+        rows += [["" if cell is None else str(cell) for cell in (unit, *row)] for row in found]
+        write_json(case.begun, {"run": case.run.id, "rows": rows})
         last = time.monotonic() - began
         log.info("%s: %s %d is done", study.title, study.columns[0], unit)
-    _write(case.table, study, rows)
+    _finish(case, scene, rows)
+    return True
+
+
+def _begun(case: Case) -> list[list[str]]:
+    """The rows of the units that are done, as text, so that they are written as they were. Raises UserError where the file is
+    damaged or another run's."""
+    told = read_json(case.begun, "run", "rows", advice="delete it to begin the study anew") or {"run": case.run.id, "rows": []}
+    if told["run"] != case.run.id:
+        raise UserError(f"{case.begun}: belongs to the run {told['run']}; delete it to begin the study anew")
+    return told["rows"]
+
+
+def _finish(case: Case, scene: Scene, rows: list[list[str]]) -> None:
+    """The table, and last the note: whoever sees it sees a whole study."""
+    study = case.study
+    with replacing(case.table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([study.columns, *rows])
     told = {"run": case.run.id, "settings": study.settings.model_dump(mode="json"), "code": studying.code(study)}
     executed = (*provenance.modules(study.config), f"studies.{study.name}")
     told["table"] = digest(case.table.read_bytes())
     told["environment"] = provenance.environment(scene.device, executed)
+    case.begun.unlink(missing_ok=True)
     write_json(case.note, told)
-    return True
-
-
-def _read(path: Path) -> list[tuple]:
-    """The rows that are there, as text, so that they are written again as they were."""
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [tuple(row) for row in csv.reader(file)][1:]
-
-
-def _write(path: Path, study: Study, rows: list[tuple]) -> None:
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([study.columns, *rows])

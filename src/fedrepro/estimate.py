@@ -6,6 +6,7 @@ measured here for each combination of network, method, cohort and batch, remembe
 
 import contextlib
 import functools
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -137,10 +138,11 @@ def _measure(config: RunConfig, executor: str, device: torch.device) -> dict[str
 
 
 def _short(config: RunConfig, executor: str, device: torch.device) -> Federation:
-    """A few batches for each client, one epoch."""
-    shape, _, _ = datasets.extent(config.dataset)
+    """A few batches for each client, one epoch; no more than it holds, where a batch is larger."""
+    shape, train, _ = datasets.extent(config.dataset)
     classes, real = len(datasets.classes(config.dataset)), datasets.is_real(config.dataset)
-    draw, each = rng.generator(0, "estimate"), STEPS * config.batch_size
+    held = math.ceil((config.train_images or train) / config.partition.options["clients"])
+    draw, each = rng.generator(0, "estimate"), min(STEPS * config.batch_size, held)
 
     def part(images: int) -> tuple[torch.Tensor, torch.Tensor]:
         pixels = torch.randint(0, 256, (images, *shape), dtype=torch.uint8, generator=draw)

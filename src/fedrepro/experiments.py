@@ -76,6 +76,7 @@ class Planned:
     skipped: str | None = None
     waiting: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    lacking: bool = False  # skipped since its data are not here
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -105,7 +106,7 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml") -> dict[str, d
                     for label, choice in training.series.items()
                 )
             except Unavailable as error:
-                planned[paper][name] = Planned(paper, name, None, (), f"data not available: {error}")
+                planned[paper][name] = Planned(paper, name, None, (), f"data not available: {error}", lacking=True)
                 continue
             item = Planned(paper, name, training, series)
             planned[paper][name] = _reportable(item) if params.only_finished else _remarked(item, data, finder)

@@ -34,8 +34,6 @@ def read(path: Path, paths: Paths) -> list[Run]:
         raise UserError(f"{path}: cannot be read: {error.strerror}; write it with: fedrepro plan --export") from None
     except (ValueError, TypeError, KeyError, RecursionError):
         raise UserError(f"{path}: not a list of runs; write it with: fedrepro plan --export") from None
-    if not all(map(is_whole, records)):
-        raise UserError(f"{path}: changed since it was written; write it again with: fedrepro plan --export")
     runs = []
     for values, data, code, folder in listed:
         config = _resolved(values, path)
@@ -45,6 +43,8 @@ def read(path: Path, paths: Paths) -> list[Run]:
         if not re.fullmatch(r"[a-z0-9_]+", paper) or name != run_id(config, data):
             raise UserError(f"{path}: folder {folder!r} is not that of its run; write it with: fedrepro plan --export")
         runs.append(Run(paths.runs(paper) / name, config, data, code))
+    if not all(map(is_whole, records)):
+        raise UserError(f"{path}: changed since it was written; write it with: fedrepro plan --export")
     return runs
 
 

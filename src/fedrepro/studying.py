@@ -1,9 +1,10 @@
 """Studies (fedrepro.studies) as work: which runs they look at, where their answers lie. `fedrepro.conducting` makes them.
 
 A study is a function of a run and its own settings. It leaves two files in the run's folder, named by the study and the hash of
-settings and code: `<study>-<hash>.csv`, which grows unit by unit, so that a killed study goes on after the last complete one,
-and `<study>-<hash>.json`, which is there exactly if the study is over. A run that was kept has no weights: there a study that
-was kept with it counts, or one in the run's original folder where that still exists.
+settings and code: `<study>-<hash>.csv`, and `<study>-<hash>.json`, which is there exactly if the study is over. Until then
+`<study>-<hash>.begun` holds its table, which grows unit by unit, so that a killed study goes on after the last complete one.
+A run that was kept has no weights: there a study that was kept with it counts, or one in the run's original folder where that
+still exists.
 """
 
 import json
@@ -35,6 +36,11 @@ class Case:
     @property
     def note(self) -> Path:
         return self.table.with_suffix(".json")
+
+    @property
+    def begun(self) -> Path:
+        """The rows so far of a study that is not over."""
+        return self.table.with_suffix(".begun")
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,7 @@ def files(case: Case) -> list[Path]:
 
     folder = case.table.parent
     states = [snapshot(folder, round) for round in case.study.snapshots()]
-    return [folder, case.table, case.note, *states, *(path.with_suffix(".clients") for path in states)]
+    return [folder, case.table, case.note, case.begun, *states, *(path.with_suffix(".clients") for path in states)]
 
 
 def needs(case: Case, paths: Paths) -> list[Path]:

@@ -23,6 +23,7 @@ from fedrepro import cli, datasets, experiments, results, studying
 from fedrepro.config import read_params
 from fedrepro.datasets import cifar10
 from fedrepro.experiments import Paths
+from fedrepro.files import write_json
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed
 
@@ -139,6 +140,10 @@ class Damage:
         shutil.copytree(whole, fresh, ignore=shutil.ignore_patterns("results"))
         shutil.copytree(whole, waiting)
         for note in waiting.glob("results/runs/p/*/newcomers-*.json"):
+            rows = note.with_suffix(".csv").read_text(encoding="utf-8").splitlines()[1:]
+            told = {"run": note.parent.name, "rows": [row.split(",") for row in rows if row.startswith("0,")]}
+            write_json(note.with_suffix(".begun"), told)
+            note.with_suffix(".csv").unlink()
             note.unlink()
         shutil.copytree(whole, kept)
         self.done(kept, lambda: cli.main(["keep"]))
@@ -149,7 +154,7 @@ class Damage:
             (fresh, ["data/prepared/*/*"], trained, "results"),
             (fresh, ["data/partitions/*.npz"], trained, "results"),
             (begun, [f"{run}checkpoint.safetensors", f"{run}checkpoint.clients/*"], trained, "results"),
-            (waiting, [f"{run}newcomers-*.csv", f"{run}model.safetensors", f"{run}environment.json"], trained, "results"),
+            (waiting, [f"{run}newcomers-*.begun", f"{run}model.safetensors", f"{run}environment.json"], trained, "results"),
             (whole, [f"{run}metrics.csv"], gathered, "out"),
             (whole, [f"{run}summary.json"], gathered, "out"),
             (whole, [f"{run}newcomers-*", f"{run}config.json", f"{run}environment.json"], gathered, "out"),

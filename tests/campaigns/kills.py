@@ -23,6 +23,7 @@ from fedrepro import cli
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed
 
+MADE = shutil.ignore_patterns("data", "results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
 STUDIES = (
     {"newcomers": {"clients": 2, "target": 0.3, "epochs": 3}},
     {"activations": {"every": 2}},
@@ -127,7 +128,7 @@ class Jobs:
         print(f"the undisturbed job took {self.lasts:.0f} s", flush=True)
 
     def __call__(self, number: int, draw: random.Random) -> str:
-        folder = project(self.folder / f"killed{number}")
+        folder = shutil.copytree(self.folder / "whole", self.folder / f"killed{number}", ignore=MADE)
         kills = 0
         for _ in range(draw.randint(2, 6)):
             process = workflow.begun(folder, "--cores", "2")
