@@ -58,7 +58,7 @@ def case(model: str, width: float, dataset: str, clients: int, batch: int, devic
             spent[name].append(time.perf_counter() - began)
     flops = federations["sequential"].flops
     found = {name: statistics.median(seconds[1:]) for name, seconds in spent.items()}
-    return values | {"flops": flops, "seconds": found, "picked": pick(config, flops)}
+    return values | {"flops": flops, "seconds": found, "picked": pick(config, flops, device)}
 
 
 def _images(name: str, count: int) -> Dataset:

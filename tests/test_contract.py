@@ -20,7 +20,7 @@ from conftest import (
 )
 from torch.nn import functional as F
 
-from fedrepro import schedules, tasks
+from fedrepro import rng, schedules, tasks
 from fedrepro.algorithms import fednova
 from fedrepro.algorithms.base import Client, FedAvg, Finished
 from fedrepro.config import Choice, Proxy
@@ -31,6 +31,7 @@ from fedrepro.engine.round import OTHERS, Round, size
 from fedrepro.engine.run import Limits, train
 from fedrepro.errors import UserError
 from fedrepro.measures import MEASURES
+from fedrepro.tasks import classification
 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.1, "min_size": 2}
 SCAFFOLD = {"name": "scaffold", "server_lr": 0.5}
@@ -360,6 +361,17 @@ def test_regression_in_either_executor(executor):
 def rates(rounds, **choice):
     rate = schedules.create(Choice(**choice), 0.5, rounds)
     return [rate(round) for round in range(1, rounds + 1)]
+
+
+def test_cross_entropy_on_cuda_is_that_of_a_processor():
+    """Value and slope of the sum over places that are not the label's, by the definition; log 0 elsewhere does no harm."""
+    outputs, labels = torch.randn(5, 3, generator=rng.generator(0, "x"), dtype=torch.float64), torch.tensor([2, 0, 1, 1, 2])
+    outputs = outputs.requires_grad_()
+    share = np.exp(outputs.detach().numpy()) / np.exp(outputs.detach().numpy()).sum(1, keepdims=True)
+    loss = classification.masked(outputs.log_softmax(1), labels)
+    assert loss.item() == pytest.approx(-np.log(share[range(5), labels]).mean(), rel=1e-14)
+    assert np.allclose(torch.autograd.grad(loss, outputs)[0], (share - np.eye(3)[labels]) / 5, rtol=1e-13, atol=0)
+    assert classification.masked(torch.tensor([[0.0, -torch.inf]]), torch.tensor([0])) == 0
 
 
 def test_schedules():

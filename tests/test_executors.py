@@ -25,7 +25,7 @@ from fedrepro.algorithms.base import Batch
 from fedrepro.config import Choice
 from fedrepro.engine import capture, recording
 from fedrepro.engine.evaluation import activations
-from fedrepro.engine.executors import EXECUTORS, STACK, available
+from fedrepro.engine.executors import EXECUTORS, HIDING, SMALL_STEP, STACK, available, pick
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import Round
 from fedrepro.engine.step import Step
@@ -361,3 +361,12 @@ def test_nobody_waits_for_the_device_in_a_local_training(executor, changes):
         list(local(fed, received, fed.cohort(1)))
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize(("device", "operations", "clients", "name"), [
+    ("cpu", SMALL_STEP, 4, "stacked"), ("cpu", SMALL_STEP, 3, "sequential"), ("cpu", SMALL_STEP + 8, 4, "sequential"),
+    ("cuda", HIDING, 2, "stacked+graph"), ("cuda", HIDING, 1, "sequential+graph"), ("cuda", HIDING + 8, 4, "sequential+graph"),
+])  # fmt: skip
+def test_auto_chooses_by_the_device(device, operations, clients, name):
+    """On CUDA by what hides a launch, and always a graph."""
+    assert pick(config(batch_size=8, clients_per_round=clients), operations // 8, torch.device(device)) == name

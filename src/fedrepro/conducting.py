@@ -4,7 +4,6 @@ import csv
 import logging
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 import torch
 
@@ -16,7 +15,6 @@ from fedrepro.engine.run import Limits, Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
 from fedrepro.files import digest, read_json, replacing, write_json
-from fedrepro.studies import Study
 from fedrepro.studies.base import Scene
 from fedrepro.studying import Case
 

@@ -80,7 +80,7 @@ def _speed(
     path = paths.results / "speed.json"
     known = read_json(path) or {}
     if key not in known and measure is None:
-        return _guess(config, executor)
+        return _guess(config, executor, device)
     if key not in known:
         measure()
         known[key] = _measure(config, executor, device)
@@ -92,10 +92,10 @@ def _speed(
     return known[key]
 
 
-def _guess(config: RunConfig, executor: str) -> dict[str, float]:
+def _guess(config: RunConfig, executor: str, device: torch.device) -> dict[str, float]:
     """As `_speed`, from the number of operations alone."""
     forward, passes = _forward(*(getattr(config, kind).model_dump_json() for kind in ("dataset", "model", "algorithm", "task")))
-    name = executors.pick(config, forward) if executor == "auto" else executor
+    name = executors.pick(config, forward, device) if executor == "auto" else executor
     together = config.clients_per_round if name.startswith(executors.Stacked.name) else 1
     train = 3 * forward / RATE + CALL / (config.batch_size * together)
     return {"operations": forward, "train": train, "evaluate": forward / RATE, "aggregate": CALL, "passes": passes}

@@ -1,6 +1,6 @@
-"""Generated bad inputs: settings, options of every method, YAML as text, a paper's file, its digitised curves, lists of runs, command
-lines, mirrors. Each has to be answered by one message, without a traceback and not with exit code 0. A generated change that turns
-out to be allowed (another name for a series) is counted apart.
+"""Generated bad inputs: settings, options of every method, YAML as text, a paper's file, its digitised curves, lists of runs,
+command lines, mirrors. Each has to be answered by one message, without a traceback and not with exit code 0. A generated change
+that turns out to be allowed (another name for a series) is counted apart.
 
 `python -m tests.campaigns.bad_inputs --seed 0 --count 1000`
 """
@@ -14,19 +14,29 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import test_kinds
 import yaml
 from conftest import ALGORITHMS
-from test_cli import SETTINGS
 
 from fedrepro import registry
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed
+from tests.campaigns.right import CURVES, PAPER, PARAMS, RUNS, WORK
 
 NO_NUMBER = (float("nan"), float("inf"), -float("inf"), "many", "", [1, [2]], {"zz": 1}, True, "1e5x", "\u0661\u0662x", "0x1g")
 NO_TEXT = ([["x"]], {"zz": {"zz": 1}}, 7.5, True, [], [None])
 NO_LIST = ({"zz": 1}, [[[]]], 7, "zz zz", [{}], [None])
 NO_SETTINGS = (7, "zz zz", [["x"]], [], True, float("nan"))
+TRAPS = {
+    "tab": "\tx: 1",
+    "open": "x: [1, {",
+    "octal": "scale: 0777",
+    "hidden": "x: a\u202eb",
+    "deep": "x: " + "[" * 3000 + "]" * 3000,
+    "sixty": "scale: 1:30",
+    "alias": "x: *nobody",
+    "tag": "x: !!python/object/apply:os.system ['true']",
+    "long": f"x: {'9' * 5000}",
+}
 WORDS = (
     "zz",
     "",
@@ -46,51 +56,6 @@ WORDS = (
     "$(true)",
     "\U0001f600",
 )
-WORK = {
-    "dataset": "digits", "train_images": 60, "test_images": 30, "inputs": "unit", "augment": ["crop", "flip"], "rounds": 2,
-    "partition": {"name": "permuted", "clients": 3}, "model": {"name": "mnist_cnn", "width": 0.05}, "clients_per_round": 2,
-    "local_epochs": 1, "batch_size": 10, "lr": 0.1, "schedule": {"name": "cosine", "floor": 0.001}, "momentum": 0.5,
-    "weight_decay": 0.001, "proxy": {"share": 0.1}, "measures": ["test_accuracy", "test_loss"], "evaluate_every": 1,
-    "task": {"name": "classification"}, "studies": {"newcomers": {"clients": 2, "target": 0.5, "epochs": 2}}, "seeds": [0, 1],
-}  # fmt: skip
-RUNS = {
-    "FedAvg": {"name": "fedavg"},
-    "FedMMD": {"name": "fedmmd", "weight": 0.1},
-    "Rate": {"name": "fedavg", "with": {"lr": 0.2}},
-}
-SWEEP = {"FedAvg": {"name": "fedavg"}} | {label: {"name": "fedmax", "beta": beta} for label, beta in test_kinds.BETAS.items()}
-EXPERIMENTS = {
-    "first": WORK | {"series": RUNS},
-    "second": {"like": "first", "rounds": 3},
-    "third": {"like": "first", "seeds": [2]},
-    "sweep": {"like": "first", "series": SWEEP},
-}
-SCALES = {
-    "quick": {"seeds": [0], "compare": "none", "note": "q", "experiments": {"p": {"first": {"nesterov": False}}}},
-    "other": {"seeds": [1], "compare": "full", "note": "o"},
-}
-PARAMS = SETTINGS | {"scales": SCALES, "papers": {"p": EXPERIMENTS}}
-CURVES = {"a": [[0, 1, 2], [0.1, 0.5, 0.7]], "b": [[0, 2], [0.1, 0.9]]}
-CLAIM = {"text": "t", "source": "s", "experiment": "first", "reported": 0.5, "tolerance": 0.1, "because": "b"}
-FIGURES = {name: test_kinds.FIGURES[name] for name in ("alone", "other", "absent", "grid", "beta", "epochs", "heights")}
-PAPER = test_kinds.PAPER | {
-    "curves": "p.json",
-    "proposed": ["FedMMD"],
-    "experiments": {
-        "first": {"name": "Fig. 1", "about": "x", "target": {"quick": 0.9}, "reported": {"FedMMD": "a", "FedAvg": "b"}},
-        "second": {"target": {"quick": 0.5}, "measure": "test_accuracy"},
-        "third": {"target": {"quick": 0.5}},
-    },
-    "figures": json.loads(json.dumps(FIGURES).replace('"paper"', '"quick"')),
-    "tables": {
-        "rounds": {"title": "Rounds", "kind": "rounds_to_target", "panels": ["first", "second"], "baseline": "FedAvg"},
-        "last": {"title": "Last", "kind": "convergence", "panels": ["first"], "last": 1},
-    },
-    "claims": {
-        "one": CLAIM | {"cell": {"kind": "accuracy", "series": "FedMMD", "last": 1}, "scale_targets": {}},
-        "two": CLAIM | {"cell": {"kind": "reduction", "series": "FedMMD", "baseline": "FedAvg", "target": 0.5}, "note": "n"},
-    },
-}
 
 
 class Place:
@@ -178,7 +143,8 @@ def option(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     value = draw.choice(
         [{"zz": {}}, [[["x"]]], float("nan"), "zz zz", -3.5, [[-1]], 10**17 + 0.5, [float("nan")], "", "é" * 300]
     )
-    choice = {key: value} if kind == "study" else {"name": name, key: value}
+    clients = {"clients": 3} if kind == "partition" else {}
+    choice = {key: value} if kind == "study" else {"name": name, **clients, key: value}
     changes = {"algorithm": {"series": {"A": choice}}, "study": {"studies": {name: choice}}}.get(kind, {kind: choice})
     experiment = WORK | {"series": {"A": {"name": "fedavg"}}} | changes
     place.write(dumped(PARAMS | {"papers": {"p": {"first": experiment}}}))
@@ -200,18 +166,12 @@ def text(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     lines = dumped(whole).splitlines()
     at = draw.randrange(len(lines))
     keyed = [number for number, line in enumerate(lines) if ":" in line]
-    damage = draw.choice(
-        ["twice", "tab", "open", "octal", "hidden", "bytes", "deep", "noise", "cut", "sixty", "alias", "tag", "long"]
-    )
+    damage = draw.choice([*TRAPS, "twice", "bytes", "noise", "cut"])
     if damage == "twice":
         at = draw.choice([number for number in keyed if not lines[number].endswith(":") and "- " not in lines[number]])
         lines.insert(at, lines[at])
-    added = {
-        "tab": "\tx: 1", "open": "x: [1, {", "octal": "scale: 0777", "hidden": "x: a\u202eb", "deep": "x: " + "[" * 3000 + "]" * 3000,
-        "sixty": "scale: 1:30", "alias": "x: *nobody", "tag": "x: !!python/object/apply:os.system ['true']", "long": f"x: {'9' * 5000}",
-    }  # fmt: skip
-    if damage in added:
-        lines.insert(0, added[damage])
+    if damage in TRAPS:
+        lines.insert(0, TRAPS[damage])
     content = "\n".join(lines).encode()
     if damage == "cut":
         content = content[: draw.randrange(1, len(content) * 2 // 3)]
@@ -242,7 +202,8 @@ def curves(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
 
 
 def runs(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
-    values, sure = spoiled(place.runs, draw)
+    listed = [{key: value for key, value in run.items() if key != "seal"} for run in place.runs]
+    values, sure = spoiled(draw.choice([listed, place.runs]), draw)
     content = json.dumps(values)
     if draw.random() < 0.3:
         folder = draw.choice(["../..", "/", "", "x", "\x00", "a/../../b", "results/runs/p/", 7, None, ["x"]])
@@ -313,7 +274,7 @@ class Inputs:
         except Failed as failed:
             raise Failed(f"{group.__name__}, {' '.join(arguments)[:300]}: {failed}") from None
         if self.told:
-            print(f"{number} {group.__name__}: {message}"[:400])
+            cases.say(f"{number} {group.__name__}: {message}"[:400])
         return "one message"
 
 

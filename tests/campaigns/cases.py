@@ -1,5 +1,5 @@
-"""What all campaigns do: draw numbered cases, try each, count what became of them; and a command of fedrepro in a process of its
-own, which costs no start since it is forked."""
+"""What all campaigns do: draw numbered cases, try each, count what became of them; and a command of fedrepro in a process of
+its own, which costs no start since it is forked."""
 
 import argparse
 import contextlib
@@ -43,6 +43,11 @@ class Ended(NamedTuple):
         return [line for line in self.text.splitlines() if "error: " in line.split("'")[0]]
 
 
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def warm(folder: Path) -> None:
     """Begin to train here, so that a forked command has little left to import. (After a first backward pass torch refuses
     others in forked processes.)"""
@@ -69,7 +74,7 @@ def apart(folder: Path, output: Path, work: Callable[[], int]) -> int:
     except SystemExit as end:
         code = end.code
     except UserError as error:
-        print(f"error: {error}")
+        say(f"error: {error}")
         code = 2
     except BaseException:
         traceback.print_exc()
@@ -163,8 +168,8 @@ def tried(name: str, campaign: Callable[[], Case], options: argparse.Namespace) 
             failed += 1
             told = str(error) if isinstance(error, Failed) else traceback.format_exc()
             again = f"python -m tests.campaigns.{name} --seed {options.seed} --only {number}"
-            print(f"case {number} FAILED: {told}\n  again: {again}", flush=True)
+            say(f"case {number} FAILED: {told}\n  again: {again}")
     figures = ", ".join(f"{many} {what}" for what, many in sorted(found.items())) or "none held"
     lasted = time.monotonic() - began
-    print(f"{name}, seed {options.seed}: {len(numbers)} cases in {lasted:.0f} s: {figures}; {failed} failed")
+    say(f"{name}, seed {options.seed}: {len(numbers)} cases in {lasted:.0f} s: {figures}; {failed} failed")
     return 1 if failed else 0

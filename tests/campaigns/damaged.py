@@ -1,5 +1,5 @@
-"""Damaged files: each case damages one file that a run, a study, `keep`, `plan --export` or a mirror left, and does what reads it. It has
-to be noticed by one message, or to change nothing of what comes out (some bits mean nothing: a time in an archive, say).
+"""Damaged files: each case damages one file that a run, a study, `keep`, `plan --export` or a mirror left, and does what reads
+it. It has to be noticed by one message, or to change nothing of what comes out (some bits mean nothing: a time in an archive).
 
 `python -m tests.campaigns.damaged --seed 0 --count 300`
 """
@@ -191,7 +191,7 @@ class Damage:
             except Failed as failed:
                 raise Failed(f"{what}: {failed}") from None
         if self.told:
-            print(f"{number} {what}: {message}"[:400])
+            cases.say(f"{number} {what}: {message}"[:400])
         return "noticed"
 
 

@@ -1,5 +1,6 @@
-"""Full disks: `fedrepro train` where the disk has room for a part of what it writes, then the same command with enough room. The first
-ends with one message that names a full disk, the second with the bytes of an undisturbed run, and nothing half-written stays.
+"""Full disks: `fedrepro train` where the disk has room for a part of what it writes, then the same command with enough room.
+The first ends with one message that names a full disk, the second with the bytes of an undisturbed run; nothing half-written
+stays.
 
 The disk is a small real file system, a tmpfs, mounted for this campaign alone; where none can be mounted (that takes root, or
 `unshare -rm` before the command), the limit is that of a single file (RLIMIT_FSIZE), which stands in the figures.

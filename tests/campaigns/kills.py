@@ -1,5 +1,5 @@
-"""Kills at random times, and terminations: `fedrepro train` on drawn settings, from raw data to the last study; with `--jobs`, whole
-Snakemake jobs. However often and wherever they are killed, the same command ends with the bytes of an undisturbed one.
+"""Kills at random times, and terminations: `fedrepro train` on drawn settings, from raw data to the last study; with `--jobs`,
+whole Snakemake jobs. However often and wherever they are killed, the same command ends with the bytes of an undisturbed one.
 
 `python -m tests.campaigns.kills --seed 0 --count 200`; `python -m tests.campaigns.kills --jobs --seed 0 --count 5`
 """
@@ -125,7 +125,7 @@ class Jobs:
         began = time.monotonic()
         called(whole, "--cores", "2")
         self.lasts, self.made = time.monotonic() - began, made(whole)
-        print(f"the undisturbed job took {self.lasts:.0f} s", flush=True)
+        cases.say(f"the undisturbed job took {self.lasts:.0f} s")
 
     def __call__(self, number: int, draw: random.Random) -> str:
         folder = shutil.copytree(self.folder / "whole", self.folder / f"killed{number}", ignore=MADE)

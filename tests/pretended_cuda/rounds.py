@@ -30,14 +30,14 @@ MAPS = ("fedfusion", "psi_net")  # methods that ask for convolutions
 EXECUTORS = [name for name in available(torch.device("cuda")) if name != "plain"]  # that one is for looking at, and may wait
 MODELS = {  # model: width, shape of an image, executor
     "cifar_cnn": (0.1, (3, 32, 32), "stacked+graph"),
-    "fedmax_cnn": (0.1, (3, 32, 32), "stacked"),
+    "fedmax_cnn": (0.1, (3, 32, 32), "stacked+graph"),
     "mlp": (0.1, (1, 12, 12), "stacked+graph"),
     "mnist_cnn": (0.1, (1, 28, 28), "sequential+graph"),
-    "mobilenet": (0.1, (3, 32, 32), "sequential"),
+    "mobilenet": (0.1, (3, 32, 32), "sequential+graph"),
     "pfl_cnn": (0.1, (3, 32, 32), "sequential+graph"),
-    "resnet50": (0.05, (3, 32, 32), "sequential"),
-    "vgg16": (0.05, (3, 32, 32), "sequential"),
-    "vgg9": (0.05, (3, 32, 32), "stacked"),
+    "resnet50": (0.05, (3, 32, 32), "sequential+graph"),
+    "vgg16": (0.05, (3, 32, 32), "sequential+graph"),
+    "vgg9": (0.05, (3, 32, 32), "stacked+graph"),
 }
 SETTINGS = {  # what else a step or its batches can be made of
     "momentum": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01},

@@ -26,6 +26,7 @@ from fedrepro.errors import UserError
 Ends = Iterator[tuple[Weights, Tensor]]
 SMALL_STEP = 8_000_000  # floating-point operations of a client's forward pass over a batch
 FEW = 4  # clients
+HIDING = 300_000_000  # the same: three times as many take a GPU as long, at 1e13 a second, as 50 nodes of a graph take to begin
 STACK = 2**26  # numbers in the weights and in what the layers put out of one stack; a step has a few times as many
 
 
@@ -145,7 +146,7 @@ def create(
 ) -> Executor:
     """The named executor; `auto` picks for a network of so many operations per image. `recordings`: see `Step`."""
     if name == "auto":
-        name = pick(config, flops)
+        name = pick(config, flops, data.device)
     if name not in (known := available(data.device)):
         raise UserError(f"executor: on {data.device.type} one of auto, {', '.join(known)} (got {name})")
     kind, _, graph = name.partition("+")
@@ -154,11 +155,14 @@ def create(
     return executor
 
 
-def pick(config: RunConfig, flops: int) -> str:
+def pick(config: RunConfig, flops: int, device: torch.device) -> str:
     """The faster executor. Stacking saves calls but multiplies less well: on a processor it wins where a client's step is small
-    and the cohort is not (`benchmarks/rule.py` measures it; on CUDA nobody has, and graphs have never run)."""
-    small = config.batch_size * flops <= SMALL_STEP
-    return "stacked" if small and config.clients_per_round >= FEW else "sequential"
+    and the cohort is not (`benchmarks/rule.py` measures it). On CUDA a step is a graph, and stacking saves launches: it wins
+    for two clients already, unless arithmetic hides the launches (reckoned, not measured: no GPU has run it)."""
+    operations = config.batch_size * flops
+    if device.type == "cuda":
+        return "stacked+graph" if operations <= HIDING and config.clients_per_round > 1 else "sequential+graph"
+    return "stacked" if operations <= SMALL_STEP and config.clients_per_round >= FEW else "sequential"
 
 
 def _alike(feeds: list[Feed], step: int) -> list[list[int]]:

@@ -21,6 +21,7 @@ FILLED = {  # operations that only take a tensor's shape from their first argume
     aten.new_ones.default: 1,
     aten.new_zeros.default: 0,
 }
+COUNTED = (aten.arange.default, aten.arange.start)  # they depend on nothing
 ADDED = {aten.mm.default: aten.addmm_.default, aten.bmm.default: aten.baddbmm_.default}  # product -> added to what is there
 CONSTANT = 2**16  # numbers in a constant that is kept
 VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default)
@@ -61,7 +62,7 @@ def fold(recording: fx.GraphModule) -> None:
             continue
         if node.target in FILLED:
             known[node] = torch.full(like.shape, FILLED[node.target], dtype=like.dtype, device=like.device)
-        elif node.all_input_nodes and known.keys() >= set(node.all_input_nodes):
+        elif (node.all_input_nodes or node.target in COUNTED) and known.keys() >= set(node.all_input_nodes):
             known[node] = node.target(*fx.map_arg(node.args, known.get), **fx.map_arg(node.kwargs, known.get))
     for node, constant in known.items():
         if any(user not in known for user in node.users):
