@@ -88,12 +88,12 @@ def broken(folder: Path, draw: random.Random, lasts: float) -> bool:
 
 
 def project(folder: Path) -> Path:
-    """A job that does all that the quick one does, on two experiments: four runs of two seeds, their new clients, a paper."""
+    """A job that does all that the quick one does, on two experiments: runs of one seed and of two, new clients, a paper."""
     folder.mkdir()
     for name in ("src", "workflow", "profiles"):
         shutil.copytree(workflow.ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(workflow.ROOT / "Snakefile", folder)
-    others = {"fig5c": workflow.TINY | {"rounds": 3, "studies": {"newcomers": workflow.NEWCOMERS}}}
+    others = {"fig5c": workflow.TINY | {"seeds": [0], "studies": {"newcomers": workflow.NEWCOMERS}}}
     workflow.shrink(folder, others, rounds=20)
     path = folder / "params.yaml"
     params = yaml.safe_load(path.read_text(encoding="utf-8")) | {"checkpoint_seconds": 0}
