@@ -133,6 +133,7 @@ def test_files_that_are_no_settings(text, words, here, capsys):
     (("train", "--data-mirror", "."), "p fig: data not available: data mirror .: "),
     (("plan", "figure"), "workflow/experiments/p.yaml: no such file"),
     (("train", "--results", "params.yaml"), "cannot create the run's folder"),
+    (("notebook", "fig"), "workflow/experiments/p.yaml: no such file"),
 ])  # fmt: skip
 def test_mistakes_in_the_options(arguments, words, here, capsys, request):
     write(here, {})

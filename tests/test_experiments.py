@@ -13,6 +13,7 @@ from fedrepro.config import Params, merge, parse
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, pieces, plan, select, unique
+from fedrepro.files import read_json
 
 SHARED = {
     "dataset": "digits",
@@ -472,7 +473,7 @@ def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
     shutil.rmtree(second.folder)
     shutil.rmtree(third.folder)
     (new,) = shelf.keep([plan(params(), paths)["p"]["one"]], paths)
-    stored = json.loads((new / "environment.json").read_text())
+    stored = read_json(new / "environment.json")
     assert stored == {"commit": f"with-{first.code}", "commit_date": "2020-02-02", "torch": "2.8"}
 
 

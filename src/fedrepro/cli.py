@@ -44,7 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for name, command, obeyed, text in COMMANDS:
         sub = commands.add_parser(name, help=text, allow_abbrev=False)
-        sub.set_defaults(command=command, targets=[], **dict.fromkeys(("scale", "data_mirror", "device", "executor")))
+        silent = dict.fromkeys(("scale", "data_mirror", "device", "executor")) | {"results": Path("results")}
+        sub.set_defaults(command=command, targets=[], **silent)
         for option in obeyed.split():
             sub.add_argument(f"--{option}", dest=option.replace("-", "_"), **COMMON[option])
         if name in ("train", "plan", "keep"):
