@@ -85,7 +85,7 @@ def test_comments_docstrings_and_layout_do_not_count(package):
     ("partitions/iid.py", "params.clients)", "params.clients + 1)", {"fedavg", "fedprox"}),
     ("partitions/shards.py", "shards: Count = 2", "shards: Count = 3", set()),
     ("rng.py", ">> 1", ">> 2", {"fedavg", "fedprox"}),
-    ("engine/run.py", "indent=1", "indent=2", set()),
+    ("engine/run.py", '"finished"', '"over"', set()),
     ("cli.py", "error: ", "mistake: ", set()),
     ("datasets/digits.py", "8", "9", set()),
 ])  # fmt: skip
