@@ -242,7 +242,7 @@ def figure(**changes) -> curves.Figure:
 
 def picture_of(found, **changes):
     drawing.setup()
-    points = {"c": [(1, 0.5), (2, 0.95), (99, 0.99)]}
+    points = {"c": [(1, 0.5), (2, 0.95), (99, 0.99)], "d": [(1, 0.4), (2, 0.9)]}
     return drawing.compose(figure(**{"target": {"paper": 0.9}} | changes), evidence(found, points))
 
 
@@ -377,6 +377,17 @@ def test_ours_and_the_papers_curve_are_a_pair():
     [one] = [line for line in shared if line.get_linestyle() == "--" and len(line.get_xdata())]
     assert one.get_color() == "black" and one.get_alpha() is None
     assert "Dashed: the paper's curve, read from its PDF." in caption(made(series), reported=dict.fromkeys(series, "c"))
+
+
+def test_a_curve_of_the_paper_that_two_of_our_series_share():
+    """Among others it is as light as they are, in nobody's colour, and named."""
+    series = {"FedMMD": {0: arrives(3)}, "FedAvg": {0: arrives(4)}, "L2": {0: arrives(4)}}
+    reported = {"FedMMD": "c", "FedAvg": "d", "L2": "d"}
+    lines = picture_of(made(series), reported=reported).axes[0].lines
+    theirs = [line for line in lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+    assert [line.get_color() == "black" for line in theirs] == [False, True] and all(line.get_alpha() < 1 for line in theirs)
+    text = caption(made(series), reported=reported)
+    assert "in the colours of ours (black: its one curve of FedAvg and L2), read from its PDF." in text
 
 
 def test_diverged_runs_are_named():

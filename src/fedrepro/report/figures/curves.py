@@ -88,11 +88,12 @@ class Figure(base.Figure, Ref):
         """What the paper's curves look like."""
         if not panel.full or not panel.shown.reported:
             return []
-        keys = list(panel.shown.reported.values())
-        one = len(set(keys)) == 1 and len(keys) > 1
-        what = "Dashed: the paper's curve" if one else "Thin and dashed: the paper's curves in the colours of ours"
+        groups = _groups(panel)
+        what = "Dashed: the paper's curve" if _alone(groups) else "Thin and dashed: the paper's curves in the colours of ours"
+        shared = [" and ".join(labels) for labels in groups.values() if len(labels) > 1 and not _alone(groups)]
+        black = "".join(f" (black: its one curve of {names})" for names in shared)
         averaged = ", averaged in the same way" if window > 1 else ""
-        return [f"{what}, read from its PDF{averaged}."]
+        return [f"{what}{black}, read from its PDF{averaged}."]
 
 
 def _line(axes: Any, panel: Panel, label: str, look: Look, window: int, index: int, step: int) -> None:
@@ -137,16 +138,24 @@ def _paper(axes: Any, panel: Panel, curves: Mapping[str, Curve], drawn: Mapping[
     """The paper's digitised curves, behind ours; only where the scale allows to compare."""
     if not panel.full or not panel.shown.reported:
         return
-    last = max(int(row["round"]) for row in panel.results.rows)
-    shown: dict[str, list[str]] = {}
-    for label, key in panel.shown.reported.items():
-        shown.setdefault(key, []).append(label)
+    last, shown = max(int(row["round"]) for row in panel.results.rows), _groups(panel)
+    whole = {"linestyle": DASHED, "linewidth": 1.2, "zorder": 3} if _alone(shown) else THIN | {"zorder": 1.5}
     for key, labels in shown.items():
         points = [(round, value) for round, value in _averaged(curves[key], window) if round <= last]
         rounds, values = [point[0] for point in points], [factor(panel.measure) * point[1] for point in points]
-        if len(labels) == 1:
-            axes.plot(rounds, values, color=drawn[labels[0]].colour, **THIN, zorder=1.5)
-        else:  # one curve for all: nobody's colour, before all of them
-            axes.plot(rounds, values, color="black", linestyle=DASHED, linewidth=1.2, zorder=3)
-    alone = len(shown) == 1 and len(panel.shown.reported) > 1
-    axes.plot([], [], color="black", label=PAPER, **({"linestyle": DASHED, "linewidth": 1.2} if alone else THIN))
+        colour = drawn[labels[0]].colour if len(labels) == 1 else "black"  # of several series: nobody's colour
+        axes.plot(rounds, values, color=colour, **whole)
+    axes.plot([], [], color="black", label=PAPER, **whole)
+
+
+def _groups(panel: Panel) -> dict[str, list[str]]:
+    """The paper's curves, and which of our series each is of."""
+    shown: dict[str, list[str]] = {}
+    for label, key in panel.shown.reported.items():
+        shown.setdefault(key, []).append(label)
+    return shown
+
+
+def _alone(groups: Mapping[str, list[str]]) -> bool:
+    """Whether one curve of the paper is that of several series, and the only one: then it is drawn before all of them."""
+    return len(groups) == 1 and len(next(iter(groups.values()))) > 1
