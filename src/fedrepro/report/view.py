@@ -164,7 +164,14 @@ def files(spec: Paper, key: str) -> list[tuple[str, str]]:
     if key not in spec.figures:
         return own
     data = [name for name in artifacts.data(spec, [key]) if name.endswith(".csv")]
-    return own + [("Data (CSV)" if len(data) == 1 else f"Data of {Path(name).stem} (CSV)", name) for name in data]
+    of = {name: f" of {_source(spec, Path(name).stem)}" if len(data) > 1 else "" for name in data}
+    return own + [(f"Data{of[name]} (CSV)", name) for name in data]
+
+
+def _source(spec: Paper, stem: str) -> str:
+    """Gathered results in words: the experiment, and the study of it."""
+    experiment, _, study = stem.partition("-")
+    return ", ".join(filter(None, [called(spec, experiment), study]))
 
 
 def picture(content: "Content", item: dict[str, Any]) -> dict[str, Any]:
