@@ -220,6 +220,12 @@ def neurons() -> list[dict]:
     ]
 
 
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    drawing.plt.close("all")
+
+
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory) -> spec.Paper:
     return read(tmp_path_factory.mktemp("spec"))
@@ -265,6 +271,7 @@ def test_every_kind_makes_its_files(paper, results, tmp_path):
 def test_nothing_overlaps(paper, evidence):
     """Panels, their labels and the legend lie beside each other and inside the page."""
     for key in paper.figures:
+        drawing.plt.close("all")
         picture = pictured(paper, evidence, key)
         boxes = [axes.get_tightbbox() for axes in picture.axes] + [legend.get_window_extent() for legend in picture.legends]
         for place, box in enumerate(boxes):
@@ -381,9 +388,9 @@ def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
     rows = [row | {"accuracy": row["round"] / 200} for row in points()]
     told = spec.evidence(paper, {**evidence.results, "first-tsne": studied(rows)}, {})
     picture = drawing.compose(figure, told)
-    found = [(axes.get_title(), [text.get_text() for text in axes.texts][-1]) for axes in picture.axes]
+    found = [axes.get_title().replace("\n", " ") for axes in picture.axes]
     notes = {"round 1": "accuracy 0.5 %", "round 100": "accuracy 50.0 %"}
-    assert found == [(f"{label}, {round}", note) for label in ("FedAvg", "FedMMD") for round, note in notes.items()]
+    assert found == [f"{label}, {round}: {note}" for label in ("FedAvg", "FedMMD") for round, note in notes.items()]
     nothing = paper.figures["points"].model_copy(update={"only": (7,)})
     assert nothing.labels(told.results["first-tsne"]) == []
 

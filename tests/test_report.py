@@ -556,6 +556,13 @@ def test_the_committed_papers_can_be_read():
     for name in params.papers:
         found = spec.read(name, params, top / "workflow" / "experiments")
         assert found.claims and bool(spec.read_curves(found, top / "workflow" / "experiments")) == bool(found.curves)
+        named = {key: shown.name for key, shown in found.experiments.items()} | {
+            key: item.name for key, item in (found.figures | found.tables).items() if item.name
+        }
+        panels = [ref for table in found.tables.values() for ref in table.panels]
+        keys = [key for key in [*found.artifacts, *found.shown_experiments] if "_" in key]
+        assert not [key for key in keys if not named.get(key)], "a reader meets keys"
+        assert not [ref.key for ref in panels if "_" in (ref.resolved(found.experiments).name or ref.key)], "a reader meets keys"
 
 
 MISSHAPEN = {
@@ -563,6 +570,8 @@ MISSHAPEN = {
     "a list": "[1, 2]",
     "rounds without values": '{"a": [[1, 2], [0.1]]}',
     "one list": '{"a": [[1, 2]]}',
+    "one without points": '{"a": [{}]}',
+    "no lists": '{"a": [{}, {}]}',
     "a word": '{"a": [[1, 2], [0.1, "x"]]}',
     "no number": '{"a": [[1, 2], [0.1, NaN]]}',
     "a round that is no number": '{"a": [[1, "x"], [0.1, 0.2]]}',

@@ -194,7 +194,7 @@ def curves(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     content = json.dumps(values)
     if draw.random() < 0.3:
         content, sure = (
-            draw.choice(["[]", "{", "7", "null", "[" * 9000, content[:-9], content.replace("0.5", "NaN"), "\x00"]),
+            draw.choice(["[]", "{", "7", "null", "[" * 9000, content[:-9], json.dumps(CURVES).replace("0.5", "NaN"), "\x00"]),
             True,
         )
     place.write(curves=content)

@@ -210,11 +210,17 @@ def read_curves(spec: Paper, folder: Path = FOLDER) -> dict[str, Curve]:
         return {}
     try:
         stored = json.loads(_curves_text(spec, folder)).items()
-        return {key: [(_finite(round), _finite(value)) for round, value in zip(*pair, strict=True)] for key, pair in stored}
+        return {key: _points(*lists) for key, lists in stored}
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise UserError(
             f"{folder / spec.curves}: expected key -> [rounds, values], two lists of numbers of equal length"
         ) from None
+
+
+def _points(rounds: Any, values: Any) -> Curve:
+    if not isinstance(rounds, list) or not isinstance(values, list):
+        raise ValueError("a curve consists of two lists")
+    return [(_finite(round), _finite(value)) for round, value in zip(rounds, values, strict=True)]
 
 
 def _finite(value: Any) -> float:

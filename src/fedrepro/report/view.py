@@ -141,17 +141,21 @@ def unjudged(claims: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def called(spec: Paper, key: str) -> str:
-    """A figure, table or experiment, by its name or by its key in words."""
+    """A figure, table or experiment: by the experiment's name; by its number in the paper and its own name; by its key."""
     shown = spec.experiments.get(key)
-    return (shown and shown.name) or label(key)
+    if shown and shown.name:
+        return shown.name
+    return label(key, spec[key].name if key in spec.figures or key in spec.tables else None)
 
 
-def label(key: str) -> str:
-    """`fig4_rounds` as "Fig. 4, rounds"."""
-    head, *rest = key.split("_")
+def label(key: str, name: str | None = None) -> str:
+    """`fig4_rounds` as "Fig. 4, rounds", or with the `name` in place of what follows the number."""
+    head, _, rest = key.partition("_")
     numbered = re.fullmatch(r"(fig|table)(\d+[a-z]?)", head)
-    name = f"{'Fig.' if numbered[1] == 'fig' else 'Table'} {numbered[2]}" if numbered else head.capitalize()
-    return ", ".join([name, *filter(None, [" ".join(rest)])]) if numbered else " ".join([name, *rest])
+    if not numbered:
+        return name or key.replace("_", " ").capitalize()
+    number = f"{'Fig.' if numbered[1] == 'fig' else 'Table'} {numbered[2]}"
+    return ", ".join(filter(None, [number, name or rest.replace("_", " ")]))
 
 
 def command(target: str, scale: str, only_finished: bool = False) -> str:

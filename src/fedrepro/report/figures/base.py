@@ -21,10 +21,12 @@ class Part:
 
 
 class Figure(Frozen):
-    """A kind with one panel of one experiment overrides `draw` and `told`; others `sources`, `grid` and more."""
+    """`name`: what it is called among others, after its number in the paper. A kind with one panel of one experiment overrides
+    `draw` and `told`; others `sources`, `grid` and more."""
 
     title: str
     kind: str
+    name: str | None = None
 
     shows: ClassVar[str]  # in words, for those who cannot see it
     height: ClassVar[float] = 2.7  # inches, of a single panel

@@ -12,15 +12,14 @@ from fedrepro.report.loading import Results
 
 class Figure(_study.OfStudy):
     """`row`, `column`, `value`: columns of the study. `label`: of the colour bar, where values are numbers and no
-    categories. `none`: the value that stands for none. `name`: what it is called among other figures. `agreement`: also say in
-    how many columns all rows have the same value, of the columns in which all have one."""
+    categories. `none`: the value that stands for none. `agreement`: also say in how many columns all rows have the same
+    value, of the columns in which all have one."""
 
     row: str
     column: str
     value: str
     label: str | None = None
     none: str | int = ""
-    name: str = ""
     agreement: bool = False
     shows: ClassVar = "a matrix as an image, coloured by category or value"
     height: ClassVar = 2.6

@@ -64,4 +64,4 @@ class Figure(base.Figure):
 
 
 def _called(figure: base.Figure) -> str:
-    return getattr(figure, "name", None) or figure.title
+    return figure.name or figure.title

@@ -1,10 +1,11 @@
 """Points of a study, e.g. features in two dimensions: a colour for each value of one column, a letter for each of another, and
 a panel for each value of a third, such as the round."""
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from fedrepro.report.evidence import Evidence
-from fedrepro.report.figures import _study
+from fedrepro.report.figures import _study, base
 from fedrepro.report.figures._style import palette
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -12,7 +13,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 class Figure(_study.OfStudy):
     """`ticks`: whether the axes' numbers mean something. `note`: a column of shares, 0..1, each of whose panels has one value,
-    printed in it."""
+    told in its title."""
 
     x: str
     y: str
@@ -26,6 +27,11 @@ class Figure(_study.OfStudy):
     def columns(self) -> list[str]:
         return [self.x, self.y, self.colour, *filter(None, [self.letter, self.note])]
 
+    def _part(self, label: str, rows: list[_study.Row], value: str, last: bool, evidence: Evidence) -> base.Part:
+        part = super()._part(label, rows, value, last, evidence)
+        noted = next((row[self.note] for row in rows if self.note and (not self.by or row[self.by] == value)), None)
+        return part if noted is None else replace(part, title=f"{part.title}: {self.note} {100 * float(noted):.1f} %")
+
     def panel(self, axes: Any, rows: list[_study.Row], evidence: Evidence, last: bool) -> None:
         colours = palette(self.categories(evidence, self.colour))
         marks = self._marks(evidence)
@@ -35,9 +41,6 @@ class Figure(_study.OfStudy):
                 mine = [row for row in rows if row[self.colour] == value and letter in (None, row.get(self.letter or ""))]
                 points = (_study.numbers(mine, self.x), _study.numbers(mine, self.y))
                 axes.scatter(*points, s=16 if self.letter else 6, color=colour, marker=mark, linewidths=0)
-        if self.note and rows:
-            text = f"{self.note} {100 * float(rows[0][self.note]):.1f} %"
-            axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", fontsize=6, color="0.3")
         axes.set(xlabel=self.x if self.ticks else "", ylabel=self.y if self.ticks else "")
         if not self.ticks:
             axes.set(xticks=[], yticks=[])

@@ -18,10 +18,12 @@ Refs = Annotated[
 
 
 class Table(Frozen):
-    """Rows over some experiments, each in its own measure: by name, or as `{experiment, measure, name}`."""
+    """Rows over some experiments, each in its own measure: by name, or as `{experiment, measure, name}`. `name`: what the table
+    is called among others, after its number in the paper."""
 
     title: str
     kind: str
+    name: str | None = None
     panels: Refs
     labels: ClassVar[tuple[str, ...]] = ()  # the settings that name a series
     best: ClassVar[str]  # among what the bold number is the best
