@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 UNJUDGED = (NOT_COMPARED, NOT_RUN)
 UNFINISHED = "not finished"  # how the reason ends where training is all that is missing
+BROAD = 1000  # pixels of a picture over both columns of a page, which has 1400; over one it has 660
 TITLES = {".pdf": "PDF", ".png": "PNG", ".csv": "CSV", ".tex": "TeX", ".txt": "Caption"}
 
 
@@ -182,7 +183,7 @@ def picture(content: "Content", item: dict[str, Any]) -> dict[str, Any]:
     """A figure's address, alternative text and size in pixels."""
     name = f"figures/{item['key']}.png"
     width, height = size(content.folder / name)
-    return {"src": name, "alt": f"{item['title']}: {item['shows']}", "width": width, "height": height}
+    return {"src": name, "alt": f"{item['title']}: {item['shows']}", "width": width, "height": height, "broad": width > BROAD}
 
 
 def partitions(content: "Content") -> dict[str, str]:
