@@ -95,6 +95,7 @@ def test_lines_reduce_as_worked_out_by_hand():
 def test_hours_are_told_in_two_digits():
     assert guide._told([(2.557, True)]) == "2.6" and guide._told([(815.1, False), (1, True)]) == "~820"
     assert guide._told([(3.0, True)]) == "3" and guide._told([(1630.2, False)]) == "~1,600"
+    assert guide._told([None, (3.0, True)]) == "3 and more" and guide._told([None]) == "-"
 
 
 def test_captions_mean_in_snakemakes_report_what_they_say(quoted, tmp_path):

@@ -90,23 +90,24 @@ def _specs(params: Params, root: Path) -> dict[str, Paper]:
 
 def _paper(paper: str, specification: Paper, planned: Mapping[str, experiments.Planned], root: Path) -> str:
     """A sentence on the paper, and a row for each of its figures and tables."""
-    judged = view.judged(tally.read(root / "reports" / "paper" / paper))
+    verdicts = {scale: view.judged(tally.read(root / "reports" / scale / paper)) for scale in SCALES}
     hours = {name: _hours(item, root) for name, item in planned.items()}
     rows = []
     for key in [*specification.figures, *specification.tables]:
         sources = specification.sources([key])
         states = [_state(sources, root / "reports" / scale / paper / "data") for scale in SCALES]
-        own = [item for item in judged if _beside(specification, item) == key]
+        own = [item for item in verdicts["paper"] if _beside(specification, item) == key]
         behind = dict.fromkeys(name.partition("-")[0] for name in sources)
         spent = _told([hours[name] for name in behind])
         rows.append([_link(specification, paper, key), specification[key].title, *states, _counted(own), spent])
     done = sum(row[3] not in (NONE, PART) for row in rows)
-    found = _counted(judged) or "no verdict yet"
-    head = f"**{specification.title}**: {done} of {len(rows)} artifacts at the paper's own scale; claims: {found}."
+    found = "; ".join(f"at {scale}: {_counted(verdicts[scale]) or 'none judged'}" for scale in reversed(SCALES))
+    head = f"**{specification.title}**: {done} of {len(rows)} artifacts at the paper's own scale; claims {found}."
     if (root / spec.FOLDER / f"{paper}.md.j2").exists():
         head += f" [What we found, and what the paper leaves open](docs/{paper}.md)."
     lines = [COLUMNS, ("---",) * (len(COLUMNS) - 1) + ("---:",), *rows]
-    return f"{head}\n\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    shown = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    return f"{head}\n\n<details><summary>Its {len(rows)} artifacts</summary>\n\n{shown}\n</details>\n"
 
 
 def _state(sources: list[str], folder: Path) -> str:
@@ -140,8 +141,11 @@ def _link(specification: Paper, paper: str, key: str) -> str:
     return f"[`{key}`](reports/paper/{paper}/{room}/{key}.{ending})"
 
 
-def _hours(item: experiments.Planned, root: Path) -> tuple[float, bool]:
-    """Of an experiment at scale paper: measured where its committed results say how long, else guessed; and which it is."""
+def _hours(item: experiments.Planned, root: Path) -> tuple[float, bool] | None:
+    """Of an experiment at scale paper: measured where its committed results say how long, else guessed; and which it is. None
+    where its data have to be asked for."""
+    if item.skipped:
+        return None
     note = read_json(root / "reports" / "paper" / item.paper / "data" / f"{item.name}.json", "series")
     runs = [run for series in note["series"].values() for run in series["runs"]] if note else []
     times = [root / "results" / "kept" / item.paper / run["run"] / "timing.json" for run in runs]
@@ -151,8 +155,12 @@ def _hours(item: experiments.Planned, root: Path) -> tuple[float, bool]:
     return sum(cost(run, UNMEASURED, "auto", device).seconds for run in item.runs) / 3600, False
 
 
-def _told(hours: list[tuple[float, bool]]) -> str:
+def _told(hours: list[tuple[float, bool] | None]) -> str:
     """Two digits; a guess has a tilde."""
-    total = sum(spent for spent, _ in hours)
+    known = [spent for spent in hours if spent]
+    if not known:
+        return NONE
+    total = sum(spent for spent, _ in known)
     text = f"{float(f'{total:.2g}'):,.1f}".removesuffix(".0") if total < 10 else f"{float(f'{total:.2g}'):,.0f}"
-    return text if all(measured for _, measured in hours) else f"~{text}"
+    text = text if all(measured for _, measured in known) else f"~{text}"
+    return text if len(known) == len(hours) else f"{text} and more"
