@@ -120,6 +120,15 @@ def test_short_runs_of_mixed_experiments_share_jobs(tmp_path):
     assert {"p_fig4"} in found and all(len(names) > 1 for names in found if names != {"p_fig4"}) and len(jobs) < 5
 
 
+def test_what_nobody_asks_for_takes_no_cores(tmp_path):
+    """One paper of four, or one figure: its runs, however little of all, keep every core busy."""
+    known = [Piece(f"p_fig{i % 4}", f"{i}", i, tmp_path / f"run{i}" / "summary.json") for i in range(40)]
+    of = {piece.work: piece.experiment for piece in known}
+    for mixed in (set(), set(of.values())):
+        jobs = decide(known, float, 4, tmp_path / f"{len(mixed)}", mixed & {"p_fig1"}, lambda work: of[work] == "p_fig1")
+        assert len([job for job in jobs if {of[work] for work in job.work} == {"p_fig1"}]) == 4
+
+
 def test_what_is_over_is_forgotten(tmp_path):
     known, folder = pieces(tmp_path, 2), tmp_path / "packed"
     decide(known, float, 2, folder)

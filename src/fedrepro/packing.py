@@ -80,19 +80,25 @@ def makespan(costs: Sequence[float], workers: int) -> float:
 
 
 def decide(
-    pieces: Iterable[Piece[T]], cost: Callable[[T], float], least: int, folder: Path, mixed: Container[str] = ()
+    pieces: Iterable[Piece[T]],
+    cost: Callable[[T], float],
+    least: int,
+    folder: Path,
+    mixed: Container[str] = (),
+    asked: Callable[[T], bool] = lambda work: True,
 ) -> list[Job[T]]:
     """The jobs of those that are not over, written to `folder` for the processes that do them. Pieces of experiments that are
     `mixed` may share a job; the others each have their own, so that who asks for one figure does not wait for another's runs,
-    nor for data that only those need."""
+    nor for data that only those need. What is `asked` for has `least` jobs from all experiments together."""
     waiting = [piece for piece in pieces if not piece.over.exists()]
     costs = [cost(piece.work) for piece in waiting]
     together: dict[str, list[int]] = {}
     for place, piece in enumerate(waiting):
         together.setdefault("" if piece.experiment in mixed else piece.experiment, []).append(place)
+    whole = sum(spent for piece, spent in zip(waiting, costs, strict=True) if asked(piece.work)) or 1
     packed: list[list[int]] = []
     for own in together.values():
-        share = sum(costs[place] for place in own) / (sum(costs) or 1)  # of the cores, so that all have work from all together
+        share = min(1, sum(costs[place] for place in own) / whole)  # of the cores
         found = pack([costs[place] for place in own], math.ceil(least * share))
         packed += [[own[place] for place in places] for places in found]
     packed.sort(key=lambda places: -sum(costs[place] for place in places))

@@ -55,8 +55,24 @@ def packed(kind, pieces, over, mixed=()):
             slots(),
             folder,
             mixed,
+            lambda work: over(work).parent in ASKED_FOR,
         )
     return packing.decided(pieces, folder)
+
+
+def asked_for():
+    """The folders of the runs that the command line asks for, by artifacts or papers; all where it names none."""
+    given = set(sys.argv)
+    found = [
+        PLAN[paper][source.partition("-")[0]]
+        for paper, artifact in (TARGETS[name] for name in given & set(TARGETS))
+        for source in SPECS[paper].sources([artifact])
+    ]
+    papers = [paper for paper in PLAN if {paper, f"train_{paper}"} & given]
+    if not found and not papers:
+        papers = list(PLAN)
+    found += [planned for paper in papers for planned in PLAN[paper].values()]
+    return {run.folder for planned in found for run in planned.runs}
 
 
 def mixed():
@@ -113,6 +129,7 @@ try:
         experiments.select(PLAN, None, None) if workflow.is_main_process else []
     )
     BILL = {entry.over: entry for entry in bill.entries(UNFINISHED, PARAMS, PATHS)}
+    ASKED_FOR = asked_for()
     TRAINED = packed("train", PIECES, lambda run: run.summary, mixed())
     CONDUCTED = packed("studies", STUDIES, lambda case: case.note)
 except UserError as error:
