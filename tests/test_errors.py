@@ -4,7 +4,8 @@ import errno
 
 import pytest
 
-from fedrepro.errors import Failures, UserError, explained, masked
+from fedrepro import cli
+from fedrepro.errors import Failures, UserError, explained, interrupted, masked
 
 
 @pytest.mark.parametrize(("text", "shown"), [
@@ -42,3 +43,24 @@ def test_a_full_or_closed_place_is_one_message(error, words):
 
 def test_a_crash_stays_a_crash():
     assert explained(OSError(errno.ENOENT, "gone", "x")) is None and explained(ValueError("x")) is None
+
+
+def test_an_interruption_that_broke_off_the_making_of_a_class_is_one(capsys, monkeypatch):
+    """As Python 3.11 tells it when a signal arrives within an import that makes one."""
+
+    class Field:
+        def __set_name__(self, owner, name):
+            raise KeyboardInterrupt("terminated")
+
+    def makes_a_class():
+        type("Made", (), {"field": Field()})
+
+    with pytest.raises((RuntimeError, KeyboardInterrupt)) as caught:
+        makes_a_class()
+    assert interrupted(caught.value) and not interrupted(ValueError("a crash")) and not interrupted(None)
+    failures = Failures()
+    with pytest.raises(KeyboardInterrupt), failures.of("a run"):
+        makes_a_class()
+    failures.tell()
+    monkeypatch.setattr("fedrepro.config.schema", makes_a_class)
+    assert cli.main(["schema"]) == 130 and capsys.readouterr().err.startswith("stopped; the same command goes on")

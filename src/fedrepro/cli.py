@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.engine import progress
-from fedrepro.errors import UserError, explained, stoppable
+from fedrepro.errors import UserError, explained, interrupted, stoppable
 from fedrepro.results import is_kept
 from fedrepro.words import count
 
@@ -28,14 +28,14 @@ def main(arguments: list[str] | None = None) -> int:
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    except (OSError, MemoryError) as error:
+    except BaseException as error:
+        if interrupted(error):
+            sys.stderr.write("stopped; the same command goes on from the last checkpoint\n")
+            return 130
         if (told := explained(error)) is None:
             raise
         sys.stderr.write(f"error: {told}\n")
         return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped; the same command goes on from the last checkpoint\n")
-        return 130
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -55,6 +55,11 @@ def stoppable() -> None:
         signal.signal(signal.SIGTERM, stop)
 
 
+def interrupted(error: BaseException | None) -> bool:
+    """Whether it stands for Ctrl-C: what breaks off the making of a class, as imports make them, is a RuntimeError in Python 3.11."""
+    return error is not None and (isinstance(error, KeyboardInterrupt) or interrupted(error.__cause__))
+
+
 class Unavailable(UserError):
     """Data that are not here and that nobody may fetch for the user; the message says how to get them.
 
@@ -93,6 +98,8 @@ class Failures:
         try:
             yield
         except Exception as caught:
+            if interrupted(caught):
+                raise KeyboardInterrupt from caught
             error = explained(caught) or caught
             crash = not isinstance(error, UserError)
             log.error("%s failed: %s%s", name, f"{type(error).__name__}: " if crash else "", error, exc_info=crash)

@@ -18,7 +18,7 @@ from typing import Any
 
 from fedrepro import provenance
 from fedrepro.engine.run import Run, read_metrics
-from fedrepro.errors import masked
+from fedrepro.errors import interrupted, masked
 from fedrepro.files import read_whole_json
 from fedrepro.measures import MEASURES
 
@@ -74,6 +74,8 @@ def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, sc
                 there = _update(client, experiment, finished, copies[finished.run.id])
                 new, present = new + (not there), present + there
     except Exception as error:  # whatever a store, its driver or the network raises: a broken view must not stop the pipeline
+        if interrupted(error):
+            raise KeyboardInterrupt from error
         reason = " ".join(str(error).split()).replace(uri, masked(uri))
         problems.append(masked(f"{uri}: {type(error).__name__}: {reason[:300]}"))
     log.info("MLflow: %d runs copied, %d already there, %d not finished", new, present, unfinished)

@@ -81,7 +81,8 @@ def broken(folder: Path, draw: random.Random, lasts: float) -> bool:
     if cases.waited(child, draw.uniform(0, lasts)) is not None:
         return False
     os.kill(child, how)
-    code, told = cases.waited(child, 120), output.read_text(encoding="utf-8")
+    code = cases.waited(child, 120)
+    told = output.read_text(encoding="utf-8") if output.exists() else ""  # not yet there where it was killed at once
     if "Traceback" in told or code not in (0, 130, -how):
         raise Failed(f"exit code {code} after {how.name}:\n{told[-3000:]}")
     return code != 0

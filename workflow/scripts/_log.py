@@ -4,7 +4,7 @@ import contextlib
 import logging
 import sys
 
-from fedrepro.errors import UserError, explained, stoppable
+from fedrepro.errors import UserError, explained, interrupted, stoppable
 
 
 @contextlib.contextmanager
@@ -17,10 +17,9 @@ def failures_logged(snakemake):
     stoppable()
     try:
         yield
-    except KeyboardInterrupt:
-        logging.getLogger("fedrepro").error("error: stopped; the same command goes on from the last checkpoint")
-        sys.exit(1)
-    except Exception as caught:
+    except (Exception, KeyboardInterrupt) as caught:
         error = explained(caught) or caught
+        if interrupted(caught):
+            error = UserError("stopped; the same command goes on from the last checkpoint")
         logging.getLogger("fedrepro").error("error: %s", error, exc_info=not isinstance(error, UserError))
         sys.exit(1)

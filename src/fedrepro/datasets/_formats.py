@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from fedrepro.errors import UserError
+from fedrepro.errors import UserError, interrupted
 
 AGAIN = "delete it and fetch the data set again"
 MAX_BYTES = 1 << 30  # of one decoded file: beyond any set here, below what would exhaust a laptop
@@ -35,6 +35,8 @@ def reading(where: Path | str, advice: str = AGAIN) -> Iterator[None]:
     except FileNotFoundError:
         raise UserError(f"{where}: not there; {advice.removeprefix('delete it and ')}") from None
     except Exception as error:  # decoders raise nearly anything on damaged input
+        if interrupted(error):
+            raise KeyboardInterrupt from error
         kind = "truncated or damaged" if isinstance(error, TRUNCATED) else "not in the expected format"
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(f"{where}: {kind} ({reason}); {advice}") from None
