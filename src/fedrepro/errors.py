@@ -56,7 +56,7 @@ def stoppable() -> None:
 
 
 def interrupted(error: BaseException | None) -> bool:
-    """Whether it stands for Ctrl-C: what breaks off the making of a class, as imports make them, is a RuntimeError in Python 3.11."""
+    """Whether it stands for Ctrl-C: in Python 3.11 what breaks off the making of a class, as imports do, is a RuntimeError."""
     return error is not None and (isinstance(error, KeyboardInterrupt) or interrupted(error.__cause__))
 
 
