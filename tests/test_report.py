@@ -563,7 +563,6 @@ def test_the_committed_papers_can_be_read():
         keys = [key for key in [*found.artifacts, *found.shown_experiments] if "_" in key]
         assert not [key for key in keys if not named.get(key)], "a reader meets keys"
         assert not [name for name in panels if "_" in name], "a reader meets keys"
-        )
 
 
 MISSHAPEN = {
