@@ -1,6 +1,7 @@
 """Random changes of images against torchvision's, which our package does not import in training."""
 
 import math
+import time
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torchvision.transforms.v2 import functional
 
 from fedrepro import rng
 from fedrepro.engine import augmentation
+from fedrepro.engine.ahead import MANY, ahead
 
 SHAPES = [(32, 32), (28, 28), (9, 24), (24, 9), (40, 5)]
 
@@ -120,3 +122,34 @@ def test_half_are_turned_upside_down():
     turned = augmentation.apply(x, ("vertical_flip",), rng.generator(0, "augment"))
     changed = (turned != x).flatten(1).any(1)
     assert 150 < changed.sum() < 250 and torch.equal(turned[changed], x[changed].flip(-2))
+
+
+@pytest.mark.parametrize("name", augmentation.CHANGES)
+def test_drawn_before_it_is_the_same(name):
+    """What the changes of several batches take does not depend on the batches."""
+    batches = [255 * torch.rand(count, 3, 8, 8, generator=rng.generator(0, "x", count)) for count in (5, 5, 2)]
+    names, one, other = (name, "flip"), rng.generator(1, "augment"), rng.generator(1, "augment")
+    drawn = [augmentation.draw(len(batch), batch.shape, names, one) for batch in batches]
+    for batch, before in zip(batches, drawn, strict=True):
+        assert torch.equal(augmentation.apply(batch, names, before), augmentation.apply(batch, names, other))
+
+
+def test_ahead_items_come_in_order_and_before_they_are_asked_for():
+    made = []
+    items = ahead(made.append(item) or item for item in range(20))
+    assert next(items) == 0
+    while len(made) < MANY:  # a thread makes them
+        time.sleep(0.001)
+    assert list(items) == list(range(1, 20)) and made == list(range(20))
+    assert list(ahead(iter(()))) == []
+
+
+def test_ahead_a_failure_is_raised_where_it_is_due():
+    def items():
+        yield from (1, 2)
+        raise ValueError("no third")
+
+    found = ahead(items())
+    assert [next(found), next(found)] == [1, 2]
+    with pytest.raises(ValueError, match="no third"):
+        next(found)

@@ -1,10 +1,12 @@
 """Random changes of training images, as batched tensor work on pixel values 0-255, and the scaling that follows them.
 
-`apply(images, names, generator)` draws on the CPU from the given generator, so that every device sees the same images; what is
-drawn is sent there without waiting for the device.
+A change is drawn on the CPU, so that every device sees the same images, and made on the images' device, which nobody waits for.
+What is drawn depends on the number and the size of the images alone, so that it can be drawn before they are there.
 """
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,24 +21,52 @@ AREAS, RATIOS, TRIES = (0.08, 1.0), (3 / 4, 4 / 3), 10  # of a resized crop; the
 TURN, SHEAR, ZOOM = math.pi, math.radians(36), (1.0, 9 / 8)  # of an affine change; angles up to, to both sides
 
 
-def apply(images: Tensor, names: tuple[str, ...], generator: torch.Generator) -> Tensor:
-    """The named changes in the given order; images (B, C, H, W), float, 0-255."""
-    for name in names:
-        images = CHANGES[name](images, generator)
+Drawn = list[tuple[Tensor, ...]]  # of every change
+
+
+class Change(NamedTuple):
+    """`draw`: (number of images, height, width, generator) -> tensors; `make`: (images (B, C, H, W), those) -> images."""
+
+    draw: Callable[[int, int, int, torch.Generator], tuple[Tensor, ...]]
+    make: Callable[..., Tensor]
+
+
+def apply(images: Tensor, names: tuple[str, ...], random: torch.Generator | Drawn) -> Tensor:
+    """The named changes in the given order, from a generator or from what was drawn from one; images (B, C, H, W), float,
+    0-255."""
+    drawn = draw(len(images), images.shape, names, random) if isinstance(random, torch.Generator) else random
+    for name, tensors in zip(names, drawn, strict=True):
+        images = CHANGES[name].make(images, *tensors)
     return images
 
 
-def _uniform(images: Tensor, low: float, high: float, generator: torch.Generator) -> Tensor:
+def draw(count: int, shape: tuple[int, ...], names: tuple[str, ...], generator: torch.Generator) -> Drawn:
+    """What the named changes take, of so many images of a shape (..., H, W)."""
+    return [CHANGES[name].draw(count, *shape[-2:], generator) for name in names]
+
+
+def _uniform(low: float, high: float) -> Callable[..., tuple[Tensor, ...]]:
     """One number per image, (B, 1, 1, 1)."""
-    draws = torch.rand(len(images), 1, 1, 1, generator=generator, dtype=torch.float64)
-    return (low + (high - low) * draws).to(images.device, images.dtype, non_blocking=True)
+
+    def draw(count: int, height: int, width: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+        return (low + (high - low) * torch.rand(count, 1, 1, 1, generator=generator, dtype=torch.float64),)
+
+    return draw
 
 
-def _crop(images: Tensor, generator: torch.Generator) -> Tensor:
+def _there(drawn: Tensor, images: Tensor) -> Tensor:
+    return drawn.to(images.device, images.dtype, non_blocking=True)
+
+
+def _shifts(count: int, height: int, width: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+    return (torch.randint(0, 2 * PADDING + 1, (2, count), generator=generator),)
+
+
+def _crop(images: Tensor, shift: Tensor) -> Tensor:
     """Pad with zeros by 4 on each side, cut the original size out at a random place."""
     count, channels, height, width = images.shape
     padded = F.pad(images, (PADDING,) * 4)
-    shift = torch.randint(0, 2 * PADDING + 1, (2, count), generator=generator).to(images.device, non_blocking=True)
+    shift = shift.to(images.device, non_blocking=True)
     rows = shift[0][:, None] + torch.arange(height, device=images.device)
     columns = shift[1][:, None] + torch.arange(width, device=images.device)
     picture = torch.arange(count, device=images.device)[:, None, None, None]
@@ -44,13 +74,15 @@ def _crop(images: Tensor, generator: torch.Generator) -> Tensor:
     return padded[picture, channel, rows[:, None, :, None], columns[:, None, None, :]]
 
 
-def _resized_crop(images: Tensor, generator: torch.Generator) -> Tensor:
+def _stretches(count: int, height: int, width: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+    boxed = zip((height, width), boxes(count, height, width, generator), strict=True)
+    return tuple(_stretch(size, *box) for size, box in boxed)
+
+
+def _resized_crop(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
     """Cut out a random box and bring it back to the original size: torchvision's RandomResizedCrop without the rounding to
     whole grey values that it does on pictures. Its antialiasing has no effect where a box is never larger than the image."""
-    rows, columns = boxes(len(images), *images.shape[-2:], generator)
-    boxed = zip(images.shape[-2:], (rows, columns), strict=True)
-    down, across = (_stretch(size, *box).to(images, non_blocking=True) for size, box in boxed)
-    return down @ images @ across.mT
+    return _there(down, images) @ images @ _there(across, images).mT
 
 
 def boxes(count: int, height: int, width: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -80,31 +112,37 @@ def _stretch(size: int, first: Tensor, length: Tensor) -> Tensor:
     return (1 - (points[:, None, :, None] - pixels).abs()).clamp(min=0)
 
 
-def _flip(images: Tensor, generator: torch.Generator) -> Tensor:
+def _halves(count: int, height: int, width: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+    return (torch.rand(count, generator=generator),)
+
+
+def _flip(images: Tensor, draws: Tensor) -> Tensor:
     """Mirror left and right with probability one half."""
-    mirrored = torch.rand(len(images), generator=generator).to(images.device, non_blocking=True) < 0.5
+    mirrored = draws.to(images.device, non_blocking=True) < 0.5
     return torch.where(mirrored[:, None, None, None], images.flip(-1), images)
 
 
-def _vertical_flip(images: Tensor, generator: torch.Generator) -> Tensor:
+def _vertical_flip(images: Tensor, draws: Tensor) -> Tensor:
     """Turn upside down with probability one half."""
-    return _flip(images.mT, generator).mT
+    return _flip(images.mT, draws).mT
 
 
-def _affine(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Shear along the rows, turn and enlarge around the middle; black comes in from outside, a point takes the nearest pixel.
-    FedMAX's code does it on 288 x 288 pixels, scaled by 8/9 to 1, and cuts the middle 256 out; that zoom is of the whole."""
-    turn, shear, zoom = transforms(len(images), generator)
-    height, width = images.shape[-2:]
-    # from a point of the outcome back to where it was: turned and enlarged last, so undone first
+def _ways_back(count: int, height: int, width: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+    """(B, 2, 3): from a point of the outcome back to where it was: turned and enlarged last, so undone first."""
+    turn, shear, zoom = transforms(count, generator)
     unturned = torch.stack([torch.stack([turn.cos(), turn.sin()], 1), torch.stack([-turn.sin(), turn.cos()], 1)], 1)
-    unsheared = torch.eye(2, dtype=torch.float64).repeat(len(images), 1, 1)
+    unsheared = torch.eye(2, dtype=torch.float64).repeat(count, 1, 1)
     unsheared[:, 0, 1] = shear.tan()
     back = unsheared @ unturned / zoom[:, None, None]
     sides = torch.tensor([width, height], dtype=torch.float64)
     back = back * sides / sides[:, None]  # on pixels to on sides from -1 to 1
-    back = torch.cat([back, torch.zeros(len(images), 2, 1, dtype=torch.float64)], 2).to(images, non_blocking=True)
-    places = F.affine_grid(back, list(images.shape), align_corners=False)
+    return (torch.cat([back, torch.zeros(count, 2, 1, dtype=torch.float64)], 2),)
+
+
+def _affine(images: Tensor, back: Tensor) -> Tensor:
+    """Shear along the rows, turn and enlarge around the middle; black comes in from outside, a point takes the nearest pixel.
+    FedMAX's code does it on 288 x 288 pixels, scaled by 8/9 to 1, and cuts the middle 256 out; that zoom is of the whole."""
+    places = F.affine_grid(_there(back, images), list(images.shape), align_corners=False)
     return F.grid_sample(images, places, mode="nearest", align_corners=False)
 
 
@@ -114,34 +152,34 @@ def transforms(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, 
     return TURN * (2 * draws[0] - 1), SHEAR * (2 * draws[1] - 1), ZOOM[0] + (ZOOM[1] - ZOOM[0]) * draws[2]
 
 
-def _contrast_jitter(images: Tensor, generator: torch.Generator) -> Tensor:
+def _contrast_jitter(images: Tensor, factor: Tensor) -> Tensor:
     """Mix with the image's mean grey, from nothing of the image to twice its contrast, and cut off at black and white:
     torchvision's ColorJitter(contrast=1), as FedMAX's code has it for medical images."""
     shares = torch.tensor([0.2989, 0.587, 0.114] if images.shape[1] == 3 else [1.0])  # of red, green and blue in grey
     grey = (images * shares.to(images, non_blocking=True)[:, None, None]).sum(1, keepdim=True).mean((-2, -1), keepdim=True)
-    return (grey + (images - grey) * _uniform(images, 0, 2, generator)).clamp(0, 255)
+    return (grey + (images - grey) * _there(factor, images)).clamp(0, 255)
 
 
-def _brightness(images: Tensor, generator: torch.Generator) -> Tensor:
+def _brightness(images: Tensor, number: Tensor) -> Tensor:
     """Add a number from [-63, 63] (TensorFlow's CIFAR-10 tutorial, which the FedMMD code follows)."""
-    return images + _uniform(images, -63, 63, generator)
+    return images + _there(number, images)
 
 
-def _contrast(images: Tensor, generator: torch.Generator) -> Tensor:
+def _contrast(images: Tensor, factor: Tensor) -> Tensor:
     """Scale by a number from [0.2, 1.8] around each channel's mean (the same tutorial)."""
     centre = images.mean((-2, -1), keepdim=True)
-    return centre + (images - centre) * _uniform(images, 0.2, 1.8, generator)
+    return centre + (images - centre) * _there(factor, images)
 
 
 CHANGES = {
-    "crop": _crop,
-    "resized_crop": _resized_crop,
-    "flip": _flip,
-    "vertical_flip": _vertical_flip,
-    "affine": _affine,
-    "brightness": _brightness,
-    "contrast": _contrast,
-    "contrast_jitter": _contrast_jitter,
+    "crop": Change(_shifts, _crop),
+    "resized_crop": Change(_stretches, _resized_crop),
+    "flip": Change(_halves, _flip),
+    "vertical_flip": Change(_halves, _vertical_flip),
+    "affine": Change(_ways_back, _affine),
+    "brightness": Change(_uniform(-63, 63), _brightness),
+    "contrast": Change(_uniform(0.2, 1.8), _contrast),
+    "contrast_jitter": Change(_uniform(0, 2), _contrast_jitter),
 }
 
 

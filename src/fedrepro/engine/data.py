@@ -49,16 +49,21 @@ class FederatedData:
         index = torch.from_numpy(self.partition.test_of(client, round)).to(self.device)
         return self.test_x[index], self.test_y[index]
 
-    def images(self, index: Tensor, client: int | None, generator: torch.Generator | None) -> Tensor:
-        """What the network sees of the training images `index`: augmented where there is a generator, scaled, in the client's
-        pixel order (None: as they are). Where the data are `plain`, neither is needed, and `index` may have any shape."""
+    def images(self, index: Tensor, client: int | None, random: torch.Generator | augmentation.Drawn | None) -> Tensor:
+        """What the network sees of the training images `index`: augmented where there is a generator, or what was drawn from
+        one, scaled, in the client's pixel order (None: as they are). Where the data are `plain`, neither is needed, and `index`
+        may have any shape."""
         images = self.train_x.index_select(0, index.flatten())  # twice as fast as train_x[index] on a processor
         images = images.view(*index.shape, *images.shape[1:])
         if self.config.augment:
             images = images.to(self.dtype)
-            changed = augmentation.apply(images, self.config.augment, generator) if generator else images
+            changed = images if random is None else augmentation.apply(images, self.config.augment, random)
             images = augmentation.scale(changed, self.config.inputs, self.dataset)
         return self._permuted(images, client)
+
+    def drawn(self, count: int, generator: torch.Generator) -> augmentation.Drawn:
+        """What the augmentation of so many images takes."""
+        return augmentation.draw(count, self.train_x.shape, self.config.augment, generator)
 
     def _scaled(self, images: Tensor) -> Tensor:
         chunks = (augmentation.scale(chunk.to(self.dtype), self.config.inputs, self.dataset) for chunk in images.split(CHUNK))

@@ -1,6 +1,6 @@
 """What a client trains on in a round: its mini-batches, in an order that no executor can change."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -9,6 +9,8 @@ from fedrepro import rng
 from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Batch, Weights
 from fedrepro.config import RunConfig
+from fedrepro.engine.ahead import ahead
+from fedrepro.engine.augmentation import Drawn
 from fedrepro.engine.data import FederatedData
 from fedrepro.models import dropout_masks
 
@@ -43,7 +45,7 @@ class Feed:
         order = shuffled(len(held), config.local_epochs, draw("batches"))
         self.sizes = batch_sizes(config, len(held))
         self.index = held.index_select(0, order.to(held.device, non_blocking=True)).split_with_sizes(self.sizes)
-        self.changes = draw("augment") if config.augment else None
+        self.changes = self._drawn(draw("augment")) if config.augment else None
         self.dropped = draw("dropout") if algorithm.net.dropout else None
         self.frozen: tuple[Tensor, ...] = ()
         if algorithm.looks_back and not config.augment:  # then an image looks the same in every epoch
@@ -52,7 +54,7 @@ class Feed:
 
     def batch(self, step: int) -> Batch:
         """The batch of a step."""
-        images = self.data.images(self.index[step], self.client, self.changes)
+        images = self.data.images(self.index[step], self.client, next(self.changes) if self.changes else None)
         return Batch(images, self.data.train_y[self.index[step]], self.rows(step, images), self.masks(step), self.own)
 
     def rows(self, step: int, images: Tensor) -> tuple[Tensor, ...]:
@@ -64,6 +66,11 @@ class Feed:
     def masks(self, step: int) -> tuple[Tensor, ...]:
         """What dropout keeps of the batch."""
         return dropout_masks(self.algorithm.net, self.sizes[step], self.dropped, self.start)
+
+    def _drawn(self, generator: torch.Generator) -> Iterator[Drawn]:
+        """What changes the images of each batch; while a GPU is busy with one batch, of those that follow."""
+        drawn = (self.data.drawn(size, generator) for size in self.sizes)
+        return drawn if self.data.device.type == "cpu" else ahead(drawn)
 
     @torch.no_grad()
     def _frozen(self, chunks: list[Tensor]) -> tuple[Tensor, ...]:
