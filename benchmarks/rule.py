@@ -15,11 +15,12 @@ import torch
 
 from benchmarks import machine
 from fedrepro import partitions, rng
-from fedrepro.config import RunConfig, parse
+from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine.executors import available, pick
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.run import pick_device
+from fedrepro.fields import parse
 from fedrepro.files import replacing
 
 IMAGES = {"mnist": (1, 28, 28), "digits": (1, 8, 8)}

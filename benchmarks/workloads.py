@@ -11,7 +11,8 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedrepro import datasets, models, rng
-from fedrepro.config import Count, Frozen, RunConfig, parse, read_yaml
+from fedrepro.config import RunConfig, read_yaml
+from fedrepro.fields import Count, Frozen, parse
 
 FILE = Path(__file__).with_name("workloads.yaml")
 EVALUATE_EVERY = 10  # rounds; all contenders, whole test set

@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from fedrepro import partitions, registry, rng
-from fedrepro.config import RunConfig, merge, parse
+from fedrepro.config import RunConfig, merge
 from fedrepro.datasets import Dataset
 from fedrepro.engine.evaluation import measured
 from fedrepro.engine.federation import Federation, Row, State
 from fedrepro.engine.round import Round
 from fedrepro.engine.run import Run, pick_device
 from fedrepro.experiments import resolve
+from fedrepro.fields import parse
 from fedrepro.measures import MEASURES
 
 ALGORITHMS = registry.names("algorithms")

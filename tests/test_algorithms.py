@@ -25,10 +25,10 @@ from torch.nn import functional as F
 from fedrepro import algorithms, models, registry, rng, tasks
 from fedrepro.algorithms import fedmmd
 from fedrepro.algorithms.base import Batch, Client, Server
-from fedrepro.config import Choice
 from fedrepro.engine import checkpoint
 from fedrepro.engine.executors import Sequential
 from fedrepro.engine.round import Round
+from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head, Net
 
 GOLDEN = Path(__file__).parent / "golden"

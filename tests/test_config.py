@@ -7,9 +7,10 @@ import pytest
 from conftest import PLAIN, config
 from pydantic import ValidationError
 
-from fedrepro.config import Choice, Experiment, Params, RunConfig, inherited, merge, parse, read_params, read_yaml, renamed
+from fedrepro.config import Experiment, Params, RunConfig, inherited, merge, read_params, read_yaml, renamed
 from fedrepro.errors import UserError
 from fedrepro.experiments import resolve
+from fedrepro.fields import Choice, parse
 
 RUN = dict(PLAIN)
 SMALL = """

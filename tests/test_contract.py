@@ -23,13 +23,14 @@ from torch.nn import functional as F
 from fedrepro import rng, schedules, tasks
 from fedrepro.algorithms import fednova
 from fedrepro.algorithms.base import Client, FedAvg, Finished
-from fedrepro.config import Choice, Proxy
+from fedrepro.config import Proxy
 from fedrepro.engine import checkpoint
 from fedrepro.engine.evaluation import macro_f1
 from fedrepro.engine.federation import columns
 from fedrepro.engine.round import OTHERS, Round, size
 from fedrepro.engine.run import Limits, train
 from fedrepro.errors import UserError
+from fedrepro.fields import Choice
 from fedrepro.measures import MEASURES
 from fedrepro.tasks import classification
 

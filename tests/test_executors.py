@@ -22,7 +22,6 @@ from torch import nn
 
 from fedrepro import algorithms, models, registry, rng, tasks
 from fedrepro.algorithms.base import Batch
-from fedrepro.config import Choice
 from fedrepro.engine import capture, recording
 from fedrepro.engine.evaluation import activations
 from fedrepro.engine.executors import EXECUTORS, HIDING, SMALL_STEP, STACK, available, pick
@@ -30,6 +29,7 @@ from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import Round
 from fedrepro.engine.step import Step
 from fedrepro.errors import UserError
+from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head
 from fedrepro.training import RECORDED
 

@@ -8,8 +8,8 @@ from torch.nn import functional as F
 from fedrepro import algorithms, models, rng, tasks
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.base import Batch
-from fedrepro.config import Choice
 from fedrepro.engine.round import Round, size
+from fedrepro.fields import Choice
 
 DEFINITIONS = ["layer_squares", "layer_norm", "layer_outputs", "absolute", "fisher"]
 

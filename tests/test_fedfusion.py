@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from fedrepro import algorithms, models, rng, tasks
 from fedrepro.algorithms.base import Batch, Sent
-from fedrepro.config import Choice
 from fedrepro.engine.round import size
+from fedrepro.fields import Choice
 
 
 def fused(**options):

@@ -14,11 +14,11 @@ from fedrepro import algorithms, models, rng, tasks
 from fedrepro.algorithms import _matching
 from fedrepro.algorithms._matching import Prior, match
 from fedrepro.algorithms.base import Client, Sent, Server
-from fedrepro.config import Choice
 from fedrepro.engine.round import Round, size
 from fedrepro.errors import UserError
 from fedrepro.estimate import cost
 from fedrepro.experiments import Paths
+from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head
 
 MODELS = [("mlp", GREY, {"units": 20}), ("mnist_cnn", GREY, {"width": 0.1}), ("cifar_cnn", COLOUR, {"width": 0.1}),

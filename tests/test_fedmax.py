@@ -9,7 +9,8 @@ import torch
 from test_results import made
 
 from fedrepro import experiments, registry
-from fedrepro.config import Experiment, merge, parse, read_params
+from fedrepro.config import Experiment, merge, read_params
+from fedrepro.fields import parse
 from fedrepro.report import spec
 from fedrepro.report.loading import Results
 from fedrepro.report.verdicts import decide

@@ -9,8 +9,9 @@ import yaml
 from test_results import arrives, ends, made, record, store
 
 from fedrepro import registry
-from fedrepro.config import Params, parse
+from fedrepro.config import Params
 from fedrepro.errors import UserError
+from fedrepro.fields import parse
 from fedrepro.report import artifacts, cells, drawing, heatmap, spec
 from fedrepro.report.evidence import Panel, Shown
 from fedrepro.report.figures.sweep import _apart

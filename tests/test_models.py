@@ -15,9 +15,9 @@ from torch import nn
 from torch.func import functional_call, vmap
 
 from fedrepro import algorithms, models, registry, rng, tasks
-from fedrepro.config import Choice
 from fedrepro.engine.executors import EXECUTORS
 from fedrepro.errors import UserError
+from fedrepro.fields import Choice
 from fedrepro.models import Block, Conv, Dense, GroupedLinear, Head, resnet50
 from fedrepro.models.base import BaseParams
 

@@ -15,10 +15,10 @@ from test_studies import plans, rows
 
 from fedrepro import experiments, studying
 from fedrepro.config import Params as Settings
-from fedrepro.config import parse
 from fedrepro.engine.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
+from fedrepro.fields import parse
 from fedrepro.report import artifacts, drawing, spec
 from fedrepro.report.cells._epochs import arrivals
 from fedrepro.report.figures import newcomers as bars

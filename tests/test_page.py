@@ -11,7 +11,8 @@ import pytest
 import yaml
 from test_results import arrives, made, store
 
-from fedrepro.config import Params, parse
+from fedrepro.config import Params
+from fedrepro.fields import parse
 from fedrepro.report import artifacts, html, page, spec, tally, view
 from fedrepro.report.loading import Results
 from fedrepro.report.spec import VERDICTS, Paper

@@ -9,9 +9,9 @@ import pytest
 from conftest import config, images
 
 from fedrepro import datasets, holdings, partitions, registry
-from fedrepro.config import Choice
 from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
+from fedrepro.fields import Choice
 from fedrepro.partitions import balanced_classes, dirichlet_by_class, random_classes
 
 CLASSES = 10

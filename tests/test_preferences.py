@@ -9,8 +9,8 @@ from conftest import config, federation, images
 from test_models import assembled
 
 from fedrepro import algorithms, rng, tasks
-from fedrepro.config import Choice
 from fedrepro.errors import UserError
+from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head
 from fedrepro.studies import preferences
 from fedrepro.studies.preferences import DEAD, alignment, distances, top_classes, total_variance

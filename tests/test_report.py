@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from test_results import arrives, ends, made, store
 
-from fedrepro.config import Params, parse
+from fedrepro.config import Params
 from fedrepro.errors import UserError
+from fedrepro.fields import parse
 from fedrepro.report import artifacts, drawing, looks, page, spec, tally, typeset
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.figures import curves

@@ -15,12 +15,13 @@ from conftest import a_run, advance, assert_same, config, federation, images, pa
 from test_cli import SETTINGS, fig
 
 from fedrepro import cli, conducting, experiments, registry, results, rng, shelf, studies, studying
-from fedrepro.config import Params, merge, parse
+from fedrepro.config import Params, merge
 from fedrepro.engine import checkpoint, executors, replay
 from fedrepro.engine.replay import Replay
 from fedrepro.engine.run import Limits, train
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
+from fedrepro.fields import parse
 from fedrepro.studies import activations, tsne
 from fedrepro.studying import Case, Studied
 

@@ -8,8 +8,9 @@ import pytest
 import yaml
 from test_results import made, store
 
-from fedrepro.config import Params, parse
+from fedrepro.config import Params
 from fedrepro.errors import UserError
+from fedrepro.fields import parse
 from fedrepro.report import artifacts, page, spec
 from fedrepro.report.evidence import Evidence, Ref, Shown
 from fedrepro.report.figures import curves

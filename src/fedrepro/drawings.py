@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedrepro import datasets, provenance
-from fedrepro.config import Choice, RunConfig
+from fedrepro.config import RunConfig
 from fedrepro.engine.run import Run
 from fedrepro.experiments import Paths, Planned, select
+from fedrepro.fields import Choice
 
 
 @dataclass(frozen=True)

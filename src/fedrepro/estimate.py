@@ -15,7 +15,7 @@ import torch
 
 from fedrepro import algorithms, datasets, models, partitions, provenance, rng, tasks
 from fedrepro.algorithms.base import Sent
-from fedrepro.config import Choice, RunConfig
+from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors
 from fedrepro.engine.evaluation import flops, measured
@@ -24,6 +24,7 @@ from fedrepro.engine.round import Round
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
+from fedrepro.fields import Choice
 from fedrepro.files import AGAIN, read_json, write_json
 
 STEPS = 2  # of each client that is timed

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro import algorithms, datasets, intact, lookup, models, partitions, provenance, schedules, studies, tasks
-from fedrepro.config import Choice, Experiment, Params, RunConfig, merge, parse, renamed
+from fedrepro.config import Experiment, Params, RunConfig, merge, renamed
 from fedrepro.engine import augmentation
 from fedrepro.engine.run import Run
 from fedrepro.errors import Unavailable, UserError, unknown
+from fedrepro.fields import Choice, parse
 from fedrepro.files import read_whole_json
 from fedrepro.lookup import Data, Finder
 from fedrepro.packing import Piece

@@ -5,10 +5,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fedrepro.config import RunConfig, parse
+from fedrepro.config import RunConfig
 from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, code_digest, resolve, run_id
+from fedrepro.fields import parse
 from fedrepro.files import is_whole, sealed
 
 

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fedrepro import datasets, devices, holdings, partitions
-from fedrepro.config import Choice, Gpus, RunConfig
+from fedrepro.config import Gpus, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.devices import ANY
 from fedrepro.engine import run as engine
 from fedrepro.engine.run import Limits, Run
 from fedrepro.errors import Failures, UserError
 from fedrepro.experiments import Paths
+from fedrepro.fields import Choice
 
 log = logging.getLogger(__name__)
 # what a recorded step follows from, beside the shapes of its tensors: a method sees its options, the network and the task only

@@ -18,7 +18,7 @@ from fedrepro import (
     studying,
 )
 from fedrepro.config import Params, read_yaml
-from fedrepro.config import parse as settings_from
+from fedrepro.fields import parse as settings_from
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
 from fedrepro.report import artifacts, spec, typeset, upkeep

@@ -5,7 +5,8 @@ import torch
 
 from fedrepro import registry
 from fedrepro.algorithms.base import FedAvg
-from fedrepro.config import Choice, RunConfig, parse
+from fedrepro.config import RunConfig
+from fedrepro.fields import Choice, parse
 from fedrepro.models import Net
 from fedrepro.tasks import Task
 

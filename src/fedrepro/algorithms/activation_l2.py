@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from fedrepro.algorithms.base import Batch, FedAvg, Weights
-from fedrepro.config import Frozen, NonNegative
+from fedrepro.fields import Frozen, NonNegative
 
 
 class Algorithm(FedAvg):

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from fedrepro.config import Frozen
+from fedrepro.fields import Frozen
 from fedrepro.models import Net, Outputs
 from fedrepro.tasks import Task
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from fedrepro.algorithms.base import Batch, FedAvg, Sent, Server, Weights
-from fedrepro.config import Fraction, Frozen
+from fedrepro.fields import Fraction, Frozen
 from fedrepro.models import Net, Outputs, initialise
 
 EXTRACTOR, REFERENCE = "extractor.", "global_extractor."  # E_l among the weights; E_g, where it lies beside them

@@ -40,8 +40,8 @@ from torch import Tensor
 from fedrepro import rng
 from fedrepro.algorithms._matching import Prior, match, solver, summed
 from fedrepro.algorithms.base import FedAvg, Sent, Server, Weights, Work
-from fedrepro.config import Count, Frozen, Number, Positive
 from fedrepro.errors import UserError
+from fedrepro.fields import Count, Frozen, Number, Positive
 from fedrepro.models import Conv, Dense, Head, Net
 
 UNITS = "units."  # before a block's name: which of its global units each client has (clients, units)

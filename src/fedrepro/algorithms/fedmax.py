@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedrepro.algorithms.base import Batch, FedAvg, Weights
-from fedrepro.config import Frozen, NonNegative
+from fedrepro.fields import Frozen, NonNegative
 
 
 class Algorithm(FedAvg):

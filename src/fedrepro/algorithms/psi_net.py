@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Weights, mean
-from fedrepro.config import Count, Frozen
 from fedrepro.errors import UserError
+from fedrepro.fields import Count, Frozen
 from fedrepro.models import ClassMap, Net, Outputs, regulated
 
 HELD = "groups"  # in a message: which it brings (groups,)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Server, Weights
-from fedrepro.config import Frozen, Positive
+from fedrepro.fields import Frozen, Positive
 
 CONTROL = "control."  # before the names of what a control belongs to
 

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedrepro import files, provenance, registry
-from fedrepro.config import Choice, Frozen, parse
 from fedrepro.datasets import _fetch, _stored
 from fedrepro.datasets._formats import Arrays
 from fedrepro.datasets._stored import META
+from fedrepro.fields import Choice, Frozen, parse
 
 if TYPE_CHECKING:
     import torch

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from fedrepro.config import Count, Frozen
 from fedrepro.datasets._formats import Arrays
 from fedrepro.datasets._pictures import listed, pictures
 from fedrepro.datasets._splitting import held_out
 from fedrepro.errors import UserError
+from fedrepro.fields import Count, Frozen
 
 TITLE = "APTOS 2019 and diabetic retinopathy (resized)"
 CLASSES = ("none", "mild", "moderate", "severe", "proliferative")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedrepro.config import Count, Frozen
 from fedrepro.datasets._formats import Arrays
 from fedrepro.datasets._pictures import class_folders
 from fedrepro.datasets._splitting import held_out
+from fedrepro.fields import Count, Frozen
 
 TITLE = "Chest X-Ray Images (Pneumonia)"
 CLASSES = ("normal", "pneumonia")

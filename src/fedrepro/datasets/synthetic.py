@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from fedrepro import rng
-from fedrepro.config import Count, Frozen, NonNegative
 from fedrepro.datasets._formats import Arrays
+from fedrepro.fields import Count, Frozen, NonNegative
 
 TITLE = "synthetic devices ({alpha:g}, {beta:g})"
 CLASSES = tuple("0123456789")

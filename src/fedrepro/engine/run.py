@@ -21,11 +21,12 @@ from typing import Any, get_args
 import torch
 
 from fedrepro import datasets, provenance
-from fedrepro.config import Device, RunConfig
+from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import checkpoint, progress, replay
 from fedrepro.engine.federation import Federation, Row, State
 from fedrepro.errors import GOES_ON, UserError
+from fedrepro.fields import Device
 from fedrepro.files import digest, read_json, replacing, write_json
 from fedrepro.measures import MEASURES
 from fedrepro.partitions import Partition

@@ -12,7 +12,7 @@ of block is a subclass of `Block` with the layers that it consists of, and with 
 """
 
 from fedrepro import registry
-from fedrepro.config import Choice, parse
+from fedrepro.fields import Choice, parse
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, GroupedLinear, Head, Weighted, multiple
 from fedrepro.models._groups import ClassMap, regulated
 from fedrepro.models._net import Groups, Net, Outputs, dropout_masks

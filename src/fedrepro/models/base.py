@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from fedrepro import registry
-from fedrepro.config import Choice, Count, Fraction, Frozen, Positive, parse
 from fedrepro.errors import UserError
+from fedrepro.fields import Choice, Count, Fraction, Frozen, Positive, parse
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Norm, Shape, Weighted, linear, multiple
 from fedrepro.models._net import Layers, Net, Plan, Stage
 

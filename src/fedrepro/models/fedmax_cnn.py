@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import nn
 
-from fedrepro.config import Count
+from fedrepro.fields import Count
 from fedrepro.models.base import BaseParams, Block, Head
 
 

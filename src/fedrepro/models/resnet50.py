@@ -15,8 +15,8 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from fedrepro.config import Count
 from fedrepro.errors import UserError
+from fedrepro.fields import Count
 from fedrepro.models._blocks import Block, Head, Shape
 from fedrepro.models._net import Net
 from fedrepro.models.base import BaseParams

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 from torch import nn
 
-from fedrepro.config import Fraction
+from fedrepro.fields import Fraction
 from fedrepro.models.base import BaseParams, Block, Head
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from fedrepro import registry, rng
-from fedrepro.config import Choice, RunConfig, parse
+from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset, Labelled, Labels
 from fedrepro.errors import UserError
+from fedrepro.fields import Choice, parse
 from fedrepro.files import replacing
 from fedrepro.partitions import _testing
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fedrepro.config import Frozen
 from fedrepro.datasets import Labelled
+from fedrepro.fields import Frozen
 
 
 def dealt(

@@ -5,9 +5,9 @@ where the classes of a set are not."""
 
 import numpy as np
 
-from fedrepro.config import Count, Frozen
 from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
+from fedrepro.fields import Count, Frozen
 
 TRIES = 1000
 

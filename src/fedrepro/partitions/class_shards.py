@@ -7,9 +7,9 @@ from all pieces, so that they share images, and some images are nobody's. The co
 
 import numpy as np
 
-from fedrepro.config import Count, Frozen
 from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
+from fedrepro.fields import Count, Frozen
 from fedrepro.partitions._testing import sampled as split_test
 
 __all__ = ["Params", "split", "split_test"]

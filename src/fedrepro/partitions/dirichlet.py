@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator
 
-from fedrepro.config import Count, Frozen
 from fedrepro.datasets import Labelled
+from fedrepro.fields import Count, Frozen
 from fedrepro.partitions import _testing
 
 UNIFORM = "uniform"

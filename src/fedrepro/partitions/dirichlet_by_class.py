@@ -6,9 +6,9 @@ A client that already holds its fair number of images gets none of the class; th
 
 import numpy as np
 
-from fedrepro.config import Count, Frozen, Positive
 from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
+from fedrepro.fields import Count, Frozen, Positive
 
 TRIES = 1000
 

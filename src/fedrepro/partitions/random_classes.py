@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from fedrepro.config import Count, Frozen
 from fedrepro.datasets import Labelled
+from fedrepro.fields import Count, Frozen
 
 
 class Params(Frozen):

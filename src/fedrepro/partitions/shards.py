@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from fedrepro.config import Count, Frozen
 from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
+from fedrepro.fields import Count, Frozen
 
 
 class Params(Frozen):

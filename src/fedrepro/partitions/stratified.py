@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fedrepro.config import Count, Frozen
 from fedrepro.datasets import Labelled
+from fedrepro.fields import Count, Frozen
 
 
 class Params(Frozen):

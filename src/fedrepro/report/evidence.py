@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
-from fedrepro.config import Frozen, NonNegative
+from fedrepro.fields import Frozen, NonNegative
 from fedrepro.measures import MEASURES, Measure
 from fedrepro.metrics import Curve, best, rounds_to
 from fedrepro.report import looks

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PrivateAttr, SerializeAsAny, model_validator
 
 from fedrepro import provenance, registry
-from fedrepro.config import Frozen, NonNegative, Number, Params, parse, read_yaml
+from fedrepro.config import Params, read_yaml
 from fedrepro.errors import UserError
+from fedrepro.fields import Frozen, NonNegative, Number, parse
 from fedrepro.metrics import Curve
 from fedrepro.report import cells, looks
 from fedrepro.report.cells.base import Cell

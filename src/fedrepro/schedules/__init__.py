@@ -4,7 +4,7 @@
 from collections.abc import Callable
 
 from fedrepro import registry
-from fedrepro.config import Choice, parse
+from fedrepro.fields import Choice, parse
 
 __all__ = ["create", "settings"]
 

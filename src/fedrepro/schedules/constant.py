@@ -1,6 +1,6 @@
 """The same rate in every round."""
 
-from fedrepro.config import Frozen
+from fedrepro.fields import Frozen
 
 
 class Params(Frozen):

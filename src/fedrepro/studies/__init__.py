@@ -5,7 +5,8 @@ makes them."""
 from typing import Any
 
 from fedrepro import registry
-from fedrepro.config import Frozen, RunConfig, parse
+from fedrepro.config import RunConfig
+from fedrepro.fields import Frozen, parse
 from fedrepro.studies.base import Study
 
 __all__ = ["Study", "create", "settings"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fedrepro.config import Count, Frozen
+from fedrepro.fields import Count, Frozen
 from fedrepro.studies.base import OfRounds
 
 if TYPE_CHECKING:

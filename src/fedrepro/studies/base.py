@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fedrepro.config import Frozen, RunConfig
+from fedrepro.config import RunConfig
 from fedrepro.errors import UserError
+from fedrepro.fields import Frozen
 
 if TYPE_CHECKING:
     import torch

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from fedrepro.config import Choice, Count, Fraction, Frozen, RunConfig
+from fedrepro.config import RunConfig
 from fedrepro.errors import UserError
+from fedrepro.fields import Choice, Count, Fraction, Frozen
 from fedrepro.measures import MEASURES
 from fedrepro.studies.base import OfFinalWeights, Rows, Scene
 

@@ -15,8 +15,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from fedrepro.config import Count, Frozen
 from fedrepro.errors import UserError
+from fedrepro.fields import Count, Frozen
 from fedrepro.studies.base import OfRounds
 
 if TYPE_CHECKING:

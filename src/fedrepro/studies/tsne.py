@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field
 
-from fedrepro.config import Count, Frozen, Number, Seed
 from fedrepro.errors import UserError
+from fedrepro.fields import Count, Frozen, Number, Seed
 from fedrepro.measures import MEASURES
 from fedrepro.studies.base import OfRounds
 

@@ -2,7 +2,7 @@
 and what `base.py` names; labels are class numbers for all of them."""
 
 from fedrepro import registry
-from fedrepro.config import Choice, parse
+from fedrepro.fields import Choice, parse
 from fedrepro.tasks.base import Task
 
 __all__ = ["Task", "create", "settings"]

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from fedrepro.config import Frozen
+from fedrepro.fields import Frozen
 
 
 class Task:

@@ -4,8 +4,8 @@ file per kind, with its own class `Cell`; `base.py` says what one has."""
 from typing import Any
 
 from fedrepro import registry
-from fedrepro.config import parse
 from fedrepro.errors import UserError
+from fedrepro.fields import parse
 from fedrepro.report.cells.base import Cell
 
 

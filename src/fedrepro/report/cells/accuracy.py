@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import model_validator
 
-from fedrepro.config import Count
+from fedrepro.fields import Count
 from fedrepro.measures import Measure
 from fedrepro.metrics import Curve, at_round, mean_last
 from fedrepro.report.cells import base

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection
 from typing import ClassVar
 
-from fedrepro.config import Count, Frozen, NonNegative
+from fedrepro.fields import Count, Frozen, NonNegative
 from fedrepro.measures import Measure
 from fedrepro.metrics import Curve
 from fedrepro.report.evidence import Panel, Ref

@@ -3,7 +3,7 @@ best ones of each seed's run, which are held against the target."""
 
 from typing import ClassVar
 
-from fedrepro.config import Count
+from fedrepro.fields import Count
 from fedrepro.measures import Measure
 from fedrepro.metrics import Curve
 from fedrepro.report.cells import base

@@ -3,7 +3,7 @@ that its run has."""
 
 from typing import ClassVar
 
-from fedrepro.config import Count, NonNegative
+from fedrepro.fields import Count, NonNegative
 from fedrepro.measures import Measure
 from fedrepro.metrics import Curve
 from fedrepro.report.cells import base

@@ -3,7 +3,7 @@ reports."""
 
 from typing import Any, ClassVar
 
-from fedrepro.config import NonNegative
+from fedrepro.fields import NonNegative
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.figures import _cells, base
 from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid, series

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fedrepro.config import Frozen
+from fedrepro.fields import Frozen
 from fedrepro.report.evidence import Evidence, source
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from fedrepro.config import Count, Fraction
+from fedrepro.fields import Count, Fraction
 from fedrepro.metrics import Curve, smoothed
 from fedrepro.report.evidence import Evidence, Panel, Ref
 from fedrepro.report.figures import base

@@ -3,7 +3,7 @@ mean over new clients with their standard deviation, beside it what the paper re
 
 from typing import Any, ClassVar
 
-from fedrepro.config import NonNegative
+from fedrepro.fields import NonNegative
 from fedrepro.metrics import Estimate, estimate
 from fedrepro.report.cells._epochs import STUDY, arrivals
 from fedrepro.report.evidence import Evidence

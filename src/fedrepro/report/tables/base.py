@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field
 
-from fedrepro.config import Count, Frozen, NonNegative
+from fedrepro.fields import Count, Frozen, NonNegative
 from fedrepro.report.evidence import Evidence, Panel, Ref
 from fedrepro.report.grid import Grid, Row
 from fedrepro.report.known import Known

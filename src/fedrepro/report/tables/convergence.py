@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fedrepro.config import Count, NonNegative
+from fedrepro.fields import Count, NonNegative
 from fedrepro.metrics import mean_last
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.grid import Row, mark

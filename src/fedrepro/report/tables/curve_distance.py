@@ -2,7 +2,7 @@
 
 import math
 
-from fedrepro.config import Count
+from fedrepro.fields import Count
 from fedrepro.metrics import distance
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.grid import Row, mark

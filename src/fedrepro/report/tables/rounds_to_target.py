@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedrepro.config import Count
+from fedrepro.fields import Count
 from fedrepro.metrics import mean_last
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.grid import Row, mark
