@@ -10,12 +10,13 @@ from fedrepro import partitions, registry, rng
 from fedrepro.config import RunConfig, merge
 from fedrepro.datasets import Dataset
 from fedrepro.engine.evaluation import measured
-from fedrepro.engine.federation import Federation, Row, State
+from fedrepro.engine.federation import Federation, State
 from fedrepro.engine.round import Round
-from fedrepro.engine.run import Run, pick_device
+from fedrepro.engine.run import pick_device
 from fedrepro.experiments import resolve
 from fedrepro.fields import parse
 from fedrepro.measures import MEASURES
+from fedrepro.runs import Row, Run
 
 ALGORITHMS = registry.names("algorithms")
 PLAIN = {

@@ -10,11 +10,11 @@ from test_provenance import change, forget
 
 from fedrepro import experiments, export, provenance, shelf
 from fedrepro.config import Params, merge
-from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, pieces, plan, select, unique
 from fedrepro.fields import parse
 from fedrepro.files import read_json
+from fedrepro.runs import Run
 
 SHARED = {
     "dataset": "digits",

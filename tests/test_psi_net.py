@@ -14,11 +14,11 @@ from fedrepro.algorithms.base import Batch, Client, Sent
 from fedrepro.config import read_params
 from fedrepro.engine.executors import EXECUTORS
 from fedrepro.engine.round import Round
-from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned, Series
 from fedrepro.fields import Choice
 from fedrepro.models import Block, Conv, Dense, Depthwise, Head, Outputs
+from fedrepro.runs import Run
 
 
 def psi(net, **options):

@@ -17,6 +17,7 @@ import pytest
 import torch
 from conftest import ALGORITHMS, a_run, config, images, partition
 
+from fedrepro import runs
 from fedrepro.config import RunConfig
 from fedrepro.engine import checkpoint
 from fedrepro.engine import run as engine
@@ -86,7 +87,7 @@ def test_a_finished_run(tmp_path):
     assert train(tmp_path / "run", settings, NOW)
     assert before == {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
 
-    rows, told = engine.read_metrics(tmp_path / "run" / "metrics.csv"), summary(tmp_path / "run")
+    rows, told = runs.read_metrics(tmp_path / "run" / "metrics.csv"), summary(tmp_path / "run")
     state, stored = checkpoint.load(tmp_path / "run" / "model.safetensors", "run")
     assert rows == stored and [row["round"] for row in rows] == [0, 1, 2, 3] and state.round == 3
     assert (told["status"], told["rounds"], told["run"], told["data"], told["code"]) == ("finished", 3, "run", "made", "code")
@@ -122,7 +123,7 @@ def test_a_round_is_expected_to_take_as_long_as_the_last(tmp_path):
 def test_divergence_is_a_result(tmp_path, caplog):
     with caplog.at_level(logging.INFO, "fedrepro"):
         assert train(tmp_path / "run", config(lr=1e12, precision="float32", rounds=9))
-    told, rows = summary(tmp_path / "run"), engine.read_metrics(tmp_path / "run" / "metrics.csv")
+    told, rows = summary(tmp_path / "run"), runs.read_metrics(tmp_path / "run" / "metrics.csv")
     assert told["status"] == f"diverged at round {rows[-1]['round']}" and rows[-1]["round"] == len(rows) - 1 < 9
     assert rows[-1]["test_accuracy"] is None and 0 <= told["final"]["test_accuracy"] <= 1
     assert {path.name for path in (tmp_path / "run").iterdir()} == FILES

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fedrepro.config import RunConfig
-from fedrepro.engine.run import Run
 from fedrepro.measures import USUAL
+from fedrepro.runs import Run
 from fedrepro.tracking import METRICS_PER_CALL, mirror
 
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")

@@ -8,11 +8,12 @@ import torch
 
 from fedrepro import devices, estimate, studying
 from fedrepro.config import Params
-from fedrepro.engine.run import Run, pick_device
+from fedrepro.engine.run import pick_device
 from fedrepro.errors import UserError
 from fedrepro.estimate import Cost
 from fedrepro.experiments import Paths, Planned
 from fedrepro.packing import makespan
+from fedrepro.runs import Run
 from fedrepro.words import count, duration
 
 HEAD = f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'time':>8}"

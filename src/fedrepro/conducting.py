@@ -11,10 +11,11 @@ from fedrepro import devices, provenance, studying, training
 from fedrepro.config import Gpus
 from fedrepro.devices import ANY
 from fedrepro.engine import executors
-from fedrepro.engine.run import Limits, Run
+from fedrepro.engine.run import Limits
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
 from fedrepro.files import digest, read_json, replacing, write_json
+from fedrepro.runs import Run
 from fedrepro.studies.base import Scene
 from fedrepro.studying import Case
 

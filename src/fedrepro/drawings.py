@@ -11,9 +11,9 @@ from pathlib import Path
 
 from fedrepro import datasets, provenance
 from fedrepro.config import RunConfig
-from fedrepro.engine.run import Run
 from fedrepro.experiments import Paths, Planned, select
 from fedrepro.fields import Choice
+from fedrepro.runs import Run
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from fedrepro.engine import executors
 from fedrepro.engine.evaluation import flops, measured
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import Round
-from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
 from fedrepro.fields import Choice
 from fedrepro.files import AGAIN, read_json, write_json
+from fedrepro.runs import Run
 
 STEPS = 2  # of each client that is timed
 TESTS = 300  # images

@@ -14,13 +14,13 @@ from typing import Any
 from fedrepro import algorithms, datasets, intact, lookup, models, partitions, provenance, schedules, studies, tasks
 from fedrepro.config import Experiment, Params, RunConfig, merge, renamed
 from fedrepro.engine import augmentation
-from fedrepro.engine.run import Run
 from fedrepro.errors import Unavailable, UserError, unknown
 from fedrepro.fields import Choice, parse
 from fedrepro.files import read_whole_json
 from fedrepro.lookup import Data, Finder
 from fedrepro.packing import Piece
 from fedrepro.results import is_kept
+from fedrepro.runs import Run
 
 log = logging.getLogger(__name__)
 BESIDE = {"series", "seeds", "studies"}  # what an experiment says beside the training that its runs share

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.config import RunConfig
-from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, code_digest, resolve, run_id
 from fedrepro.fields import parse
 from fedrepro.files import is_whole, sealed
+from fedrepro.runs import Run
 
 
 def write(runs: list[Run], path: Path, beside: dict[Path, dict[str, Any]] | None = None) -> None:

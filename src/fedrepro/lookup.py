@@ -10,10 +10,10 @@ from pathlib import Path
 
 from fedrepro import datasets, provenance
 from fedrepro.config import Params, RunConfig
-from fedrepro.engine.run import Run
 from fedrepro.errors import Unavailable, UserError
 from fedrepro.fields import Choice
 from fedrepro.files import read_whole_json
+from fedrepro.runs import Run
 
 UNKNOWN = "unknown"  # in the place of an identity that nothing here can tell
 

@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parent
 DIRTY = "-dirty"  # at the end of a commit's name: the code that ran is not the commit's
 ENTRY = "fedrepro.engine.federation"  # everything that computes a number is reached from here or named in the config
 # data count by their own checksum
-NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ("config", "fields", "errors", "registry", "files", "datasets"))
+NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ("config", "fields", "errors", "registry", "files", "runs", "datasets"))
 
 
 def digest(value: Any, length: int = 10) -> str:

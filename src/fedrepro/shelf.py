@@ -8,10 +8,10 @@ from typing import Any
 
 from fedrepro import experiments, intact, lookup, provenance, registry, studies, studying
 from fedrepro.config import Params
-from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
 from fedrepro.files import read_whole_json, write_json
+from fedrepro.runs import Run
 
 KEPT = ("config.json", "metrics.csv", "environment.json", "timing.json", "summary.json")  # the last one makes it a finished run
 

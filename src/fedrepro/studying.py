@@ -16,12 +16,12 @@ from typing import Any
 
 from fedrepro import experiments, export, lookup, provenance, registry, studies
 from fedrepro.config import Params
-from fedrepro.engine.run import Run
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
 from fedrepro.files import read_whole_json
 from fedrepro.packing import Piece
 from fedrepro.results import is_kept
+from fedrepro.runs import Run
 from fedrepro.studies import Study
 
 

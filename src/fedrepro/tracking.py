@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro import provenance
-from fedrepro.engine.run import Run, read_metrics
 from fedrepro.errors import interrupted, masked
 from fedrepro.files import read_whole_json
 from fedrepro.measures import MEASURES
+from fedrepro.runs import Run, read_metrics
 
 log = logging.getLogger(__name__)
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens the view of training runs

@@ -12,10 +12,11 @@ from fedrepro.config import Gpus, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.devices import ANY
 from fedrepro.engine import run as engine
-from fedrepro.engine.run import Limits, Run
+from fedrepro.engine.run import Limits
 from fedrepro.errors import Failures, UserError
 from fedrepro.experiments import Paths
 from fedrepro.fields import Choice
+from fedrepro.runs import Run
 
 log = logging.getLogger(__name__)
 # what a recorded step follows from, beside the shapes of its tensors: a method sees its options, the network and the task only

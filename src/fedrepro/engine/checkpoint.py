@@ -14,9 +14,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from fedrepro.engine.state import Kept, Row, State
+from fedrepro.engine.state import Kept, State
 from fedrepro.errors import UserError
 from fedrepro.files import digest, replacing
+from fedrepro.runs import Row
 
 ANEW = "delete it to start the run anew"
 

@@ -15,10 +15,11 @@ from fedrepro.engine.data import FederatedData
 from fedrepro.engine.evaluation import chunk, flops
 from fedrepro.engine.round import Round, Trained
 from fedrepro.engine.site import Site
-from fedrepro.engine.state import Kept, Row, State
+from fedrepro.engine.state import Kept, State
 from fedrepro.errors import UserError
 from fedrepro.measures import MEASURES
 from fedrepro.partitions import Partition
+from fedrepro.runs import Row
 
 
 def columns(config: RunConfig) -> tuple[str, ...]:

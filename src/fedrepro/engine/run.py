@@ -10,7 +10,6 @@ checkpoint.safetensors while unfinished
 snapshots/   the states that studies ask for (engine/replay.py)
 """
 
-import csv
 import logging
 import os
 import time
@@ -24,36 +23,15 @@ from fedrepro import datasets, provenance
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import checkpoint, progress, replay
-from fedrepro.engine.federation import Federation, Row, State
+from fedrepro.engine.federation import Federation, State
 from fedrepro.errors import GOES_ON, UserError
 from fedrepro.fields import Device
 from fedrepro.files import digest, read_json, replacing, write_json
 from fedrepro.measures import MEASURES
 from fedrepro.partitions import Partition
+from fedrepro.runs import Row, Run, written
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Run:
-    """A training run and where it lies: `folder` is named by what determines the result."""
-
-    folder: Path
-    config: RunConfig
-    data: str  # the data set's identity
-    code: str
-
-    @property
-    def id(self) -> str:
-        return self.folder.name
-
-    @property
-    def summary(self) -> Path:
-        return self.folder / "summary.json"
-
-    def record(self) -> dict[str, Any]:
-        """What config.json holds."""
-        return {"config": self.config.model_dump(mode="json"), "data": self.data, "code": self.code}
 
 
 @dataclass(frozen=True)
@@ -200,14 +178,14 @@ def _rounds(
 
 def _save(run: Run, state: State, rows: list[Row]) -> None:
     checkpoint.save(run.folder / "checkpoint.safetensors", state, rows, run.id)
-    _write(run.folder / "metrics.csv", _csv(rows))
+    _write(run.folder / "metrics.csv", written(rows))
 
 
 def _finish(run: Run, state: State, rows: list[Row], federation: Federation) -> None:
     """The final files, summary last: whoever sees it sees a whole run."""
     if state.diverged:
         log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
-    _write(run.folder / "metrics.csv", _csv(rows))
+    _write(run.folder / "metrics.csv", written(rows))
     environment = provenance.environment(federation.device, provenance.modules(run.config))
     environment["executor"] = federation.executor.name
     environment["operations"] = federation.flops  # of an image on its way through the network
@@ -240,25 +218,8 @@ def _summary(run: Run, state: State, rows: list[Row]) -> dict[str, Any]:
         "weights": sum(tensor.numel() for tensor in state.weights.values()),
         "data": run.data,
         "code": run.code,
-        "metrics": digest(_csv(rows)),
+        "metrics": digest(written(rows)),
     }
-
-
-def read_metrics(path: Path) -> list[Row]:
-    """The rows of a metrics.csv; a cell that was not measured is None."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return [{key: _number(key, cell) for key, cell in row.items()} for row in csv.DictReader(file)]
-
-
-def _number(column: str, cell: str) -> int | float | None:
-    if cell == "":
-        return None
-    return int(cell) if column in ("round", "bytes_down", "bytes_up") else float(cell)
-
-
-def _csv(rows: list[Row]) -> str:
-    lines = [",".join("" if cell is None else repr(cell) for cell in row.values()) for row in rows]
-    return "\n".join([",".join(rows[0]), *lines]) + "\n"
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,11 +1,9 @@
 """What a round starts from and leaves behind."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedrepro.algorithms.base import Weights
-
-Row = dict[str, Any]  # what is written down of a round
 
 
 class Kept(NamedTuple):

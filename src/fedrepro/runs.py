@@ -1,0 +1,50 @@
+"""A training run, where it lies, and its rows as they lie there. Light: who only looks at runs needs no torch."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedrepro.config import RunConfig
+
+Row = dict[str, Any]  # what is written down of a round
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run and where it lies: `folder` is named by what determines the result."""
+
+    folder: Path
+    config: RunConfig
+    data: str  # the data set's identity
+    code: str
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def summary(self) -> Path:
+        return self.folder / "summary.json"
+
+    def record(self) -> dict[str, Any]:
+        """What config.json holds."""
+        return {"config": self.config.model_dump(mode="json"), "data": self.data, "code": self.code}
+
+
+def read_metrics(path: Path) -> list[Row]:
+    """The rows of a metrics.csv; a cell that was not measured is None."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [{key: _number(key, cell) for key, cell in row.items()} for row in csv.DictReader(file)]
+
+
+def _number(column: str, cell: str) -> int | float | None:
+    if cell == "":
+        return None
+    return int(cell) if column in ("round", "bytes_down", "bytes_up") else float(cell)
+
+
+def written(rows: list[Row]) -> str:
+    """As metrics.csv holds them."""
+    lines = [",".join("" if cell is None else repr(cell) for cell in row.values()) for row in rows]
+    return "\n".join([",".join(rows[0]), *lines]) + "\n"
