@@ -103,6 +103,4 @@ def _finish(case: Case, scene: Scene, rows: list[list[str]]) -> None:
     told["table"] = digest(case.table.read_bytes())
     told["environment"] = provenance.environment(scene.device, executed)
     case.begun.unlink(missing_ok=True)
-    for path in case.begun.parent.glob(f".{case.begun.stem}.*.part"):  # what processes left that were killed while they wrote
-        path.unlink()
     write_json(case.note, told)

@@ -2,9 +2,12 @@
 
 import contextlib
 import fcntl
+import glob
 import hashlib
 import json
 import os
+import platform
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +16,13 @@ from fedrepro.errors import UserError
 
 AGAIN = "delete it and run again"
 SEAL = "seal"  # the key of the digest over all others
+MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk that several share, whose process a number is
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to, of this process alone; it takes the place of `path` in one step when the block ends well."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = part(path)
     try:
         yield temporary
         with temporary.open("rb") as file:
@@ -26,6 +30,29 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+    sweep(path)
+
+
+def part(path: Path) -> Path:
+    """Where this process makes what will be at `path`."""
+    return path.with_name(f".{path.name}.{MACHINE}-{os.getpid()}.part")
+
+
+def sweep(path: Path) -> None:
+    """Away with the parts of `path` that processes of this machine left when they were killed."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{MACHINE}-*.part"):
+        if not _runs(int(left.stem.rpartition("-")[2])):
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        pass
+    return True
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 
+from fedrepro import files
 from fedrepro.errors import Unavailable, UserError, masked
 from fedrepro.files import read_json, write_json
 
@@ -124,15 +125,16 @@ def bring_folders(module: ModuleType, folder: Path, mirror: str | None) -> None:
 
 def _copy_folder(source: Path, target: Path) -> None:
     """One folder of files, atomically; what lies deeper is not part of the layout."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    copy = files.part(target)
     try:
-        part.mkdir(parents=True)
+        copy.mkdir(parents=True)
         for path in sorted(path for path in source.iterdir() if path.is_file()):
-            shutil.copyfile(path, part / path.name)
+            shutil.copyfile(path, copy / path.name)
         shutil.rmtree(target, ignore_errors=True)
-        os.replace(part, target)
+        os.replace(copy, target)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(copy, ignore_errors=True)
+    files.sweep(target)
 
 
 def is_url(mirror: str) -> bool:
@@ -179,12 +181,8 @@ def _copy_from_mirror(mirror: str, part: str, target: Path) -> None:
     source = Path(mirror).expanduser() / part
     if not source.is_file():
         raise Absent(f"{source} is not there")
-    part_file = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        shutil.copyfile(source, part_file)
-        os.replace(part_file, target)
-    finally:
-        part_file.unlink(missing_ok=True)
+    with files.replacing(target) as copy:
+        shutil.copyfile(source, copy)
 
 
 def download(urls: tuple[str, ...], target: Path, md5: str | None = None) -> None:
