@@ -1,5 +1,6 @@
 """A small federation on made images; every test of the training core starts from it."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +40,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files whose few tests take minutes begin first: at the end one of two cores would wait for them."""
     slow = ("test_workflow", "test_dvc", "test_clone")
     items.sort(key=lambda item: slow.index(item.path.stem) if item.path.stem in slow else len(slow))
+
+
+@pytest.fixture(autouse=True)
+def figures_closed():
+    """Those of a test, where it drew any."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
 
 
 @pytest.fixture(autouse=True, scope="session")

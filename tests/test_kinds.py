@@ -221,12 +221,6 @@ def neurons() -> list[dict]:
     ]
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    drawing.plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory) -> spec.Paper:
     return read(tmp_path_factory.mktemp("spec"))
