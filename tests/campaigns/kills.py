@@ -134,7 +134,7 @@ class Jobs:
         for _ in range(draw.randint(2, 6)):
             process = workflow.begun(folder, "--cores", "2")
             try:
-                process.wait(draw.uniform(0, (0.5 if kills == 0 else 1) * self.lasts))  # the first kill meets it for sure
+                process.wait(draw.uniform(0, (0.5 if kills == 0 else 1) * self.lasts))  # the first meets most jobs
                 break
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -80,14 +80,9 @@ def mixed():
     that are asked for (of all, where none is named) and that no study waits for."""
     if set(sys.argv) & set(TARGETS):
         return set()
-    asked = {paper for paper in PLAN if {paper, f"train_{paper}"} & set(sys.argv)}
     waited = {piece.work.run.folder for piece in STUDIES if not piece.over.exists()}
     apart = {piece.experiment for piece in PIECES if piece.work.folder in waited}
-    shared = {
-        piece.experiment
-        for piece in PIECES
-        if piece.work.folder.parent.name in (asked or PLAN)
-    }
+    shared = {piece.experiment for piece in PIECES if piece.work.folder in ASKED_FOR}
     return shared - apart
 
 
