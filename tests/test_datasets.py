@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -845,10 +846,15 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server(monkeypatch):
+def direct(monkeypatch):
+    """Requests go where they say, and again without a pause."""
     monkeypatch.setattr(_fetch, "BACKOFF", 0)
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def server(direct):
     with Server() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -952,6 +958,16 @@ def test_mirror_by_url_falls_back_to_its_other_layout(server, tmp_path):
     with pytest.raises(UserError, match=r"data mirror http.*cannot download test_batch .*HTTP 404"):
         datasets.fetch("cifar10", tmp_path / "other", f"{server.url}/data")
     assert list((tmp_path / "other" / "cifar10").iterdir()) == []
+
+
+def test_a_mirror_that_never_answers_is_not_asked_for_its_other_layout(direct, monkeypatch, tmp_path):
+    monkeypatch.setattr(_fetch, "TIMEOUT", (5, 0.05))
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and says nothing
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        words = "data mirror .*cifar-10-python.tar.gz.*ReadTimeout, tried 3 times.*Run it again"
+        with pytest.raises(UserError, match=words) as told:
+            datasets.fetch("cifar10", tmp_path / "raw", mirror=url)
+    assert "data_batch_1" not in str(told.value) and not leftovers(tmp_path)
 
 
 def test_files_of_a_mirror_give_way_to_the_official_release(release, tmp_path):

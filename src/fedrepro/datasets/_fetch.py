@@ -44,6 +44,10 @@ class Absent(Exception):
     """A source says that it does not have the file: no use in asking it again."""
 
 
+class Silent(Absent):
+    """A source does not answer, or breaks off every time: no use in asking it for another file."""
+
+
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
     """Turns an operating system's refusal into a UserError."""
@@ -164,6 +168,8 @@ def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str
                 brought.append(folder / PurePosixPath(part).name)
                 _copy_from_mirror(mirror, part, brought[-1])
             return {path.name: md5_of(path) for path in brought}
+        except Silent as silent:
+            raise UserError(f"data mirror {mirror}: {silent}. Run it again when the mirror answers") from None
         except Absent as absent:
             missing.append(str(absent))
             for path in brought:
@@ -188,14 +194,18 @@ def _copy_from_mirror(mirror: str, part: str, target: Path) -> None:
 def download(urls: tuple[str, ...], target: Path, md5: str | None = None) -> None:
     """One file from the first address that delivers it, resumed where an earlier attempt broke off.
 
-    Raises Absent with every address' reason. A part is kept for the next time only if a checksum will tell whether it fits.
+    Raises Absent with every address' reason, Silent where none said that it has no such file. A part is kept for the next
+    time only if a checksum will tell whether it fits.
     """
     part = target.with_name(target.name + ".part")
     if md5 is None:
         part.unlink(missing_ok=True)
-    reasons = []
+    reasons, refused = [], False
     for url in urls:
-        reason = _attempts(url, part, md5)
+        try:
+            reason = _attempts(url, part, md5)
+        except Absent as absent:
+            reason, refused = str(absent), True
         if reason is None:
             os.replace(part, target)
             return
@@ -203,11 +213,12 @@ def download(urls: tuple[str, ...], target: Path, md5: str | None = None) -> Non
         reasons.append(f"{url}: {reason}")
     if md5 is None:
         part.unlink(missing_ok=True)
-    raise Absent(f"cannot download {target.name} ({'; '.join(reasons)})")
+    raise (Absent if refused else Silent)(f"cannot download {target.name} ({'; '.join(reasons)})")
 
 
 def _attempts(url: str, part: Path, md5: str | None) -> str | None:
-    """Downloads into `part`; returns None once it is complete and its checksum holds, else the last failure."""
+    """Downloads into `part`; returns None once it is complete and its checksum holds, else the last failure. Raises Absent
+    where the server refuses the file."""
     import requests  # not part of the training core
     import urllib3
 
@@ -218,8 +229,6 @@ def _attempts(url: str, part: Path, md5: str | None) -> str | None:
         resumed = part.exists()
         try:
             _stream(url, part)
-        except Absent as absent:
-            return str(absent)
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             reason = f"{type(error).__name__}, tried {attempt + 1} times"
             continue
