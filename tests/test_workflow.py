@@ -312,7 +312,7 @@ def profiled(project: Path, folder: Path, **changes) -> Path:
 def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
     """kill -9 of everything when one seed of a job is over and another is not, then the same command: same bytes as an
     undisturbed run."""
-    folder = profiled(project, tmp_path / "killed", rounds=60)
+    folder = profiled(project, tmp_path / "killed", rounds=20, train_images=200, test_images=40)
     params = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8")) | {"checkpoint_seconds": 0}
     params["scales"]["quick"]["seeds"] = [0, 1]
     (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
