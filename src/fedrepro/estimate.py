@@ -28,7 +28,9 @@ from fedrepro.files import AGAIN, read_json, write_json
 from fedrepro.runs import Run
 
 STEPS = 2  # of each client that is timed
-TESTS = 300  # images
+TESTS = (16, 300)  # images that are tested on: as many as `TESTED` operations are enough for, between these
+TESTED = 1e11
+LONG = 1.0  # seconds: so long that what the first call does beside its work is little of it
 SPEEDS = {"operations", "train", "evaluate", "aggregate"}  # what is remembered
 # A rough guess of one core's speed, where nothing was measured: enough to tell seconds from hours, which is what packing asks.
 RATE = 5e10  # operations in a second: between the 1.3e11 of large convolutions and the 1e10 of small dense layers
@@ -95,17 +97,21 @@ def _speed(
 
 def _guess(config: RunConfig, executor: str, device: torch.device) -> dict[str, float]:
     """As `_speed`, from the number of operations alone."""
-    forward, passes = _forward(*(getattr(config, kind).model_dump_json() for kind in ("dataset", "model", "algorithm", "task")))
+    forward, passes = _of_image(config)
     name = executors.pick(config, forward, device) if executor == "auto" else executor
     together = config.clients_per_round if name.startswith(executors.Stacked.name) else 1
     train = 3 * forward / RATE + CALL / (config.batch_size * together)
     return {"operations": forward, "train": train, "evaluate": forward / RATE, "aggregate": CALL, "passes": passes}
 
 
+def _of_image(config: RunConfig) -> tuple[int, int]:
+    """Operations of an image's forward pass, and local trainings of a participant in a round."""
+    return _forward(*(getattr(config, kind).model_dump_json() for kind in ("dataset", "model", "algorithm", "task")))
+
+
 @functools.cache
 def _forward(*choices: str) -> tuple[int, int]:
-    """Operations of an image's forward pass, and local trainings of a participant in a round; data set, model, algorithm and
-    task as JSON, which can be remembered."""
+    """As `_of_image`, of data set, model, algorithm and task as JSON, which can be remembered."""
     dataset, model, algorithm, task = map(Choice.model_validate_json, choices)
     shape, _, _ = datasets.extent(dataset)
     task, draw = tasks.create(task, len(datasets.classes(dataset))), rng.generator(0, "estimate")
@@ -150,11 +156,12 @@ def _short(config: RunConfig, executor: str, device: torch.device) -> Federation
         return pixels.float() if real else pixels, torch.arange(images) % classes
 
     meta = {"mean": [0.5] * shape[0], "std": [0.2] * shape[0]}
+    tests = int(min(max(TESTED / _of_image(config)[0], TESTS[0]), TESTS[1]))
 
     def federation(clients: int) -> Federation:
         training = {"partition": Choice(name="iid", clients=clients), "clients_per_round": clients, "local_epochs": 1}
         short = config.model_copy(update=training | {"train_images": None, "test_images": None})
-        dataset = Dataset(config.dataset.name, *part(clients * each), *part(TESTS), classes, meta)
+        dataset = Dataset(config.dataset.name, *part(clients * each), *part(tests), classes, meta)
         return Federation(short, dataset, partitions.of_run(short, dataset), device, executor)
 
     whole = federation(config.clients_per_round)
@@ -162,12 +169,14 @@ def _short(config: RunConfig, executor: str, device: torch.device) -> Federation
 
 
 def _seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Median of three, after one that is not counted."""
-    spent = []
-    for _ in range(4):
+    """Median of three, after one that counts only where it is `LONG`."""
+
+    def once() -> float:
         began = time.perf_counter()
         work()
         if device.type == "cuda":
             torch.cuda.synchronize()
-        spent.append(time.perf_counter() - began)
-    return sorted(spent[1:])[1]
+        return time.perf_counter() - began
+
+    first = once()
+    return first if first > LONG else sorted(once() for _ in range(3))[1]
