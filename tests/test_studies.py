@@ -29,7 +29,7 @@ CPU = torch.device("cpu")
 NAMES = registry.names("studies")
 EXAMPLES = {  # settings of a study that takes three units of a run of three rounds, and others
     "activations": ({"every": 1}, {"every": 2}),
-    "preferences": ({"every": 1}, {"every": 1, "over_images": "sum"}),
+    "preferences": ({"rounds": [1, 2, 3]}, {"rounds": [1, 2, 3], "over_images": "sum"}),
     "newcomers": ({"clients": 3, "target": 1.0, "epochs": 2}, {"clients": 3, "target": 0.5, "epochs": 2}),
     "tsne": ({"rounds": [1, 2, 3], "images": 4}, {"rounds": [1, 3], "images": 4}),
 }
@@ -473,13 +473,13 @@ def test_what_cannot_be_told_apart_is_in_the_middle(shape):
 SMALL = {
     "newcomers": {"clients": 2, "target": 0.9, "epochs": 1},
     "activations": {"every": 1},
-    "preferences": {"every": 1},
+    "preferences": {"rounds": [1, 2]},
     "tsne": {"rounds": [1, 2], "images": 3},
 }
 MORE = {
     "newcomers": {"epochs": 2},
     "activations": {"every": 3},
-    "preferences": {"every": 3},
+    "preferences": {"rounds": [1]},
     "tsne": {"rounds": [1]},
 }
 BASE = {"partition": {"name": "permuted", "clients": 3}, "rounds": 2}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from fedrepro import bill, experiments, studying
 from fedrepro.bill import Entry
@@ -81,17 +80,18 @@ def _experiments(specification: Paper, key: str) -> list[str]:
 
 
 def _line(target: str, title: str, items: list[Planned], left: list[Entry], params: Params, paths: Paths, cores: int) -> Line:
-    wanted = _wanted(items, params, paths)
+    studied = [found for item in items for found in studying.plan(item, params, paths).values() if _asked(item, found)]
+    # the files that say that the runs and studies are over
+    wanted = {run.summary for item in items for run in item.runs} | set(studying.notes(studied))
     if not wanted:
         reasons = dict.fromkeys(item.skipped for item in items if item.skipped)
         return Line(target, title, "skipped" if reasons else "needs no runs", "", "; ".join(reasons))
-    done = sum(path.exists() for path in wanted)
-    state = "finished" if done == len(wanted) else "not run" if not done else f"{done} of {count(len(wanted), 'run')}"
+    lost = [found.skipped for found in studied if found.skipped]  # nothing is left to make them from
+    done, all_of_them = sum(path.exists() for path in wanted), len(wanted) + len(lost)
+    state = "finished" if done == all_of_them else "not run" if not done else f"{done} of {count(all_of_them, 'run')}"
     own = [entry for entry in left if entry.over in wanted]
-    return Line(target, title, state, duration(bill.seconds(own, cores)) if own else "")
+    return Line(target, title, state, duration(bill.seconds(own, cores)) if own else "", "; ".join(dict.fromkeys(lost)))
 
 
-def _wanted(items: list[Planned], params: Params, paths: Paths) -> set[Path]:
-    """The files that say that the runs and studies are over."""
-    studied = [found for item in items for found in studying.plan(item, params, paths).values()]
-    return {run.summary for item in items for run in item.runs} | set(studying.notes(studied))
+def _asked(item: Planned, found: studying.Studied) -> bool:
+    return item.training is not None and item.training.studies.get(found.study) is not None

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import AfterValidator, Field
 
 from fedrepro.config import RunConfig
 from fedrepro.errors import UserError
-from fedrepro.fields import Frozen
+from fedrepro.fields import Count, Frozen
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +26,16 @@ if TYPE_CHECKING:
 
 Rows = Iterable[tuple]  # of a unit of work, without the unit
 FINAL = "model.safetensors"
+
+
+def _rising(values: tuple) -> tuple:
+    if any(a >= b for a, b in zip(values, values[1:], strict=False)):
+        raise ValueError("rising, each of them once")
+    return values
+
+
+Rising = AfterValidator(_rising)
+Rounds = Annotated[tuple[Count, ...], Field(min_length=1), Rising]
 
 
 @dataclass(frozen=True)
@@ -109,6 +121,10 @@ class OfRounds(Study):
     def rounds(self) -> Sequence[int]:
         """Which, from 1 on, in order."""
         raise NotImplementedError
+
+    def check(self) -> None:
+        if (last := self.rounds()[-1]) > self.config.rounds:
+            raise UserError(f"rounds: the run has {self.config.rounds} (got {last})")
 
     def measure(self, federation: Federation, replayed: Replayed) -> Rows:
         """The rows of one round."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fedrepro.errors import UserError
 from fedrepro.fields import Count, Frozen
-from fedrepro.studies.base import OfRounds
+from fedrepro.studies.base import OfRounds, Rounds
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +31,7 @@ DEAD = -1  # in the place of a top class
 
 
 class Params(Frozen):
-    every: Count | None = None  # rounds 1, 1 + every, 1 + 2 every, ...; null: the last alone
+    rounds: Rounds | None = None  # null: the last alone
     images: Count | None = None  # of the test set, the first so many; null: all
     over_images: Literal["mean", "sum"] = "mean"
 
@@ -45,8 +45,7 @@ class Study(OfRounds):
     columns = ("round", "client", "block", "unit", "class", "distance")
 
     def rounds(self) -> Sequence[int]:
-        last = self.config.rounds
-        return range(1, last + 1, self.settings.every) if self.settings.every else [last]
+        return self.settings.rounds or (self.config.rounds,)
 
     def measure(self, federation: Federation, replayed: Replayed) -> Iterator[tuple[int, str, int, int, float | None]]:
         data, algorithm = federation.data, federation.algorithm

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from fedrepro.errors import UserError
-from fedrepro.fields import Count, Frozen, Number, Seed
+from fedrepro.fields import Frozen, Number, Seed
 from fedrepro.measures import MEASURES
-from fedrepro.studies.base import OfRounds
+from fedrepro.studies.base import OfRounds, Rising, Rounds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,17 +30,11 @@ PERPLEXITY, RATE = 30.0, 200.0
 TESTED = {"test_accuracy": MEASURES["test_accuracy"]}
 
 
-def _rising(values: tuple) -> tuple:
-    if any(a >= b for a, b in zip(values, values[1:], strict=False)):
-        raise ValueError("rising, each of them once")
-    return values
-
-
 class Params(Frozen):
     """Of whom, and in which rounds."""
 
-    rounds: Annotated[tuple[Count, ...], Field(min_length=1), AfterValidator(_rising)] = (1, 2, 3, 4, 5, 6, 9, 12, 15)
-    clients: Annotated[tuple[Seed, ...], AfterValidator(_rising)] | None = None  # by number; null: all who take part
+    rounds: Rounds = (1, 2, 3, 4, 5, 6, 9, 12, 15)
+    clients: Annotated[tuple[Seed, ...], Rising] | None = None  # by number; null: all who take part
     images: Annotated[int, Number, Field(ge=2)] = 40  # of each client, of those that it trains on
 
 
@@ -52,11 +46,10 @@ class Study(OfRounds):
     columns = ("round", "client", "class", "x", "y", "accuracy")
 
     def check(self) -> None:
+        super().check()
         clients = self.config.partition.options["clients"]
         if absent := [number for number in self.settings.clients or () if number >= clients]:
             raise UserError(f"clients: the run has 0 to {clients - 1} (got {absent[0]})")
-        if self.settings.rounds[-1] > self.config.rounds:
-            raise UserError(f"rounds: the run has {self.config.rounds} (got {self.settings.rounds[-1]})")
 
     def rounds(self) -> Sequence[int]:
         return self.settings.rounds

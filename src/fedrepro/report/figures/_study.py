@@ -75,8 +75,15 @@ class OfStudy(base.Figure):
 
     def told(self, evidence: Evidence) -> list[str]:
         results = self.first(evidence)
-        seed = next((f"Seed {self.rows(results, label)[0]['seed']}." for label in self.labels(results)), "")
-        return [*([seed] if seed else []), *base.lost(results), base.data([results])]
+        rows = [row for label in self.labels(results) for row in self.rows(results, label)]
+        shown = [", ".join([f"Seed {rows[0]['seed']}", *_round(rows)]) + "."] if rows else []
+        return [*shown, *base.lost(results), base.data([results])]
+
+
+def _round(rows: list[Row]) -> list[str]:
+    """Which round all are of."""
+    found = {row.get("round") for row in rows} - {None}
+    return [f"round {found.pop()}"] if len(found) == 1 else []
 
 
 def numbers(rows: Iterable[Row], column: str) -> list[float]:
