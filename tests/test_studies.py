@@ -12,7 +12,7 @@ import pytest
 import torch
 import yaml
 from conftest import a_run, advance, assert_same, config, federation, images, partition
-from test_cli import SETTINGS, fig
+from test_cli import PAPER, SETTINGS, fig
 
 from fedrepro import cli, conducting, experiments, registry, results, rng, shelf, studies, studying
 from fedrepro.config import Params, merge
@@ -618,6 +618,13 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     assert not list(Path("results/runs/p").iterdir())
     reasons = {name: f"2 of 2 runs are kept without their weights, which {title} need" for name, title in TITLES.items()}
     assert {name: item.skipped for name, item in plans(BASE | more, Paths()).items()} == reasons
+    write(BASE | more)
+    Path("workflow/experiments").mkdir(parents=True)
+    Path("workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
+    capsys.readouterr()
+    assert cli.main(["list"]) == 0
+    listed = capsys.readouterr().out
+    assert f"2 of {2 + len(NAMES)} runs" in listed and all(reason in listed for reason in reasons.values())
     assert {item.skipped for item in plans(ALL, Paths()).values()} == {None}
 
 
