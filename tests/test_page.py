@@ -253,6 +253,16 @@ def test_commit_date_and_version_stand_on_every_page(tags):
     assert "Runs by commit: bbbbbbbbbb of 2026-11-20 (4), aaaaaaaaaa (2)." in tags["fedmmd"].text
 
 
+def test_of_commits_of_one_day_none_is_called_the_latest(alone):
+    """Earlier runs tell the day alone."""
+    found = first()
+    for run in found.runs():
+        run["commit_date"] = "2026-11-20"
+    store(found, alone / "fedmmd/data", "first")
+    compose(alone.parents[1], alone)
+    assert "runs of 2 commits, the latest of 2026-11-20" in Tags(alone / "fedmmd/index.html").text
+
+
 def test_settings_show_what_differs_first(tags):
     text = tags["fedmmd"].text[tags["fedmmd"].text.index("Where the numbers come from Runs by commit") :]
     assert text.index("Series Method Learning rate") < text.index("all series share") < text.index("Series Seed Run")

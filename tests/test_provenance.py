@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -145,7 +146,8 @@ def test_a_commit_is_dirty_where_the_training_code_differs(package, git, tmp_pat
     change(package / "algorithms" / "fedprox.py", "0.5 *", "0.4 *")
     forget()
     assert provenance.commit(PROX) == f"{first}-dirty" and provenance.commit(MMD) == first
-    assert provenance.commit_date(f"{first}-dirty") == git("show", "-s", "--format=%cs", "HEAD")
+    made = datetime.fromisoformat(provenance.commit_date(f"{first}-dirty"))
+    assert made.isoformat().endswith("+00:00") and made.timestamp() == int(git("show", "-s", "--format=%ct", "HEAD"))
     git("commit", "-am", "two")
     assert provenance.commit(PROX) == git("rev-parse", "--short=10", "HEAD") != first
 

@@ -10,6 +10,7 @@ import platform
 import subprocess
 import tarfile
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -122,9 +123,10 @@ def commit(modules: tuple[str, ...] = ()) -> str:
 
 @functools.cache
 def commit_date(commit: str) -> str | None:
-    """The day of a commit, YYYY-MM-DD; None where this checkout does not have it."""
-    found = _git("show", "--no-patch", "--format=%cs", f"{commit.removesuffix(DIRTY)}^{{commit}}", "--")
-    return found.decode().strip() if found else None
+    """When a commit was made, in UTC, as 2026-11-22T17:22:40+00:00 (earlier runs tell the day alone); None where this checkout
+    does not have it."""
+    found = _git("show", "--no-patch", "--format=%ct", f"{commit.removesuffix(DIRTY)}^{{commit}}", "--")
+    return datetime.fromtimestamp(int(found), UTC).isoformat() if found else None
 
 
 def _git(*words: str) -> bytes | None:
