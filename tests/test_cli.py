@@ -82,6 +82,7 @@ def refused(capsys, *arguments: str) -> str:
     (fig(clients_per_round=9), ["papers.p.fig", "clients_per_round: at most the 3 clients of the partition (got 9)"]),
     (fig(dataset="mnst"), ["unknown dataset 'mnst': choose from ", "mnist"]),
     (fig(model={"name": "resnet"}), ["papers.p.fig", "unknown model 'resnet': choose from ", "mnist_cnn"]),
+    (fig(model={"name": "mnist_cnn", "arch": [1]}), ["papers.p.fig", "model mnist_cnn: arch: Input should be 'paper', "]),
     (fig(series={"X": {"name": "fedx"}}), ["papers.p.fig", "series.X", "unknown algorithm 'fedx': choose from ", "fedprox"]),
     (fig(series={"Prox": {"my": 1}}), ["series.Prox", "my: unknown key: choose from ", "mu"]),
 ], ids=str)  # fmt: skip

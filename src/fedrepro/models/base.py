@@ -60,8 +60,9 @@ class PaperOrCode(BaseParams):
     @model_validator(mode="before")
     @classmethod
     def _own_init(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "init" not in values and values.get("arch", "paper") in cls.inits:
-            return values | {"init": cls.inits[values.get("arch", "paper")]}
+        arch = values.get("arch", "paper") if isinstance(values, dict) else None
+        if isinstance(arch, str) and arch in cls.inits and "init" not in values:
+            return values | {"init": cls.inits[arch]}
         return values
 
 
