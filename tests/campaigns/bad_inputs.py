@@ -23,7 +23,7 @@ from tests.campaigns.cases import Failed
 from tests.campaigns.right import CURVES, PAPER, PARAMS, RUNS, WORK
 
 NO_NUMBER = (float("nan"), float("inf"), -float("inf"), "many", "", [1, [2]], {"zz": 1}, True, "1e5x", "\u0661\u0662x", "0x1g")
-NO_TEXT = ([["x"]], {"zz": {"zz": 1}}, 7.5, True, [], [None])
+NO_TEXT = ([["x"]], {"zz": {"zz": 1}}, 7.5, True, [], [None], [1], {1: 2})
 NO_LIST = ({"zz": 1}, [[[]]], 7, "zz zz", [{}], [None])
 NO_SETTINGS = (7, "zz zz", [["x"]], [], True, float("nan"))
 TRAPS = {
@@ -140,9 +140,9 @@ def option(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     )
     known = list(owner.Params.model_fields) if owner else []
     key = draw.choice([*known, *known, "zz"])
-    value = draw.choice(
-        [{"zz": {}}, [[["x"]]], float("nan"), "zz zz", -3.5, [[-1]], 10**17 + 0.5, [float("nan")], "", "é" * 300]
-    )
+    numbers = [float("nan"), -3.5, 10**17 + 0.5, True]
+    lists = [[], [1], ["zz"], [[-1]], [[["x"]]], [float("nan")], [None], [{"zz": 1}]]
+    value = draw.choice([*numbers, *lists, {"zz": {}}, {1: 2}, {}, "zz zz", "", "0", "é" * 300])
     clients = {"clients": 3} if kind == "partition" else {}
     choice = {key: value} if kind == "study" else {"name": name, **clients, key: value}
     changes = {"algorithm": {"series": {"A": choice}}, "study": {"studies": {name: choice}}}.get(kind, {kind: choice})
