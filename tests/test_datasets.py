@@ -960,7 +960,7 @@ def test_mirror_by_url_falls_back_to_its_other_layout(server, tmp_path):
     assert list((tmp_path / "other" / "cifar10").iterdir()) == []
 
 
-def test_a_mirror_that_never_answers_is_not_asked_for_its_other_layout(direct, monkeypatch, tmp_path):
+def test_a_mirror_that_never_answers_is_asked_once(direct, monkeypatch, tmp_path):
     monkeypatch.setattr(_fetch, "TIMEOUT", (5, 0.05))
     with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and says nothing
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -968,6 +968,9 @@ def test_a_mirror_that_never_answers_is_not_asked_for_its_other_layout(direct, m
         with pytest.raises(UserError, match=words) as told:
             datasets.fetch("cifar10", tmp_path / "raw", mirror=url)
     assert "data_batch_1" not in str(told.value) and not leftovers(tmp_path)
+    with pytest.raises(UserError) as again:  # nor for another set by the same process, which would wait as long
+        datasets.fetch("mnist", tmp_path / "raw", mirror=url)
+    assert str(again.value) == str(told.value)
 
 
 def test_files_of_a_mirror_give_way_to_the_official_release(release, tmp_path):

@@ -48,6 +48,9 @@ class Silent(Absent):
     """A source does not answer, or breaks off every time: no use in asking it for another file."""
 
 
+_silent: dict[str, str] = {}  # what was told of each mirror that fell silent: minutes that this process waits once
+
+
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
     """Turns an operating system's refusal into a UserError."""
@@ -160,6 +163,8 @@ def _from_release(module: ModuleType, folder: Path) -> dict[str, str]:
 def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str) -> dict[str, str]:
     """The first layout that the mirror holds completely. File names come from the layout, never from the mirror. Raises
     Unavailable where a folder holds other sets only, UserError where there is no such folder or an address has nothing."""
+    if mirror in _silent:
+        raise UserError(_silent[mirror])
     missing = []
     for layout in layouts:
         brought: list[Path] = []
@@ -169,7 +174,8 @@ def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str
                 _copy_from_mirror(mirror, part, brought[-1])
             return {path.name: md5_of(path) for path in brought}
         except Silent as silent:
-            raise UserError(f"data mirror {mirror}: {silent}. Run it again when the mirror answers") from None
+            _silent[mirror] = f"data mirror {mirror}: {silent}. Run it again when the mirror answers"
+            raise UserError(_silent[mirror]) from None
         except Absent as absent:
             missing.append(str(absent))
             for path in brought:
