@@ -18,12 +18,12 @@ from fedrepro.words import count
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Exit code 0; 2 for the user's mistakes, told in one message; 3 when a time budget ended the work."""
-    options = _parser().parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    for handler in logging.getLogger().handlers:
-        progress.quiet_rounds(handler)
-    stoppable()
     try:
+        stoppable()
+        options = _parser().parse_args(arguments)
+        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+        for handler in logging.getLogger().handlers:
+            progress.quiet_rounds(handler)
         return options.command(options)
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
