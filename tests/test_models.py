@@ -2,6 +2,7 @@
 executor."""
 
 import math
+import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import get_args
@@ -485,6 +486,13 @@ def test_imagenet_weights_that_cannot_be_had(error, monkeypatch):
     monkeypatch.setattr(type(resnet50.release()), "get_state_dict", refuse)
     with pytest.raises(UserError, match="model resnet50: pretrained: cannot get .*; put that file into .*pretrained: false"):
         build("resnet50", (3, 64, 64), pretrained=True)
+
+
+def test_a_torchvision_that_does_not_start_is_one_message(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchvision.models", None)
+    for options in ({}, {"pretrained": True}):
+        with pytest.raises(UserError, match="model resnet50: torchvision does not start .*; install torch and"):
+            build("resnet50", COLOUR, **options)
 
 
 @pytest.mark.parametrize(("options", "words"), [

@@ -62,6 +62,7 @@ def apart(folder: Path, output: Path, work: Callable[[], int]) -> int:
     sys.stdout.flush()
     if child := os.fork():
         return child
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as in a process that has just begun
     code = 1
     try:
         os.setsid()

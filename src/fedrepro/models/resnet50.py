@@ -9,6 +9,7 @@ stages      bottleneck blocks of the four stages; others than ResNet50's have no
 """
 
 from dataclasses import dataclass
+from types import ModuleType
 from urllib.error import URLError
 
 import torch
@@ -69,12 +70,11 @@ class Stage(Block):
     stride: int
 
     def layers(self, shape: Shape) -> dict[str, nn.Module]:
-        from torchvision.models.resnet import Bottleneck  # a machine that trains other networks does without torchvision
-
-        wide = self.width * Bottleneck.expansion
+        bottleneck = theirs().Bottleneck
+        wide = self.width * bottleneck.expansion
         change = nn.Sequential(nn.Conv2d(shape[0], wide, 1, self.stride, bias=False), nn.BatchNorm2d(wide))
-        first = Bottleneck(shape[0], self.width, self.stride, change)
-        return {str(place): first if place == 0 else Bottleneck(wide, self.width) for place in range(self.depth)}
+        first = bottleneck(shape[0], self.width, self.stride, change)
+        return {str(place): first if place == 0 else bottleneck(wide, self.width) for place in range(self.depth)}
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,21 @@ class Average(Block):
         return {"avgpool": nn.AdaptiveAvgPool2d(1)}
 
 
+def theirs() -> ModuleType:
+    """torchvision's own, which a machine that trains other networks does without. Raises UserError where it is not there, or
+    not the one for this torch."""
+    try:
+        from torchvision.models import resnet
+    except (ImportError, RuntimeError) as error:
+        raise UserError(
+            f"model resnet50: torchvision does not start ({error}); install torch and torchvision together, from one index"
+        ) from None
+    return resnet
+
+
 def release():
     """torchvision's description of the ImageNet weights."""
-    from torchvision.models import ResNet50_Weights
-
-    return ResNet50_Weights.IMAGENET1K_V1
+    return theirs().ResNet50_Weights.IMAGENET1K_V1
 
 
 def start(net: Net, params: Params) -> None:
