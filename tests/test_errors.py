@@ -32,7 +32,8 @@ def test_what_is_no_secret_is_shown(text):
     (OSError(errno.ENOSPC, "No space left on device", "results/x"), "x: No space left on device; free .*goes on"),
     (OSError(errno.EROFS, "Read-only file system", "results/x"), "x: Read-only file system; make it writable: .*goes on"),
     (MemoryError(), "memory is full .*smaller scale"),
-], ids=("full", "read-only", "memory"))  # fmt: skip
+    (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "memory is full .*libtorch_cpu.so"),
+], ids=("full", "read-only", "memory", "libraries"))  # fmt: skip
 def test_a_full_or_closed_place_is_one_message(error, words):
     failures = Failures()
     with failures.of("run"):
@@ -58,9 +59,17 @@ def test_an_interruption_that_broke_off_the_making_of_a_class_is_one(capsys, mon
     with pytest.raises((RuntimeError, KeyboardInterrupt)) as caught:
         makes_a_class()
     assert interrupted(caught.value) and not interrupted(ValueError("a crash")) and not interrupted(None)
+
+    def fails_on_the_way_out():
+        try:
+            raise KeyboardInterrupt("terminated")
+        finally:
+            raise AssertionError("the stack of modes is not what it was")
+
     failures = Failures()
-    with pytest.raises(KeyboardInterrupt), failures.of("a run"):
-        makes_a_class()
+    for stopped in (makes_a_class, fails_on_the_way_out):
+        with pytest.raises(KeyboardInterrupt), failures.of("a run"):
+            stopped()
     failures.tell()
     for anywhere in ("fedrepro.config.schema", "fedrepro.cli.logging.basicConfig"):
         monkeypatch.setattr(anywhere, lambda **_: makes_a_class())

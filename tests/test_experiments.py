@@ -3,12 +3,13 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from test_provenance import change, forget
 
-from fedrepro import experiments, export, provenance, shelf
+from fedrepro import experiments, export, intact, provenance, shelf
 from fedrepro.config import Params, merge
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, pieces, plan, select, unique
@@ -101,15 +102,21 @@ def finish(run: Run, text: str = "") -> Run:
     run.folder.mkdir(parents=True, exist_ok=True)
     for name in shelf.KEPT:
         (run.folder / name).write_text(text)
-    (run.folder / "config.json").write_text(json.dumps(run.record()))
+    (run.folder / "config.json").write_text(json.dumps(run.record() | {"dataset": "some data"}))
     (run.folder / "environment.json").write_text(json.dumps({"commit": f"with-{run.code}"}))
     (run.folder / "model.safetensors").write_text("large")
     return run
 
 
-def kept(run: Run, paths: Paths, name: str) -> Run:
-    """As if code that is gone had trained it, and it had been kept."""
-    return finish(Run(paths.kept("p") / name, run.config, run.data, "older"))
+def asked(run: Run, folder: Path, name: str, data: str | None = None, code: str = "older") -> Run:
+    """What run asks, finished in a folder below another by other code, on other data where they are given."""
+    other = Run(folder, run.config, data or run.data, code)
+    return finish(replace(other, folder=folder / f"{name}-{intact.key(other.record())}"))
+
+
+def kept(run: Run, paths: Paths, name: str, data: str | None = None, code: str = "older") -> Run:
+    """As if it had been kept, too."""
+    return asked(run, paths.kept("p"), name, data, code)
 
 
 def test_one_run_per_series_and_seed(paths):
@@ -188,29 +195,28 @@ def test_kept_results_stand_for_the_same_question(paths):
 
 def test_a_kept_result_of_other_data_is_not_taken(paths):
     run = plan(params(), paths)["p"]["one"].series[0].runs[0]
-    finish(Run(paths.kept("p") / "other", run.config, "other pixels", run.code))
+    kept(run, paths, "other", "other pixels", run.code)
     assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
 
 
 def test_who_only_reports_gets_what_is_kept_of_whatever_data(paths, monkeypatch):
     """Nothing is fetched for it, and a mirror that lacks the data does not matter."""
     runs = plan(one(dataset="mnist"), paths)["p"]["one"].runs
-    for place, run in enumerate(runs):
-        finish(Run(paths.kept("p") / f"other{place}", run.config, "other pixels", "older"))
+    others = [kept(run, paths, f"other{place}", "other pixels") for place, run in enumerate(runs)]
     for mirror in (None, "absent"):
         found = plan(one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": mirror}), paths)["p"]["one"]
-        assert found.skipped is None and [run.id for run in found.runs] == [f"other{place}" for place in range(4)]
+        assert found.skipped is None and found.runs == tuple(others)
         assert {run.data for run in found.runs} == {"other pixels"} and not found.remarks
-    finish(Run(paths.kept("p") / "zz-official", runs[0].config, runs[0].data, "older"))
+    official = kept(runs[0], paths, "zz-official")
     found = plan(one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": "absent"}), paths)["p"]["one"]
-    assert found.runs[0].id == "zz-official"
+    assert found.runs[0] == official
     assert not paths.data.exists()
 
 
 def test_who_only_reports_gets_his_own_before_what_is_kept_of_other_data(paths):
     item = plan(params(), paths)["p"]["one"]
     for run in item.runs:
-        finish(Run(paths.kept("p") / f"other-{run.id}", run.config, "other pixels", run.code))
+        kept(run, paths, f"other-{run.id}", "other pixels", run.code)
         finish(run)
     assert plan(params(only_finished=True), paths)["p"]["one"].runs == item.runs
 
@@ -218,16 +224,17 @@ def test_who_only_reports_gets_his_own_before_what_is_kept_of_other_data(paths):
 def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths):
     mirrored = one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": "absent"})
     runs = plan(one(dataset="mnist"), paths)["p"]["one"].runs
-    own = [finish(Run(paths.runs("p") / f"own{place}", run.config, "m", run.code)) for place, run in enumerate(runs)]
+    own = [asked(run, paths.runs("p"), f"own{place}", "m", run.code) for place, run in enumerate(runs)]
     assert plan(mirrored, paths)["p"]["one"].runs == tuple(own)
-    finish(Run(own[0].folder, own[0].config, "m", "older"))
+    shutil.rmtree(own[0].folder)
+    asked(own[0], paths.runs("p"), "own0")
     assert plan(mirrored, paths)["p"]["one"].skipped == "1 of 4 runs are not finished"
 
 
 def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
     item = plan(params(), paths)["p"]["one"]
     for run in item.runs[:2]:
-        other = finish(Run(paths.kept("p") / f"other-{run.id}", run.config, "other pixels", run.code))
+        other = kept(run, paths, f"other-{run.id}", "other pixels", run.code)
         (other.folder / "config.json").write_text(json.dumps(other.record() | {"dataset": "Digits (mirror)"}))
     planned = plan(params(), paths)
     assert planned["p"]["one"].runs == item.runs
@@ -267,11 +274,21 @@ def test_narrow_kernels_without_a_floor_are_remarked(paths, options, precision, 
 def test_a_kept_result_that_todays_settings_cannot_express(paths, caplog):
     run = plan(params(), paths)["p"]["one"].series[0].runs[0]
     old = kept(run, paths, "old")
-    record = run.record()
+    record = old.record() | {"dataset": "some data"}
     record["config"]["gone"] = 1
-    (old.folder / "config.json").write_text(json.dumps(record))
+    gone = old.folder.with_name(f"old-{intact.key(record)}")
+    (old.folder.rename(gone) / "config.json").write_text(json.dumps(record))
     assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
     assert "stored result left out" in caplog.text and "gone: unknown key" in caplog.text
+
+
+def test_a_kept_result_under_anothers_name_is_refused(paths):
+    """It would answer for a run that nobody trained."""
+    first, second = (kept(run, paths, "a") for run in plan(params(), paths)["p"]["one"].runs[:2])
+    shutil.copy(first.folder / "config.json", second.folder)
+    words = f"{second.folder}/config.json: not the settings that its folder is named after; git restore .* brings back"
+    with pytest.raises(UserError, match=words):
+        plan(params(only_finished=True), paths)
 
 
 def test_only_finished(paths):
@@ -454,9 +471,9 @@ def test_todays_code_takes_the_place_of_what_is_kept(paths, history):
 
 def test_what_older_code_finished_is_kept_where_nothing_else_is(paths, history):
     run = plan(params(), paths)["p"]["one"].runs[0]
-    finish(Run(paths.runs("p") / "older", run.config, run.data, "older"))
-    assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / "older"]
-    finish(Run(paths.runs("p") / "other", run.config, run.data, "other"))
+    older = asked(run, paths.runs("p"), "own")
+    assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / older.id]
+    asked(run, paths.runs("p"), "own", code="other")
     assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == []
 
 
@@ -491,7 +508,7 @@ def test_prune_lists_what_no_scale_names(paths):
         finish(run)
     some = next(iter(everything))
     stale = finish(Run(paths.runs("p") / "digits-fedavg-s0-gone", some.config, some.data, "older"))
-    safe = finish(Run(paths.kept("p") / "x", some.config, "other", "older"))
+    safe = kept(some, paths, "x", "other")
     drawn = paths.partition(some.config, some.data)
     drawn.parent.mkdir(parents=True)
     for path in (drawn, drawn.with_suffix(".png"), drawn.with_name("digits-iid-s9-gone.npz"), drawn.with_name(".gitignore")):

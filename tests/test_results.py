@@ -58,7 +58,7 @@ def store(found: Results, folder: Path, experiment: str) -> None:
 
 
 def a_run(folder: Path, seed: int = 0, accuracies: tuple = (0.1, 0.5), status: str = "finished") -> Path:
-    """A finished run's folder."""
+    """A finished run's folder: `folder`, with what it is named after."""
     config = {"algorithm": {"name": "fedavg"}, "seed": seed, "precision": "float32"}
     summary = {"status": status, "rounds": len(accuracies) - 1, "weights": 7, "bytes_down": 8, "bytes_up": 9}
     texts = {
@@ -73,6 +73,7 @@ def a_run(folder: Path, seed: int = 0, accuracies: tuple = (0.1, 0.5), status: s
             "python": "3",
         },
     }
+    folder = folder.with_name(f"{folder.name}-{intact.key(texts['config'])}")
     folder.mkdir(parents=True)
     for name, values in texts.items():
         (folder / f"{name}.json").write_text(json.dumps(values), encoding="utf-8")
@@ -97,7 +98,7 @@ def test_gather_and_load(tmp_path):
     assert found.curves("Gone", "test_accuracy") == {} and found.diverged("Gone") == ["seed 0 diverged at round 1"]
     assert found.curves("FedAvg", "personal_accuracy") == {}
     first, second = found.runs("FedAvg")
-    assert (first["run"], first["kept"], second["run"], second["kept"]) == ("a", False, "b", True)
+    assert (first["run"], first["kept"], second["run"], second["kept"]) == (folders[0].name, False, folders[1].name, True)
     told = {"dataset": OFFICIAL, "bytes_down": 8, "bytes_up": 9, "commit": "x", "device": "cpu", "code": "c", "data": "d"}
     assert told.items() <= first.items() and len(found.runs()) == 3
     assert found.note["series"]["FedAvg"] == ASKED | {"runs": [first, second]}
@@ -135,7 +136,7 @@ def test_gather_what_is_skipped(tmp_path):
 def test_gather_what_is_not_finished(tmp_path):
     folder = a_run(tmp_path / "a")
     (folder / "summary.json").unlink()
-    with pytest.raises(UserError, match="a: not finished; train it first"):
+    with pytest.raises(UserError, match="a-.*: not finished; train it first"):
         results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
 
 
@@ -170,7 +171,7 @@ def test_numbers_that_the_summary_does_not_tell_of(change, tmp_path):
     folder = a_run(tmp_path / "results" / "kept" / "p" / "a")
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | change))
-    with pytest.raises(UserError, match=r"metrics\.csv: .*; git restore .*kept/p/a brings back what was committed"):
+    with pytest.raises(UserError, match=r"metrics\.csv: .*; git restore .*kept/p/a-.* brings back what was committed"):
         results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
 
 

@@ -30,13 +30,14 @@ def masked(text: str) -> str:
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+UNMAPPED = "failed to map segment"  # the loader's words where a library does not fit into memory
 CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 GOES_ON = "what is finished stays, and the same command goes on"
 
 
 def explained(error: BaseException) -> UserError | None:
     """What is to be said of a failure that no code is to blame for: a full disk, a closed folder, no memory; else None."""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (isinstance(error, ImportError) and UNMAPPED in str(error)):
         return UserError(f"memory is full ({error or 'no more could be had'}): use a smaller scale or fewer cores; {GOES_ON}")
     if not isinstance(error, OSError) or error.errno not in (*FULL, *CLOSED):
         return None
@@ -56,8 +57,11 @@ def stoppable() -> None:
 
 
 def interrupted(error: BaseException | None) -> bool:
-    """Whether it stands for Ctrl-C: in Python 3.11 what breaks off the making of a class, as imports do, is a RuntimeError."""
-    return error is not None and (isinstance(error, KeyboardInterrupt) or interrupted(error.__cause__))
+    """Whether it stands for Ctrl-C, or came of it: in Python 3.11 what breaks off the making of a class, as imports do, is a
+    RuntimeError, and what ends the work on the way out may fail in its turn."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or interrupted(error.__cause__) or interrupted(error.__context__)
+    )
 
 
 class Unavailable(UserError):

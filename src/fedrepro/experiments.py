@@ -16,7 +16,6 @@ from fedrepro.config import Experiment, Params, RunConfig, merge, renamed
 from fedrepro.engine import augmentation
 from fedrepro.errors import Unavailable, UserError, unknown
 from fedrepro.fields import Choice, parse
-from fedrepro.files import read_whole_json
 from fedrepro.lookup import Data, Finder
 from fedrepro.packing import Piece
 from fedrepro.results import is_kept
@@ -214,16 +213,17 @@ def code_digest(config: RunConfig) -> str:
 
 def run_id(config: RunConfig, data: str) -> str:
     """Readable slug and hash of all that determines the result."""
-    key = provenance.digest({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
+    key = intact.key({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
     return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{key}"
 
 
 def stored_runs(folder: Path) -> dict[str, Run]:
-    """The finished runs in a folder by what they ask. One that today's settings cannot express is left out, with a warning."""
+    """The finished runs in a folder by what they ask. One that today's settings cannot express is left out, with a warning.
+    Raises UserError for one whose settings are damaged, which might be left out for another reason or pass for another run."""
     found = {}
     for path in sorted(folder.glob("*/config.json")):
+        record = intact.settings(path.parent)
         try:
-            record = read_whole_json(path, "config", "data", "code", advice=intact.advice(path.parent))
             config = resolve(parse(RunConfig, renamed(record["config"]), str(path)))
         except UserError as error:
             log.warning("stored result left out: %s", error)

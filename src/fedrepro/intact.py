@@ -10,10 +10,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+from fedrepro import provenance
 from fedrepro.errors import UserError
 from fedrepro.files import digest, read_json, read_whole_json
 from fedrepro.measures import MEASURES
 
+ASKED = ("config", "data", "code")
 TOLD = ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")
 Rows = list[dict[str, str]]
 
@@ -23,6 +25,20 @@ def advice(folder: Path) -> str:
     if folder.parent.parent.name == "kept":
         return f"git restore {folder} brings back what was committed"
     return f"delete {folder} to train the run anew"
+
+
+def key(record: dict[str, Any]) -> str:
+    """What the name of a run's folder ends with: the hash of all that determines the result."""
+    return provenance.digest({name: record[name] for name in ASKED})
+
+
+def settings(folder: Path) -> dict[str, Any]:
+    """What a run's config.json holds. Raises UserError where it is damaged, or not what the folder is named after."""
+    path = folder / "config.json"
+    found = read_whole_json(path, *ASKED, "dataset", advice=advice(folder))
+    if not folder.name.endswith(key(found)):
+        raise UserError(f"{path}: not the settings that its folder is named after; {advice(folder)}")
+    return found
 
 
 def summary(folder: Path) -> dict[str, Any]:

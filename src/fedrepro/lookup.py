@@ -8,11 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from fedrepro import datasets, provenance
+from fedrepro import datasets, intact, provenance
 from fedrepro.config import Params, RunConfig
 from fedrepro.errors import Unavailable, UserError
 from fedrepro.fields import Choice
-from fedrepro.files import read_whole_json
 from fedrepro.runs import Run
 
 UNKNOWN = "unknown"  # in the place of an identity that nothing here can tell
@@ -110,4 +109,4 @@ def _preferred(runs: list[Run]) -> Run | None:
 
 def _described(run: Run) -> str:
     """The data that a finished run came from, in words."""
-    return read_whole_json(run.folder / "config.json").get("dataset", run.data[:10])
+    return intact.settings(run.folder)["dataset"]

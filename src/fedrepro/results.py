@@ -72,10 +72,8 @@ def is_kept(folder: Path) -> bool:
 def _record(folder: Path) -> dict[str, Any]:
     """Where a run's numbers come from. Raises UserError when it is not over."""
     summary = intact.summary(folder)
-    stored, environment = (
-        read_whole_json(folder / f"{name}.json", *keys, advice=intact.advice(folder))
-        for name, keys in (("config", ("config", "dataset")), ("environment", TOLD))
-    )
+    stored = intact.settings(folder)
+    environment = read_whole_json(folder / "environment.json", *TOLD, advice=intact.advice(folder))
     taken = {key: summary[key] for key in ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")}
     return {
         "run": folder.name,

@@ -53,7 +53,7 @@ def _waiting(item: Planned, paths: Paths) -> Iterator[tuple[Run, Run | None]]:
 
 def _origin(run: Run) -> dict[str, str | None] | str:
     """The commit whose code trained a run, as its environment.json says it; else why that cannot be said."""
-    code = _json(run.folder / "config.json")["code"]
+    code = intact.settings(run.folder)["code"]
     named = _json(run.folder / "environment.json")["commit"].removesuffix(provenance.DIRTY)
     commit = provenance.commit().removesuffix(provenance.DIRTY) if named == "unknown" else named  # trained outside a checkout
     committed = provenance.committed_digest(commit, provenance.modules(run.config))
