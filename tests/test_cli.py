@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedrepro import cli
-from fedrepro.config import merge
+from fedrepro import cli, intact
+from fedrepro.config import merge, read_params
+from fedrepro.experiments import Paths, plan
 
 SETTINGS = {
     "scale": "quick",
@@ -321,6 +322,22 @@ def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, monkeypatch,
     assert re.search("p/fig +1 of 3 ", told.out) and "on 1 core\n" in told.out
     assert cli.main(["plan", "fig"]) == 0 and "measuring" not in capsys.readouterr().err  # what was measured is remembered
     assert refused(capsys, "plan", "fog").startswith("unknown target 'fog': choose from p, ")
+
+
+def test_a_list_says_what_is_kept_of_other_data(monkeypatch, capsys, tmp_path):
+    (tmp_path / "workflow/experiments").mkdir(parents=True)
+    (tmp_path / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
+    path = write(tmp_path, {})
+    monkeypatch.chdir(tmp_path)
+    runs = plan(read_params(path), Paths())["p"]["fig"].runs
+    record = runs[0].record() | {"data": "other pixels", "dataset": "Digits (mirror)"}
+    kept = Paths().kept("p") / f"a-{intact.key(record)}"
+    kept.mkdir(parents=True)
+    for name, content in (("config", record), ("summary", {})):
+        (kept / f"{name}.json").write_text(json.dumps(content))
+    assert cli.main(["list"]) == 0
+    told = capsys.readouterr().out
+    assert told.count("not run, 1 kept of other data ") == 2 and "only_finished=true reports what is kept" in told
 
 
 def test_schema(capsys):

@@ -237,7 +237,7 @@ def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
         other = kept(run, paths, f"other-{run.id}", "other pixels", run.code)
         (other.folder / "config.json").write_text(json.dumps(other.record() | {"dataset": "Digits (mirror)"}))
     planned = plan(params(), paths)
-    assert planned["p"]["one"].runs == item.runs
+    assert planned["p"]["one"].runs == item.runs and planned["p"]["one"].elsewhere == item.runs[:2]
     assert experiments.remarks(select(planned, None, None)) == [
         "p one: 2 runs are kept, but of other data: Digits (mirror); only_finished=true reports what is kept"
     ]

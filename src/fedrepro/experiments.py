@@ -67,7 +67,8 @@ class Series:
 @dataclass(frozen=True)
 class Planned:
     """An experiment at the active scale; `skipped` says why it has no series, `waiting` names those that it would have if all
-    its runs were finished; `remarks` is what a user should know before it is trained."""
+    its runs were finished; `remarks` is what a user should know before it is trained; `elsewhere`: runs that are to be trained
+    though they are kept, of other data."""
 
     paper: str
     name: str
@@ -76,6 +77,7 @@ class Planned:
     skipped: str | None = None
     waiting: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    elsewhere: tuple[Run, ...] = ()
     lacking: bool = False  # skipped since its data are not here
 
     @property
@@ -142,8 +144,9 @@ def _remarked(planned: Planned, data: Data, finder: Finder) -> Planned:
     """With what is to be said of its data and methods."""
     keys = dict.fromkeys(datasets.key(run.config.dataset) for run in planned.runs)
     missing = [f"{key} cannot be had: {data.missing[key]}" for key in keys if key in data.missing]
-    said = [finder.remark(dict.fromkeys(planned.runs)), *dict.fromkeys(algorithms.caution(run.config) for run in planned.runs)]
-    return replace(planned, remarks=(*missing, *filter(None, said)))
+    elsewhere = finder.elsewhere(dict.fromkeys(planned.runs))
+    said = [finder.remark(elsewhere), *dict.fromkeys(algorithms.caution(run.config) for run in planned.runs)]
+    return replace(planned, remarks=(*missing, *filter(None, said)), elsewhere=tuple(elsewhere))
 
 
 def remarks(chosen: list[Planned]) -> list[str]:

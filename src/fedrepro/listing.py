@@ -12,6 +12,7 @@ from fedrepro.report import spec
 from fedrepro.report.spec import VERDICTS, Paper
 from fedrepro.words import count, duration
 
+OTHERS = "kept of other data"
 Plan = Mapping[str, Mapping[str, Planned]]
 
 
@@ -44,9 +45,12 @@ def lines(planned: Plan, params: Params, paths: Paths, cores: int) -> list[Line]
 
 def table(found: Iterable[Line]) -> str:
     """One line each, in columns; below them why some are skipped."""
+    found = list(found)
     rows = [Line("target", "title", "state", "left"), *found]
     widths = [max(len(getattr(row, part)) for row in rows) for part in ("target", "state", "cost")]
     shown = [f"{row.target:<{widths[0]}}  {row.state:<{widths[1]}}  {row.cost:>{widths[2]}}  {row.title}" for row in rows]
+    if any(OTHERS in row.state for row in found):
+        shown.append(f"{OTHERS}: trained anew here; only_finished=true reports what is kept")
     for reason in dict.fromkeys(row.reason for row in rows if row.reason):
         shown.append(f"skipped: {', '.join(row.target for row in rows if row.reason == reason)}: {reason}")
     return "\n".join(shown)
@@ -89,6 +93,8 @@ def _line(target: str, title: str, items: list[Planned], left: list[Entry], para
     lost = [found.skipped for found in studied if found.skipped]  # nothing is left to make them from
     done, all_of_them = sum(path.exists() for path in wanted), len(wanted) + len(lost)
     state = "finished" if done == all_of_them else "not run" if not done else f"{done} of {count(all_of_them, 'run')}"
+    if elsewhere := len({run.summary for item in items for run in item.elsewhere}):
+        state += f", {elsewhere} {OTHERS}"
     own = [entry for entry in left if entry.over in wanted]
     return Line(target, title, state, duration(bill.seconds(own, cores)) if own else "", "; ".join(dict.fromkeys(lost)))
 

@@ -75,14 +75,18 @@ class Finder:
         found = self._alike.get(_question(run.config), [])
         return [] if run in found else found
 
-    def remark(self, runs: Iterable[Run]) -> str | None:
-        """One line on why kept runs do not serve in the place of those that are to be trained."""
-        groups = [self.of_other_data(run) for run in runs if not run.summary.exists()]
-        told = sorted({_described(found) for group in groups for found in group})
-        many = sum(map(bool, groups))
-        if not told:
+    def elsewhere(self, runs: Iterable[Run]) -> dict[Run, list[Run]]:
+        """Those that are to be trained though there are kept ones of other data, and these."""
+        found = {run: self.of_other_data(run) for run in runs if not run.summary.exists()}
+        return {run: others for run, others in found.items() if others}
+
+    @staticmethod
+    def remark(elsewhere: Mapping[Run, list[Run]]) -> str | None:
+        """One line on why those do not serve."""
+        if not elsewhere:
             return None
-        start = "1 run is" if many == 1 else f"{many} runs are"
+        told = sorted({_described(found) for others in elsewhere.values() for found in others})
+        start = "1 run is" if len(elsewhere) == 1 else f"{len(elsewhere)} runs are"
         return f"{start} kept, but of other data: {', '.join(told)}; only_finished=true reports what is kept"
 
 
