@@ -166,6 +166,21 @@ def test_numbers_that_the_run_did_not_write_are_not_shown(damage, digested, tmp_
         results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
 
 
+def test_files_of_another_run_are_refused(tmp_path):
+    """Summary and numbers fit each other, and belong to somebody else."""
+    folder = a_run(tmp_path / "results" / "runs" / "p" / "a")
+    summary = json.loads((folder / "summary.json").read_text())
+    (folder / "summary.json").write_text(json.dumps(summary | {"run": "mnist-fedavg-s1-0123456789"}))
+    with pytest.raises(
+        UserError, match=r"summary\.json: of another run, mnist-fedavg-s1-0123456789; delete .* to train the run anew"
+    ):
+        results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
+    (folder / "study.json").write_text(json.dumps({"run": "other", "table": digest(b"x")}))
+    (folder / "study.csv").write_text("x")
+    with pytest.raises(UserError, match=r"study\.json: of another run, other; delete it and"):
+        intact.table(folder / "study.csv")
+
+
 @pytest.mark.parametrize("change", ({"final": {"test_accuracy": 0.4}}, {"rounds": 2}))
 def test_numbers_that_the_summary_does_not_tell_of(change, tmp_path):
     folder = a_run(tmp_path / "results" / "kept" / "p" / "a")

@@ -46,7 +46,14 @@ def summary(folder: Path) -> dict[str, Any]:
     found = read_json(folder / "summary.json", *TOLD, advice=advice(folder))
     if found is None:
         raise UserError(f"{folder}: not finished; train it first")
+    _own(found, folder / "summary.json", advice(folder))
     return found
+
+
+def _own(note: dict[str, Any], path: Path, told: str) -> None:
+    """Raises UserError where a file names another run than the one whose folder it lies in."""
+    if (run := note.get("run", path.parent.name)) != path.parent.name:
+        raise UserError(f"{path}: of another run, {run}; {told}")
 
 
 def metrics(folder: Path) -> Rows:
@@ -68,6 +75,7 @@ def table(path: Path) -> Rows:
     content = _content(path, path.parent)
     again = f"delete it and {path.with_suffix('.json')} to make the study anew"
     note = read_whole_json(path.with_suffix(".json"), advice=again)
+    _own(note, path.with_suffix(".json"), again)
     if note.get("table", found := digest(content)) != found:
         raise UserError(f"{path}: changed since it was written; {again}")
     return _rows(content, path, path.parent)
