@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedrepro import cli, intact
+from fedrepro import cli, intact, listing
 from fedrepro.config import merge, read_params
 from fedrepro.experiments import Paths, plan
 
@@ -322,6 +322,16 @@ def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, monkeypatch,
     assert re.search("p/fig +1 of 3 ", told.out) and "on 1 core\n" in told.out
     assert cli.main(["plan", "fig"]) == 0 and "measuring" not in capsys.readouterr().err  # what was measured is remembered
     assert refused(capsys, "plan", "fog").startswith("unknown target 'fog': choose from p, ")
+
+
+def test_what_the_list_of_one_paper_names_can_be_asked_for(monkeypatch):
+    """Fig. 1 of a paper is called otherwise where another paper has one."""
+    monkeypatch.chdir(Path(__file__).parents[1])
+    params = read_params(Path("params.yaml"))
+    planned = plan(params, Paths())
+    targets = [line.target for line in listing.lines(planned, params, Paths(), 2, "fedcl")]
+    assert {"fedcl_fig1", "fedcl_fig2", "fig1a_mnist"} <= set(targets)
+    assert {item.paper for item in listing.selected(targets, planned, params)} == {"fedcl"}
 
 
 def test_a_list_says_what_is_kept_of_other_data(monkeypatch, capsys, tmp_path):

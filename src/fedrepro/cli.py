@@ -114,9 +114,7 @@ def _list(options: argparse.Namespace) -> int:
     params, paths = _settings(options)
     planned = experiments.plan(params, paths, str(options.params))
     experiments.select(planned, options.paper, None)
-    if options.paper:
-        planned = {options.paper: planned[options.paper]}
-    found = listing.lines(planned, params, paths, options.cores)
+    found = listing.lines(planned, params, paths, options.cores, options.paper)
     sys.stdout.write(f"scale {params.scale}; left: time on {count(options.cores, 'core')}, rough where never measured\n")
     sys.stdout.write(listing.table(found) + "\n")
     return 0

@@ -27,13 +27,13 @@ class Line:
     reason: str = ""  # why it is skipped
 
 
-def lines(planned: Plan, params: Params, paths: Paths, cores: int) -> list[Line]:
-    """All targets, paper by paper, each under its shortest name."""
+def lines(planned: Plan, params: Params, paths: Paths, cores: int, only: str | None = None) -> list[Line]:
+    """All targets, or those of one paper, each under the shortest name that no other paper's has."""
     specs = read(planned, params)
     named = spec.targets(specs)
     found = []
-    left = bill.entries(experiments.select(planned, None, None), params, paths)
-    for paper, specification in specs.items():
+    left = bill.entries(experiments.select(planned, only, None), params, paths)
+    for paper, specification in specs.items() if only is None else [(only, specs[only])]:
         found.append(_line(paper, specification.title, list(planned[paper].values()), left, params, paths, cores))
         for key in specification.artifacts:
             target = key if named.get(key) == (paper, key) else f"{paper}_{key}"
