@@ -14,7 +14,7 @@ from fedrepro.config import Params, merge
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, pieces, plan, select, unique
 from fedrepro.fields import parse
-from fedrepro.files import read_json
+from fedrepro.files import digest, read_json
 from fedrepro.runs import Run
 
 SHARED = {
@@ -103,6 +103,8 @@ def finish(run: Run, text: str = "") -> Run:
     for name in shelf.KEPT:
         (run.folder / name).write_text(text)
     (run.folder / "config.json").write_text(json.dumps(run.record() | {"dataset": "some data"}))
+    told = dict.fromkeys(intact.TOLD, 0) | {"run": run.id, "metrics": digest(text)}
+    (run.folder / "summary.json").write_text(json.dumps(told))
     (run.folder / "environment.json").write_text(json.dumps({"commit": f"with-{run.code}"}))
     (run.folder / "model.safetensors").write_text("large")
     return run
@@ -493,6 +495,15 @@ def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
     (new,) = shelf.keep([plan(params(), paths)["p"]["one"]], paths)
     stored = read_json(new / "environment.json")
     assert stored == {"commit": f"with-{first.code}", "commit_date": "2020-02-02", "torch": "2.8"}
+
+
+def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
+    """As after a copy of one machine's folder over another's."""
+    run = finish(plan(params(), paths)["p"]["one"].runs[0], "numbers")
+    (run.folder / "metrics.csv").write_text("others")
+    with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run anew"):
+        shelf.keep([plan(params(), paths)["p"]["one"]], paths)
+    assert not paths.kept("p").exists()
 
 
 def test_keep_refuses_a_commit_that_is_not_here(paths):

@@ -21,7 +21,7 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
 
     A kept run is found by its config and data alone. So one that earlier code finished is kept too, if today's has not run,
     and a run of today's code takes the place of what is kept. Raises UserError, before anything is copied, for runs whose
-    training code is not that of a commit.
+    training code is not that of a commit, or whose numbers are damaged.
     """
     waiting = {found.folder: (found, item.paper, old) for item in chosen for found, old in _waiting(item, paths)}
     origins = {folder: _origin(found) for folder, (found, _, _) in waiting.items()}
@@ -52,7 +52,9 @@ def _waiting(item: Planned, paths: Paths) -> Iterator[tuple[Run, Run | None]]:
 
 
 def _origin(run: Run) -> dict[str, str | None] | str:
-    """The commit whose code trained a run, as its environment.json says it; else why that cannot be said."""
+    """The commit whose code trained a run, as its environment.json says it; else why that cannot be said. Raises UserError for
+    numbers that are not the run's."""
+    intact.metrics(run.folder)
     code = intact.settings(run.folder)["code"]
     named = _json(run.folder / "environment.json")["commit"].removesuffix(provenance.DIRTY)
     commit = provenance.commit().removesuffix(provenance.DIRTY) if named == "unknown" else named  # trained outside a checkout
