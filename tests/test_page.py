@@ -253,6 +253,11 @@ def test_commit_date_and_version_stand_on_every_page(tags):
     assert "Runs by commit: bbbbbbbbbb of 2026-11-20 (4), aaaaaaaaaa (2)." in tags["fedmmd"].text
 
 
+def test_words_do_not_run_into_each_other(site):
+    for path in sorted(site.rglob("index.html")):
+        assert not re.search(r"\w<(code|a|b|strong)\b|</(code|a|b|strong)>\w", path.read_text(encoding="utf-8")), path
+
+
 def test_of_commits_of_one_day_none_is_called_the_latest(alone):
     """Earlier runs tell the day alone."""
     found = first()
