@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PrivateAttr, SerializeAsAny, model_validator
+from pydantic import BeforeValidator, FiniteFloat, PrivateAttr, SerializeAsAny, model_validator
 
 from fedrepro import provenance, registry
 from fedrepro.config import Params, read_yaml
@@ -36,7 +36,7 @@ class Claim(Frozen):
     experiment: str
     measure: Measured | None = None  # else the experiment's own
     cell: SerializeAsAny[Cell]
-    reported: Annotated[float | str, Number]
+    reported: Annotated[FiniteFloat | str, Number]
     tolerance: NonNegative = 0
     because: str = ""  # why so wide
     calibrated: str | None = None  # the experiment that chose a setting by the reported number
