@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_provenance import change, forget
 
-from fedrepro import experiments, export, intact, provenance, shelf
+from fedrepro import experiments, export, intact, provenance, shelf, studying
 from fedrepro.config import Params, merge
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, pieces, plan, select, unique
@@ -384,6 +384,11 @@ def test_runs_travel_as_a_file(paths, tmp_path):
     (tmp_path / "runs.json").write_text(json.dumps([records[0] | {"studies": {"newcomers": []}}]))
     with pytest.raises(UserError, match="changed since it was written"):
         export.read(tmp_path / "runs.json", elsewhere)
+    unsealed = {key: value for key, value in records[0].items() if key != "seal"}
+    for wrong in ([], {"newcomers": 7}):
+        (tmp_path / "runs.json").write_text(json.dumps([unsealed | {"studies": wrong}]))
+        with pytest.raises(UserError, match="runs.json: .*: studies: expected name -> list of settings"):
+            studying.read(tmp_path / "runs.json", elsewhere)
     records[0]["code"] = "older"
     (tmp_path / "runs.json").write_text(json.dumps(records))
     with pytest.raises(UserError, match="planned with other code than this machine has"):

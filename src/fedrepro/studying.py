@@ -168,11 +168,16 @@ def listed(cases: Iterable[Case]) -> dict[Path, dict[str, Any]]:
 
 
 def read(path: Path, paths: Paths) -> list[Case]:
-    """The studies in a list of runs."""
+    """The studies in a list of runs. Raises UserError where they are none."""
     runs, records = export.read(path, paths), json.loads(path.read_text(encoding="utf-8"))
     found = []
     for run, record in zip(runs, records, strict=True):
-        for name, settings in record.get("studies", {}).items():
+        asked = record.get("studies", {})
+        if not isinstance(asked, dict) or not all(isinstance(every, list) for every in asked.values()):
+            raise UserError(
+                f"{path}: {run.id}: studies: expected name -> list of settings; write it with: fedrepro plan --export"
+            )
+        for name, settings in asked.items():
             found += [find(run, name, values, paths, run.folder.parent.name) for values in settings]
     return [case for case in found if case is not None]
 
