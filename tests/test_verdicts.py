@@ -276,10 +276,24 @@ def test_a_measure_that_was_not_taken():
 
 def test_target_of_a_smaller_scale():
     curves = ({seed: [0.1, 0.3, 0.5] for seed in (0, 1)}, {seed: [0.1, 0.2, 0.3, 0.5] for seed in (0, 1)})
-    claim = {"reported": 0.2, "tolerance": 0.1, "scale_targets": {"small": 0.4}}
+    claim = {"reported": 0.2, "tolerance": 0.1, "scales": {"small": {"target": 0.4}}}
     found = verdict(SAVING, *curves, "direction", **claim)
     assert found.status == "direction agrees" and "at 40 % accuracy" in found.why and found.found.startswith("33.3 ± 0.0 %")
     assert verdict(SAVING, *curves, "full", **claim).status == "not reproduced"
+
+
+@pytest.mark.parametrize(("paper", "asked", "found", "words"), [
+    ({"round": 9}, {"round": 2}, "+20.0 ± 0.0 points (n = 2)", "at this scale, at round 2"),
+    ({"last": 1}, {"last": 2}, "+15.0 ± 0.0 points (n = 2)", "at this scale, over the last 2 rounds"),
+])  # fmt: skip
+def test_rounds_of_a_smaller_scale(paper, asked, found, words):
+    """The paper's own are out of reach there; at the paper's scale they are asked for."""
+    curves = ({seed: [0.1, 0.3, 0.5] for seed in (0, 1)}, {seed: [0.1, 0.2, 0.3] for seed in (0, 1)})
+    cell = {"kind": "difference", "series": "FedMMD", "baseline": "FedAvg"} | paper
+    claim = {"reported": 0.2, "tolerance": 0.1, "scales": {"small": asked}}
+    small = verdict(cell, *curves, "direction", **claim)
+    assert (small.status, small.found) == ("direction agrees", found) and words in small.why
+    assert verdict(cell, *curves, "full", **claim).found != found
 
 
 def test_other_data_than_the_official_are_named():

@@ -46,7 +46,7 @@ PAPER = test_kinds.PAPER | {
         "last": {"title": "Last", "kind": "convergence", "panels": ["first"], "last": 1},
     },
     "claims": {
-        "one": CLAIM | {"cell": {"kind": "accuracy", "series": "FedMMD", "last": 1}, "scale_targets": {}},
+        "one": CLAIM | {"cell": {"kind": "accuracy", "series": "FedMMD", "last": 1}, "scales": {"quick": {"last": 2}}},
         "two": CLAIM | {"cell": {"kind": "reduction", "series": "FedMMD", "baseline": "FedAvg", "target": 0.5}, "note": "n"},
     },
 }

@@ -41,7 +41,7 @@ class Claim(Frozen):
     because: str = ""  # why so wide
     calibrated: str | None = None  # the experiment that chose a setting by the reported number
     artifact: str | None = None  # the figure or table beside which it stands; else the first that shows its results
-    scale_targets: dict[str, NonNegative] = {}  # another target where a smaller scale cannot reach the paper's
+    scales: dict[str, SerializeAsAny[Cell]] = {}  # the cell at a scale where the paper's target or round is out of reach
     note: str = ""
 
     @model_validator(mode="after")
@@ -50,9 +50,13 @@ class Claim(Frozen):
         if (self.reported != word) if word else isinstance(self.reported, str):
             expected = f"'{word}'" if word else "a number"
             raise ValueError(f"reported: {expected} goes with a cell of kind {self.cell.kind} (got {self.reported!r})")
-        if self.scale_targets and self.cell.at() is None:
-            raise ValueError(f"scale_targets: a cell of kind {self.cell.kind} has no target")
+        if any((type(cell), cell.labels) != (type(self.cell), self.cell.labels) for cell in self.scales.values()):
+            raise ValueError("scales: another target, round or number of rounds, but the same kind and the same series")
         return self
+
+    def at(self, scale: str) -> Cell:
+        """The cell that tests it at a scale."""
+        return self.scales.get(scale, self.cell)
 
     @property
     def ref(self) -> Ref:
@@ -64,7 +68,7 @@ class Claim(Frozen):
         return source(self.experiment, self.cell.study)
 
     def check(self, known: Known) -> None:
-        known.at("scale_targets").names("scale", self.scale_targets, known.scales)
+        known.at("scales").names("scale", self.scales, known.scales)
         self.cell.check(known, self.ref)
         known.at("calibrated").names("experiment", [self.calibrated] if self.calibrated else [], known.experiments)
         if self.tolerance and not self.because:
@@ -199,9 +203,15 @@ def of_kind(room: str, values: Any, where: str) -> Figure | Table:
 
 
 def claim(values: Any, where: str) -> Claim:
-    """A claim with its cell. Raises UserError."""
+    """A claim with its cell, and with what `scales` lays over that at smaller scales. Raises UserError."""
     if isinstance(values, dict) and "cell" in values:
-        values = values | {"cell": cells.read(values["cell"], f"{where}.cell")}
+        cell, scales = values["cell"], values.get("scales", {})
+        values = values | {"cell": cells.read(cell, f"{where}.cell")}
+        if isinstance(scales, dict):
+            values["scales"] = {
+                scale: cells.read(cell | asked, f"{where}.scales.{scale}") if isinstance(asked, dict) else asked
+                for scale, asked in scales.items()
+            }
     return parse(Claim, values, where)
 
 

@@ -107,9 +107,7 @@ def _decide(key: str, claim: Claim, panel: Panel) -> Verdict:
 
     if panel.skipped:
         return verdict(NOT_RUN, panel.skipped)
-    cell = claim.cell
-    if panel.scale in claim.scale_targets:
-        cell = cell.model_copy(update={"target": claim.scale_targets[panel.scale]})
+    cell = claim.at(panel.scale)
     values, problem = cell.found(panel)
     ours = estimate(values) if values else None
     arrived = cell.arrived(panel) if problem or cell.word else ""
@@ -172,11 +170,20 @@ def _worded(cell: Cell, panel: Panel) -> tuple[str, str]:
 
 
 def _direction(claim: Claim, cell: Cell, measure: Measure, ours: Estimate) -> tuple[str, str]:
-    at = cell.at()
-    text = f"only the sign is judged at this scale{f', at {amount(measure, at)} {SCORES[measure.score]}' if at else ''}"
+    text = f"only the sign is judged at this scale{_asked(claim, cell, measure)}"
     if (side := ours.side()) == 0:
         return UNDECIDED, text + (_alone(ours.n) or "; the interval contains zero")
     return (AGREES if side * claim.reported > 0 else DISAGREES), text
+
+
+def _asked(claim: Claim, cell: Cell, measure: Measure) -> str:
+    """At which target, and at which rounds where those are not the paper's."""
+    target = cell.at()
+    told = [f"at {amount(measure, target)} {SCORES[measure.score]}"] if target else []
+    if cell != claim.cell:
+        rounds = {"round": "at round {}", "last": "over the last {} rounds"}
+        told += [text.format(value) for field, text in rounds.items() if (value := getattr(cell, field, None))]
+    return "".join(f", {text}" for text in told)
 
 
 def _full(claim: Claim, cell: Cell, measure: Measure, ours: Estimate) -> tuple[str, str]:
