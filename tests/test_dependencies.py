@@ -1,7 +1,10 @@
-"""What is installed is pinned twice: versions in pyproject.toml, and the hash of every file in requirements.txt."""
+"""What is installed is pinned twice: versions in pyproject.toml, and the hash of every file in requirements.txt. And no file of
+ours needs one that needs it."""
 
+import ast
 import re
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -20,3 +23,29 @@ def test_every_package_of_ours_is_installed():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     ours = {f"src/{path.parent.name}" for path in (ROOT / "src").glob("*/__init__.py")}
     assert set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]) == ours
+
+
+def test_no_circle_between_files():
+    """Imports within functions and for types alone count too."""
+    source = ROOT / "src"
+    files = {_name(path.relative_to(source)): path for path in source.rglob("*.py")}
+    needs = {name: _imported(path, files) - {name} for name, path in files.items()}
+    assert needs["fedrepro.report.page"] >= {"fedrepro.report.html", "fedrepro.report.content"}
+    order = list(TopologicalSorter(needs).static_order())  # raises CycleError, which names the circle
+    assert order.index("fedrepro.report.content") < order.index("fedrepro.report.html")
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imported(path: Path, files: dict[str, Path]) -> set[str]:
+    """The modules of ours that a file names; of `from package import name` the module of that name, else the package."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            below = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {whole if whole in files else node.module for whole in below.values()}
+    return found & files.keys()

@@ -1,14 +1,11 @@
 """`report.tex`: all of a scale for LaTeX, of which `typeset.py` makes a PDF."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fedrepro.report import origin, tally
+from fedrepro.report.content import Content
 from fedrepro.report.latex import escape
 from fedrepro.report.rendering import environment
-
-if TYPE_CHECKING:
-    from fedrepro.report.page import Content
 
 BRACKETS = {
     "block_start_string": "<%",
@@ -20,7 +17,7 @@ BRACKETS = {
 }
 
 
-def write(papers: "list[Content]", folder: Path) -> None:
+def write(papers: list[Content], folder: Path) -> None:
     """`<folder>/report.tex`; it takes in the figures and tables that lie below the folder."""
     templates = environment(**BRACKETS)
     templates.filters["tex"] = escape
@@ -30,9 +27,9 @@ def write(papers: "list[Content]", folder: Path) -> None:
     (folder / "report.tex").write_text(text, encoding="utf-8")
 
 
-def _origin(paper: "Content") -> str:
+def _origin(paper: Content) -> str:
     return origin.told(paper.results.values())
 
 
-def _tally(paper: "Content") -> str:
+def _tally(paper: Content) -> str:
     return tally.told(tally.tally(paper.verdicts))

@@ -8,20 +8,17 @@ again from the same runs they have the same bytes.
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fedrepro.report import origin, view
+from fedrepro.report.content import Content
 from fedrepro.report.rendering import environment
 from fedrepro.report.settings import described
 from fedrepro.report.tally import tally, told
 from fedrepro.report.verdicts import NONE, RULES, SPREAD
 
-if TYPE_CHECKING:
-    from fedrepro.report.page import Content
 
-
-def write(papers: "list[Content]", folder: Path) -> None:
-    """Of each `page.Content` below `folder`, reports/<scale>."""
+def write(papers: list[Content], folder: Path) -> None:
+    """Of each `Content` below `folder`, reports/<scale>."""
     views = [view.view(paper) for paper in papers]
     note = next(iter(views[0].results.values())).note
     templates = environment(autoescape=True)

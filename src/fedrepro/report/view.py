@@ -7,16 +7,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedrepro.report import artifacts
+from fedrepro.report.content import Content
 from fedrepro.report.loading import Results
 from fedrepro.report.spec import Paper
 from fedrepro.report.tally import tally
 from fedrepro.report.verdicts import NOT_COMPARED, NOT_RUN, RULES
-
-if TYPE_CHECKING:
-    from fedrepro.report.page import Content
 
 UNJUDGED = (NOT_COMPARED, NOT_RUN)
 UNFINISHED = "not finished"  # how the reason ends where training is all that is missing
@@ -101,7 +99,7 @@ class View:
         return dict(sorted(found.items(), key=lambda item: (item[0][1], item[0][0]), reverse=True))
 
 
-def view(content: "Content") -> View:
+def view(content: Content) -> View:
     """What a page shows of all that documents show."""
     spec, scale = content.spec, content.scale
     beside: dict[str, list[dict[str, str]]] = {key: [] for key in spec.artifacts}
@@ -179,14 +177,14 @@ def _source(spec: Paper, stem: str) -> str:
     return ", ".join(filter(None, [called(spec, experiment), study]))
 
 
-def picture(content: "Content", item: dict[str, Any]) -> dict[str, Any]:
+def picture(content: Content, item: dict[str, Any]) -> dict[str, Any]:
     """A figure's address, alternative text and size in pixels."""
     name = f"figures/{item['key']}.png"
     width, height = size(content.folder / name)
     return {"src": name, "alt": f"{item['title']}: {item['shows']}", "width": width, "height": height, "broad": width > BROAD}
 
 
-def partitions(content: "Content") -> dict[str, str]:
+def partitions(content: Content) -> dict[str, str]:
     """Address of each heat map -> its name in words: `mnist-shards-s0-1a2b` as "mnist, shards, seed 0"."""
     found = {}
     for path in content.partitions:
