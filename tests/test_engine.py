@@ -1,7 +1,5 @@
 """The round loop: who takes part, what they see, what is sent, measured and written down."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -292,12 +290,21 @@ def test_permuted_images():
         assert torch.equal(fed.data.test_x[parts.test[client]], fed.data.test_part(client, 1)[0])
 
 
-def test_permuted_images_have_one_owner():
-    settings, dataset = config(partition={"name": "permuted", "clients": 4}), images()
-    parts = partition(settings, dataset)
-    shared = replace(parts, test=[*parts.test[:3], parts.test[0]])
-    with pytest.raises(UserError, match="partition: permute_pixels: clients that share test images"):
-        Federation(settings, dataset, shared, torch.device("cpu"))
+def test_permuted_images_that_all_clients_have():
+    """Each sees every image in its own order, for training, in its own test and in the global one."""
+    settings = config(partition={"name": "permuted", "clients": 3, "whole": True}, local_epochs=1, rounds=1)
+    dataset, fed = images(), federation(settings)
+    orders = fed.data.partition.permutations
+    train, test = (pixels.double().flatten(2) / 255 for pixels in (dataset.train_x, dataset.test_x))
+    for client in range(3):
+        assert torch.equal(train_part(fed, client)[0].flatten(2), train[:, :, orders[client]])
+        x, labels = fed.data.test_part(client, 1)
+        assert torch.equal(x.flatten(2), test[:, :, orders[client]]) and torch.equal(labels, dataset.test_y)
+        assert torch.equal(fed.data.test_x[client * len(x) : (client + 1) * len(x)], x)
+    assert len(fed.data.test_x) == len(fed.data.test_y) == 3 * len(dataset.test_x)
+    state, rows = advance(fed)
+    own = [scores(fed, state.weights, *fed.data.test_part(client, 1))[0] for client in range(3)]
+    assert rows[-1]["test_accuracy"] == pytest.approx(sum(own) / 3)
 
 
 def test_redrawn_classes_reach_training():

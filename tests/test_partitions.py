@@ -27,7 +27,9 @@ VARIANTS = [(name, {}) for name in registry.names("partitions")] + [
     ("classes", {"clients": 2, "groups": [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]}),
     ("dirichlet", {"prior": "classes"}),
     ("dirichlet", {"overlap": True}),
+    ("iid", {"tests": "random"}),
     ("permuted", {"permute_pixels": False}),
+    ("permuted", {"whole": True}),
     ("random_classes", {"totals": "unbalanced"}),
     ("shards", {"shards": 5}),
 ]
@@ -42,7 +44,7 @@ def make(name, seed=0, labels=TRAIN, test_labels=TEST, **options):
 
 def overlaps(name, options):
     """Whether clients may share images, and images may be nobody's."""
-    return options.get("overlap", name == "class_shards")
+    return options.get("overlap", options.get("whole", name == "class_shards"))
 
 
 def classes_of(partition):
@@ -83,6 +85,8 @@ def off(partition, labels, test_labels):
 
 @every
 def test_test_part_has_the_shares_of_the_train_part(name, options):
+    if options.get("tests") == "random":
+        pytest.skip("this option asks for the opposite")
     labels, test_labels = np.arange(6000) % CLASSES, np.arange(3000) % CLASSES
     for more in [{"alpha": alpha} for alpha in (0.1, 1)] if "alpha" in OPTIONS.get(name, {}) else [{}]:
         missed, allowed = off(make(name, labels=labels, test_labels=test_labels, **options | more), labels, test_labels)
@@ -93,6 +97,21 @@ def test_clients_that_share_train_images_share_test_images():
     """As the FedCL authors' code has it: each draws from the whole test set, and so has its full share of it."""
     parts = make("dirichlet", overlap=True, alpha=100)
     assert [len(part) for part in parts.test] == [50] * 4 and len(np.unique(np.concatenate(parts.test))) < 200
+
+
+def test_test_images_at_random():
+    """Split evenly, whatever the classes of the train parts."""
+    parts, dealt = make("iid", tests="random"), make("iid")
+    assert all(np.array_equal(*pair) for pair in zip(parts.train, dealt.train, strict=True))
+    assert [len(part) for part in parts.test] == [50] * 4
+    missed, allowed = off(parts, TRAIN, TEST)
+    assert (missed > allowed).any()
+
+
+def test_all_images_for_every_client():
+    parts = make("permuted", whole=True)
+    assert all(np.array_equal(part, np.arange(400)) for part in parts.train)
+    assert all(np.array_equal(part, np.arange(200)) for part in parts.test)
 
 
 def test_too_few_test_images_of_a_class_leave_the_shares_and_not_the_size():

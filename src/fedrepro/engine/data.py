@@ -1,5 +1,7 @@
 """A data set on the device, seen through a partition: what each client trains on and is tested on."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -7,7 +9,6 @@ from torch import Tensor
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import augmentation, precision
-from fedrepro.errors import UserError
 from fedrepro.partitions import Partition, subset
 
 CHUNK = 1000  # images scaled at a time
@@ -76,10 +77,13 @@ class FederatedData:
         return images.flatten(2)[:, :, order].view(images.shape)
 
     def _permute_test(self) -> None:
-        """Each test image stands in the pixel order of the client that owns it, in the global test as in the client's own."""
+        """Each test image stands in the pixel order of the client that owns it, in the global test as in the client's own;
+        where several own it, each has a copy."""
         owned = np.concatenate(self.partition.test)
         if len(np.unique(owned)) < len(owned):
-            raise UserError("partition: permute_pixels: clients that share test images cannot have pixel orders of their own")
+            copied, ends = torch.from_numpy(owned).to(self.device), np.cumsum([len(part) for part in self.partition.test])
+            self.test_x, self.test_y = self.test_x[copied], self.test_y[copied]
+            self.partition = replace(self.partition, test=np.split(np.arange(len(owned)), ends[:-1]))
         for client in range(self.partition.clients):
             index = torch.from_numpy(self.partition.test_of(client, 0)).to(self.device)
             self.test_x[index] = self._permuted(self.test_x[index], client)
