@@ -31,7 +31,7 @@ from fedrepro.engine.step import Step
 from fedrepro.errors import UserError
 from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head
-from fedrepro.training import RECORDED
+from fedrepro.runs import RECORDED
 
 OPTIONS = {
     "fedfusion": [{"operator": "multi"}, {"operator": "single"}],

@@ -120,6 +120,23 @@ def test_short_runs_of_mixed_experiments_share_jobs(tmp_path):
     assert {"p_fig4"} in found and all(len(names) > 1 for names in found if names != {"p_fig4"}) and len(jobs) < 5
 
 
+@pytest.mark.parametrize(("seconds", "count"), [(2.0, 2), (20.0, 3), (300.0, 12)])
+def test_what_is_alike_is_recorded_once(tmp_path, seconds, count):
+    """Seeds of one series share a job, as long as that leaves work for every core and a long run its own job."""
+    known = [Piece("p_fig", f"{i}", i, tmp_path / f"run{i}" / "summary.json", f"series {i // 2}") for i in range(12)]
+    jobs = decide(known, lambda work: seconds, 2, tmp_path / "packed")
+    assert sorted(sum((job.work for job in jobs), [])) == list(range(12)) and all(job.work == sorted(job.work) for job in jobs)
+    assert len(jobs) == count and len({len(job.work) for job in jobs}) == 1
+    if count < 12:
+        assert all(len({piece.alike for piece in job.pieces}) == len(job.work) / 2 for job in jobs)
+
+
+def test_of_much_that_is_alike_every_core_has_a_part(tmp_path):
+    known = [Piece("p_fig", f"{i}", i, tmp_path / f"run{i}" / "summary.json", "series") for i in range(8)]
+    for least in (1, 2, 4):
+        assert [len(job.work) for job in decide(known, lambda work: 3.0, least, tmp_path / f"{least}")] == [8 // least] * least
+
+
 def test_what_nobody_asks_for_takes_no_cores(tmp_path):
     """One paper of four, or one figure: its runs, however little of all, keep every core busy."""
     known = [Piece(f"p_fig{i % 4}", f"{i}", i, tmp_path / f"run{i}" / "summary.json") for i in range(40)]

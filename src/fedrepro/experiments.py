@@ -261,7 +261,7 @@ def pieces(planned: dict[str, dict[str, Planned]]) -> list[Piece[Run]]:
     """Every run that is not kept, once, named by the first experiment and series that need it."""
     first: dict[Path, Piece[Run]] = {}
     for paper, name, label, run in listed(planned):
-        first.setdefault(run.folder, Piece(f"{paper}_{name}", f"{label}_s{run.config.seed}", run, run.summary))
+        first.setdefault(run.folder, Piece(f"{paper}_{name}", f"{label}_s{run.config.seed}", run, run.summary, run.recorded))
     return [piece for piece in first.values() if not is_kept(piece.work.folder)]
 
 

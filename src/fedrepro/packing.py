@@ -22,12 +22,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Piece(Generic[T]):
-    """A run or a study of an experiment: `over` is the file that is there exactly if it is over."""
+    """A run or a study of an experiment: `over` is the file that is there exactly if it is over; those that are `alike` cost
+    less in one process."""
 
     experiment: str
     name: str
     work: T
     over: Path
+    alike: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ def decide(
 ) -> list[Job[T]]:
     """The jobs of those that are not over, written to `folder` for the processes that do them. Pieces of experiments that are
     `mixed` may share a job; the others each have their own, so that who asks for one figure does not wait for another's runs,
-    nor for data that only those need. What is `asked` for has `least` jobs from all experiments together."""
+    nor for data that only those need. What is `asked` for has `least` jobs from all experiments together. Short pieces that are
+    alike share a job where enough is left for every core."""
     waiting = [piece for piece in pieces if not piece.over.exists()]
     costs = [cost(piece.work) for piece in waiting]
     together: dict[str, list[int]] = {}
@@ -98,9 +101,11 @@ def decide(
     whole = sum(spent for piece, spent in zip(waiting, costs, strict=True) if asked(piece.work)) or 1
     packed: list[list[int]] = []
     for own in together.values():
-        share = min(1, sum(costs[place] for place in own) / whole)  # of the cores
-        found = pack([costs[place] for place in own], math.ceil(least * share))
-        packed += [[own[place] for place in places] for places in found]
+        total = sum(costs[place] for place in own)
+        jobs = max(1, math.ceil(least * min(1, total / whole)))  # of the cores
+        bundles = _bundles(own, costs, [piece.alike for piece in waiting], min(WORTH, total / (2 * jobs)))
+        found = pack([sum(costs[place] for place in bundle) for bundle in bundles], jobs)
+        packed += [sorted(place for bundle in spread for place in bundles[bundle]) for spread in found]
     packed.sort(key=lambda places: -sum(costs[place] for place in places))
     jobs = [Job(_name(chosen), chosen) for chosen in (tuple(waiting[place] for place in places) for places in packed)]
     folder.mkdir(parents=True, exist_ok=True)
@@ -112,6 +117,21 @@ def decide(
             with replacing(path) as temporary:
                 temporary.write_text(json.dumps([str(over) for over in job.over], indent=1) + "\n", encoding="utf-8")
     return jobs
+
+
+def _bundles(places: Iterable[int], costs: Sequence[float], alike: Sequence[str | None], limit: float) -> list[list[int]]:
+    """Each of the places once, together those that are alike, as far as a bundle stays below `limit` seconds."""
+    bundles: list[list[int]] = []
+    last: dict[str, list[int]] = {}
+    for place in places:
+        kin = alike[place]
+        if kin in last and sum(costs[other] for other in (*last[kin], place)) < limit:
+            last[kin].append(place)
+            continue
+        bundles.append([place])
+        if kin is not None:
+            last[kin] = bundles[-1]
+    return bundles
 
 
 def decided(pieces: Iterable[Piece[T]], folder: Path) -> list[Job[T]]:

@@ -8,6 +8,8 @@ from typing import Any
 from fedrepro.config import RunConfig
 
 Row = dict[str, Any]  # what is written down of a round
+# what a recorded step follows from, beside the shapes of its tensors: a method sees its options, the network and the task only
+RECORDED = {"dataset", "model", "algorithm", "task", "momentum", "weight_decay", "precision"}
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,11 @@ class Run:
     @property
     def summary(self) -> Path:
         return self.folder / "summary.json"
+
+    @property
+    def recorded(self) -> str:
+        """The same for runs whose steps are recorded once, if one process trains them."""
+        return self.config.model_dump_json(include=RECORDED)
 
     def record(self) -> dict[str, Any]:
         """What config.json holds."""

@@ -19,8 +19,6 @@ from fedrepro.fields import Choice
 from fedrepro.runs import Run
 
 log = logging.getLogger(__name__)
-# what a recorded step follows from, beside the shapes of its tensors: a method sees its options, the network and the task only
-RECORDED = {"dataset", "model", "algorithm", "task", "momentum", "weight_decay", "precision"}
 
 
 @functools.lru_cache(maxsize=1)
@@ -75,8 +73,7 @@ def train(
                 raise UserError(f"{where}: these data changed since the work was planned; delete the folder and start again")
             log.info("%s on %s", run.id, place)
             own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
-            alike = run.config.model_dump_json(include=RECORDED)
-            if not engine.train(run, data, own, place, limits, executor, stored, recordings[alike]):
+            if not engine.train(run, data, own, place, limits, executor, stored, recordings[run.recorded]):
                 unfinished.append(run)
     failures.tell()
     return unfinished
