@@ -1,6 +1,7 @@
 """A small federation on made images; every test of the training core starts from it."""
 
 import sys
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from fedrepro.engine.run import pick_device
 from fedrepro.experiments import resolve
 from fedrepro.fields import parse
 from fedrepro.measures import MEASURES
-from fedrepro.runs import Row, Run
+from fedrepro.runs import RECORDED, Row, Run
 
 ALGORITHMS = registry.names("algorithms")
+RECORDINGS: dict[str, dict] = defaultdict(dict)
 PLAIN = {
     "dataset": "digits",  # in name: the tests bring images of their own
     "partition": {"name": "iid", "clients": 4},
@@ -78,9 +80,13 @@ def partition(config: RunConfig, dataset: Dataset) -> partitions.Partition:
     return partitions.of_run(config, dataset)
 
 
-def federation(config: RunConfig, dataset: Dataset | None = None, executor: str = "auto") -> Federation:
+def federation(
+    config: RunConfig, dataset: Dataset | None = None, executor: str = "auto", recordings: dict | None = None
+) -> Federation:
+    """Steps are recorded once for all tests of a process, as they are for all runs of a job, unless `recordings` are given."""
     dataset = dataset or images()
-    return Federation(config, dataset, partition(config, dataset), torch.device("cpu"), executor)
+    recordings = RECORDINGS[config.model_dump_json(include=RECORDED)] if recordings is None else recordings
+    return Federation(config, dataset, partition(config, dataset), torch.device("cpu"), executor, recordings)
 
 
 def train_part(federation: Federation, client: int, round: int = 1) -> tuple[torch.Tensor, torch.Tensor]:

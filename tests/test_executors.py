@@ -158,8 +158,8 @@ def test_the_run_says_which_executor_it_took():
 
 
 def large(**changes) -> Federation:
-    """A network whose first dense layer is large enough to be rewritten: 64 maps of 3x3 onto 512 units."""
-    return federation(config(model={"name": "mnist_cnn", "width": 1.0}, **changes))
+    """A network whose first dense layer is large enough to be rewritten: 64 maps of 3x3 onto 512 units; it records anew."""
+    return federation(config(model={"name": "mnist_cnn", "width": 1.0}, **changes), recordings={})
 
 
 @pytest.mark.parametrize("optimiser", [{}, {"momentum": 0.9}, {"weight_decay": 0.1}], ids=str)
@@ -204,7 +204,7 @@ def test_large_dense_weights_are_changed_at_once(changes, changed):
 
 @pytest.mark.parametrize(("executor", "merged"), [("sequential", "addmm_"), ("stacked", "baddbmm_")])
 def test_a_slope_that_is_a_product_is_never_stored(executor, merged):
-    fed = federation(config(model={"name": "logistic"}), executor=executor)
+    fed = federation(config(model={"name": "logistic"}), executor=executor, recordings={})
     advance(fed, 1)
     (recorded, *_) = fed.executor.step.recordings.values()
     operations = [node.target for node in recorded.graph.nodes]
