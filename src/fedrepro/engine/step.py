@@ -105,6 +105,7 @@ class Step:
             recording.descend(recorded, {i: weights.index(name) for i, name in enumerate(trained)})
         if tensors[0].device.type == "cpu" and not self.stacked:
             recording.dense(recorded, tensors)
+        recorded.recompile()
         return self._captured(recorded, tensors, weights, trained) if self.captured else recorded
 
     def _unrecorded(self, slopes: Callable, rate: float, *tensors: Tensor) -> tuple[Tensor, ...]:
