@@ -248,11 +248,20 @@ def reported(paper, file):
     )
 
 
+COSTS = {}  # rule -> what its job does; a process that does one of the jobs has no need of it
+FIRST = 10**9  # priority of what all training waits for
+
+
+def priority(rule):
+    """The longest job goes first, in seconds: at the end no core waits for it."""
+    return int(sum(entry.cost.seconds for entry in COSTS.get(rule, ())))
+
+
 if workflow.is_main_process:
     HELD = {f"train_{job.name}": job for job in TRAINED} | {
         job.name: job for job in CONDUCTED
     }
-    COSTS = {rule: [BILL[over] for over in job.over] for rule, job in HELD.items()}
+    COSTS |= {rule: [BILL[over] for over in job.over] for rule, job in HELD.items()}
     logger.addFilter(hooks.Announcement(COSTS, slots()))
     logger.addFilter(hooks.Nearest(["all", "train", "data", *SPECS, *TARGETS]))
     for paper, specification in SPECS.items():

@@ -15,6 +15,7 @@ rule fetch:
     benchmark:
         "logs/benchmarks/fetch-{dataset}.tsv"
     threads: 1
+    priority: FIRST
     resources:
         network=1,
     params:
@@ -34,6 +35,7 @@ rule prepare:
     benchmark:
         "logs/benchmarks/prepare-{prepared}.tsv"
     threads: 1
+    priority: FIRST
     params:
         dataset=lambda wildcards: dataset(wildcards.prepared),
     script:
@@ -60,6 +62,7 @@ for drawing in DRAWINGS:
             f"logs/benchmarks/partition-{drawing.name}.tsv"
         localrule: True
         threads: 1
+        priority: FIRST
         params:
             configs={
                 str(path): run.model_dump(mode="json")

@@ -16,6 +16,7 @@ for job in CONDUCTED:
         benchmark:
             f"logs/benchmarks/{job.name}.tsv"
         threads: 1
+        priority: priority(job.name)
         resources:
             gpu=GPU,
         params:

@@ -34,6 +34,7 @@ for job in TRAINED:
         benchmark:
             f"logs/benchmarks/train-{job.name}.tsv"
         threads: 1
+        priority: priority(f"train_{job.name}")
         resources:
             gpu=GPU,
         params:
