@@ -248,7 +248,9 @@ def reported(paper, file):
     )
 
 
-COSTS = {}  # rule -> what its job does; a process that does one of the jobs has no need of it
+COSTS = (
+    {}
+)  # rule -> what its job does; a process that does one of the jobs has no need of it
 FIRST = 10**9  # priority of what all training waits for
 
 

@@ -14,8 +14,8 @@ rule fetch:
         "logs/fetch/{dataset}.log",
     benchmark:
         "logs/benchmarks/fetch-{dataset}.tsv"
-    threads: 1
     priority: FIRST
+    threads: 1
     resources:
         network=1,
     params:
@@ -34,8 +34,8 @@ rule prepare:
         "logs/prepare/{prepared}.log",
     benchmark:
         "logs/benchmarks/prepare-{prepared}.tsv"
-    threads: 1
     priority: FIRST
+    threads: 1
     params:
         dataset=lambda wildcards: dataset(wildcards.prepared),
     script:
@@ -60,9 +60,9 @@ for drawing in DRAWINGS:
             f"logs/partition/{drawing.name}.log",
         benchmark:
             f"logs/benchmarks/partition-{drawing.name}.tsv"
+        priority: FIRST
         localrule: True
         threads: 1
-        priority: FIRST
         params:
             configs={
                 str(path): run.model_dump(mode="json")

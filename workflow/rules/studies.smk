@@ -15,8 +15,8 @@ for job in CONDUCTED:
             f"logs/studies/{job.name}.log",
         benchmark:
             f"logs/benchmarks/{job.name}.tsv"
-        threads: 1
         priority: priority(job.name)
+        threads: 1
         resources:
             gpu=GPU,
         params:

@@ -33,8 +33,8 @@ for job in TRAINED:
             f"logs/train/{job.name}.log",
         benchmark:
             f"logs/benchmarks/train-{job.name}.tsv"
-        threads: 1
         priority: priority(f"train_{job.name}")
+        threads: 1
         resources:
             gpu=GPU,
         params:
