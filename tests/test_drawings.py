@@ -27,6 +27,12 @@ def test_each_partition_is_drawn_by_one_job(paths):
     assert len(listed) == len(set(listed)) and set(listed) == {paths.partition(run.config, run.data) for run in runs}
 
 
+def test_a_rate_draws_nothing_anew(paths):
+    """What a job is told is all that Snakemake compares: nothing that decides no partition may be in it."""
+    first, faster = (drawings.drawings(plan(one(lr=lr), paths), paths) for lr in (0.1, 0.2))
+    assert first == faster and first != drawings.drawings(plan(one(train_images=50), paths), paths)
+
+
 def test_a_report_shows_each_partition_once_under_a_name_that_outlives_code_and_data(paths, monkeypatch, tmp_path):
     planned = plan(params(), paths)["p"]
     found = drawings.shown(planned, paths, tmp_path)

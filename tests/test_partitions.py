@@ -430,13 +430,13 @@ def test_partitions_are_drawn_without_torch(tmp_path):
     datasets.prepare("digits", tmp_path, tmp_path / "out")
     run = config(dataset="digits", train_images=60, test_images=20)
     program = (
-        "import sys; from pathlib import Path; from fedrepro.config import RunConfig; from fedrepro.report import heatmap\n"
-        "out = Path(sys.argv[1]); run = RunConfig.model_validate_json(sys.argv[2])\n"
-        "heatmap.provide({out / 'parts' / '0.npz': run}, out); assert 'torch' not in sys.modules"
+        "import sys; from pathlib import Path; from fedrepro.config import Dealing; from fedrepro.report import heatmap\n"
+        "out = Path(sys.argv[1]); dealing = Dealing.model_validate_json(sys.argv[2])\n"
+        "heatmap.provide({out / 'parts' / '0.npz': dealing}, out); assert 'torch' not in sys.modules"
     )
 
     def written():
-        subprocess.run([sys.executable, "-c", program, tmp_path / "out", run.model_dump_json()], check=True)
+        subprocess.run([sys.executable, "-c", program, tmp_path / "out", run.dealing.model_dump_json()], check=True)
         return {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "parts").iterdir()}
 
     first = written()

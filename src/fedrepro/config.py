@@ -79,11 +79,26 @@ class Training(Frozen):
         return self
 
 
+class Dealing(Frozen):
+    """All of a run's settings that decide who holds which images."""
+
+    dataset: PlainChoice
+    train_images: Count | None
+    test_images: Count | None
+    partition: Choice
+    proxy: Proxy | None
+    seed: Seed
+
+
 class RunConfig(Training):
     """One run: one algorithm, one seed."""
 
     algorithm: Choice
     seed: Seed
+
+    @property
+    def dealing(self) -> Dealing:
+        return Dealing.model_validate(self.model_dump(include=set(Dealing.model_fields)))
 
 
 class Experiment(Training):

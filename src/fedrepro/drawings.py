@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedrepro import datasets, provenance
-from fedrepro.config import RunConfig
+from fedrepro.config import Dealing
 from fedrepro.experiments import Paths, Planned, select
 from fedrepro.fields import Choice
 from fedrepro.runs import Run
@@ -22,7 +22,7 @@ class Drawing:
 
     name: str
     dataset: Choice
-    configs: dict[Path, RunConfig]
+    configs: dict[Path, Dealing]
 
 
 def drawings(planned: dict[str, dict[str, Planned]], paths: Paths) -> list[Drawing]:
@@ -35,7 +35,7 @@ def drawings(planned: dict[str, dict[str, Planned]], paths: Paths) -> list[Drawi
             if (path := paths.partition(run.config, run.data)) not in seen:
                 seen.add(path)
                 name = f"{item.paper}_{datasets.key(run.config.dataset)}".replace("-", "_")
-                found.setdefault(name, Drawing(name, run.config.dataset, {})).configs[path] = run.config
+                found.setdefault(name, Drawing(name, run.config.dataset, {})).configs[path] = run.config.dealing
     return list(found.values())
 
 

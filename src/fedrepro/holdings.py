@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedrepro import partitions
-from fedrepro.config import RunConfig
+from fedrepro.config import Dealing, RunConfig
 from fedrepro.datasets import Dataset, Labels
 from fedrepro.datasets._formats import reading
 from fedrepro.errors import UserError
@@ -20,7 +20,7 @@ from fedrepro.partitions import Partition
 AGAIN = "delete it, it is drawn again"
 
 
-def provide(config: RunConfig, data: Dataset | Labels, path: Path) -> Partition:
+def provide(config: RunConfig | Dealing, data: Dataset | Labels, path: Path) -> Partition:
     """A run's partition, stored at `path` where it was not there. Raises UserError where another is stored there."""
     drawn = partitions.of_run(config, data)
     if not path.exists():

@@ -65,8 +65,8 @@ for drawing in DRAWINGS:
         threads: 1
         params:
             configs={
-                str(path): run.model_dump(mode="json")
-                for path, run in drawing.configs.items()
+                str(path): dealing.model_dump(mode="json")
+                for path, dealing in drawing.configs.items()
             },
         script:
             "../scripts/partition.py"

@@ -5,8 +5,8 @@ from pathlib import Path
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro.config import RunConfig
+    from fedrepro.config import Dealing
     from fedrepro.report import heatmap
 
-    configs = {Path(path): RunConfig.model_validate(values) for path, values in snakemake.params.configs.items()}
+    configs = {Path(path): Dealing.model_validate(values) for path, values in snakemake.params.configs.items()}
     heatmap.provide(configs, Path(snakemake.input[0]).parent)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from fedrepro import registry, rng
-from fedrepro.config import RunConfig
+from fedrepro.config import Dealing, RunConfig
 from fedrepro.datasets import Dataset, Labelled, Labels
 from fedrepro.errors import UserError
 from fedrepro.fields import Choice, parse
@@ -73,8 +73,8 @@ def subset(dataset: Dataset | Labels, train: int | None, test: int | None) -> tu
     return chosen[0], chosen[1]
 
 
-def of_run(config: RunConfig, dataset: Dataset | Labels) -> Partition:
-    """The partition that a run's config names, over the images that it uses."""
+def of_run(config: RunConfig | Dealing, dataset: Dataset | Labels) -> Partition:
+    """The partition that a run's settings name, over the images that it uses."""
     train, test = subset(dataset, config.train_images, config.test_images)
     dealt, proxy = np.arange(len(train)), None
     if config.proxy is not None:

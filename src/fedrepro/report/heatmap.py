@@ -9,7 +9,7 @@ import numpy as np
 import seaborn as sns
 
 from fedrepro import datasets, holdings, partitions
-from fedrepro.config import RunConfig
+from fedrepro.config import Dealing
 from fedrepro.datasets import Labels
 from fedrepro.partitions import Partition
 from fedrepro.report.drawing import COLUMN, setup
@@ -17,7 +17,7 @@ from fedrepro.report.drawing import COLUMN, setup
 MANY = 12  # clients or classes: more are not named and counted one by one
 
 
-def provide(configs: dict[Path, RunConfig], prepared: Path) -> None:
+def provide(configs: dict[Path, Dealing], prepared: Path) -> None:
     """Each partition at its path, and its heat map beside it, of the data set in the folder `prepared`; what is there stays."""
     data = datasets.labels(prepared)
     for path, config in configs.items():
@@ -26,7 +26,7 @@ def provide(configs: dict[Path, RunConfig], prepared: Path) -> None:
             draw(config, data, stored, path)
 
 
-def draw(config: RunConfig, data: Labels, stored: Partition, path: Path) -> None:
+def draw(config: Dealing, data: Labels, stored: Partition, path: Path) -> None:
     """Draw the partition stored at `path`, as a PNG beside it."""
     train, _ = partitions.subset(data, config.train_images, config.test_images)
     counts = stored.counts(data.train.labels[train], data.train.classes)
@@ -37,7 +37,7 @@ def draw(config: RunConfig, data: Labels, stored: Partition, path: Path) -> None
     plt.close(drawing)
 
 
-def _options(config: RunConfig) -> str:
+def _options(config: Dealing) -> str:
     """The partition in words."""
     given = {key: value for key, value in config.partition.options.items() if not isinstance(value, bool | None)}
     text = ", ".join(f"{key} {_told(value)}" for key, value in given.items())
