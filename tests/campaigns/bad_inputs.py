@@ -180,7 +180,7 @@ def text(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     if damage == "noise":
         content = draw.randbytes(draw.randrange(1, 3000))
     place.write(**{"params" if whole is PARAMS else "paper": content})
-    return ("list",), True
+    return ("list",), damage != "cut"  # between two lines, what is left may be a paper that has no figures yet
 
 
 def paper(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
