@@ -171,13 +171,13 @@ def test_the_time_until_all_is_done(costs, workers, expected):
 
 def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
     monkeypatch.setattr(estimate, "_measure", None)
-    paths, cpu = Paths(tmp_path, tmp_path), torch.device("cpu")
+    known, cpu = estimate.Known(Paths(results=tmp_path)), torch.device("cpu")
 
     def seconds(**changes) -> float:
         settings = {"dataset": "digits", "train_images": None, "test_images": None, "precision": "float32"}
         settings |= {"partition": {"name": "iid", "clients": 4}, "model": {"name": "mnist_cnn", "width": 0.5}}
         resolved = experiments.resolve(config(**settings | changes))
-        return estimate.cost(a_run(tmp_path, resolved), paths, "sequential", cpu).seconds
+        return estimate.cost(a_run(tmp_path, resolved), known, "sequential", cpu).seconds
 
     base = seconds(rounds=10)
     assert estimate.START < base < 600 and seconds(rounds=20) - base == pytest.approx(base - estimate.START)
@@ -187,13 +187,13 @@ def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
 def test_an_estimate_of_a_batch_that_nobody_can_hold():
     """It is measured with as many images as a client has: a larger batch is one of these."""
     settings = experiments.resolve(config(batch_size=10**17, train_images=40))
-    assert len(estimate._short(settings, "sequential", torch.device("cpu")).data.train_x) == 10
+    assert len(estimate._short(settings, estimate.Known(Paths()), "sequential", torch.device("cpu")).data.train_x) == 10
 
 
 def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(resnet50, "released", None)
     run = a_run(tmp_path, experiments.resolve(config(model={"name": "resnet50", "width": 1.0, "pretrained": True})))
-    assert estimate.cost(run, Paths(tmp_path, tmp_path), "sequential", torch.device("cpu")).seconds > 0
+    assert estimate.cost(run, estimate.Known(Paths(results=tmp_path)), "sequential", torch.device("cpu")).seconds > 0
 
 
 # ---- a job whose runs fail

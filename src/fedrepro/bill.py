@@ -35,7 +35,7 @@ def entries(
 ) -> list[Entry]:
     """All that is not over of some experiments, each once. A speed that is not known is guessed, or measured where `measuring`
     is given, which is told each time for whom."""
-    device, found = devices.meant(params.device), {}
+    device, found, known = devices.meant(params.device), {}, estimate.Known(paths)
     if measuring and device.type == "cuda" and not torch.cuda.device_count():
         measuring = None  # trained elsewhere, so measured nowhere
     if measuring:
@@ -44,7 +44,7 @@ def entries(
     def add(group: str, name: str, over: Path, run: Run, executor: str, studies: bool = False) -> None:
         tell = measuring and (lambda: measuring(name))
         try:
-            cost = estimate.cost(run, paths, executor, device, tell)
+            cost = estimate.cost(run, known, executor, device, tell)
         except UserError as error:  # such as a network that its method cannot have: before anything is trained
             raise UserError(f"{name}: {error}") from None
         found[over] = Entry(group, name, over, cost, studies)
@@ -59,6 +59,7 @@ def entries(
     for case in studying.unfinished(chosen, params, paths):
         name, executor = f"{case.study.title} of {case.run.id}", case.study.executor or params.executor
         add(f"{case.study.title} after them, at most", name, case.note, studying.at_most(case), executor, True)
+    known.save()
     return list(found.values())
 
 

@@ -1,11 +1,10 @@
 """What a run costs before it starts: samples, floating-point operations, seconds on this machine. `bill.py` adds them up.
 
 Operations are counted on the network itself (a training step counts as three forward passes); times come from a short training
-measured here for each combination of network, method, cohort and batch, remembered in `results/speed.json`.
+measured here for each combination of network, method, cohort and batch. Both are remembered in `results/speed.json`.
 """
 
 import contextlib
-import functools
 import math
 import time
 from collections.abc import Callable
@@ -31,7 +30,8 @@ STEPS = 2  # of each client that is timed
 TESTS = (16, 300)  # images that are tested on: as many as `TESTED` operations are enough for, between these
 TESTED = 1e11
 LONG = 1.0  # seconds: so long that what the first call does beside its work is little of it
-SPEEDS = {"operations", "train", "evaluate", "aggregate"}  # what is remembered
+COUNTED = {"operations", "passes"}  # what is remembered of a network in its method
+SPEEDS = {"operations", "train", "evaluate", "aggregate"}  # and of what was measured
 # A rough guess of one core's speed, where nothing was measured: enough to tell seconds from hours, which is what packing asks.
 RATE = 5e10  # operations in a second: between the 1.3e11 of large convolutions and the 1e10 of small dense layers
 START = 1.0  # seconds of a run beside its rounds: its network, the recording of its step, its files
@@ -48,7 +48,36 @@ class Cost:
     seconds: float
 
 
-def cost(run: Run, paths: Paths, executor: str, device: torch.device, measure: Callable[[], None] | None = None) -> Cost:
+class Known:
+    """What was counted and measured here before, in a file that is read once and written by `save`."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._path = paths.results / "speed.json"
+        self._values = read_json(self._path) or {}
+        self._saved = len(self._values)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def find(self, key: str, parts: set[str], make: Callable[[], dict[str, float]]) -> dict[str, float]:
+        """The value of a key, which has these parts; made where it is not known. Raises UserError where the file is damaged."""
+        if key not in self._values:
+            self._values[key] = make()
+        found = self._values[key]
+        if not isinstance(found, dict) or not found.keys() >= parts:
+            raise UserError(f"{self._path}: damaged; {AGAIN}")
+        return found
+
+    def save(self) -> None:
+        if len(self._values) == self._saved:
+            return
+        with contextlib.suppress(OSError):  # what cannot be remembered is found out again
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(self._path, self._values)
+        self._saved = len(self._values)
+
+
+def cost(run: Run, known: Known, executor: str, device: torch.device, measure: Callable[[], None] | None = None) -> Cost:
     """The whole run's cost, as if nothing of it were done. An unknown speed is guessed; where `measure` is given, that is
     called and the speed is measured."""
     config = _drawn(run.config)
@@ -58,7 +87,7 @@ def cost(run: Run, paths: Paths, executor: str, device: torch.device, measure: C
     trained = config.rounds * config.clients_per_round  # local trainings
     samples = trained * config.local_epochs * share
     evaluated = config.rounds / config.evaluate_every * (1 + 2 * config.clients_per_round / clients) * tests
-    speed = _speed(config, paths, executor, device, measure)
+    speed = _speed(config, known, executor, device, measure)
     samples *= speed.get("passes", 1)
     seconds = START + samples * speed["train"] + evaluated * speed["evaluate"] + trained * speed["aggregate"]
     return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds)
@@ -72,7 +101,7 @@ def _drawn(config: RunConfig) -> RunConfig:
 
 
 def _speed(
-    config: RunConfig, paths: Paths, executor: str, device: torch.device, measure: Callable[[], None] | None
+    config: RunConfig, known: Known, executor: str, device: torch.device, measure: Callable[[], None] | None
 ) -> dict[str, float]:
     """Forward operations, training seconds and evaluation seconds per sample, aggregation seconds per client, and where a round
     is more than that how many local trainings it has."""
@@ -80,49 +109,45 @@ def _speed(
     settings = [config.clients_per_round, config.batch_size, config.precision, config.momentum, config.augment]
     about = [datasets.key(config.dataset), provenance.hardware(device), torch.__version__]
     key = provenance.digest([executor, settings, choices, about])
-    path = paths.results / "speed.json"
-    known = read_json(path) or {}
-    if key not in known and measure is None:
-        return _guess(config, executor, device)
-    if key not in known:
-        measure()
-        known[key] = _measure(config, executor, device)
-        with contextlib.suppress(OSError):  # what cannot be remembered is measured again
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, known)
-    if not isinstance(known[key], dict) or not known[key].keys() >= SPEEDS:
-        raise UserError(f"{path}: damaged; {AGAIN}")
-    return known[key]
+    if key in known or measure is not None:
+        if key not in known:
+            measure()
+        found = known.find(key, SPEEDS, lambda: _measure(config, known, executor, device))
+        known.save()
+        return found
+    return _guess(config, known, executor, device)
 
 
-def _guess(config: RunConfig, executor: str, device: torch.device) -> dict[str, float]:
+def _guess(config: RunConfig, known: Known, executor: str, device: torch.device) -> dict[str, float]:
     """As `_speed`, from the number of operations alone."""
-    forward, passes = _of_image(config)
+    counted = _counted(config, known)
+    forward = counted["operations"]
     name = executors.pick(config, forward, device) if executor == "auto" else executor
     together = config.clients_per_round if name.startswith(executors.Stacked.name) else 1
     train = 3 * forward / RATE + CALL / (config.batch_size * together)
-    return {"operations": forward, "train": train, "evaluate": forward / RATE, "aggregate": CALL, "passes": passes}
+    return counted | {"train": train, "evaluate": forward / RATE, "aggregate": CALL}
 
 
-def _of_image(config: RunConfig) -> tuple[int, int]:
+def _counted(config: RunConfig, known: Known) -> dict[str, float]:
     """Operations of an image's forward pass, and local trainings of a participant in a round."""
-    return _forward(*(getattr(config, kind).model_dump_json() for kind in ("dataset", "model", "algorithm", "task")))
+    shape, _, _ = datasets.extent(config.dataset)
+    classes = len(datasets.classes(config.dataset))
+    choices = [choice.model_dump(mode="json") for choice in (config.model, config.algorithm, config.task)]
+    code = provenance.code_digest(provenance.modules(config))
+    key = provenance.digest([choices, shape, classes, code, torch.__version__])
+    return known.find(key, COUNTED, lambda: _count(config, shape, classes))
 
 
-@functools.cache
-def _forward(*choices: str) -> tuple[int, int]:
-    """As `_of_image`, of data set, model, algorithm and task as JSON, which can be remembered."""
-    dataset, model, algorithm, task = map(Choice.model_validate_json, choices)
-    shape, _, _ = datasets.extent(dataset)
-    task, draw = tasks.create(task, len(datasets.classes(dataset))), rng.generator(0, "estimate")
-    net = models.build(model, shape, task.outputs, draw)
-    method = algorithms.create(algorithm, net, draw, task)
-    return flops(method, shape), method.passes
+def _count(config: RunConfig, shape: tuple[int, ...], classes: int) -> dict[str, float]:
+    task, draw = tasks.create(config.task, classes), rng.generator(0, "estimate")
+    net = models.build(config.model, shape, task.outputs, draw)
+    method = algorithms.create(config.algorithm, net, draw, task)
+    return {"operations": flops(method, shape), "passes": method.passes}
 
 
-def _measure(config: RunConfig, executor: str, device: torch.device) -> dict[str, float]:
+def _measure(config: RunConfig, known: Known, executor: str, device: torch.device) -> dict[str, float]:
     """One short round of the run's own kind on random pixels: all its clients where they train together, else one of them."""
-    federation = _short(config, executor, device)
+    federation = _short(config, known, executor, device)
     state, _ = federation.start()
     algorithm, data, server = federation.algorithm, federation.data, federation.server(state, federation.clients)
     received = algorithm.broadcast(state.weights, server)
@@ -144,7 +169,7 @@ def _measure(config: RunConfig, executor: str, device: torch.device) -> dict[str
     }
 
 
-def _short(config: RunConfig, executor: str, device: torch.device) -> Federation:
+def _short(config: RunConfig, known: Known, executor: str, device: torch.device) -> Federation:
     """A few batches for each client, one epoch; no more than it holds, where a batch is larger."""
     shape, train, _ = datasets.extent(config.dataset)
     classes, real = len(datasets.classes(config.dataset)), datasets.is_real(config.dataset)
@@ -156,7 +181,7 @@ def _short(config: RunConfig, executor: str, device: torch.device) -> Federation
         return pixels.float() if real else pixels, torch.arange(images) % classes
 
     meta = {"mean": [0.5] * shape[0], "std": [0.2] * shape[0]}
-    tests = int(min(max(TESTED / _of_image(config)[0], TESTS[0]), TESTS[1]))
+    tests = int(min(max(TESTED / _counted(config, known)["operations"], TESTS[0]), TESTS[1]))
 
     def federation(clients: int) -> Federation:
         training = {"partition": Choice(name="iid", clients=clients), "clients_per_round": clients, "local_epochs": 1}

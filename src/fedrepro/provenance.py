@@ -90,9 +90,14 @@ def _file(module: str, package: Path) -> Path:
 
 
 @functools.cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def _imports(path: Path, package: Path) -> list[str]:
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fedrepro"):
             submodules = (f"{node.module}.{alias.name}" for alias in node.names)
             found += [node.module, *(name for name in submodules if _file(name, package).exists())]
@@ -102,7 +107,7 @@ def _imports(path: Path, package: Path) -> list[str]:
 @functools.cache
 def _essence(path: Path) -> str:
     """The source as the interpreter sees it: parsed and written out again without docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = _tree(path)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
@@ -164,6 +169,7 @@ def hardware(device: Any) -> str:
     return torch.cuda.get_device_name(device) if torch.cuda.device_count() else "a GPU elsewhere"
 
 
+@functools.cache
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
