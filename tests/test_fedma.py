@@ -16,7 +16,7 @@ from fedrepro.algorithms._matching import Prior, match
 from fedrepro.algorithms.base import Client, Sent, Server
 from fedrepro.engine.round import Round, size
 from fedrepro.errors import UserError
-from fedrepro.estimate import cost
+from fedrepro.estimate import Known, cost
 from fedrepro.experiments import Paths
 from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head
@@ -302,7 +302,7 @@ def test_an_estimate_counts_all_phases(tmp_path):
 
     def samples(**algorithm):
         run = a_run(tmp_path, config(algorithm=algorithm, train_images=80, test_images=40))
-        return cost(run, Paths(tmp_path, tmp_path), "sequential", torch.device("cpu")).samples
+        return cost(run, Known(Paths(results=tmp_path)), "sequential", torch.device("cpu")).samples
 
     assert samples(name="fedma") == 6 * samples(name="fedavg") == 6 * 3 * 3 * 2 * 20
     assert samples(name="fedma", last_epochs=1) == 4 * samples(name="fedavg")

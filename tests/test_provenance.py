@@ -17,6 +17,7 @@ def forget():
         provenance.code_digest,
         provenance.partition_digest,
         provenance._imports,
+        provenance._tree,
         provenance._essence,
         provenance.commit,
         provenance.commit_date,

@@ -49,15 +49,16 @@ class Cost:
 
 
 class Known:
-    """What was counted and measured here before, in a file that is read once and written by `save`."""
+    """What was counted and measured here before, in a file that is read once and written by `save`; what was measured may be
+    left aside, since another machine has other speeds."""
 
-    def __init__(self, paths: Paths) -> None:
-        self._path = paths.results / "speed.json"
+    def __init__(self, paths: Paths, measured: bool = True) -> None:
+        self._path, self._measured = paths.results / "speed.json", measured
         self._values = read_json(self._path) or {}
         self._saved = len(self._values)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._values
+    def measured(self, key: str) -> bool:
+        return self._measured and key in self._values
 
     def find(self, key: str, parts: set[str], make: Callable[[], dict[str, float]]) -> dict[str, float]:
         """The value of a key, which has these parts; made where it is not known. Raises UserError where the file is damaged."""
@@ -109,13 +110,13 @@ def _speed(
     settings = [config.clients_per_round, config.batch_size, config.precision, config.momentum, config.augment]
     about = [datasets.key(config.dataset), provenance.hardware(device), torch.__version__]
     key = provenance.digest([executor, settings, choices, about])
-    if key in known or measure is not None:
-        if key not in known:
-            measure()
-        found = known.find(key, SPEEDS, lambda: _measure(config, known, executor, device))
-        known.save()
-        return found
-    return _guess(config, known, executor, device)
+    if measure is None and not known.measured(key):
+        return _guess(config, known, executor, device)
+    if not known.measured(key):
+        measure()
+    found = known.find(key, SPEEDS, lambda: _measure(config, known, executor, device))
+    known.save()
+    return found
 
 
 def _guess(config: RunConfig, known: Known, executor: str, device: torch.device) -> dict[str, float]:

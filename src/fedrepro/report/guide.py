@@ -8,7 +8,7 @@ import jinja2
 from fedrepro import experiments
 from fedrepro.config import Params, read_params
 from fedrepro.engine.run import pick_device
-from fedrepro.estimate import cost
+from fedrepro.estimate import Known, cost
 from fedrepro.files import read_json, read_whole_json, replacing
 from fedrepro.report import spec, tally, view
 from fedrepro.report.numbers import NONE
@@ -19,7 +19,7 @@ SCALES = ("small", "paper")  # whose reports are committed
 BEGIN, END = "<!-- artifacts: written by `fedrepro docs` -->", "<!-- end of artifacts -->"
 PART = "in part"
 COLUMNS = ("target", "what it shows", "small", "paper", "verdicts", "core hours")
-UNMEASURED = experiments.Paths(results=Path("/dev/null"))  # no speed of this machine: the same guess everywhere
+NOWHERE = experiments.Paths(results=Path("/dev/null"))  # as if nothing were kept
 
 
 def write(root: Path = Path()) -> list[Path]:
@@ -80,7 +80,7 @@ def table(root: Path) -> str:
     """Every figure and table of every paper: what there is at each scale, its verdicts, what it costs at scale paper."""
     params = read_params(root / "params.yaml", {"scale": "paper"})
     specs = _specs(params, root)
-    planned = experiments.plan(params, UNMEASURED, str(root / "params.yaml"))
+    planned = experiments.plan(params, NOWHERE, str(root / "params.yaml"))
     return "\n".join(_paper(paper, specs[paper], planned[paper], root) for paper in specs)
 
 
@@ -91,7 +91,8 @@ def _specs(params: Params, root: Path) -> dict[str, Paper]:
 def _paper(paper: str, specification: Paper, planned: Mapping[str, experiments.Planned], root: Path) -> str:
     """A sentence on the paper, and a row for each of its figures and tables."""
     verdicts = {scale: view.judged(tally.read(root / "reports" / scale / paper)) for scale in SCALES}
-    hours = {name: _hours(item, root) for name, item in planned.items()}
+    known = Known(experiments.Paths(results=root / "results"), measured=False)  # the same guess on every machine
+    hours = {name: _hours(item, root, known) for name, item in planned.items()}
     rows = []
     for key in [*specification.figures, *specification.tables]:
         sources = specification.sources([key])
@@ -141,7 +142,7 @@ def _link(specification: Paper, paper: str, key: str) -> str:
     return f"[`{key}`](reports/paper/{paper}/{room}/{key}.{ending})"
 
 
-def _hours(item: experiments.Planned, root: Path) -> tuple[float, bool] | None:
+def _hours(item: experiments.Planned, root: Path, known: Known) -> tuple[float, bool] | None:
     """Of an experiment at scale paper: measured where its committed results say how long, else guessed; and which it is. None
     where its data have to be asked for."""
     if item.skipped:
@@ -152,7 +153,7 @@ def _hours(item: experiments.Planned, root: Path) -> tuple[float, bool] | None:
     if times and all(path.exists() for path in times):
         return sum(read_whole_json(path, "seconds")["seconds"] for path in times) / 3600, True
     device = pick_device("cpu")
-    return sum(cost(run, UNMEASURED, "auto", device).seconds for run in item.runs) / 3600, False
+    return sum(cost(run, known, "auto", device).seconds for run in item.runs) / 3600, False
 
 
 def _told(hours: list[tuple[float, bool] | None]) -> str:
