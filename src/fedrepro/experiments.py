@@ -85,9 +85,10 @@ class Planned:
         return tuple(run for series in self.series for run in series.runs)
 
 
-def plan(params: Params, paths: Paths, file: str = "params.yaml") -> dict[str, dict[str, Planned]]:
-    """paper -> experiment -> what it consists of. Raises UserError, naming `file`, for any name or number that cannot be."""
-    data = Data(params, paths.raw, paths.prepared)
+def plan(params: Params, paths: Paths, file: str = "params.yaml", fetching: bool = True) -> dict[str, dict[str, Planned]]:
+    """paper -> experiment -> what it consists of. Without `fetching` nothing is fetched or drawn to learn what the runs' data
+    are. Raises UserError, naming `file`, for any name or number that cannot be."""
+    data = Data(params, paths.raw, paths.prepared, fetching)
     planned: dict[str, dict[str, Planned]] = {}
     for paper, experiments in params.papers.items():
         finder = _finder(paths, paper)

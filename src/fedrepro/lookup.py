@@ -18,10 +18,12 @@ UNKNOWN = "unknown"  # in the place of an identity that nothing here can tell
 
 
 class Data:
-    """The identity of each data set that a plan names, found out once. `missing` says for those that cannot be had why not."""
+    """The identity of each data set that a plan names, found out once. `missing` says for those that cannot be had why not.
+    Without `fetching` an identity that only the data themselves can tell stays unknown."""
 
-    def __init__(self, params: Params, raw: Path, prepared: Callable[[Choice], Path]) -> None:
+    def __init__(self, params: Params, raw: Path, prepared: Callable[[Choice], Path], fetching: bool = True) -> None:
         self._params, self._raw, self._prepared = params, raw, prepared
+        self._fetching = fetching and not params.only_finished
         self._found: dict[str, str] = {}
         self.missing: dict[str, str] = {}
 
@@ -35,7 +37,7 @@ class Data:
 
     def _identify(self, key: str, choice: Choice) -> str:
         folder, mirror = self._prepared(choice), self._params.mirror
-        if self._params.only_finished:
+        if not self._fetching:
             return datasets.known(choice, folder, mirror) or UNKNOWN
         try:
             return datasets.identify(choice, self._raw, folder, mirror)

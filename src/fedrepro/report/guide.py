@@ -80,7 +80,7 @@ def table(root: Path) -> str:
     """Every figure and table of every paper: what there is at each scale, its verdicts, what it costs at scale paper."""
     params = read_params(root / "params.yaml", {"scale": "paper"})
     specs = _specs(params, root)
-    planned = experiments.plan(params, NOWHERE, str(root / "params.yaml"))
+    planned = experiments.plan(params, NOWHERE, str(root / "params.yaml"), fetching=False)
     return "\n".join(_paper(paper, specs[paper], planned[paper], root) for paper in specs)
 
 
@@ -144,7 +144,7 @@ def _link(specification: Paper, paper: str, key: str) -> str:
 
 def _hours(item: experiments.Planned, root: Path, known: Known) -> tuple[float, bool] | None:
     """Of an experiment at scale paper: measured where its committed results say how long, else guessed; and which it is. None
-    where its data have to be asked for."""
+    where it is skipped."""
     if item.skipped:
         return None
     note = read_json(root / "reports" / "paper" / item.paper / "data" / f"{item.name}.json", "series")
