@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import forked
 import pytest
 import yaml
 
@@ -57,11 +58,11 @@ def environment(folder: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(folder / "src"), "FEDREPRO_COMMIT": "test"}
 
 
-def snakemake(folder: Path, *arguments: str) -> str:
+def snakemake(folder: Path, *arguments: str, fails: bool = False) -> str:
     """Run to the end; what it printed."""
-    done = subprocess.run(command(*arguments), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    code, told = forked.snakemake(folder, environment(folder), *arguments)
+    assert code is not None and (code != 0) == fails, told
+    return told
 
 
 def summaries(folder: Path) -> dict[str, float]:
@@ -151,11 +152,8 @@ def test_a_failing_job_is_told_in_one_line_with_its_log(project, tmp_path):
         path.read_text(encoding="utf-8")
         + "\n\nclass Algorithm(Algorithm):\n    def loss(self, *given):\n        return {}[1]\n"
     )
-    done = subprocess.run(
-        command("--cores", "2", "fig4d"), cwd=other, env=environment(other), capture_output=True, text=True, timeout=600
-    )
-    told = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in told and "CalledProcessError" not in told
+    told = snakemake(other, "--cores", "2", "fig4d", fails=True)
+    assert "Traceback" not in told and "CalledProcessError" not in told
     failed, log = told[told.index("FAILED ") :].splitlines()[:2]
     assert failed == "FAILED fig4d L2 0.001, seed 0: KeyError: 1"
     assert "Traceback" in (other / log.split(": ")[1]).read_text(encoding="utf-8")
@@ -265,10 +263,7 @@ def test_two_papers_may_use_the_same_names(project, tmp_path):
     shrink(other, twin={"fig4d": twin})
     (other / "workflow/experiments/twin.yaml").write_text(yaml.safe_dump(SECOND), encoding="utf-8")
     assert "train_twin" in snakemake(other, "--cores", "2", "twin_fig4d") and len(summaries(other)) == 1
-    done = subprocess.run(
-        command("-n", "fig4d"), cwd=other, env=environment(other), capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode != 0 and "fig4d" in done.stdout + done.stderr
+    assert "fig4d" in snakemake(other, "-n", "fig4d", fails=True)
     assert "train_twin" not in snakemake(other, "-n", f"{PAPER}_fig4d", "fig4a")
     snakemake(other, "--cores", "2", "reports/quick/index.html")
     figures = [other / "reports/quick" / paper / "figures/fig4d.txt" for paper in (PAPER, TWIN)]
@@ -373,9 +368,7 @@ def test_a_mistake_in_the_settings_is_one_clear_message(project, tmp_path):
     folder = tmp_path / "mistaken"
     shutil.copytree(project, folder, ignore=MADE)
     shrink(folder, rounds=-3)
-    done = subprocess.run(command("-n"), cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=600)
-    message = done.stdout + done.stderr
-    assert done.returncode != 0
+    message = snakemake(folder, "-n", fails=True)
     assert f"papers.{PAPER}.fig4d" in message and "rounds" in message and "-3" in message
     assert "Traceback" not in message
 
