@@ -1,5 +1,5 @@
-"""Snakemake in a process of its own that need not load it: a server has loaded it and torch, each start is forked from that. The
-package, which the tests are about, each start loads from its own folder."""
+"""Snakemake in a process of its own that need not load it: a server has loaded it and torch, and each start is a fork of that.
+The package, which the tests are about, each start loads from its own folder."""
 
 import multiprocessing
 import os
