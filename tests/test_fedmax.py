@@ -115,6 +115,10 @@ def test_whose_activations_are_closer_by_hand():
     assert (turned.status, turned.why) == ("not reproduced", "FedAvg's are closer")
     alone = verdict({"FedMAX": {0: [3]}, "FedAvg": {0: [4], 1: [4]}})
     assert alone.status == "not compared" and "seed 1: no run of FedMAX" in alone.why
+    dead = verdict({"FedMAX": {0: [3], 1: [3, 1e-17, 0]}, "FedAvg": {0: [4], 1: [4]}})
+    assert dead.status == "not compared" and "the activations of FedMAX do not differ at all" in dead.why
+    nearly = verdict({"FedMAX": {0: [3], 1: [3, 1e-17]}, "FedAvg": {0: [4], 1: [4]}})
+    assert nearly.ours.mean == pytest.approx(-0.4375)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -2,13 +2,13 @@
 written, so that no sentence holds one that was typed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fedrepro.errors import UserError
-from fedrepro.metrics import Curve, at_round, distance, mean_last, rounds_to
-from fedrepro.report import artifacts, tally, view
-from fedrepro.report.evidence import Evidence, Ref
+from fedrepro.metrics import Curve, at_round, distance, estimate, mean_last, rounds_to
+from fedrepro.report import artifacts, cells, tally, view
+from fedrepro.report.evidence import Evidence, Ref, source
 from fedrepro.report.numbers import mean
 from fedrepro.report.spec import Paper
 
@@ -91,6 +91,17 @@ class Quoted:
         if not curves:
             raise UserError(f"{name}: no values")
         return Line(name, curves)
+
+    def cell(self, experiment: str, **cell: object) -> str:
+        """Of a cell, which names its kind and series: the mean over seeds with its unit and interval, or why there is none."""
+        asked = cells.read(cell, f"{self.folder}: {experiment}")
+        panel = self.evidence.panel(Ref(experiment=experiment))
+        values, problem = asked.found(replace(panel, results=self.evidence.results[source(experiment, asked.study)]))
+        if problem:
+            return problem
+        found, measure = estimate(values), panel.measure
+        interval = "" if found.half_width is None else f" ± {asked.show(found.half_width, measure, signed=False)}"
+        return f"{asked.show(found.mean, measure)}{interval}"
 
     def ran(self, experiment: str) -> bool:
         """Whether there is anything to quote of it."""

@@ -1,5 +1,6 @@
 """That the activations of a series' devices are closer to their common mean than the baseline's: of each seed's run the mean
-divergence over rounds and devices, the difference in percent of the baseline's, only its sign judged."""
+divergence over rounds and devices, the difference in percent of the baseline's, only its sign judged. Activations that do not
+differ at all are nothing to compare with or to praise: such a network is dead."""
 
 from statistics import fmean
 from typing import ClassVar
@@ -7,6 +8,8 @@ from typing import ClassVar
 from fedrepro.measures import Measure
 from fedrepro.report.cells import base
 from fedrepro.report.evidence import Panel
+
+EQUAL = 1e-12  # nats per unit: less is the rounding of float64
 
 
 class Cell(base.Cell):
@@ -22,6 +25,8 @@ class Cell(base.Cell):
         found = {label: _means(panel, label) for label in self.labels}
         if unmeasured := [label for label, seeds in found.items() if not seeds]:
             return f"no activations of {' and '.join(unmeasured)}"
+        if equal := [label for label in self.labels if _equal(panel, label)]:
+            return f"in most rounds the activations of {' and '.join(equal)} do not differ at all, as where every unit is dead"
         return base.unpaired(found)
 
     def found(self, panel: Panel) -> tuple[list[float], str]:
@@ -51,8 +56,18 @@ class Cell(base.Cell):
 
 
 def _means(panel: Panel, label: str) -> dict[int, float]:
-    """Seed -> mean divergence; a run whose activations do not differ at all cannot be a baseline and has none."""
-    rows: dict[int, list[float]] = {}
+    """Seed -> mean divergence."""
+    return {seed: fmean(values) for seed, values in _divergences(panel, label).items()}
+
+
+def _equal(panel: Panel, label: str) -> bool:
+    """Whether the devices of some seed have the same activations, for most of their rows."""
+    seeds = _divergences(panel, label).values()
+    return any(2 * sum(value < EQUAL for value in values) > len(values) for values in seeds)
+
+
+def _divergences(panel: Panel, label: str) -> dict[int, list[float]]:
+    found: dict[int, list[float]] = {}
     for row in panel.results.good(label):
-        rows.setdefault(int(row["seed"]), []).append(float(row["divergence"]))
-    return {seed: fmean(values) for seed, values in rows.items() if any(values)}
+        found.setdefault(int(row["seed"]), []).append(float(row["divergence"]))
+    return found
