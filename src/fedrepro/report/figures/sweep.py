@@ -67,7 +67,8 @@ class Figure(_cells.OfCells):
                 axes.axhline(value.mean, linestyle=(0, DASHES[1 + (place + (number or 0)) % 2]), **look)
 
     def told(self, evidence: Evidence) -> list[str]:
-        return [f"{self.axis(evidence).capitalize()} over {self.label or self.setting}.", *super().told(evidence)]
+        axis = self.axis(evidence)
+        return [f"{axis[0].upper()}{axis[1:]} over {self.label or self.setting}.", *super().told(evidence)]
 
 
 def _apart(ticks: list[float]) -> bool:
