@@ -17,8 +17,8 @@ KEPT = sorted(Path("results/kept").glob("*/*/config.json"))
 def test_every_kept_result_is_named_by_todays_settings(monkeypatch):
     """Planned with the data that each was made from."""
     records = {path.parent: json.loads(path.read_text(encoding="utf-8")) for path in KEPT}
-    data = {record["config"]["dataset"]: record["data"] for record in records.values()}
-    monkeypatch.setattr(datasets, "identify", lambda choice, *where: data.get(choice.name, "unknown"))
+    data = {datasets.key(record["config"]["dataset"]): record["data"] for record in records.values()}
+    monkeypatch.setattr(datasets, "identify", lambda choice, *where: data.get(datasets.key(choice), "unknown"))
     found = set()
     for scale in ("small", "paper"):
         planned = experiments.plan(read_params(overrides={"scale": scale}), Paths())
