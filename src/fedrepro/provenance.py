@@ -66,10 +66,10 @@ def _digest_in(package: Path, entries: tuple[str, ...]) -> str:
 
 
 def report_digest() -> str:
-    """Hash of the code that makes artifacts from results."""
-    sources = sorted([*PACKAGE.glob("report/**/*.py"), PACKAGE / "measures.py", PACKAGE / "metrics.py", PACKAGE / "results.py"])
-    templates = {path.name: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.glob("report/templates/*"))}
-    return digest({str(path.relative_to(PACKAGE)): _essence(path) for path in sources} | templates)
+    """Hash of the files that make artifacts from results, comments included: unlike a training, a drawing costs seconds."""
+    code = sorted([*PACKAGE.glob("report/**/*.py"), PACKAGE / "measures.py", PACKAGE / "metrics.py", PACKAGE / "results.py"])
+    sources = [*code, *sorted(PACKAGE.glob("report/templates/*"))]
+    return digest({path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in sources})
 
 
 def _closure(entries: tuple[str, ...], package: Path) -> list[str]:
