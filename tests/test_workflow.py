@@ -334,18 +334,21 @@ def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
             assert (run / name).read_bytes() == (folder / run.relative_to(calm) / name).read_bytes(), f"{run.name}/{name}"
 
 
-@pytest.mark.parametrize("script", ("partition", "artifacts"))
-def test_killed_when_its_files_are_written_it_goes_on(project, tmp_path, script):
+@pytest.mark.parametrize(
+    ("script", "target", "made"),
+    (("partition", "data", "data/partitions/*.npz"), ("artifacts", PAPER, f"reports/quick/{PAPER}/figures/fig4d.png")),
+)
+def test_killed_when_its_files_are_written_it_goes_on(project, tmp_path, script, target, made):
     """Snakemake distrusts the files of a job that it did not see end: the same command makes them again."""
     folder = profiled(project, tmp_path / "killed")
     path = folder / f"workflow/scripts/{script}.py"
     kill = "import os, signal\nif not Path('killed').exists():\n    Path('killed').touch()\n    os.killpg(0, signal.SIGKILL)\n"
     path.write_text(path.read_text(encoding="utf-8") + kill, encoding="utf-8")
-    assert begun(folder, "--cores", "1", PAPER).wait(120) == -signal.SIGKILL
+    assert begun(folder, "--cores", "1", target).wait(120) == -signal.SIGKILL
     assert (folder / "killed").exists()
     snakemake(folder, "--unlock")
-    snakemake(folder, "--cores", "1", PAPER)
-    assert (folder / f"reports/quick/{PAPER}/figures/fig4d.png").exists()
+    snakemake(folder, "--cores", "1", target)
+    assert list(folder.glob(made)) and "Nothing to be done" in snakemake(folder, "-n", target)
 
 
 def test_a_node_does_the_job_that_it_was_given(project, tmp_path):

@@ -5,6 +5,8 @@ measured here for each combination of network, method, cohort and batch. Both ar
 """
 
 import contextlib
+import copy
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -141,9 +143,15 @@ def _counted(config: RunConfig, known: Known) -> dict[str, float]:
 
 def _count(config: RunConfig, shape: tuple[int, ...], classes: int) -> dict[str, float]:
     task, draw = tasks.create(config.task, classes), rng.generator(0, "estimate")
-    net = models.build(config.model, shape, task.outputs, draw)
+    net = copy.deepcopy(_network(config.model.model_dump_json(), shape, task.outputs))
     method = algorithms.create(config.algorithm, net, draw, task)
     return {"operations": flops(method, shape), "passes": method.passes}
+
+
+@functools.lru_cache(maxsize=1)
+def _network(choice: str, shape: tuple[int, ...], outputs: int) -> models.Net:
+    """What `models.build` makes of a choice in JSON; the series of an experiment mostly share theirs."""
+    return models.build(Choice.model_validate_json(choice), shape, outputs, rng.generator(0, "estimate"))
 
 
 def _measure(config: RunConfig, known: Known, executor: str, device: torch.device) -> dict[str, float]:
