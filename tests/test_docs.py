@@ -83,6 +83,9 @@ def test_lines_reduce_as_worked_out_by_hand():
     assert Line("one", [CURVE]).reaches(70, smooth=2) == 4
     assert line.band() == pytest.approx(10) and line.apart(Line("same", line.curves)) == 0
     assert line.apart(Line("one seed twice", [CURVE, CURVE])) == pytest.approx(10)
+    # of 0 and 10 points the mean is 5, the standard error 5, and Student's t of one degree of freedom 12.706
+    assert line.lead(Line("one seed twice", [CURVE, CURVE]), 1, 3) == "+5.0 ± 63.5"
+    assert Line("one", line.curves[1:]).lead(Line("other", [CURVE]), 2, 3) == "+10.0"
     figure = Line("figure", [[(1, 0.4), (2, 0.7), (9, 0.1)]])
     assert Line("one", [CURVE]).distance(figure) == pytest.approx(100 * (0.01 / 2) ** 0.5)
     assert Line("one", [CURVE]).distance(figure, last=1) == pytest.approx(10)

@@ -54,6 +54,13 @@ class Line:
         rounds = zip(*([value for _, value in curve] for curve in self.curves), strict=True)
         return 100 * max(max(values) - min(values) for values in rounds)
 
+    def lead(self, other: "Line", first: int, last: int) -> str:
+        """How far the mean over the rounds from first to last lies above another's: in points, seed by seed, with its interval
+        where there are seeds for one."""
+        pairs = zip(self.curves, other.curves, strict=True)
+        found = estimate([Line("", [mine]).over(first, last) - Line("", [theirs]).over(first, last) for mine, theirs in pairs])
+        return f"{found.mean:+.1f}" + ("" if found.half_width is None else f" ± {found.half_width:.1f}")
+
     def distance(self, other: "Line", smooth: int = 1, last: int | None = None) -> float:
         """Root mean squared distance from a line of one curve, in points, over the rounds that both have up to `last`."""
         [reported] = other.curves
