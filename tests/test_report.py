@@ -381,14 +381,17 @@ def test_ours_and_the_papers_curve_are_a_pair():
 
 
 def test_a_curve_of_the_paper_that_two_of_our_series_share():
-    """Among others it is as light as they are, in nobody's colour, and named."""
+    """Among others it is as light as they are, in the colour of the first, and named."""
     series = {"FedMMD": {0: arrives(3)}, "FedAvg": {0: arrives(4)}, "L2": {0: arrives(4)}}
     reported = {"FedMMD": "c", "FedAvg": "d", "L2": "d"}
     lines = picture_of(made(series), reported=reported).axes[0].lines
     theirs = [line for line in lines if line.get_linestyle() == "--" and len(line.get_xdata())]
-    assert [line.get_color() == "black" for line in theirs] == [False, True] and all(line.get_alpha() < 1 for line in theirs)
+    colours = {line.get_label(): line.get_color() for line in lines}
+    assert [line.get_color() for line in theirs] == [colours["FedMMD"], colours["FedAvg"]] and all(
+        line.get_alpha() < 1 for line in theirs
+    )
     text = caption(made(series), reported=reported)
-    assert "in the colours of ours (black: its one curve of FedAvg and L2), read from its PDF." in text
+    assert "in the colours of ours (its one curve of FedAvg and L2 in that of FedAvg), read from its PDF." in text
 
 
 def test_diverged_runs_are_named():

@@ -90,10 +90,10 @@ class Figure(base.Figure, Ref):
             return []
         groups = _groups(panel)
         what = "Dashed: the paper's curve" if _alone(groups) else "Thin and dashed: the paper's curves in the colours of ours"
-        shared = [" and ".join(labels) for labels in groups.values() if len(labels) > 1 and not _alone(groups)]
-        black = "".join(f" (black: its one curve of {names})" for names in shared)
+        shared = [labels for labels in groups.values() if len(labels) > 1 and not _alone(groups)]
+        first = "".join(f" (its one curve of {' and '.join(labels)} in that of {labels[0]})" for labels in shared)
         averaged = ", averaged in the same way" if window > 1 else ""
-        return [f"{what}{black}, read from its PDF{averaged}."]
+        return [f"{what}{first}, read from its PDF{averaged}."]
 
 
 def _line(axes: Any, panel: Panel, label: str, look: Look, window: int, index: int, step: int) -> None:
@@ -143,7 +143,7 @@ def _paper(axes: Any, panel: Panel, curves: Mapping[str, Curve], drawn: Mapping[
     for key, labels in shown.items():
         points = [(round, value) for round, value in _averaged(curves[key], window) if round <= last]
         rounds, values = [point[0] for point in points], [factor(panel.measure) * point[1] for point in points]
-        colour = drawn[labels[0]].colour if len(labels) == 1 else "black"  # of several series: nobody's colour
+        colour = "black" if len(labels) > 1 and _alone(shown) else drawn[labels[0]].colour
         axes.plot(rounds, values, color=colour, **whole)
     axes.plot([], [], color="black", label=PAPER, **whole)
 
