@@ -223,11 +223,14 @@ def test_who_only_reports_gets_his_own_before_what_is_kept_of_other_data(paths):
     assert plan(params(only_finished=True), paths)["p"]["one"].runs == item.runs
 
 
-def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths):
+def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths, monkeypatch):
     mirrored = one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": "absent"})
     runs = plan(one(dataset="mnist"), paths)["p"]["one"].runs
     own = [asked(run, paths.runs("p"), f"own{place}", "m", run.code) for place, run in enumerate(runs)]
+    read, stored_runs = [], experiments.stored_runs
+    monkeypatch.setattr(experiments, "stored_runs", lambda folder: read.append(folder) or stored_runs(folder))
     assert plan(mirrored, paths)["p"]["one"].runs == tuple(own)
+    assert sorted(read) == [paths.kept("p"), paths.runs("p")]  # each once, however many runs there are
     shutil.rmtree(own[0].folder)
     asked(own[0], paths.runs("p"), "own0")
     assert plan(mirrored, paths)["p"]["one"].skipped == "1 of 4 runs are not finished"

@@ -4,6 +4,7 @@ Who trains gets kept runs of exactly his data. Who only reports (`only_finished`
 of the data that they came from, and nothing is fetched for it.
 """
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -54,7 +55,7 @@ class Finder:
     def __init__(self, kept: Mapping[str, Run], own: Callable[[], Mapping[str, Run]], new: Callable[[RunConfig, str], Run]):
         """`kept`: the kept runs by what `same` says of them, `own` gives the finished ones in `results/runs/` likewise; `new`
         makes a run of a config and a data identity."""
-        self._kept, self._own, self._new = kept, own, new
+        self._kept, self._load, self._new = kept, own, new
         self._alike = _by_config(kept.values())
 
     def find(self, config: RunConfig, data: str, only_finished: bool) -> Run:
@@ -69,8 +70,13 @@ class Finder:
 
     def _here(self, run: Run) -> list[Run]:
         """Where the data cannot be told: what today's code finished."""
-        own = _by_config(self._own().values())[_question(run.config)] if run.data == UNKNOWN else []
+        own = self._own.get(_question(run.config), []) if run.data == UNKNOWN else []
         return [found for found in own if found.code == run.code]
+
+    @functools.cached_property
+    def _own(self) -> dict[str, list[Run]]:
+        """Read once, when they are first asked for: there may be hundreds."""
+        return _by_config(self._load().values())
 
     def of_other_data(self, run: Run) -> list[Run]:
         """The kept runs with the config of one that is not kept."""
