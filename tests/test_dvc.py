@@ -103,6 +103,7 @@ def test_configuration(copy):
     assert "url = ../" in Path(".dvc/config").read_text(encoding="utf-8")  # the same place for every clone beside this one
 
 
+@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning:dvc")
 def test_a_change_trains_only_what_it_touches(copy, monkeypatch):
     """One experiment, one round: a change to one algorithm makes one new run and leaves the others alone."""
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))

@@ -345,6 +345,8 @@ def test_killed_when_its_files_are_written_it_goes_on(project, tmp_path, script,
     path = folder / f"workflow/scripts/{script}.py"
     kill = "import os, signal\nif not Path('killed').exists():\n    Path('killed').touch()\n    os.killpg(0, signal.SIGKILL)\n"
     path.write_text(path.read_text(encoding="utf-8") + kill, encoding="utf-8")
+    for there in folder.glob(made):  # drawn for the project
+        there.unlink()
     assert begun(folder, "--cores", "1", target).wait(120) == -signal.SIGKILL
     assert (folder / "killed").exists()
     snakemake(folder, "--unlock")

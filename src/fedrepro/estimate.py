@@ -143,7 +143,7 @@ def _counted(config: RunConfig, known: Known) -> dict[str, float]:
 
 def _count(config: RunConfig, shape: tuple[int, ...], classes: int) -> dict[str, float]:
     task, draw = tasks.create(config.task, classes), rng.generator(0, "estimate")
-    net = copy.deepcopy(_network(config.model.model_dump_json(), shape, task.outputs))
+    net = copy.deepcopy(_network(config.model.model_dump_json(), shape, task.outputs))  # a method may change it
     method = algorithms.create(config.algorithm, net, draw, task)
     return {"operations": flops(method, shape), "passes": method.passes}
 

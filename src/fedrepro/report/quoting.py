@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedrepro.errors import UserError
 from fedrepro.metrics import Curve, at_round, distance, estimate, mean_last, rounds_to
-from fedrepro.report import artifacts, cells, tally, view
+from fedrepro.report import artifacts, cells, numbers, tally, view
 from fedrepro.report.evidence import Evidence, Ref, source
 from fedrepro.report.numbers import mean
 from fedrepro.report.spec import Paper
@@ -58,8 +58,8 @@ class Line:
         """How far the mean over the rounds from first to last lies above another's: in points, seed by seed, with its interval
         where there are seeds for one."""
         pairs = zip(self.curves, other.curves, strict=True)
-        found = estimate([Line("", [mine]).over(first, last) - Line("", [theirs]).over(first, last) for mine, theirs in pairs])
-        return f"{found.mean:+.1f}" + ("" if found.half_width is None else f" ± {found.half_width:.1f}")
+        found = [Line("", [mine]).over(first, last) - Line("", [theirs]).over(first, last) for mine, theirs in pairs]
+        return str(replace(numbers.over(found, 1), signed=True))
 
     def distance(self, other: "Line", smooth: int = 1, last: int | None = None) -> float:
         """Root mean squared distance from a line of one curve, in points, over the rounds that both have up to `last`."""
