@@ -297,20 +297,26 @@ def graphs_are_acted(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
 
 
-@pytest.mark.parametrize("executor", GRAPHS)
-@pytest.mark.parametrize(("name", "options"), METHODS, ids=str)
-def test_a_captured_step_is_the_step(monkeypatch, name, options, executor):
+MOMENTUM = {"momentum": 0.9, "nesterov": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "momentum"),
+    [(*method, momentum) for method, momentum in zip(METHODS, itertools.cycle([{}, MOMENTUM]), strict=False)],
+    ids=str,
+)
+def test_a_captured_step_is_the_step(monkeypatch, name, options, momentum):
     """For batches of several sizes, under a rate that falls."""
     changes = {"algorithm": {"name": name, **options}, "partition": UNEVEN, "schedule": {"name": "exponential", "decay": 0.9}}
-    changes |= {"momentum": 0.9, "nesterov": True} if executor == "stacked" else {}
-    one, rows = advance(federation(config(**changes), executor="sequential"), 2)
+    one, rows = advance(federation(config(**changes, **momentum), executor="sequential"), 2)
     graphs_are_acted(monkeypatch)
-    fed = federation(config(**changes))
-    fed.executor = EXECUTORS[executor](fed.algorithm, fed.config, fed.data, captured=True)
-    other, again = advance(fed, 2)
-    assert_close(one.weights, other.weights, 1e-11)
-    assert_close(one.server, other.server, 1e-11)
-    assert [row["train_loss"] for row in again[1:]] == pytest.approx([row["train_loss"] for row in rows[1:]], rel=1e-9)
+    for executor in GRAPHS:
+        fed = federation(config(**changes, **momentum))
+        fed.executor = EXECUTORS[executor](fed.algorithm, fed.config, fed.data, captured=True)
+        other, again = advance(fed, 2)
+        assert_close(one.weights, other.weights, 1e-11)
+        assert_close(one.server, other.server, 1e-11)
+        assert [row["train_loss"] for row in again[1:]] == pytest.approx([row["train_loss"] for row in rows[1:]], rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["stacked+graph", "unknown"])

@@ -127,26 +127,43 @@ def test_the_executed_notebook_shows_the_panel(project):
     assert not any(output["output_type"] == "error" for output in shown)
 
 
-def test_the_terminal_shows_cost_progress_and_end_and_no_noise(project, tmp_path):
-    other = tmp_path / "other"
-    shutil.copytree(project, other, ignore=MADE)
-    shutil.copytree(ROOT / "profiles", other / "profiles")
-    told = snakemake(other, "--cores", "2", "fig4d").splitlines()
+def profiled(project: Path, folder: Path, ignore=MADE) -> Path:
+    """A copy of the project with the options that a clone has."""
+    shutil.copytree(project, folder, ignore=ignore)
+    shutil.copytree(ROOT / "profiles", folder / "profiles")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def again(project, tmp_path_factory) -> tuple[Path, str]:
+    """A copy made anew at two cores, with the options that a clone has; what the terminal showed."""
+    folder = profiled(project, tmp_path_factory.mktemp("again") / "project")
+    return folder, snakemake(folder, "--cores", "2", "fig4d")
+
+
+def test_two_cores_give_the_same_artifacts(project, again):
+    folder, _ = again
+    snakemake(folder, "--cores", "2", PAPER)
+    for room in ("data", "figures", "tables"):
+        for path in (project / "reports/quick" / PAPER / room).iterdir():
+            assert path.read_bytes() == (folder / "reports/quick" / PAPER / room / path.name).read_bytes(), path.name
+
+
+def test_the_terminal_shows_cost_progress_and_end_and_no_noise(again):
+    folder, told = again[0], again[1].splitlines()
     assert told[1].startswith("To be trained: about ") and told[1].endswith(
         "on 2 cores, rough where it was never measured here (`fedrepro plan` does)."
     )
     assert re.fullmatch(r"fedmmd/fig4d +3 .* s", told[3])
     assert told[-2].startswith("Done in ") and "3 runs trained" in told[-2] and "figures/fig4d.png" in told[-1]
     assert len(told) < 30 and not any(line.lstrip().startswith(("rule", "localrule", "Finished")) for line in told)
-    assert "localrule artifact:" in next((other / ".snakemake/log").iterdir()).read_text(encoding="utf-8")
-    shutil.rmtree(other / f"results/runs/{PAPER}")
-    assert "To be trained" not in snakemake(other, "-n", "fig4a") and "To be trained" in snakemake(other, "-n", "fig4d")
+    assert "localrule artifact:" in min((folder / ".snakemake/log").iterdir()).read_text(encoding="utf-8")
+    shutil.rmtree(folder / f"results/runs/{PAPER}")
+    assert "To be trained" not in snakemake(folder, "-n", "fig4a") and "To be trained" in snakemake(folder, "-n", "fig4d")
 
 
 def test_a_failing_job_is_told_in_one_line_with_its_log(project, tmp_path):
-    other = tmp_path / "other"
-    shutil.copytree(project, other, ignore=MADE)
-    shutil.copytree(ROOT / "profiles", other / "profiles")
+    other = profiled(project, tmp_path / "other")
     path = other / "src/fedrepro/algorithms/l2.py"
     path.write_text(
         path.read_text(encoding="utf-8")
@@ -158,15 +175,6 @@ def test_a_failing_job_is_told_in_one_line_with_its_log(project, tmp_path):
     assert failed == "FAILED fig4d L2 0.001, seed 0: KeyError: 1"
     assert "Traceback" in (other / log.split(": ")[1]).read_text(encoding="utf-8")
     assert "the same command goes on with the rest" in told
-
-
-def test_two_cores_give_the_same_artifacts(project, tmp_path):
-    other = tmp_path / "other"
-    shutil.copytree(project, other, ignore=MADE)
-    snakemake(other, "--cores", "2", PAPER)
-    for room in ("data", "figures", "tables"):
-        for path in (project / "reports/quick" / PAPER / room).iterdir():
-            assert path.read_bytes() == (other / "reports/quick" / PAPER / room / path.name).read_bytes(), path.name
 
 
 def test_a_changed_number_reruns_what_it_touches(project):
@@ -199,7 +207,7 @@ def remember(folder: Path) -> dict[str, list[str]]:
     return json.loads((folder / f".snakemake/made-quick/{PAPER}/ledger.json").read_text(encoding="utf-8"))
 
 
-def test_a_changed_target_redraws_what_shows_it(project):
+def test_a_changed_target_redraws_what_shows_it_and_a_lost_file_is_made_again(project):
     """The experiments file is part of what artifacts are made from; the job makes those anew and no others."""
     path = project / "workflow" / "experiments" / f"{PAPER}.yaml"
     text = path.read_text(encoding="utf-8")
@@ -217,19 +225,14 @@ def test_a_changed_target_redraws_what_shows_it(project):
     # fig4d_code_net shows the same curves of the paper, which are named by the experiment that they belong to
     assert {key for key in before if before[key] != after[key]} == {"fig4d", "fig4_rounds", "fig4d_code_net", "verdicts"}
     path.write_text(text, encoding="utf-8")
-    assert "artifact=fig4d" in snakemake(project, "-n", "fig4d")  # it now shows the other target
-    snakemake(project, "--cores", "2", PAPER)
-    assert remember(project) == before
-    assert "Nothing to be done" in snakemake(project, "-n", PAPER, "fig4d", "table1")
-
-
-def test_a_lost_file_is_made_again(project):
     lost = project / "reports/quick" / PAPER / "figures/fig4a.pdf"
     content = lost.read_bytes()
     lost.unlink()
-    assert "artifact=fig4a" in snakemake(project, "-n", "fig4a", "fig4d")
-    snakemake(project, "--cores", "1", PAPER)
-    assert lost.read_bytes() == content and "Nothing to be done" in snakemake(project, "-n", PAPER)
+    redone = snakemake(project, "-n", "fig4a", "fig4d", "table2")  # fig4d now shows the other target
+    assert sorted(re.findall(r"^    wildcards: paper=\w+, artifact=(\w+)", redone, re.MULTILINE)) == ["fig4a", "fig4d"]
+    snakemake(project, "--cores", "2", PAPER)
+    assert remember(project) == before and lost.read_bytes() == content
+    assert "Nothing to be done" in snakemake(project, "-n", PAPER, "fig4d", "table1")
 
 
 def test_a_clone_makes_committed_artifacts_anew(project, tmp_path):
@@ -257,7 +260,7 @@ SECOND = {
 def test_two_papers_may_use_the_same_names(project, tmp_path):
     """Artifacts, claims and experiments of the same names: files, targets and addresses on the page are each paper's own."""
     other = tmp_path / "other"
-    shutil.copytree(project, other, ignore=shutil.ignore_patterns("reports", ".snakemake", "logs"))
+    shutil.copytree(project, other)
     twin = TINY | {"partition": {"name": "iid", "clients": 2}, "model": {"name": "mnist_cnn", "width": 0.1}, "batch_size": 20}
     twin |= {"clients_per_round": 2, "local_epochs": 1, "lr": 0.1, "series": {"FedAvg": {"name": "fedavg"}}}
     shrink(other, twin={"fig4d": twin})
@@ -299,18 +302,11 @@ def begun(folder: Path, *arguments: str) -> subprocess.Popen:
     return subprocess.Popen(command(*arguments), cwd=folder, env=environment(folder), start_new_session=True, **quiet)
 
 
-def profiled(project: Path, folder: Path, **changes) -> Path:
-    """A copy of the project where nothing is made, with the options that a clone has."""
-    shutil.copytree(project, folder, ignore=MADE)
-    shutil.copytree(ROOT / "profiles", folder / "profiles")
-    shrink(folder, **changes)
-    return folder
-
-
 def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
     """kill -9 of everything when one seed of a job is over and another is not, then the same command: same bytes as an
     undisturbed run."""
-    folder = profiled(project, tmp_path / "killed", rounds=12, train_images=200, test_images=40)
+    folder = profiled(project, tmp_path / "killed")
+    shrink(folder, rounds=12, train_images=200, test_images=40)
     params = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8")) | {"checkpoint_seconds": 0}
     params["scales"]["quick"]["seeds"] = [0, 1]
     (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
@@ -341,7 +337,7 @@ def test_killed_and_called_again_it_ends_the_same(project, tmp_path):
 )
 def test_killed_when_its_files_are_written_it_goes_on(project, tmp_path, script, target, made):
     """Snakemake distrusts the files of a job that it did not see end: the same command makes them again."""
-    folder = profiled(project, tmp_path / "killed")
+    folder = profiled(project, tmp_path / "killed", shutil.ignore_patterns("reports", ".snakemake", "logs"))
     path = folder / f"workflow/scripts/{script}.py"
     kill = "import os, signal\nif not Path('killed').exists():\n    Path('killed').touch()\n    os.killpg(0, signal.SIGKILL)\n"
     path.write_text(path.read_text(encoding="utf-8") + kill, encoding="utf-8")
