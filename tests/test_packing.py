@@ -8,6 +8,7 @@ import torch
 from conftest import a_run, config, images
 
 from fedrepro import estimate, experiments, training
+from fedrepro.algorithms import fedcl
 from fedrepro.engine import run as engine
 from fedrepro.errors import Failures, UserError
 from fedrepro.experiments import Paths
@@ -188,6 +189,25 @@ def test_an_estimate_of_a_batch_that_nobody_can_hold():
     """It is measured with as many images as a client has: a larger batch is one of these."""
     settings = experiments.resolve(config(batch_size=10**17, train_images=40))
     assert len(estimate._short(settings, estimate.Known(Paths()), "sequential", torch.device("cpu")).data.train_x) == 10
+
+
+@pytest.mark.parametrize(("every", "looks"), [(1, "server"), (10, "client")])
+@pytest.mark.parametrize("removed", [False, True])
+def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatch, tmp_path):
+    """What FedCL's server sends in every round, no client estimates; where it sends now and then, clients mostly do."""
+    seen, real = set(), fedcl.importance
+
+    def importance(definition, algorithm, weights, batches):
+        batches = list(batches)
+        seen.add(sum(len(batch.labels) for batch in batches))
+        return real(definition, algorithm, weights, batches)
+
+    monkeypatch.setattr(fedcl, "importance", importance)
+    settings = {"algorithm": {"name": "fedcl", "every": every}, "batch_size": 10, "proxy": {"share": 0.01, "removed": removed}}
+    resolved = experiments.resolve(config(**settings))
+    found = estimate._measure(resolved, estimate.Known(Paths(results=tmp_path)), "sequential", torch.device("cpu"))
+    proxy, own = 10, 10 if removed else 20  # of two batches
+    assert seen == {proxy if looks == "server" else own} and (found["survey"] > 1e-5) == (looks == "server")
 
 
 def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):

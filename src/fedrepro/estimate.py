@@ -10,12 +10,12 @@ import functools
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from fedrepro import algorithms, datasets, models, partitions, provenance, rng, tasks
-from fedrepro.algorithms.base import Sent
+from fedrepro.algorithms.base import Sent, Weights
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors
@@ -33,7 +33,7 @@ TESTS = (16, 300)  # images that are tested on: as many as `TESTED` operations a
 TESTED = 1e11
 LONG = 1.0  # seconds: so long that what the first call does beside its work is little of it
 COUNTED = {"operations", "passes"}  # what is remembered of a network in its method
-SPEEDS = {"operations", "train", "evaluate", "aggregate"}  # and of what was measured
+SPEEDS = {"operations", "train", "evaluate", "aggregate", "survey"}  # and of what was measured
 # A rough guess of one core's speed, where nothing was measured: enough to tell seconds from hours, which is what packing asks.
 RATE = 5e10  # operations in a second: between the 1.3e11 of large convolutions and the 1e10 of small dense layers
 START = 1.0  # seconds of a run beside its rounds: its network, the recording of its step, its files
@@ -92,7 +92,9 @@ def cost(run: Run, known: Known, executor: str, device: torch.device, measure: C
     evaluated = config.rounds / config.evaluate_every * (1 + 2 * config.clients_per_round / clients) * tests
     speed = _speed(config, known, executor, device, measure)
     samples *= speed.get("passes", 1)
+    surveyed = config.rounds * config.proxy.share * (config.train_images or train) if config.proxy else 0
     seconds = START + samples * speed["train"] + evaluated * speed["evaluate"] + trained * speed["aggregate"]
+    seconds += surveyed * speed["survey"]
     return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds)
 
 
@@ -106,12 +108,12 @@ def _drawn(config: RunConfig) -> RunConfig:
 def _speed(
     config: RunConfig, known: Known, executor: str, device: torch.device, measure: Callable[[], None] | None
 ) -> dict[str, float]:
-    """Forward operations, training seconds and evaluation seconds per sample, aggregation seconds per client, and where a round
-    is more than that how many local trainings it has."""
+    """Forward operations, training seconds and evaluation seconds per sample, aggregation seconds per client, survey seconds
+    per proxy image, and where a round is more than that how many local trainings it has."""
     choices = [choice.model_dump() for choice in (config.model, config.algorithm)]
     settings = [config.clients_per_round, config.batch_size, config.precision, config.momentum, config.augment]
     about = [datasets.key(config.dataset), provenance.hardware(device), torch.__version__]
-    key = provenance.digest([executor, settings, choices, about])
+    key = provenance.digest([executor, settings, choices, about, sorted(SPEEDS)])
     if measure is None and not known.measured(key):
         return _guess(config, known, executor, device)
     if not known.measured(key):
@@ -128,7 +130,7 @@ def _guess(config: RunConfig, known: Known, executor: str, device: torch.device)
     name = executors.pick(config, forward, device) if executor == "auto" else executor
     together = config.clients_per_round if name.startswith(executors.Stacked.name) else 1
     train = 3 * forward / RATE + CALL / (config.batch_size * together)
-    return counted | {"train": train, "evaluate": forward / RATE, "aggregate": CALL}
+    return counted | {"train": train, "evaluate": forward / RATE, "aggregate": CALL, "survey": train}
 
 
 def _counted(config: RunConfig, known: Known) -> dict[str, float]:
@@ -155,10 +157,16 @@ def _network(choice: str, shape: tuple[int, ...], outputs: int) -> models.Net:
 
 
 def _measure(config: RunConfig, known: Known, executor: str, device: torch.device) -> dict[str, float]:
-    """One short round of the run's own kind on random pixels: all its clients where they train together, else one of them."""
+    """One short round of the run's own kind on random pixels: all its clients where they train together, else one of them. It
+    is the second round: what a method does now and then, it does in the first."""
     federation = _short(config, known, executor, device)
-    state, _ = federation.start()
-    algorithm, data, server = federation.algorithm, federation.data, federation.server(state, federation.clients)
+    state = replace(federation.start()[0], round=1)
+    algorithm, data, before = federation.algorithm, federation.data, federation.server(state, federation.clients)
+
+    def survey() -> Weights:
+        return algorithm.survey(state.weights, before)
+
+    server = replace(before, state=survey())
     received = algorithm.broadcast(state.weights, server)
 
     def train() -> list[Sent]:
@@ -171,15 +179,17 @@ def _measure(config: RunConfig, known: Known, executor: str, device: torch.devic
 
     return {
         "operations": federation.flops,
-        "train": _seconds(train, device) / len(data.train_x),
+        "train": _seconds(train, device) / sum(len(part) for part in data.partition.train),
         "evaluate": _seconds(test, device) / len(data.test_x),
         "aggregate": _seconds(lambda: algorithm.aggregate(state.weights, server, sent), device) / len(sent),
+        "survey": _seconds(survey, device) / len(data.partition.proxy) if config.proxy else 0,
         "passes": algorithm.passes,
     }
 
 
 def _short(config: RunConfig, known: Known, executor: str, device: torch.device) -> Federation:
-    """A few batches for each client, one epoch; no more than it holds, where a batch is larger."""
+    """A few batches for each client, one epoch; no more than it holds, where a batch is larger. Half as many for the server's
+    own look, where it has one: of a hundredth of so few there would be no batch."""
     shape, train, _ = datasets.extent(config.dataset)
     classes, real = len(datasets.classes(config.dataset)), datasets.is_real(config.dataset)
     held = math.ceil((config.train_images or train) / config.partition.options["clients"])
@@ -189,12 +199,13 @@ def _short(config: RunConfig, known: Known, executor: str, device: torch.device)
         pixels = torch.randint(0, 256, (images, *shape), dtype=torch.uint8, generator=draw)
         return pixels.float() if real else pixels, torch.arange(images) % classes
 
+    proxy = config.proxy and config.proxy.model_copy(update={"share": 0.5})
     meta = {"mean": [0.5] * shape[0], "std": [0.2] * shape[0]}
     tests = int(min(max(TESTED / _counted(config, known)["operations"], TESTS[0]), TESTS[1]))
 
     def federation(clients: int) -> Federation:
         training = {"partition": Choice(name="iid", clients=clients), "clients_per_round": clients, "local_epochs": 1}
-        short = config.model_copy(update=training | {"train_images": None, "test_images": None})
+        short = config.model_copy(update=training | {"train_images": None, "test_images": None, "proxy": proxy})
         dataset = Dataset(config.dataset.name, *part(clients * each), *part(tests), classes, meta)
         return Federation(short, dataset, partitions.of_run(short, dataset), device, executor)
 
