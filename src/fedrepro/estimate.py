@@ -124,13 +124,13 @@ def _speed(
 
 
 def _guess(config: RunConfig, known: Known, executor: str, device: torch.device) -> dict[str, float]:
-    """As `_speed`, from the number of operations alone."""
+    """As `_speed`, from the number of operations alone; a server's look at its few images counts for nothing."""
     counted = _counted(config, known)
     forward = counted["operations"]
     name = executors.pick(config, forward, device) if executor == "auto" else executor
     together = config.clients_per_round if name.startswith(executors.Stacked.name) else 1
     train = 3 * forward / RATE + CALL / (config.batch_size * together)
-    return counted | {"train": train, "evaluate": forward / RATE, "aggregate": CALL, "survey": train}
+    return counted | {"train": train, "evaluate": forward / RATE, "aggregate": CALL, "survey": 0}
 
 
 def _counted(config: RunConfig, known: Known) -> dict[str, float]:
