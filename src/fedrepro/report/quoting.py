@@ -100,15 +100,11 @@ class Quoted:
         return Line(name, curves)
 
     def cell(self, experiment: str, **cell: object) -> str:
-        """Of a cell, which names its kind and series: the mean over seeds with its unit and interval, or why there is none."""
+        """Of a cell, which names its kind and series: the mean over seeds with its interval, or why there is none."""
         asked = cells.read(cell, f"{self.folder}: {experiment}")
         panel = self.evidence.panel(Ref(experiment=experiment))
         values, problem = asked.found(replace(panel, results=self.evidence.results[source(experiment, asked.study)]))
-        if problem:
-            return problem
-        found, measure = estimate(values), panel.measure
-        interval = "" if found.half_width is None else f" ± {asked.show(found.half_width, measure, signed=False)}"
-        return f"{asked.show(found.mean, measure)}{interval}"
+        return problem or asked.told(estimate(values), panel.measure)
 
     def ran(self, experiment: str) -> bool:
         """Whether there is anything to quote of it."""

@@ -71,13 +71,8 @@ class Verdict:
         """Our mean with its 95 % interval, or that there is one seed only; where there is no mean, who arrives."""
         if self.ours is None:
             return self.arrived or "-"
-        cell, digits = self.claim.cell, self.digits
-        text = cell.show(self.ours.mean, self.measure, digits=digits)
-        if self.ours.half_width is None:
-            text = f"{text} (1 seed)"
-        else:
-            number = text.rsplit(" ", 1)[0]  # the unit stands once, behind the interval
-            text = f"{number} ± {cell.show(self.ours.half_width, self.measure, False, digits)} (n = {self.ours.n})"
+        cell = self.claim.cell
+        text = cell.told(self.ours, self.measure, self.digits)
         return f"{self.arrived}; best {text}" if cell.word and self.arrived else text
 
 

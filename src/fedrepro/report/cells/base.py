@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from fedrepro.fields import Count, Frozen, NonNegative
 from fedrepro.measures import Measure
-from fedrepro.metrics import Curve
+from fedrepro.metrics import Curve, Estimate
 from fedrepro.report.evidence import Panel, Ref
 from fedrepro.report.known import Known
 from fedrepro.report.numbers import amount, unit
@@ -80,6 +80,14 @@ class Cell(Frozen):
     def show(self, value: float | str, measure: Measure, signed: bool = True, digits: int = 1) -> str:
         """A value with its unit behind it."""
         raise NotImplementedError
+
+    def told(self, found: Estimate, measure: Measure, digits: int = 1) -> str:
+        """A mean over seeds with its 95 % interval, or that there is one seed only."""
+        text = self.show(found.mean, measure, digits=digits)
+        if found.half_width is None:
+            return f"{text} (1 seed)"
+        number = text.rsplit(" ", 1)[0]  # the unit stands once, behind the interval
+        return f"{number} ± {self.show(found.half_width, measure, False, digits)} (n = {found.n})"
 
     def gap(self, value: float, measure: Measure, digits: int) -> str:
         """A distance between two values."""
