@@ -306,8 +306,22 @@ def test_a_legend_ends_with_what_series_are_held_against(paper, evidence):
     assert names == ["ours", "FedAvg"]
 
 
+@pytest.mark.parametrize(
+    ("name", "columns"), [("a name", 3), ("a name of some length", 2), ("a name that fills most of its line, no less", 1)]
+)
+def test_a_legend_has_as_many_columns_as_fit(name, columns):
+    drawing.setup()
+    picture, axes = drawing.plt.subplots(figsize=(drawing.COLUMN, 2), layout="constrained")
+    for number in range(6):
+        axes.plot([0, 1], label=f"{name} {number}")
+    drawing._legend(picture, 1)
+    [legend] = picture.legends
+    assert legend._ncols == columns and legend.get_window_extent().width <= picture.bbox.width
+    drawing.plt.close(picture)
+
+
 def test_a_figure_grows_with_its_legend(paper, evidence, results):
-    many = {f"a series with a long name {n}": curve for n, curve in enumerate([SERIES["FedAvg"]] * 9)}
+    many = {f"a longer name {n}": curve for n, curve in enumerate([SERIES["FedAvg"]] * 9)}
     long = spec.evidence(paper, results | {"first": made(many)}, {})
     small, large = (drawing.compose(paper.figures["alone"], found) for found in (evidence, long))
     assert large.get_figheight() == pytest.approx(small.get_figheight() + 3 * drawing.LINE)  # ten names in five lines

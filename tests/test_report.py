@@ -310,6 +310,11 @@ PAPERS = {
     "start": {"FedAvg": FEDAVG, "FedFusion conv": FUSION["FedFusion conv"]},
     "rates": {f"rate {rate}": {"name": "fedavg", "with": {"lr": rate}} for rate in (1, 2, 3, 4, 5)},
     "bits": {"float32": FEDAVG, "bfloat16": {"name": "fedavg", "with": {"precision": "bfloat16"}}},
+    "both": {
+        f"{name}{rate}": {"name": name, "with": {"lr": rate}} | ({"weight": 0.1} if name == "l2" else {})
+        for name in ("fedavg", "l2")
+        for rate in (1, 2)
+    },
     "rare": {"FedAvg": FEDAVG, "L2 0.01": {"name": "l2", "weight": 0.01}},
 }
 

@@ -114,11 +114,16 @@ def _legend(drawing: plt.Figure, width: int) -> None:
     names = sorted(found, key=(PAPER, TARGET).__contains__)
     longest = max(map(len, names))
     most = (2 if longest > 12 else 3) if width == 1 else 3 if longest > 24 else 6
-    rows = math.ceil(len(names) / most)
-    columns = math.ceil(len(names) / rows)
+    look = {"frameon": False, "handlelength": 2.2, "columnspacing": 1.2, "loc": "outside upper center"}
+    while True:
+        rows = math.ceil(len(names) / most)
+        columns = math.ceil(len(names) / rows)
+        legend = drawing.legend([found[name] for name in names], names, ncols=columns, **look)
+        if columns == 1 or legend.get_window_extent().width <= drawing.bbox.width:
+            break
+        legend.remove()
+        most = columns - 1
     drawing.set_figheight(drawing.get_figheight() + LINE * max(0, rows - 2))
-    look = {"frameon": False, "handlelength": 2.2, "columnspacing": 1.2, "ncols": columns}
-    drawing.legend([found[name] for name in names], names, loc="outside upper center", **look)
 
 
 def explain(axes: Axes, reason: str, width: int = 50) -> None:

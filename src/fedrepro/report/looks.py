@@ -95,6 +95,7 @@ def _of_experiment(own: Mapping[str, tuple], pairs: Mapping[tuple, tuple], propo
     found = {}
     for method, labels in groups.items():
         found |= dict(zip(labels, _variants(pairs[method], len(labels), taken), strict=True))
+        taken |= set(found.values())
     return {label: Look(*found[label], label in proposed) for label in own}
 
 
