@@ -22,7 +22,7 @@ import torch
 from fedrepro import datasets, provenance
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
-from fedrepro.engine import checkpoint, progress, replay
+from fedrepro.engine import checkpoint, heap, progress, replay
 from fedrepro.engine.federation import Federation, State
 from fedrepro.errors import GOES_ON, UserError
 from fedrepro.fields import Device
@@ -53,6 +53,7 @@ def pick_device(name: str) -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
         raise UserError("device: cuda was asked for but torch sees none; choose auto or cpu")
     device = torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+    heap.keep_freed()
     torch.set_num_threads(1)  # several processes beat several threads on networks this small, and sums keep their order
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
