@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from fedrepro import algorithms, bill, models, rng, tasks
 from fedrepro.algorithms.base import Batch, Client, Sent
-from fedrepro.config import read_params
+from fedrepro.config import merge, read_params
 from fedrepro.engine.executors import EXECUTORS
 from fedrepro.engine.round import Round
 from fedrepro.errors import UserError
@@ -19,6 +19,8 @@ from fedrepro.experiments import Paths, Planned, Series
 from fedrepro.fields import Choice
 from fedrepro.models import Block, Conv, Dense, Depthwise, Head, Outputs
 from fedrepro.runs import Run
+
+PARAMS = read_params(Path(__file__).parents[1] / "params.yaml")
 
 
 def psi(net, **options):
@@ -268,5 +270,18 @@ def test_groups_that_cannot_be_are_refused_before_anything_is_trained(options, w
     run = Run(tmp_path / "run", config(algorithm={"name": "psi_net", **options}), "data", "code")
     planned = Planned("p", "fig", None, (Series("in groups", (run,)),))
     with pytest.raises(UserError) as caught:
-        bill.entries([planned], read_params(Path(__file__).parents[1] / "params.yaml"), Paths(results=tmp_path))
+        bill.entries([planned], PARAMS, Paths(results=tmp_path))
     assert str(caught.value) == f"fig in groups, seed 0: algorithm psi_net: {words}"
+
+
+# The paper's set-ups
+
+
+@pytest.mark.parametrize("scale", [name for name, scale in PARAMS.scales.items() if scale.compare != "none"])
+@pytest.mark.parametrize("name", [name for name in PARAMS.papers["psi_net"] if name.startswith("epochs_")])
+def test_what_is_claimed_of_ten_local_epochs_is_asked_of_ten(name, scale):
+    """At scale small Fig. 4a's runs had one, and were told as having ten."""
+    papers = PARAMS.papers["psi_net"]
+    overlay = PARAMS.scales[scale].experiments["psi_net"].get(name, {})
+    if "skip" not in overlay:
+        assert f"epochs_{merge(papers[name], overlay)['local_epochs']}" == name
