@@ -140,7 +140,7 @@ SERIES = {"FedMMD": {0: arrives(4), 1: arrives(6)}, "FedAvg": {0: arrives(10), 1
 def read(folder, figures: dict | None = None) -> spec.Paper:
     (folder / "p.yaml").write_text(yaml.safe_dump(PAPER | {"figures": FIGURES | (figures or {})}), encoding="utf-8")
     series = {"series": {label: {} for label in SERIES}}
-    sweep = {"series": {label: {} for label in (*BETAS, "FedAvg")}}
+    sweep = {"local_epochs": 1, "series": {label: {"beta": beta} for label, beta in BETAS.items()} | {"FedAvg": {}}}
     experiments = {"first": series | ASKED, "second": series, "third": series | ASKED, "sweep": sweep}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     values = {"scale": "paper", "scales": {"paper": scale, "small": scale}, "papers": {"p": experiments}}
@@ -474,6 +474,10 @@ def test_images_of_maps(paper, evidence):
     ({"kind": "panels"}, "figures.f: rows: Field required"),
     ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "cell": FINAL, "reference": ["FedX"]}, "unknown series 'FedX'"),
     ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "cell": {"kind": "mean"}}, "cell.kind: unknown cell 'mean'"),
+    (FIGURES["beta"] | {"setting": "algorithm.betta"},
+     "figures.f.setting: 'algorithm.betta' of experiment 'sweep' in params.yaml: no series states it"),
+    (FIGURES["beta"] | {"reference": list(BETAS)}, "no series states it"),
+    (FIGURES["epochs"] | {"setting": "series"}, "FedMAX 0.1: {'FedMAX 0.1': {'beta': 0.1}"),
     ({"kind": "bars", "panels": ["first"], "cell": {"kind": "accuracy"}}, "needs last or round"),
     ({"kind": "bars", "panels": ["first"], "cell": FINAL, "reported": {"FedAvg": {"x": 1}}}, "unknown panel of this figure 'x"),
     ({"kind": "bars", "panels": ["first"], "cell": {"kind": "epochs"}}, "experiment 'first' has no newcomers in params.yaml"),

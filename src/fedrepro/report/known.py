@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from fedrepro.config import Scale
+from fedrepro.config import Scale, merge
 from fedrepro.errors import UserError
 from fedrepro.measures import MEASURES, USUAL
 from fedrepro.report.evidence import Ref, Shown
@@ -39,6 +39,22 @@ class Known:
         """That it exists, with these series."""
         self.names("experiment", [name], self.experiments)
         self.names("series", [label for label in series if label], self.experiments[name].get("series", {}))
+
+    def numbers(self, experiment: str, setting: str, leave: Collection[str] = ()) -> None:
+        """That a setting, such as `algorithm.beta`, is a number wherever the experiment's series state it, and that one of them
+        does. `leave`: series that need not."""
+        shared = self.experiments[experiment]
+        stated = {}
+        for label, choice in shared.get("series", {}).items():
+            value: Any = merge(shared, choice.get("with", {})) | {"algorithm": choice} if isinstance(choice, dict) else shared
+            for key in setting.split("."):
+                value = value.get(key) if isinstance(value, dict) else None
+            if value is not None and label not in leave:
+                stated[label] = value
+        wrong = [f"{label}: {value}" for label, value in stated.items() if not isinstance(value, int | float)]
+        if wrong or not stated:
+            found = f"{', '.join(wrong)} is no number" if wrong else "no series states it"
+            self.refuse(f"'{setting}' of experiment '{experiment}' in params.yaml: {found}")
 
     def study(self, experiment: str, study: str, series: Iterable[str | None] = ()) -> None:
         """That the experiment asks for it."""

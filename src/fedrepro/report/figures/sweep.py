@@ -25,6 +25,7 @@ class Figure(_cells.OfCells):
         super().check(known)
         for ref in self.panels:
             known.at("reference").experiment(ref.experiment, self.reference)
+            known.at("setting").numbers(ref.experiment, self.setting, self.reference)
 
     def draw(self, axes: Any, evidence: Evidence) -> None:
         panels = self.shown(evidence)
