@@ -64,6 +64,14 @@ def test_a_finding_follows_its_numbers(quoted):
     assert Quoted(quoted.spec, quoted.folder).ours("fig4d", "FedMMD").at(150) == 50
 
 
+def test_a_setting_is_the_one_that_all_series_ran_with(quoted):
+    """Sentences typed what runs were trained with, and one of them was wrong."""
+    assert quoted.setting("fig4d", "rounds") == 150 and quoted.setting("fig4d", "partition.clients") == 100
+    for path in ("algorithm.name", "partition.nothing.there"):
+        with pytest.raises(UserError, match=f"fig4d: no one {path} of all series"):
+            quoted.setting("fig4d", path)
+
+
 def test_what_was_not_run_is_not_quoted(quoted):
     path = quoted.folder / "data/fig4d.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"skipped": "no time", "series": {}}), encoding="utf-8")

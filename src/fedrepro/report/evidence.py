@@ -99,6 +99,13 @@ class Panel:
         """Whether our numbers may be held against the paper's."""
         return self.results.compare == "full"
 
+    def setting(self, label: str, path: str) -> Any:
+        """A series' resolved setting by its path, `algorithm.beta`; None where it has none."""
+        value: Any = self.results.note["series"][label]["config"]
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
     def curves(self, label: str) -> dict[int, Curve]:
         """Seed -> (round, value) of the finished runs; 0..1, of a loss in nats."""
         return self.results.curves(label, self.shown.measure)

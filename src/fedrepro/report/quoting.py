@@ -4,6 +4,7 @@ written, so that no sentence holds one that was typed."""
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from fedrepro.errors import UserError
 from fedrepro.metrics import Curve, at_round, distance, estimate, mean_last, rounds_to
@@ -113,6 +114,14 @@ class Quoted:
 
     def series(self, experiment: str) -> list[str]:
         return self.evidence.results[experiment].labels
+
+    def setting(self, experiment: str, path: str) -> Any:
+        """What all its series ran with, by its path such as `partition.clients`. Raises UserError where they differ."""
+        panel = self.evidence.panel(Ref(experiment=experiment))
+        found = [panel.setting(label, path) for label in self.series(experiment)]
+        if not found or found[0] is None or found.count(found[0]) < len(found):
+            raise UserError(f"{self.folder}: {experiment}: no one {path} of all series (got {', '.join(map(str, found))})")
+        return found[0]
 
     def theirs(self, key: str) -> Line:
         """A digitised curve."""

@@ -52,10 +52,10 @@ class Figure(_cells.OfCells):
         """Line -> (setting, mean, standard deviation) of the series that have a value."""
         found: dict[str, list] = {}
         for label in panel.results.labels:
-            at = setting(panel, label, self.setting)
+            at = panel.setting(label, self.setting)
             if label in self.reference or at is None or not (value := self.value(panel, label)):
                 continue
-            line = str(setting(panel, label, self.lines)) if self.lines else ""
+            line = str(panel.setting(label, self.lines)) if self.lines else ""
             found.setdefault(line, []).append((float(at), value.mean, value.std or 0.0))
         return found
 
@@ -76,11 +76,3 @@ def _apart(ticks: list[float]) -> bool:
     """Whether each has room for its number."""
     gaps = [after - before for before, after in zip(ticks, ticks[1:], strict=False)]
     return not gaps or min(gaps) * 10 >= ticks[-1] - ticks[0]
-
-
-def setting(panel: Panel, label: str, path: str) -> Any:
-    """A series' resolved setting by its path, `algorithm.beta`; None where it has none."""
-    value: Any = panel.results.note["series"][label]["config"]
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value

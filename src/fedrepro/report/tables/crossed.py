@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 from fedrepro.report import cells
 from fedrepro.report.cells.base import Cell
 from fedrepro.report.evidence import Evidence, Panel
-from fedrepro.report.figures.sweep import setting
 from fedrepro.report.grid import Row
 from fedrepro.report.known import Known
 from fedrepro.report.numbers import Number, over
@@ -55,9 +54,7 @@ class Table(base.Table):
 
     def _places(self, panel: Panel) -> dict[str, tuple[Any, Any]]:
         """Series -> its two settings, of those that have both."""
-        pairs = {
-            label: tuple(setting(panel, label, path) for path in (self.row, self.column)) for label in panel.results.labels
-        }
+        pairs = {label: tuple(panel.setting(label, path) for path in (self.row, self.column)) for label in panel.results.labels}
         return {label: pair for label, pair in pairs.items() if None not in pair}
 
     def _number(self, panel: Panel, label: str) -> Number:
