@@ -178,8 +178,10 @@ def test_a_method_may_send_more_than_the_weights():
     assert row["bytes_down"] > plain["bytes_down"] and row["test_loss"] == plain["test_loss"]
 
 
-def test_divergence_keeps_the_last_good_weights():
-    fed = federation(config(lr=1e12, precision="float32", rounds=9))
+@pytest.mark.parametrize("name", registry.names("algorithms"))
+def test_divergence_keeps_the_last_good_weights(name):
+    """Whatever a method makes of networks that are not finite, the run is over and says so."""
+    fed = federation(config(algorithm={"name": name}, lr=1e12, precision="float32", rounds=9))
     states = [fed.start()[0]]
     while not states[-1].diverged:
         states.append(fed.advance(states[-1])[0])

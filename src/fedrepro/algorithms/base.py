@@ -83,6 +83,10 @@ class Finished(NamedTuple):
     state: Weights = {}
 
 
+class Diverged(ArithmeticError):
+    """What a `round` raises that cannot go on with networks that are not finite; others leave it to the engine to find out."""
+
+
 class Work(Protocol):
     """What `round` may do."""
 

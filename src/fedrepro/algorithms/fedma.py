@@ -39,7 +39,7 @@ from torch import Tensor
 
 from fedrepro import rng
 from fedrepro.algorithms._matching import Prior, match, solver, summed
-from fedrepro.algorithms.base import FedAvg, Sent, Server, Weights, Work
+from fedrepro.algorithms.base import Diverged, FedAvg, Sent, Server, Weights, Work
 from fedrepro.errors import UserError
 from fedrepro.fields import Count, Frozen, Number, Positive
 from fedrepro.models import Conv, Dense, Head, Net
@@ -114,9 +114,12 @@ class Algorithm(FedAvg):
         return found
 
     def merged(self, block: str, networks: Sequence[Weights], round: int) -> tuple[list[np.ndarray], Weights]:
-        """Which global unit (L_j,) each unit of the networks' block is, and the global block."""
+        """Which global unit (L_j,) each unit of the networks' block is, and the global block. Raises Diverged where one of the
+        networks is not finite: such a unit is like no other."""
         given, like = self.params, {name: networks[0][name] for name in self.layers[block]}
         clients = [np.hstack([_rows(network[name]) for name in like]) for network in networks]
+        if not all(np.isfinite(own).all() for own in clients):
+            raise Diverged(block)
         mean = self.mean(block, clients[0].shape[1])
         prior = Prior(mean, given.sigma, given.sigma0, given.gamma, given.posterior, given.grow)
         units = match(clients, prior, given.iterations, rng.numpy_generator(self.seed, f"matching {block}", round))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from fedrepro import algorithms, models, rng, schedules, tasks
-from fedrepro.algorithms.base import Batch, Server
+from fedrepro.algorithms.base import Batch, Diverged, Server
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors, precision
@@ -80,10 +80,13 @@ class Federation(Site):
         due = number % config.evaluate_every == 0 or number == config.rounds
         round = Round(self, state, self.measures if due else {}, watch)
         server = self.server(state, len(round.clients))
-        new, kept = self.algorithm.round(state.weights, server, round)
+        try:
+            new, kept = self.algorithm.round(state.weights, server, round)
+            finite = bool(torch.stack([tensor.isfinite().all() for tensor in (*new.values(), *kept.values())]).all())
+        except Diverged:
+            finite = False
         row = dict.fromkeys(columns(config)) | {"round": number, "lr": self.lr(number)} | round.row()
-        finite = torch.stack([tensor.isfinite().all() for tensor in (*new.values(), *kept.values())])
-        if not (row["train_loss"] is None or math.isfinite(row["train_loss"])) or not finite.all():
+        if not (row["train_loss"] is None or math.isfinite(row["train_loss"])) or not finite:
             return State(number, state.weights, state.server, state.clients, diverged=True), row
         state = self.placed(State(number, new, kept, state.clients | round.kept))  # as it would be loaded, in layout too
         return state, row | (self.tested(state.weights, state.server, self.measures) if due else {})
