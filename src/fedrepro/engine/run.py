@@ -47,7 +47,8 @@ class Limits:
 
 
 def pick_device(name: str) -> torch.device:
-    """auto takes CUDA where there is one. The settings that make a device repeat its bits are made here, once per process."""
+    """auto takes CUDA where there is one. The settings of a process are made here: those that make a device repeat its bits,
+    and what becomes of freed memory."""
     if name not in (known := get_args(Device)):
         raise UserError(f"device: one of {', '.join(known)} (got {name})")
     if name == "cuda" and not torch.cuda.is_available():

@@ -57,6 +57,13 @@ class Ref(Frozen):
         return base.model_copy(update={key: value for key, value in own.items() if value is not None})
 
 
+def at_path(settings: Any, path: str) -> Any:
+    """What settings say at a path such as `algorithm.beta`; None where they say nothing."""
+    for key in path.split("."):
+        settings = settings.get(key) if isinstance(settings, dict) else None
+    return settings
+
+
 @dataclass(frozen=True)
 class Panel:
     """An experiment's results as one artifact shows them; every curve that is read from them is in its measure."""
@@ -100,11 +107,8 @@ class Panel:
         return self.results.compare == "full"
 
     def setting(self, label: str, path: str) -> Any:
-        """A series' resolved setting by its path, `algorithm.beta`; None where it has none."""
-        value: Any = self.results.note["series"][label]["config"]
-        for key in path.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        return value
+        """A series' resolved setting by its path; None where it has none."""
+        return at_path(self.results.note["series"][label]["config"], path)
 
     def curves(self, label: str) -> dict[int, Curve]:
         """Seed -> (round, value) of the finished runs; 0..1, of a loss in nats."""

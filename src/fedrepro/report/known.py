@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from fedrepro.config import Scale, merge
 from fedrepro.errors import UserError
 from fedrepro.measures import MEASURES, USUAL
-from fedrepro.report.evidence import Ref, Shown
+from fedrepro.report.evidence import Ref, Shown, at_path
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,10 @@ class Known:
     def numbers(self, experiment: str, setting: str, leave: Collection[str] = ()) -> None:
         """That a setting, such as `algorithm.beta`, is a number wherever the experiment's series state it, and that one of them
         does. `leave`: series that need not."""
-        shared = self.experiments[experiment]
-        stated = {}
+        shared, stated = self.experiments[experiment], {}
         for label, choice in shared.get("series", {}).items():
-            value: Any = merge(shared, choice.get("with", {})) | {"algorithm": choice} if isinstance(choice, dict) else shared
-            for key in setting.split("."):
-                value = value.get(key) if isinstance(value, dict) else None
-            if value is not None and label not in leave:
+            own = merge(shared, choice.get("with", {})) | {"algorithm": choice} if isinstance(choice, dict) else shared
+            if label not in leave and (value := at_path(own, setting)) is not None:
                 stated[label] = value
         wrong = [f"{label}: {value}" for label, value in stated.items() if not isinstance(value, int | float)]
         if wrong or not stated:
