@@ -215,6 +215,29 @@ def test_a_slope_that_is_a_product_is_never_stored(executor, merged):
     assert operations.count(aten.add_.Tensor) == 1  # the biases
 
 
+@pytest.mark.parametrize("here", [True, False], ids=["oneDNN", "torch's own"])
+def test_large_products_go_to_the_faster_library(monkeypatch, here):
+    """A dense layer's three products, and one that is too small to matter; each number is a sum of up to 1024 products, so that
+    float32's rounding is below 1e-5 of the largest."""
+    monkeypatch.setattr(recording, "onednn", lambda: here)
+    draw = rng.generator(0, "products")
+    bias, x, weight, slope = (torch.randn(*shape, generator=draw) for shape in ((512,), (20, 1024), (512, 1024), (20, 512)))
+
+    def function(bias, x, weight, slope):
+        few = slope[:, :4]
+        return torch.addmm(bias, x, weight.t()), slope.mm(weight), slope.t().mm(x), few.t().mm(few)
+
+    recorded = recording.record(function, [bias, x, weight, slope])
+    recording.multiply(recorded, [bias, x, weight, slope])
+    recorded.recompile()
+    operations = [node.target for node in recorded.graph.nodes]
+    assert operations.count(torch.ops.mkldnn._linear_pointwise.default) == (3 if here else 0)
+    assert operations.count(torch.ops.aten.mm.default) == (1 if here else 3)
+    exact = function(*(tensor.double() for tensor in (bias, x, weight, slope)))
+    for ours, wanted in zip(recorded(0.1, bias, x, weight, slope), exact, strict=True):
+        assert (ours - wanted).abs().max() < 1e-5 * wanted.abs().max()
+
+
 def test_no_step_sees_another_tensor_after_its_step():
     """As it would if the product of a slope were taken only when it is added."""
     one, two = torch.rand(3, 3, dtype=torch.float64), torch.rand(3, 3, dtype=torch.float64)

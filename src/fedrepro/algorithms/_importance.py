@@ -20,7 +20,7 @@ from torch.func import grad, vmap
 
 from fedrepro.algorithms.base import Batch, FedAvg, Weights
 
-HELD = 2**24  # numbers in the gradients of single images that are held in memory at a time
+HELD = 2**23  # numbers in the gradients of single images held at a time: 32 MiB, the largest block that engine/heap.py keeps
 
 Objective = Callable[[FedAvg, Weights, Batch], Tensor]
 

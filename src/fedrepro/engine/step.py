@@ -104,7 +104,7 @@ class Step:
         if self.descends:
             recording.descend(recorded, {i: weights.index(name) for i, name in enumerate(trained)})
         if tensors[0].device.type == "cpu" and not self.stacked:
-            recording.dense(recorded, tensors)
+            recording.multiply(recorded, tensors)
         recorded.recompile()
         return self._captured(recorded, tensors, weights, trained) if self.captured else recorded
 
