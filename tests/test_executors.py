@@ -19,12 +19,14 @@ from conftest import (
     train_part,
 )
 from torch import nn
+from torch.func import grad_and_value
 
 from fedrepro import algorithms, models, registry, rng, tasks
 from fedrepro.algorithms.base import Batch
 from fedrepro.engine import capture, recording
 from fedrepro.engine.evaluation import activations
 from fedrepro.engine.executors import EXECUTORS, HIDING, SMALL_STEP, STACK, available, pick
+from fedrepro.engine.factors import factor
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import Round
 from fedrepro.engine.step import Step
@@ -213,6 +215,59 @@ def test_a_slope_that_is_a_product_is_never_stored(executor, merged):
     aten = torch.ops.aten
     assert operations.count(getattr(aten, merged).default) == 1  # the weights
     assert operations.count(aten.add_.Tensor) == 1  # the biases
+
+
+PENALTIES = {  # of weights w, received ones r, a number s and numbers o of w's shape -> the passes that value and slope take
+    "proximal": (
+        lambda w, r, s, o: 0.3 * (w - r).square().sum(),
+        3,
+    ),  # the difference, its square, the slope with the other one
+    "scaled": (lambda w, r, s, o: 0.3 * (s * (w - r).square()).sum(), 3),
+    "weighted": (lambda w, r, s, o: 0.3 * (o * (w - r).square()).sum(), 5),  # and o times the square, o times the difference
+    "linear": (lambda w, r, s, o: 2 * (s * o * w).sum(), 3),  # s times o, which both need, that times w, and the slope
+}
+
+
+@pytest.mark.parametrize(("penalty", "passes"), PENALTIES.values(), ids=PENALTIES)
+def test_single_numbers_are_multiplied_with_each_other(penalty, passes):
+    """A penalty's value, and its slope where another is added to it, in so many passes over whole tensors."""
+    draw = rng.generator(0, "penalties")
+    w, r, o, other = (torch.randn(4, 5, generator=draw, dtype=torch.float64) for _ in range(4))
+    given = [w, r, torch.tensor(0.7, dtype=torch.float64), o, other]
+
+    def function(w, r, s, o, other):
+        slope, value = grad_and_value(penalty)(w, r, s, o)
+        return slope + other, value
+
+    recorded = recording.record(function, given)
+    recording.shorten(recorded)
+    factor(recorded)
+    recording.fold(recorded)
+    recorded.recompile()
+    whole = [node for node in recorded.graph.nodes if node.op == "call_function" and node.meta["val"].shape == w.shape]
+    assert len(whole) == passes
+    for ours, wanted in zip(recorded(0.1, *given), function(*given), strict=True):
+        torch.testing.assert_close(ours, wanted, rtol=1e-13, atol=1e-13)
+
+
+def test_what_is_changed_in_between_is_not_multiplied_later():
+    def function(x, y, s):
+        scaled, same = x * s, y.pow(1)
+        x.view(-1).add_(1)
+        y.mul_(2)
+        return scaled * 2 + same, x.clone()
+
+    given = [
+        torch.rand(3, 3, dtype=torch.float64),
+        torch.rand(3, 3, dtype=torch.float64),
+        torch.tensor(0.7, dtype=torch.float64),
+    ]
+    recorded = recording.record(function, given)
+    factor(recorded)
+    recorded.recompile()
+    wanted = function(*(tensor.clone() for tensor in given))
+    for ours, expected in zip(recorded(0.1, *given), wanted, strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("here", [True, False], ids=["oneDNN", "torch's own"])

@@ -2,8 +2,8 @@
 
 Nothing here knows of a network or a method. `shorten` drops operations that do nothing; `fold` keeps what is the same in every
 step; `descend` takes the step of plain SGD inside the recording, without storing slopes that are products; `multiply` has large
-matrix products on a processor computed as it does them fastest. The numbers stay the same but for rounding. All of them only
-edit the list: `recompile` makes it a function again, once, after the last.
+matrix products on a processor computed as it does them fastest; `factors.py` spares passes over whole tensors. The numbers stay
+the same but for rounding. All of them only edit the list: `recompile` makes it a function again, once, after the last.
 """
 
 import functools
@@ -50,21 +50,21 @@ def shorten(recording: fx.GraphModule) -> None:
         if node.args[1] == 1:
             node.replace_all_uses_with(node.args[0])
     for node in list(recording.graph.nodes):
-        if node.target in VIEWS and _value(node).shape == _value(node.args[0]).shape:
+        if node.target in VIEWS and value(node).shape == value(node.args[0]).shape:
             node.replace_all_uses_with(node.args[0])
         elif (twice := _transposed(node)) is not None and (first := _transposed(twice)) is not None:
             node.replace_all_uses_with(first)
-    _sweep(recording)
+    sweep(recording)
 
 
 def fold(recording: fx.GraphModule) -> None:
     """Compute once what depends on shapes alone, such as the slope of a mean."""
     known: dict[fx.Node, Tensor] = {}
-    changing = _sources(node for node in recording.graph.nodes if _changes(node))
+    changing = sources(filter(changes, recording.graph.nodes))
     for node in recording.graph.nodes:
         if node.op != "call_function" or node in changing or _draws(node):
             continue
-        like = _value(node)
+        like = value(node)
         if isinstance(like, Tensor) and like.numel() > CONSTANT:
             continue
         if node.target in FILLED:
@@ -76,7 +76,7 @@ def fold(recording: fx.GraphModule) -> None:
             recording.register_buffer(f"constant_{node.name}", constant)
             with recording.graph.inserting_before(node):
                 node.replace_all_uses_with(recording.graph.get_attr(f"constant_{node.name}"))
-    _sweep(recording)
+    sweep(recording)
 
 
 def descend(recording: fx.GraphModule, slopes: dict[int, int]) -> None:
@@ -90,12 +90,12 @@ def descend(recording: fx.GraphModule, slopes: dict[int, int]) -> None:
         step = recording.graph.call_function(neg, (rate,))
         for place, tensor in slopes.items():
             weight, slope = places[tensor], outputs[place]
-            product = slope.target in ADDED and list(slope.users) == [output] and stepping.isdisjoint(map(_viewed, slope.args))
+            product = slope.target in ADDED and list(slope.users) == [output] and stepping.isdisjoint(map(viewed, slope.args))
             change, values = (ADDED[slope.target], slope.args) if product else (aten.add_.Tensor, (slope,))
             recording.graph.call_function(change, (weight, *values), {"alpha": step})
             outputs[place] = None
     output.args = (tuple(outputs),)
-    _sweep(recording)
+    sweep(recording)
 
 
 def multiply(recording: fx.GraphModule, tensors: list[Tensor]) -> None:
@@ -103,7 +103,7 @@ def multiply(recording: fx.GraphModule, tensors: list[Tensor]) -> None:
     if onednn():
         for target in (aten.mm.default, aten.addmm.default):
             for node in recording.graph.find_nodes(op="call_function", target=target):
-                if not node.kwargs and _value(node).dtype == torch.float32 and _multiply_adds(node) >= LONG:
+                if not node.kwargs and value(node).dtype == torch.float32 and _multiply_adds(node) >= LONG:
                     _by_onednn(recording.graph, node)
     else:
         places = recording.graph.find_nodes(op="placeholder")[1:]
@@ -111,7 +111,7 @@ def multiply(recording: fx.GraphModule, tensors: list[Tensor]) -> None:
         for node in recording.graph.find_nodes(op="call_function", target=aten.addmm.default):
             if _transposed(node.args[2]) in large and not node.kwargs:
                 _weights_left(recording.graph, node)
-    _sweep(recording)
+    sweep(recording)
 
 
 @functools.cache
@@ -128,7 +128,7 @@ def read(recording: fx.GraphModule) -> list[int]:
 
 def _multiply_adds(node: fx.Node) -> int:
     """Of a matrix product, whose factors come last."""
-    return math.prod(_value(node.args[-2]).shape) * _value(node).shape[1]
+    return math.prod(value(node.args[-2]).shape) * value(node).shape[1]
 
 
 def _by_onednn(graph: fx.Graph, node: fx.Node) -> None:
@@ -158,21 +158,31 @@ def _transposed(node: fx.Node) -> fx.Node | None:
     return None
 
 
-def _viewed(node: fx.Node) -> fx.Node:
+def viewed(node: fx.Node) -> fx.Node:
     """What a node is a view of, or itself."""
     while getattr(node.target, "is_view", False):
         node = node.args[0]
     return node
 
 
-def _value(node: fx.Node) -> Tensor:
+def value(node: fx.Node) -> Tensor:
     """A stand-in for what a node computes, with its shape."""
     return node.meta["val"]
 
 
-def _changes(node: fx.Node) -> bool:
+def changes(node: fx.Node) -> bool:
     """Whether it changes a tensor that it is given."""
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def changed(recording: fx.GraphModule) -> set[fx.Node]:
+    """The tensors, not views of them, that some operation changes in place."""
+    found = set()
+    for node in filter(changes, recording.graph.nodes):
+        for argument, given in zip(node.target._schema.arguments, node.args, strict=False):
+            if argument.is_write:
+                found |= {viewed(one) for one in (given if isinstance(given, list | tuple) else [given])}
+    return found
 
 
 def _draws(node: fx.Node) -> bool:
@@ -180,7 +190,7 @@ def _draws(node: fx.Node) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
-def _sources(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+def sources(nodes: Iterable[fx.Node]) -> set[fx.Node]:
     """These nodes and all that they are computed from."""
     found, waiting = set(), list(nodes)
     while waiting:
@@ -191,9 +201,9 @@ def _sources(nodes: Iterable[fx.Node]) -> set[fx.Node]:
     return found
 
 
-def _sweep(recording: fx.GraphModule) -> None:
+def sweep(recording: fx.GraphModule) -> None:
     """Erase what nothing uses any more; operations that change a tensor are used by their change."""
     for node in reversed(recording.graph.nodes):
-        if not node.users and node.op == "call_function" and not _changes(node):
+        if not node.users and node.op == "call_function" and not changes(node):
             recording.graph.erase_node(node)
     recording.graph.lint()

@@ -18,6 +18,7 @@ from fedrepro.algorithms.base import Batch, Weights
 from fedrepro.config import RunConfig
 from fedrepro.engine import recording
 from fedrepro.engine.capture import Captured
+from fedrepro.engine.factors import factor
 
 
 class Step:
@@ -100,6 +101,7 @@ class Step:
         recorded = recording.record(slopes, tensors)
         self.algorithm.net.eval()
         recording.shorten(recorded)
+        factor(recorded)
         recording.fold(recorded)
         if self.descends:
             recording.descend(recorded, {i: weights.index(name) for i, name in enumerate(trained)})
