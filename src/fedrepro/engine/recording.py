@@ -179,8 +179,11 @@ def changed(recording: fx.GraphModule) -> set[fx.Node]:
     """The tensors, not views of them, that some operation changes in place."""
     found = set()
     for node in filter(changes, recording.graph.nodes):
-        for argument, given in zip(node.target._schema.arguments, node.args, strict=False):
+        arguments = node.target._schema.arguments
+        named = dict(zip((argument.name for argument in arguments), node.args, strict=False)) | node.kwargs
+        for argument in arguments:
             if argument.is_write:
+                given = named[argument.name]
                 found |= {viewed(one) for one in (given if isinstance(given, list | tuple) else [given])}
     return found
 
