@@ -71,6 +71,8 @@ class Table(base.Table):
 
     def told(self, panels: list[Panel]) -> list[str]:
         parts = [f"Mean of the last {'round' if self.last == 1 else f'{self.last} rounds'}: {base.measured(panels)}"]
+        if skipping := sorted({panel.results.note["training"]["evaluate_every"] for panel in panels} - {1}):
+            parts.append(f"Tested every {' or '.join(map(str, skipping))} rounds")
         ends = {panel.name: min(_lasts(panel), default=self.last) for panel in panels}
         if self.improvement:
             parts.append(f"The last row: {self.improvement} against the series with the best mean, seed by seed")
