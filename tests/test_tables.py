@@ -134,7 +134,7 @@ def test_what_stands_above_and_below_a_table():
     assert asked.caption(evidence(b=B)) == "Which one? n = 1 seed, so without intervals."
     assert asked.notes(evidence(b=B)).startswith("Mean of the last round: test accuracy. Bold: ")
     seldom = evidence(b=made({"FedAvg": {0: [0.1, 0.7, 0.9]}}, evaluate_every=5))
-    assert "test accuracy. Tested every 5 rounds. Bold: " in asked.notes(seldom)
+    assert "test accuracy. Tested every 5 rounds. Data: " in asked.notes(seldom)
 
 
 def test_a_panel_is_called_as_in_the_paper():
