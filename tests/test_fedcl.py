@@ -57,6 +57,28 @@ def test_squares_of_the_code():
     )
 
 
+def test_outputs_of_the_code():
+    """Of s = W x + b the mean of squared scores has the gradient 2 s x' / (images x classes)."""
+    algorithm, weights, batch = linear()
+    parts = list(torch.arange(9).split(4))
+    pixels = batch.images.flatten(1)
+    scores = pixels @ weights["head.weight"].T + weights["head.bias"]
+    by_hand = sum((2 * scores[rows].T @ pixels[rows] / scores[rows].numel()).abs().sum() for rows in parts) / 9
+    batches = [Batch(batch.images[rows], batch.labels[rows]) for rows in parts]
+    found = importance("layer_outputs", algorithm, weights, batches)["head.weight"]
+    assert found.item() == pytest.approx(by_hand.item(), rel=1e-12)
+
+
+def test_clients_estimate_in_batches_of_the_servers_size():
+    """Omega that depends on the batch size has one scale in the rounds in which it is sent and in those between them."""
+    settings = config(algorithm={"name": "fedcl", "every": 10}, batch_size=2)
+    fed = federation(settings.model_copy(update={"proxy": settings.proxy.model_copy(update={"batch_size": 5})}))
+    state = fed.start()[0]
+    client = Round(fed, state, {}).client(0)
+    sizes = [len(batch.labels) for batch in client.batches()]
+    assert sizes[0] == 5 and sum(sizes) == client.images
+
+
 def test_identity_is_fedprox_with_twice_the_weight():
     ours, theirs = (
         advance(federation(config(algorithm=algorithm, momentum=0.9)), 3)[0].weights

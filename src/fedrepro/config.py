@@ -41,7 +41,7 @@ class Proxy(Frozen):
     """Training images that the server holds: a random `share` of those in use, the same for every method of a seed."""
 
     share: Annotated[Fraction, Field(gt=0)]
-    batch_size: Count = 64
+    batch_size: Count = 64  # of estimates on them, and of those that clients make on their own images
     augment: bool = False  # as the clients do; drawn anew every round
     removed: bool = False  # from what clients are dealt; else some hold these images too
 

@@ -1,7 +1,8 @@
 """How much each weight, or each tensor of weights, matters to a network on some images: definitions of Omega.
 
     layer_squares   sum over a tensor of squared gradients of each batch's mean loss, summed over batches, / images. The FedCL
-                    authors' code; it depends on the batch size, since gradients are averaged before they are squared.
+                    authors' code; it depends on the batch size (`proxy.batch_size`, for clients' own estimates too), since
+                    gradients are averaged before they are squared.
     layer_norm      mean over images of ||dL/dw|| of a tensor: FedCL, Eq. 1-2 read layer by layer
     absolute        mean over images of |dL/dw| of each weight: the same read weight by weight
     fisher          mean over images of (dL/dw)^2 of each weight: the diagonal of the empirical Fisher matrix (Kirkpatrick et

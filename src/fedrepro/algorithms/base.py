@@ -54,7 +54,8 @@ class Client:
     momentum: float
     state: Weights  # what `finish` kept when it took part last; {} before
     classes: Callable[[], Tensor]  # (classes,): how many of its training images are of each
-    batches: Callable[[], Iterator[Batch]]  # its training images of this round once, as its training sees them, nothing dropped
+    # its training images of this round once, augmented as for its training, nothing dropped, in batches as large as the server's
+    batches: Callable[[], Iterator[Batch]]
 
 
 @dataclass(frozen=True)

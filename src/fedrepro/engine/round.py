@@ -96,6 +96,8 @@ class Round:
         site, round = self.site, self.number
         config, data = site.config_for(epochs), site.data
         index = data.train_index(number, round)
+        # as large as the server's, so that an estimate that depends on their size has one scale on either side
+        together = config.proxy.batch_size if config.proxy else config.batch_size
         state = self.kept.get(number) or self.state.clients.get(number)
 
         def batches() -> Iterator[Batch]:
@@ -104,7 +106,7 @@ class Round:
 
             order = torch.randperm(len(index), generator=draw("batches")).to(index.device)
             changes = draw("augment") if config.augment else None
-            for rows in index[order].split(config.batch_size):
+            for rows in index[order].split(together):
                 yield Batch(data.images(rows, number, changes), data.train_y[rows])
 
         return Client(
