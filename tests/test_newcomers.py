@@ -69,6 +69,8 @@ def test_what_they_hold():
     cut = invite(settings(), permuted(train_images=40, test_images=30), images())
     assert [len(part) for part in cut.train] == [10] * 3 and sum(map(len, cut.test)) == 30
     assert max(map(max, cut.train)) < 40
+    whole = permuted(partition={"name": "permuted", "clients": 4, "whole": True})
+    assert [len(part) for part in invite(settings(), whole, images()).train] == [80] * 3
 
 
 def test_the_same_for_every_series_of_a_seed():

@@ -85,11 +85,11 @@ def cost(run: Run, known: Known, executor: str, device: torch.device, measure: C
     called and the speed is measured."""
     config = _drawn(run.config)
     _, train, test = datasets.extent(config.dataset)
-    clients = config.partition.options["clients"]
-    share, tests = (config.train_images or train) / clients, config.test_images or test
+    share, tests = partitions.held(config.partition, config.train_images or train), config.test_images or test
     trained = config.rounds * config.clients_per_round  # local trainings
     samples = trained * config.local_epochs * share
-    evaluated = config.rounds / config.evaluate_every * (1 + 2 * config.clients_per_round / clients) * tests
+    looked_at = tests + 2 * config.clients_per_round * partitions.held(config.partition, tests)
+    evaluated = config.rounds / config.evaluate_every * looked_at
     speed = _speed(config, known, executor, device, measure)
     samples *= speed.get("passes", 1)
     surveyed = config.rounds * config.proxy.share * (config.train_images or train) if config.proxy else 0

@@ -54,7 +54,7 @@ class Client:
     momentum: float
     state: Weights  # what `finish` kept when it took part last; {} before
     classes: Callable[[], Tensor]  # (classes,): how many of its training images are of each
-    # its training images of this round once, augmented as for its training, nothing dropped, in batches as large as the server's
+    # its training images of this round once, augmented as in training, nothing dropped, in batches as large as the server's
     batches: Callable[[], Iterator[Batch]]
 
 

@@ -62,6 +62,11 @@ def settings(choice: Choice):
     return parse(registry.module("partitions", choice.name).Params, choice.options, f"partition {choice.name}")
 
 
+def held(choice: Choice, images: int) -> float:
+    """How many of so many training images a client holds on average: its share of them, or all where every client has all."""
+    return images if choice.options.get("whole") else images / choice.options["clients"]
+
+
 def subset(dataset: Dataset | Labels, train: int | None, test: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Indices of the images in use: the first n of a fixed shuffle, so that a larger n contains the smaller; None takes all."""
     chosen = []
@@ -94,8 +99,11 @@ def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: i
             f"partition {choice.name}: clients: {params.clients} clients cannot share {len(train.labels)} train images"
         )
     parts = _sorted(module.split(params, train, rng.numpy_generator(seed, "partition")))
-    if any(len(part) == 0 for part in parts):
-        raise UserError(f"partition {choice.name}: a client got no images; use fewer clients or more images")
+    if without := sum(len(part) == 0 for part in parts):
+        raise UserError(
+            f"partition {choice.name}: clients: {without} of {params.clients} got no images of {len(train.labels)}; set fewer "
+            "clients, or more train_images"
+        )
     split_test = getattr(module, "split_test", _testing.dealt)
     tests = _sorted(split_test(params, parts, train, test, rng.numpy_generator(seed, "partition-test")))
     permutations = None

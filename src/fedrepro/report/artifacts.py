@@ -12,7 +12,8 @@ from fedrepro.report.spec import VERDICTS, Paper, evidence, read_curves
 from fedrepro.report.verdicts import NONE, Verdict, decide
 
 ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
-COLUMNS = ("claim", "source", "reported", "ours", "verdict", "why", "note", "key", "experiment", "artifact", "tolerance")
+FOUND = ("claim", "source", "reported", "ours", "asked", "verdict", "why")
+COLUMNS = (*FOUND, "note", "key", "experiment", "artifact", "tolerance")
 PRINTED = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
 NUMBERS = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, made with the verdicts
 SHARES = (0.29, 0.11, 0.15, 0.1, 0.22)  # of a line: the columns of the table of verdicts
@@ -95,8 +96,9 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
 
 def _record(spec: Paper, verdict: Verdict) -> dict[str, str]:
     claim = verdict.claim
-    values = [claim.text, claim.source, verdict.reported, verdict.found, verdict.status, verdict.why, claim.note, verdict.key]
-    return dict(zip(COLUMNS, [*values, claim.experiment, spec.beside(claim), verdict.tolerance], strict=True))
+    found = [claim.text, claim.source, verdict.reported, verdict.found, verdict.asked, verdict.status, verdict.why]
+    beside = [claim.note, verdict.key, claim.experiment, spec.beside(claim), verdict.tolerance]
+    return dict(zip(COLUMNS, found + beside, strict=True))
 
 
 def _write_csv(rows: list[list], path: Path) -> None:

@@ -120,13 +120,11 @@ class Paper(Frozen):
         if claim.calibrated:
             return dict.fromkeys(claim.cell.labels, f"the reported number was used to choose a setting ({claim.calibrated})")
         reported = claim.ref.resolved(self.experiments).reported
-        told = {
-            curve: f"its curve in the paper was used to choose {shown.chose} ({name})"
-            for name, shown in self.experiments.items()
-            if shown.chose
-            for curve in shown.reported.values()
-        }
-        return {label: told[reported[label]] for label in claim.cell.labels if reported.get(label) in told}
+        told: dict[str, list[str]] = {}
+        for name, shown in self.experiments.items():
+            for curve in dict.fromkeys(shown.reported.values()) if shown.chose else ():
+                told.setdefault(curve, []).append(f"its curve in the paper was used to choose {shown.chose} ({name})")
+        return {label: "; ".join(told[reported[label]]) for label in claim.cell.labels if reported.get(label) in told}
 
     def sources(self, keys: Iterable[str] | None = None) -> list[str]:
         """The gathered results behind some artifacts (None: all, and the documents): an experiment's, or

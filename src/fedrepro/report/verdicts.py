@@ -48,6 +48,7 @@ class Verdict:
     why: str
     ours: Estimate | None = None
     arrived: str = ""
+    asked: str = ""  # at a scale with another target or other rounds than the paper's: which
 
     @property
     def digits(self) -> int:
@@ -97,8 +98,8 @@ def _calibrated(verdict: Verdict, chosen: Mapping[str, str]) -> Verdict:
 
 
 def _decide(key: str, claim: Claim, panel: Panel) -> Verdict:
-    def verdict(status: str, why: str, ours: Estimate | None = None, arrived: str = "") -> Verdict:
-        return Verdict(key, claim, MEASURES[panel.shown.measure], status, why, ours, arrived)
+    def verdict(status: str, why: str, *found) -> Verdict:
+        return Verdict(key, claim, MEASURES[panel.shown.measure], status, why, *found)
 
     if panel.skipped:
         return verdict(NOT_RUN, panel.skipped)
@@ -106,7 +107,8 @@ def _decide(key: str, claim: Claim, panel: Panel) -> Verdict:
     values, problem = cell.found(panel)
     ours = estimate(values) if values else None
     arrived = cell.arrived(panel) if problem or cell.word else ""
-    return verdict(*_judged(claim, cell, panel, ours, problem), ours, arrived)
+    asked = "" if panel.full else _asked(claim, cell, panel.measure)
+    return verdict(*_judged(claim, cell, panel, ours, problem), ours, arrived, asked)
 
 
 def _judged(claim: Claim, cell: Cell, panel: Panel, ours: Estimate | None, problem: str) -> tuple[str, str]:
@@ -165,7 +167,7 @@ def _worded(cell: Cell, panel: Panel) -> tuple[str, str]:
 
 
 def _direction(claim: Claim, cell: Cell, measure: Measure, ours: Estimate) -> tuple[str, str]:
-    text = f"only the sign is judged at this scale{_asked(claim, cell, measure)}"
+    text = ", ".join(filter(None, ["only the sign is judged at this scale", _asked(claim, cell, measure)]))
     if (side := ours.side()) == 0:
         return UNDECIDED, text + (_alone(ours.n) or "; the interval contains zero")
     return (AGREES if side * claim.reported > 0 else DISAGREES), text
@@ -178,7 +180,7 @@ def _asked(claim: Claim, cell: Cell, measure: Measure) -> str:
     if cell != claim.cell:
         rounds = {"round": "at round {}", "last": "over the last {} rounds"}
         told += [text.format(value) for field, text in rounds.items() if (value := getattr(cell, field, None))]
-    return "".join(f", {text}" for text in told)
+    return ", ".join(told)
 
 
 def _full(claim: Claim, cell: Cell, measure: Measure, ours: Estimate) -> tuple[str, str]:

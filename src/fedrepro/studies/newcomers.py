@@ -75,10 +75,11 @@ class Study(OfFinalWeights):
         from fedrepro import datasets
 
         _, train, _ = datasets.extent(self.config.dataset)
-        clients = self.config.partition.options["clients"]
+        options = self.config.partition.options
         if self.settings.images:
             clients = max(1, (self.config.train_images or train) // self.settings.images)
-        partition = Choice(name=self.config.partition.name, **self.config.partition.options | {"clients": clients})
+            options = options | {"clients": clients} | ({"whole": False} if "whole" in options else {})
+        partition = Choice(name=self.config.partition.name, **options)
         changes = {"rounds": self.settings.epochs, "clients_per_round": self.settings.clients, "local_epochs": 1}
         return self.config.model_copy(update=changes | {"partition": partition})
 
@@ -89,16 +90,16 @@ def invite(settings: Params, config: RunConfig, dataset: Dataset) -> Partition:
     import numpy as np
 
     from fedrepro import rng
-    from fedrepro.partitions import Partition, subset
+    from fedrepro.partitions import Partition, held, subset
 
     train, test = subset(dataset, config.train_images, config.test_images)
-    held = settings.images or len(train) // config.partition.options["clients"]
+    images = settings.images or int(held(config.partition, len(train)))
     pixels, numbers = dataset.train_x[0, 0].numel(), range(settings.clients)
 
     def draw(purpose: str, client: int = 0) -> np.random.Generator:
         return rng.numpy_generator(config.seed, f"newcomers-{purpose}", client=client)
 
-    parts = [np.sort(draw("train", client).permutation(len(train))[:held]) for client in numbers]
+    parts = [np.sort(draw("train", client).permutation(len(train))[:images]) for client in numbers]
     tests = np.array_split(draw("test").permutation(len(test)), settings.clients)
     orders = np.stack([draw("permutation", client).permutation(pixels) for client in numbers])
     return Partition(parts, [np.sort(part) for part in tests], settings.clients, orders)

@@ -12,7 +12,6 @@ from fedrepro.report.numbers import megabytes
 class Cell(base.Cell):
     baseline: str
     absolute: ClassVar = "a number of bytes"  # which way it goes is no question
-    signed: ClassVar = True
 
     @property
     def labels(self) -> list[str]:
