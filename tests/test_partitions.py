@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -305,6 +306,27 @@ def test_balanced_classes(clients, each):
 def test_balanced_classes_of_one_size():
     held = classes_of(make("balanced_classes", clients=4, classes_per_client=5, size=3))
     assert sorted(set(held.flatten().tolist())) == [0, 3] and ((held > 0).sum(1) == 5).all()
+
+
+def test_mixed_classes_are_any_balanced_assignment(monkeypatch):
+    """Two of three classes for each of three clients: 6 assignments, as often as each other (chi-square, 1 %). Of ten classes
+    half for each of ten: unmixed, every client has its opposite."""
+    monkeypatch.setattr(balanced_classes, "TRADES", 10)
+    params, counts = balanced_classes.Params(clients=3, classes_per_client=2, mixed=True), Counter()
+    three = Labelled(TRAIN % 3, 3, np.zeros(400))
+    for seed in range(600):
+        parts = balanced_classes.split(params, three, np.random.default_rng(seed))
+        held = [tuple(np.unique(three.labels[part]).tolist()) for part in parts]
+        assert all(len(own) == 2 for own in held)
+        counts[tuple(held)] += 1
+    assert len(counts) == 6 and sum((count - 100) ** 2 / 100 for count in counts.values()) < 15.1
+
+    def opposites(mixed: bool) -> int:
+        held = classes_of(make("balanced_classes", clients=10, classes_per_client=CLASSES // 2, mixed=mixed)) > 0
+        assert (held.sum(0) == 5).all() and (held.sum(1) == CLASSES // 2).all()
+        return sum(any(not (one & other).any() for other in held) for one in held)
+
+    assert opposites(False) == 10 > opposites(True)
 
 
 def test_impossible_balanced_classes(monkeypatch):

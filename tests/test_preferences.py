@@ -13,7 +13,7 @@ from fedrepro.errors import UserError
 from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head
 from fedrepro.studies import preferences
-from fedrepro.studies.preferences import DEAD, alignment, distances, top_classes, total_variance
+from fedrepro.studies.preferences import NONE, alignment, distances, top_classes, total_variance
 
 
 def linear():
@@ -40,7 +40,7 @@ def test_preferences_by_hand(mean, first, chunk):
     expected = torch.tensor([[35 / first, 4, 0], [0, 0, 14], [-4 / first, -1, -2]], dtype=torch.float64)
     assert list(found) == ["conv1", "fc1"]
     assert torch.equal(found["fc1"], expected) and torch.equal(found["conv1"], expected)
-    assert top_classes(expected).tolist() == [0, 2, DEAD]
+    assert top_classes(expected).tolist() == [0, 2, NONE]
 
 
 def test_sum_and_mean_part_where_classes_are_unequal():
@@ -78,8 +78,8 @@ def test_total_variance_by_hand():
 
 def test_alignment_by_hand():
     """Of four units one is dead somewhere; of the others two agree."""
-    assert alignment(torch.tensor([[0, 1, 2, DEAD], [0, 1, 1, 3], [0, 1, 2, 3]])) == pytest.approx(2 / 3)
-    assert math.isnan(alignment(torch.tensor([[DEAD], [0]])))
+    assert alignment(torch.tensor([[0, 1, 2, NONE], [0, 1, 1, 3], [0, 1, 2, 3]])) == pytest.approx(2 / 3)
+    assert math.isnan(alignment(torch.tensor([[NONE], [0]])))
 
 
 def test_units_of_a_group_answer_to_its_class():
@@ -104,7 +104,7 @@ def test_a_dead_unit_has_no_distance():
     there = SimpleNamespace(data=SimpleNamespace(test_x=X, test_y=Y), algorithm=algorithm, chunk=100)
     study = preferences.Study(preferences.Params(), fed.config)
     rows = [row for row in study.measure(there, replayed) if row[1] == "fc1"]
-    assert [(top, distance is None) for *_, top, distance in rows] == [(DEAD, True), (2, False), (DEAD, True)]
+    assert [(top, distance is None) for *_, top, distance in rows] == [(NONE, True), (2, False), (NONE, True)]
 
 
 def test_classes_need_scores():

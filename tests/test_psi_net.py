@@ -127,7 +127,7 @@ class Odd(Block):
     [
         ({"groups": 4}, "groups: 10 classes need one of 1, 2, 5, 10 .got 4."),
         ({"grouped_from": "conv9"}, "grouped_from: unknown block 'conv9': choose from odd, conv1, fc1, head"),
-        ({"grouped_from": "odd"}, "grouped_from: odd .Odd. has no groups: choose from conv1, fc1, head"),
+        ({"grouped_from": "odd"}, "grouped_from: odd cannot begin 10 groups: odd .Odd. has no groups; choose from fc1, head"),
         ({"classes": ((0, 1), (1, 2))}, "classes: expected groups of equal size, with each of 0 to 9 once"),
         ({"classes": (tuple(range(5)), tuple(range(5, 10))), "groups": 5}, "groups: classes lists 2 of them .got 5."),
         ({"groups": 0}, "groups: .*greater than or equal to 1"),
@@ -137,6 +137,19 @@ class Odd(Block):
 def test_what_cannot_be_split(options, message):
     with pytest.raises(UserError, match=f"algorithm psi_net: {message}"):
         psi(assembled([Odd("odd"), Conv("conv1", 4, 3), Dense("fc1", 8), Head(10)]), **options)
+
+
+def test_what_no_group_can_share():
+    """Colours among ten groups, or pixels; and groups of its own that a network's normalisation would mix."""
+    colours = assembled([Conv("conv1", 10, 3), Conv("conv2", 10, 3), Head(10)])
+    with pytest.raises(UserError, match="conv1 cannot begin 10 groups: conv1: .* divisible by groups; choose from conv2, head"):
+        psi(colours, grouped_from="conv1")
+    with pytest.raises(UserError, match="head cannot begin 10 groups: head: 784 inputs .*; no block of logistic can: set other"):
+        psi(build("logistic", (1, 28, 28)))
+    mixing = assembled([Conv("conv1", 10, 3), Conv("conv2", 10, 3, norm="group", norm_groups=1), Head(10)])
+    with pytest.raises(UserError, match="conv2: its own group normalisation, of 1, would mix the 10 groups; choose from head"):
+        psi(mixing, grouped_from="conv2", norm="model")
+    assert psi(mixing, grouped_from="conv2").net.groups
 
 
 def test_classes_need_scores():

@@ -6,12 +6,12 @@ Widths that groups cannot share are rounded to the nearest multiple, that of the
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
 from fedrepro.errors import UserError
-from fedrepro.models._blocks import Block, Depthwise, Head
+from fedrepro.models._blocks import Block, Conv, Depthwise, Head
 from fedrepro.models._net import Groups, Net
 from fedrepro.models.base import assemble
 
@@ -34,16 +34,38 @@ def regulated(
     One group without `norm` is the net itself. Raises UserError, beginning with `where`, for what cannot be shared out.
     """
     labels = _classes(net.head.out_features, groups, classes, where)
-    blocks, image, model = net.plan
+    blocks = net.plan.blocks
     first = _first(blocks, start, where)
     if len(labels) == 1 and not norm:
         return net
-    grouped = [_grouped(blocks, place, labels, norm, where) for place in range(first, len(blocks))]
-    found = assemble([*_widened(blocks[:first], len(labels)), *grouped], image, net.init, generator, model)
+    try:
+        found = _split(net, first, labels, norm, generator)
+    except UserError as error:
+        valid = [blocks[place].name for place in range(len(blocks)) if _splits(net, place, labels, norm, generator)]
+        told = f"choose from {', '.join(valid)}" if valid else f"no block of {net.plan.model} can: set other groups"
+        reason = f"{blocks[first].name} cannot begin {len(labels)} groups: {error}"
+        raise UserError(f"{where}: grouped_from: {reason}; {told}") from None
     tensors = found.state_dict()
-    names = [name for block in grouped for name in found.names(block.name) if tensors[name].dim()]
+    names = [name for block in blocks[first:] for name in found.names(block.name) if tensors[name].dim()]
     found.groups = Groups(labels, frozenset(names))
     return _started(found.to(net.head.weight), net)
+
+
+def _split(net: Net, first: int, labels: Sequence[Sequence[int]], norm: bool, generator: torch.Generator) -> Net:
+    """With the blocks from the place `first` on in groups. Raises UserError, the reason alone, where that cannot be."""
+    blocks, image, model = net.plan
+    grouped = [_grouped(block, labels, norm) for block in blocks[first:]]
+    try:
+        return assemble([*_widened(blocks[:first], len(labels)), *grouped], image, net.init, generator, model)
+    except UserError as error:
+        raise UserError(str(error).removeprefix(f"model {model}: ")) from None
+
+
+def _splits(net: Net, *given: Any) -> bool:
+    try:
+        return bool(_split(net, *given))
+    except UserError:
+        return False
 
 
 def _classes(outputs: int, groups: int | None, classes: ClassMap, where: str) -> tuple[tuple[int, ...], ...]:
@@ -74,18 +96,18 @@ def _first(blocks: Sequence[Block | Head], start: str | None, where: str) -> int
     return names.index(start)
 
 
-def _grouped(
-    blocks: Sequence[Block | Head], place: int, labels: Sequence[Sequence[int]], norm: bool, where: str
-) -> Block | Head:
+def _grouped(block: Block | Head, labels: Sequence[Sequence[int]], norm: bool) -> Block | Head:
     """One of the blocks in groups."""
-    block = blocks[place]
     if isinstance(block, Head):
         return replace(block, groups=len(labels), order=tuple(label for group in labels for label in group))
     try:
-        return block.grouped(len(labels), norm)
+        found = block.grouped(len(labels), norm)
     except NotImplementedError:
-        valid, kind = ", ".join(later.name for later in blocks[place + 1 :]), type(block).__name__
-        raise UserError(f"{where}: grouped_from: {block.name} ({kind}) has no groups: choose from {valid}") from None
+        raise UserError(f"{block.name} ({type(block).__name__}) has no groups") from None
+    own = found.norm_groups if isinstance(found, Conv) and found.norm == "group" else None
+    if own and own % len(labels):
+        raise UserError(f"{block.name}: its own group normalisation, of {own}, would mix the {len(labels)} groups")
+    return found
 
 
 def _widened(blocks: Sequence[Block], groups: int) -> list[Block]:

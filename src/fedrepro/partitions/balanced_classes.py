@@ -1,7 +1,12 @@
 """N x C (Psi-Net): N clients with exactly C classes each, the whole set dealt out once, every class to N*C/classes clients.
 
 With `size` a client keeps so many images of each of its classes and the rest are nobody's: then all clients are of one size
-where the classes of a set are not."""
+where the classes of a set are not.
+
+Who holds which class is drawn client by client, classes that most places are left of first. That is random and balanced but not
+uniform: with N x 5 of ten classes every second client has the classes that the one drawn before it lacks. With `mixed` pairs of
+clients then trade classes at random until each balanced assignment is as likely as any other (Strona et al., A fast and
+unbiased procedure to randomize ecological binary matrices with fixed row and column totals, Nature Communications 2014)."""
 
 import numpy as np
 
@@ -10,17 +15,20 @@ from fedrepro.errors import UserError
 from fedrepro.fields import Count, Frozen
 
 TRIES = 1000
+TRADES = 100  # for each client
 
 
 class Params(Frozen):
     clients: Count
     classes_per_client: Count
     size: Count | None = None  # null: all of a client's share
+    mixed: bool = False
 
 
 def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
     labels, classes = train.labels, train.classes
     owners = _owners(params, classes, draw)
+    owners = _mixed(owners, params.clients, draw) if params.mixed else owners
     parts: list[list[np.ndarray]] = [[] for _ in range(params.clients)]
     for label in range(classes):
         images = draw.permutation(np.flatnonzero(labels == label))
@@ -32,7 +40,7 @@ def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np
 
 
 def _owners(params: Params, classes: int, draw: np.random.Generator) -> list[list[int]]:
-    """For each class the clients that hold it: a random balanced assignment; a draw that gets stuck is tried again."""
+    """For each class the clients that hold it, as many for each; a draw that gets stuck is tried again."""
     places = params.clients * params.classes_per_client
     if params.classes_per_client > classes:
         raise UserError(f"partition balanced_classes: classes_per_client: at most {classes} (got {params.classes_per_client})")
@@ -56,3 +64,14 @@ def _owners(params: Params, classes: int, draw: np.random.Generator) -> list[lis
     raise UserError(
         f"partition balanced_classes: no balanced assignment in {TRIES} tries; change clients or classes_per_client"
     )
+
+
+def _mixed(owners: list[list[int]], clients: int, draw: np.random.Generator) -> list[list[int]]:
+    """After trades: two clients pool the classes that one of them has alone, and share them out anew."""
+    held = [{label for label, own in enumerate(owners) if client in own} for client in range(clients)]
+    for _ in range(TRADES * clients if clients > 1 else 0):
+        one, other = draw.choice(clients, 2, replace=False)
+        pool = draw.permutation(sorted(held[one] ^ held[other]))
+        both, alone = held[one] & held[other], len(held[one] - held[other])
+        held[one], held[other] = both | set(pool[:alone].tolist()), both | set(pool[alone:].tolist())
+    return [[client for client in range(clients) if label in held[client]] for label in range(len(owners))]

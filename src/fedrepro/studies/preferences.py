@@ -4,7 +4,9 @@ Yu et al. 2020 (Psi-Net), Eq. 2: a unit's preference for class c is p_c = A dZ_c
 activation and Z_c the score of the class; over the places of a map it is summed here. Eq. 5: the layer's total variance is the
 mean distance of its units' preferences, each divided by its sum, from their mean. Eq. 2 sums over the images, the text beside
 it averages; the two differ where classes are unequal in number. Negative preferences would make the division of Eq. 5 unstable
-and count as 0 there; a unit without a positive one is dead: it has no top class and no part in the variance.
+and count as 0 there; a unit without a positive one has no top class and no part in the variance. That is a dead unit, which is
+never active, or one that speaks against every class it has a say in: in groups of one class that is the group's, so that a unit
+there has this class or none, whatever it learnt.
 
 Every participant's network is asked after its local training, on images of the test set, so that all are asked the same.
 """
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from fedrepro.engine.federation import Federation
     from fedrepro.engine.replay import Replayed
 
-DEAD = -1  # in the place of a top class
+NONE = -1  # in the place of a top class
 
 
 class Params(Frozen):
@@ -37,8 +39,8 @@ class Params(Frozen):
 
 
 class Study(OfRounds):
-    """A row per round, participant and unit: its top class, and its distance from the mean of its layer (nothing where it is
-    dead). `total_variance` is the mean of the distances, `alignment` compares the top classes."""
+    """A row per round, participant and unit: its top class, and its distance from the mean of its layer (nothing where it has
+    no class). `total_variance` is the mean of the distances, `alignment` compares the top classes."""
 
     settings: Params
     title = "class preferences"
@@ -90,28 +92,28 @@ def preferences(
 
 
 def top_classes(preferences: Tensor) -> Tensor:
-    """The class (units,) that each row of preferences (units, classes) is greatest for; DEAD where none is positive."""
+    """The class (units,) that each row of preferences (units, classes) is greatest for; NONE where none is positive."""
     value, label = preferences.max(1)
-    return label.where(value > 0, DEAD)
+    return label.where(value > 0, NONE)
 
 
 def distances(preferences: Tensor) -> Tensor:
-    """How far each unit's preferences, as shares of their sum, lie from the mean over the layer's living units; NaN for the
-    dead ones. (units,), from preferences (units, classes)."""
+    """How far each unit's preferences, as shares of their sum, lie from the mean over those of the layer that have a
+    positive one; NaN for the others. (units,), from preferences (units, classes)."""
     positive = preferences.clamp(min=0)
     total = positive.sum(1, keepdim=True)
-    shares = positive / total  # NaN for the dead
+    shares = positive / total  # NaN where none is positive
     return (shares - shares[total[:, 0] > 0].mean(0)).norm(dim=1)
 
 
 def total_variance(preferences: Tensor) -> tuple[float, int]:
-    """Eq. 5 of a layer (units, classes), and how many dead units it leaves out; NaN where all are dead."""
+    """Eq. 5 of a layer (units, classes), and how many units it leaves out, without a positive one; NaN where all are."""
     found = distances(preferences)
     return found.nanmean().item(), int(found.isnan().sum())
 
 
 def alignment(tops: Tensor) -> float:
-    """Share of units whose top class is the same at all clients, from top classes (clients, units); of those units that live
-    at every client. NaN where there are none."""
-    living = tops[:, (tops != DEAD).all(0)]
-    return (living == living[0]).all(0).double().mean().item()
+    """Share of units whose top class is the same at all clients, from top classes (clients, units); of those units that
+    have one at every client. NaN where there are none."""
+    full = tops[:, (tops != NONE).all(0)]
+    return (full == full[0]).all(0).double().mean().item()

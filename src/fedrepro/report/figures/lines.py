@@ -84,8 +84,15 @@ class Figure(base.Figure):
             base.over_seeds(results, "band"),
             *base.proposed(evidence, results, "Heavier"),
             *(text for one in results for text in base.lost(one)),
+            *self._left_out(evidence),
             base.data(results),
         ]
+
+    def _left_out(self, evidence: Evidence) -> list[str]:
+        """How many rows have no number."""
+        rows = [row for one in self._found(evidence).values() for label in self.labels(one) for row in one.good(label)]
+        without = sum(row[self.y] == "" for row in rows)
+        return [f"Left out, since they have no {self.y}: {without} of {len(rows)} rows."] if without else []
 
 
 def _places(values: list[str]) -> dict[str, float]:

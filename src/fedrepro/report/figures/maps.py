@@ -13,7 +13,7 @@ from fedrepro.report.loading import Results
 class Figure(_study.OfStudy):
     """`row`, `column`, `value`: columns of the study. `label`: of the colour bar, where values are numbers and no
     categories. `none`: the value that stands for none. `agreement`: also say in how many columns all rows have the same
-    value, of the columns in which all have one."""
+    value, in how many all have one, and how many there are."""
 
     row: str
     column: str
@@ -73,7 +73,7 @@ class Figure(_study.OfStudy):
         return [f"White: no {self.column} of that number{without}.", *self._agreeing(evidence), *super().told(evidence)]
 
     def _agreeing(self, evidence: Evidence) -> list[str]:
-        """A sentence for each series: the share of columns in each panel that agree."""
+        """A sentence for each series: in each panel the share of columns that agree, of those with a value in all rows."""
         if not self.agreement:
             return []
         results, told = self.first(evidence), []
@@ -81,19 +81,21 @@ class Figure(_study.OfStudy):
             panels: dict[str, list[_study.Row]] = defaultdict(list)
             for row in self.rows(results, label):
                 panels[row[self.by] if self.by else ""].append(row)
-            shares = [f"{value} {_percent(agreement(panels[value], self))}".strip() for value in ordered(set(panels))]
-            told.append(f"{label}: the same {self.value} in all {self.row}s for {', '.join(shares)} of the {self.column}s.")
+            shares = [f"{value} {_shared(*agreement(panels[value], self))}".strip() for value in ordered(set(panels))]
+            of = f"of the {self.column}s with a {self.value} in all {self.row}s, these"
+            told.append(f"{label}: {of} have the same one: {', '.join(shares)}.")
         return told
 
 
-def agreement(rows: list[_study.Row], figure: Figure) -> float | None:
-    """The share of columns with one value in all rows, of those with a value in all; None where there is none."""
+def agreement(rows: list[_study.Row], figure: Figure) -> tuple[int, int, int]:
+    """How many columns have one value in all rows, how many have a value in all, and how many columns there are."""
     columns: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         columns[row[figure.column]].append(row[figure.value])
     full = [values for values in columns.values() if "" not in values]
-    return sum(len(set(values)) == 1 for values in full) / len(full) if full else None
+    return sum(len(set(values)) == 1 for values in full), len(full), len(columns)
 
 
-def _percent(share: float | None) -> str:
-    return "none" if share is None else f"{100 * share:.0f} %"
+def _shared(same: int, full: int, every: int) -> str:
+    share = f"{100 * same / full:.0f} %, {same} of {full}" if full else "none of 0"
+    return f"{share} ({every} there are)"
