@@ -424,8 +424,8 @@ def test_in_how_many_columns_all_rows_agree(paper, evidence):
     told = spec.evidence(paper, {**evidence.results, "third-layers": studied(rows)}, {})
     text = paper.figures["tops"].caption(told)
     assert "White: no neuron of that number, or one without class. " in text
-    same = "conv1 50 %, 1 of 2 (3 there are), fc1 none of 0 (1 there are)"
-    assert f"FedAvg: of the neurons with a class in all clients, these have the same one: {same}." in text
+    same = "conv1 1 of 2 (50 %; 3 in all), fc1 0 of 0 (1 in all)"
+    assert f"FedAvg: of the neurons with a class in all clients, so many have the same one: {same}." in text
     picture = pictured(paper, told, "tops")
     assert [axes.get_title() for axes in picture.axes] == ["FedAvg, layer conv1", "FedAvg, layer fc1"]
     assert (picture.axes[0].images[0].get_array()[:, 2] == 1).all(axis=-1).tolist() == [True, False]

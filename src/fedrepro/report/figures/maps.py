@@ -82,8 +82,8 @@ class Figure(_study.OfStudy):
             for row in self.rows(results, label):
                 panels[row[self.by] if self.by else ""].append(row)
             shares = [f"{value} {_shared(*agreement(panels[value], self))}".strip() for value in ordered(set(panels))]
-            of = f"of the {self.column}s with a {self.value} in all {self.row}s, these"
-            told.append(f"{label}: {of} have the same one: {', '.join(shares)}.")
+            full = f"of the {self.column}s with a {self.value} in all {self.row}s, so many have the same one"
+            told.append(f"{label}: {full}: {', '.join(shares)}.")
         return told
 
 
@@ -97,5 +97,5 @@ def agreement(rows: list[_study.Row], figure: Figure) -> tuple[int, int, int]:
 
 
 def _shared(same: int, full: int, every: int) -> str:
-    share = f"{100 * same / full:.0f} %, {same} of {full}" if full else "none of 0"
-    return f"{share} ({every} there are)"
+    share = f"{100 * same / full:.0f} %; " if full else ""
+    return f"{same} of {full} ({share}{every} in all)"
