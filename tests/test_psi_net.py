@@ -281,10 +281,10 @@ def test_a_deep_network_in_groups_in_every_executor():
 ])  # fmt: skip
 def test_groups_that_cannot_be_are_refused_before_anything_is_trained(options, words, tmp_path):
     run = Run(tmp_path / "run", config(algorithm={"name": "psi_net", **options}), "data", "code")
-    planned = Planned("p", "fig", None, (Series("in groups", (run,)),))
+    planned = Planned("p", "fig", None, (Series("in groups", (run,)),), where="params.yaml: papers.p.fig at scale quick")
     with pytest.raises(UserError) as caught:
         bill.entries([planned], PARAMS, Paths(results=tmp_path))
-    assert str(caught.value) == f"fig in groups, seed 0: algorithm psi_net: {words}"
+    assert str(caught.value) == f"params.yaml: papers.p.fig at scale quick: series.in groups: algorithm psi_net: {words}"
 
 
 # The paper's set-ups

@@ -41,12 +41,12 @@ def entries(
     if measuring:
         pick_device(params.device)
 
-    def add(group: str, name: str, over: Path, run: Run, executor: str, studies: bool = False) -> None:
+    def add(group: str, name: str, over: Path, run: Run, executor: str, where: str, studies: bool = False) -> None:
         tell = measuring and (lambda: measuring(name))
         try:
             cost = estimate.cost(run, known, executor, device, tell)
         except UserError as error:  # such as a network that its method cannot have: before anything is trained
-            raise UserError(f"{name}: {error}") from None
+            raise UserError(f"{where}: {error}") from None
         found[over] = Entry(group, name, over, cost, studies)
 
     chosen = list(chosen)
@@ -55,10 +55,11 @@ def entries(
             for run in series.runs:
                 if run.summary not in found and not run.summary.exists():
                     name = f"{item.name} {series.label}, seed {run.config.seed}"
-                    add(f"{item.paper}/{item.name}", name, run.summary, run, params.executor)
+                    where = f"{item.where}: series.{series.label}"
+                    add(f"{item.paper}/{item.name}", name, run.summary, run, params.executor, where)
     for case in studying.unfinished(chosen, params, paths):
         name, executor = f"{case.study.title} of {case.run.id}", case.study.executor or params.executor
-        add(f"{case.study.title} after them, at most", name, case.note, studying.at_most(case), executor, True)
+        add(f"{case.study.title} after them, at most", name, case.note, studying.at_most(case), executor, name, True)
     known.save()
     return list(found.values())
 

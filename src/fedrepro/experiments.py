@@ -68,7 +68,7 @@ class Series:
 class Planned:
     """An experiment at the active scale; `skipped` says why it has no series, `waiting` names those that it would have if all
     its runs were finished; `remarks` is what a user should know before it is trained; `elsewhere`: runs that are to be trained
-    though they are kept, of other data."""
+    though they are kept, of other data; `where` its settings stand, for messages about them."""
 
     paper: str
     name: str
@@ -79,6 +79,7 @@ class Planned:
     remarks: tuple[str, ...] = ()
     elsewhere: tuple[Run, ...] = ()
     lacking: bool = False  # skipped since its data are not here
+    where: str = ""
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -111,7 +112,7 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml", fetching: bool
             except Unavailable as error:
                 planned[paper][name] = Planned(paper, name, None, (), f"data not available: {error}", lacking=True)
                 continue
-            item = Planned(paper, name, training, series)
+            item = Planned(paper, name, training, series, where=where)
             planned[paper][name] = _reportable(item) if params.only_finished else _remarked(item, data, finder)
     return planned
 
