@@ -207,6 +207,20 @@ def test_higher(ours, baseline, full, direction, why):
     assert found.found.startswith(f"{gap:+.2f} ")
 
 
+@pytest.mark.parametrize(("ours", "status", "why"), [
+    ((0.79, 0.8), "reproduced", "FedAvg is not higher by more than 5.00 points"),
+    ((0.9, 0.91), "reproduced", "FedAvg is not higher by more than 5.00 points"),
+    ((0.70, 0.71), "not reproduced", "FedAvg is higher by more than 5.00 points"),
+    ((0.74, 0.8), "undecided", "the interval of the difference holds minus 5.00 points"),
+])  # fmt: skip
+def test_no_lower(ours, status, why):
+    """A claim that something does as well, or better."""
+    cell = {"kind": "no_lower", "last": 5, "slack": 0.05}
+    found = verdict(cell, seeds(ours, ends), seeds((0.8, 0.81), ends), reported="no lower")
+    assert (found.status, found.reported) == (status, "no lower") and why in found.why
+    assert found.tolerance == "none: FedMMD is held against FedAvg less 5.00 points"
+
+
 @pytest.mark.parametrize(("down", "status"), [
     (3_000_000, "reproduced"), (2_999_000, "reproduced"), (2_200_000, "not reproduced"),
 ])  # fmt: skip

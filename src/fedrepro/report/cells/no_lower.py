@@ -1,0 +1,27 @@
+"""That a series ends as high as its baseline or higher: the difference, seed by seed, held against `slack` below zero."""
+
+from typing import ClassVar
+
+from fedrepro.fields import Fraction
+from fedrepro.measures import Measure
+from fedrepro.report.cells import higher
+from fedrepro.report.evidence import Panel
+
+
+class Cell(higher.Cell):
+    slack: Fraction  # by so much it may lie below
+    word: ClassVar = "no lower"
+
+    def margins(self, panel: Panel, label: str) -> list[float]:
+        return [value + self.slack for value in super().margins(panel, label)]
+
+    def against(self, measure: Measure) -> str:
+        return f"{self.series} is held against {self.baseline} less {self.gap(self.slack, measure, 2)}"
+
+    def sides(self, measure: Measure) -> tuple[str, str, str]:
+        by = f"by more than {self.gap(self.slack, measure, 2)}"
+        return (
+            f"{self.baseline} is higher {by}",
+            f"the interval of the difference holds minus {self.gap(self.slack, measure, 2)}",
+            f"{self.baseline} is not higher {by}",
+        )
