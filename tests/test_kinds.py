@@ -379,6 +379,7 @@ def test_grouped_bars_of_a_cell(paper, evidence):
     text = paper.figures["heights"].caption(evidence)
     assert "second is not shown: left for the next scale." in text and "No number" not in text
     assert "Diamonds: the paper's numbers." in text and "Framed" not in text
+    assert "Target at this scale: 90 % (MNIST), 90 % (CIFAR-10)." in text
     late = {**evidence.results, "third": made({"FedMMD": {0: arrives(None)}, "FedAvg": {0: arrives(3)}})}
     text = paper.figures["heights"].caption(spec.evidence(paper, late, {}))
     assert "No number of FedMMD (CIFAR-10): seed 0: FedMMD does not reach 90 % within 20 rounds." in text

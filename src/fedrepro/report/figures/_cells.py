@@ -11,6 +11,7 @@ from fedrepro.report.evidence import Evidence, Panel, Ref, source
 from fedrepro.report.figures import base
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
+from fedrepro.report.numbers import amount
 from fedrepro.report.tables.base import Refs
 
 
@@ -79,10 +80,13 @@ class OfCells(base.Figure):
         return self.shown(evidence)[0].results
 
     def told(self, evidence: Evidence) -> list[str]:
-        """Seeds, data, what was not run, and which series have no number."""
+        """Seeds, targets, data, what was not run, and which series have no number."""
         panels = self.shown(evidence)
         results = [panel.results for panel in panels]
         text = [base.over_seeds(results, "whisker")]
+        if self._aims:
+            targets = [f"{amount(panel.measure, panel.target)} ({panel.name})" for panel in panels]
+            text.append(f"Target at this scale: {', '.join(targets)}.")
         for ref in self.panels:
             if reason := self._absent(evidence, ref):
                 text.append(f"{evidence.panel(ref).name} is not shown: {reason}.")
