@@ -98,7 +98,7 @@ def _calibrated(verdict: Verdict, chosen: Mapping[str, str]) -> Verdict:
 
 
 def _decide(key: str, claim: Claim, panel: Panel) -> Verdict:
-    def verdict(status: str, why: str, *found) -> Verdict:
+    def verdict(status: str, why: str, *found: Estimate | str | None) -> Verdict:
         return Verdict(key, claim, MEASURES[panel.shown.measure], status, why, *found)
 
     if panel.skipped:
