@@ -94,14 +94,15 @@ def test_fednova_by_hand():
         assert torch.allclose(tensor, start.weights[key] - effective * pull, rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("nesterov", [False, True])
 @pytest.mark.parametrize("rho", [0.0, 0.9, 1.0])
-def test_fednova_counts_the_gradients_in_a_momentum(rho):
+def test_fednova_counts_the_gradients_in_a_momentum(rho, nesterov):
     """|a|_1 is how often each gradient enters the sum of all steps."""
     velocity, moved = np.zeros(5), np.zeros(5)
     for step in range(5):
         velocity = rho * velocity + np.eye(5)[step]
-        moved += velocity
-    client = Client(0, 1, 5, 0.1, rho, {}, lambda: None, lambda: iter(()))
+        moved += np.eye(5)[step] + rho * velocity if nesterov else velocity
+    client = Client(0, 1, 5, 0.1, rho, {}, lambda: None, lambda: iter(()), nesterov)
     assert fednova.norm(client) == pytest.approx(moved.sum(), rel=1e-12)
 
 
@@ -380,6 +381,7 @@ def test_schedules():
     assert rates(4, name="exponential", decay=0.5, floor=0.2) == [0.5, 0.25, 0.125, 0.125]
     half = 0.2 * 2**-0.5
     assert rates(5, name="cosine", floor=0.1, period=4) == pytest.approx([0.5, 0.3 + half, 0.3, 0.3 - half, 0.1])
+    assert rates(4, name="cosine", floor=0.1) == pytest.approx([0.5, 0.3 + half, 0.3, 0.3 - half])  # over the whole run
     late = rates(5, name="cosine", floor=0.1, period=4, late=True)
     assert late[:2] == [0.5, 0.5] and late[1:] == rates(5, name="cosine", floor=0.1, period=4)[:4]
     with pytest.raises(UserError, match="schedule exponential: decay"):

@@ -83,24 +83,32 @@ def test_what_was_not_run_is_not_quoted(quoted):
 
 
 def test_lines_reduce_as_worked_out_by_hand():
-    line = Line("two seeds", [CURVE, [(round, value + 0.1) for round, value in CURVE]])
+    line = Line("two seeds", {0: CURVE, 1: [(round, value + 0.1) for round, value in CURVE]})
     assert line.over(1, 2) == pytest.approx(65)
     assert line.jump(1, 4) == pytest.approx(100 * (0.2 + 0.1 + 0.2) / 3)
     assert line.at(3) == pytest.approx(65) and line.end() == pytest.approx(85)
     assert line.reaches(70) == 2 and line.reaches(85) is None
-    assert Line("one", [CURVE]).reaches(70, smooth=2) == 4
-    assert line.band() == pytest.approx(10) and line.apart(Line("same", line.curves)) == 0
-    assert line.apart(Line("one seed twice", [CURVE, CURVE])) == pytest.approx(10)
+    assert Line("one", {0: CURVE}).reaches(70, smooth=2) == 4
+    assert line.band() == pytest.approx(10) and line.apart(Line("same", line.seeds)) == 0
+    assert line.apart(Line("one seed twice", {0: CURVE, 1: CURVE})) == pytest.approx(10)
     # of 0 and 10 points the mean is 5, the standard error 5, and Student's t of one degree of freedom 12.706
-    assert line.lead(Line("one seed twice", [CURVE, CURVE]), 1, 3) == "+5.0 ± 63.5"
-    assert Line("one", line.curves[1:]).lead(Line("other", [CURVE]), 2, 3) == "+10.0"
-    figure = Line("figure", [[(1, 0.4), (2, 0.7), (9, 0.1)]])
-    assert Line("one", [CURVE]).distance(figure) == pytest.approx(100 * (0.01 / 2) ** 0.5)
-    assert Line("one", [CURVE]).distance(figure, last=1) == pytest.approx(10)
+    assert line.lead(Line("one seed twice", {0: CURVE, 1: CURVE}), 1, 3) == "+5.0 ± 63.5"
+    assert Line("one", {0: line.curves[1]}).lead(Line("other", {0: CURVE}), 2, 3) == "+10.0"
+    figure = Line("figure", {0: [(1, 0.4), (2, 0.7), (9, 0.1)]})
+    assert Line("one", {0: CURVE}).distance(figure) == pytest.approx(100 * (0.01 / 2) ** 0.5)
+    assert Line("one", {0: CURVE}).distance(figure, last=1) == pytest.approx(10)
     with pytest.raises(UserError, match="no round in common"):
-        Line("one", [CURVE]).distance(Line("late", [[(9, 0.1)]]))
+        Line("one", {0: CURVE}).distance(Line("late", {0: [(9, 0.1)]}))
     with pytest.raises(UserError, match="round 9"):
         line.at(9)
+
+
+def test_curves_are_compared_seed_by_seed():
+    higher = {seed: [(round, value + 0.1 * seed) for round, value in CURVE] for seed in (0, 1, 2)}
+    three, other = Line("three", higher), Line("other", {2: CURVE, 1: CURVE, 0: CURVE})
+    assert three.lead(other, 1, 3) == "+10.0 ± 24.8"  # 0, 10 and 20 points: s.d. 10, t of two degrees of freedom 4.303
+    with pytest.raises(UserError, match=r"three: seeds \[0, 1, 2\], but two: seeds \[0, 2\]"):
+        three.apart(Line("two", {0: CURVE, 2: CURVE}))
 
 
 def test_hours_are_told_in_two_digits():

@@ -12,7 +12,7 @@ from fedrepro.engine import augmentation
 from fedrepro.engine.evaluation import flops
 from fedrepro.engine.federation import Federation, columns
 from fedrepro.engine.feed import Feed, batch_sizes, shuffled
-from fedrepro.engine.round import size
+from fedrepro.engine.round import Round, size
 from fedrepro.errors import UserError
 
 # Randomness
@@ -118,7 +118,8 @@ def test_accuracies_before_and_after_local_training():
 
 
 def test_evaluation_by_hand():
-    fed = federation(config(), images(test=1201))  # several chunks, the last not full
+    fed = federation(config(), images(test=1201))
+    fed.chunk = 500  # three, the last not full
     state, row = fed.start()
     logits = fed.algorithm.forward(state.weights, fed.data.test_x).logits
     chances = logits.softmax(1)[torch.arange(1201), fed.data.test_y]
@@ -218,13 +219,63 @@ def test_augmentation_repeats_from_its_generator():
     assert all(not torch.equal(augmentation.apply(x, (name,), rng.generator(0, "augment")), x) for name in names)
 
 
+PERMUTED = {"name": "permuted", "clients": 4}
+
+
+def test_an_augmented_batch_by_hand():
+    """Changed as pixels, then scaled, then in the client's own order; the received network sees the same; every batch and
+    every round draws anew."""
+    settings = config(augment=("crop", "flip"), inputs="normalised", algorithm={"name": "l2"}, partition=PERMUTED)
+    dataset, fed = images(), federation(settings)
+    received, order = fed.start()[0].weights, fed.data.partition.permutations[2]
+    for round in (1, 2):
+        feed, draws = Feed(fed.algorithm, settings, fed.data, received, 2, round), rng.generator(0, "augment", round, 2)
+        assert len(feed.index) > 1
+        for step, index in enumerate(feed.index):
+            pixels = augmentation.apply(dataset.train_x[index].double(), settings.augment, draws)
+            seen, batch = augmentation.scale(pixels, "normalised", dataset), feed.batch(step)
+            assert torch.equal(batch.images.flatten(2), seen.flatten(2)[:, :, order])
+            assert torch.equal(batch.frozen[0], fed.algorithm.forward(received, batch.images).logits)
+
+
+def test_what_a_client_looks_at_is_augmented_and_in_its_own_order():
+    """The batches on which it estimates importance."""
+    fed = federation(config(augment=("flip",), partition=PERMUTED, proxy={"share": 0.1, "batch_size": 100}))
+    parts, held = fed.data.partition, 20
+    index = parts.train[2][torch.randperm(held, generator=rng.generator(0, "batches looked at", 1, 2)).numpy()]
+    pixels = augmentation.apply(images().train_x[index].double(), ("flip",), rng.generator(0, "augment looked at", 1, 2))
+    [batch] = Round(fed, fed.start()[0], {}).client(2).batches()
+    assert torch.equal(batch.images.flatten(2), (pixels / 255).flatten(2)[:, :, parts.permutations[2]])
+
+
+def test_every_step_and_every_round_drops_anew():
+    fed = federation(config(model={"dropout": 0.5}))
+    weights = fed.start()[0].weights
+    feeds = [Feed(fed.algorithm, fed.config, fed.data, weights, 0, round) for round in (1, 1, 2)]
+    (first, second), (again, _), (later, _) = ([feed.masks(step)[0] for step in (0, 1)] for feed in feeds)
+    assert torch.equal(first, again) and not torch.equal(first, second) and not torch.equal(first, later)
+
+
+def test_each_seed_has_its_own_start_and_its_own_draws():
+    """On the same partition too: seeds whose weights or batches agree would be no independent repetitions."""
+    settings = [config(algorithm={"name": "fedfusion"}, model={"dropout": 0.5}, seed=seed) for seed in (0, 1)]
+    one, other = (federation(each) for each in settings)
+    starts = [fed.start()[0].weights for fed in (one, other)]
+    for name in ("extractor.conv1.layer.weight", "head.weight", "fusion.convolution.weight"):
+        assert not torch.equal(starts[0][name], starts[1][name]), name
+    feeds = [Feed(one.algorithm, each, one.data, starts[0], 0, 1) for each in settings]
+    orders = [torch.cat(feed.index) for feed in feeds]
+    assert torch.equal(*(order.sort().values for order in orders)) and not torch.equal(*orders)
+    assert not torch.equal(*(feed.masks(0)[0] for feed in feeds))
+
+
 def test_crop_and_flip():
-    x = torch.arange(1, 82).view(1, 1, 9, 9).expand(200, 1, 9, 9).double()
+    x = torch.arange(1, 82).view(1, 1, 9, 9).expand(2000, 1, 9, 9).double()
     padded = torch.nn.functional.pad(x[0, 0], (4, 4, 4, 4))
     windows = {tuple(padded[r : r + 9, c : c + 9].flatten().tolist()) for r in range(9) for c in range(9)}
     found = {tuple(image.flatten().tolist()) for image in augmentation.apply(x, ("crop",), rng.generator(0, "augment"))}
-    assert found <= windows and len(found) > 60
-    flipped = augmentation.apply(x, ("flip",), rng.generator(0, "augment"))
+    assert found == windows  # that one of 81 is missing has a chance of 81 (80/81)^2000, some 1e-9
+    flipped = augmentation.apply(x[:200], ("flip",), rng.generator(0, "augment"))
     mirrored = [torch.equal(image, x[0].flip(-1)) for image in flipped]
     assert all(m or torch.equal(image, x[0]) for m, image in zip(mirrored, flipped, strict=True)) and 70 < sum(mirrored) < 130
 

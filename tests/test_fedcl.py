@@ -6,6 +6,7 @@ from conftest import advance, assert_close, config, federation, local, receive
 from torch.nn import functional as F
 
 from fedrepro import algorithms, models, rng, tasks
+from fedrepro.algorithms import _importance
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.base import Batch
 from fedrepro.engine.round import Round, size
@@ -45,6 +46,15 @@ def test_only_sums_over_a_batch_depend_on_its_size(definition):
     parts = [Batch(batch.images[rows], batch.labels[rows]) for rows in torch.arange(9).split(2)]
     one, many = (importance(definition, algorithm, weights, batches)["head.weight"] for batches in ([batch], parts))
     assert torch.allclose(one, many, rtol=1e-12) == (not definition.startswith("layer_") or definition == "layer_norm")
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS)
+def test_how_many_gradients_are_held_at_once_changes_nothing(definition, monkeypatch):
+    algorithm, weights, batch = linear()
+    whole = importance(definition, algorithm, weights, [batch])
+    monkeypatch.setattr(_importance, "HELD", 4 * sum(tensor.numel() for tensor in weights.values()))  # of 4, 4 and 1 images
+    few = importance(definition, algorithm, weights, [batch])
+    assert all(torch.allclose(few[name], whole[name], rtol=1e-12) for name in whole)
 
 
 def test_squares_of_the_code():

@@ -3,20 +3,20 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from fedrepro import datasets, experiments
 from fedrepro.config import read_params, renamed
 from fedrepro.experiments import Paths
 from fedrepro.results import is_kept
 
-KEPT = sorted(Path("results/kept").glob("*/*/config.json"))
+ROOT = Path(__file__).parents[1]
+KEPT = sorted((ROOT / "results/kept").glob("*/*/config.json"))
 
 
-@pytest.mark.skipif(not KEPT, reason="nothing is kept")
 def test_every_kept_result_is_named_by_todays_settings(monkeypatch):
     """Planned with the data that each was made from."""
-    records = {path.parent: json.loads(path.read_text(encoding="utf-8")) for path in KEPT}
+    monkeypatch.chdir(ROOT)
+    assert KEPT
+    records = {path.parent.relative_to(ROOT): json.loads(path.read_text(encoding="utf-8")) for path in KEPT}
     data = {datasets.key(record["config"]["dataset"]): record["data"] for record in records.values()}
     monkeypatch.setattr(datasets, "identify", lambda choice, *where: data.get(datasets.key(choice), "unknown"))
     found = set()

@@ -34,7 +34,8 @@ def test_rounds_to_with_rounds_left_out():
 def test_mean_last():
     assert mean_last(CURVE) == 0.9
     assert mean_last(CURVE, 3) == pytest.approx(0.8)
-    assert mean_last(CURVE, 100) == pytest.approx(sum(value for _, value in CURVE) / 7)
+    assert mean_last(CURVE, 100) == pytest.approx(sum(value for _, value in CURVE[1:]) / 6)  # without round 0
+    assert mean_last([(0, 0.1)], 5) == 0.1
     assert mean_last([(0, 0.0), (5, 0.2), (10, 0.4)], 6) == pytest.approx(0.3)  # the last six rounds, two values
 
 

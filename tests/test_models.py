@@ -53,6 +53,35 @@ def test_number_of_weights(name, options, shape, classes, count):
     assert sum(tensor.numel() for tensor in build(name, shape, classes, **options).parameters()) == count
 
 
+MAPS = [  # the sides of each convolution's maps; kernel, stride and padding of what pools them
+    ("mnist_cnn", {"arch": "paper"}, GREY, [14, 7], (2, 2, 0)),
+    ("mnist_cnn", {"arch": "code"}, GREY, [14, 7], (2, 2, 0)),
+    ("mnist_cnn", {"arch": "fusion_code"}, GREY, [14, 7], (3, 2, 1)),
+    ("cifar_cnn", {"arch": "paper"}, COLOUR, [16, 8], (3, 2, 1)),
+    ("cifar_cnn", {"arch": "code"}, COLOUR, [15, 7, 7, 7, 3], (3, 2, 0)),
+    ("pfl_cnn", {}, COLOUR, [30, 14], (2, 2, 0)),
+    ("fedmax_cnn", {}, COLOUR, [16, 16, 8, 8, 4], (2, 2, 0)),
+    ("vgg9", {}, COLOUR, [32, 16, 16, 8, 8, 4], (2, 2, 0)),
+    ("vgg16", {}, COLOUR, [32, 16, 16, 8, 8, 8, 4, 4, 4, 2, 2, 2, 1], (2, 2, 0)),
+    ("mobilenet", {}, COLOUR, [32] * 3 + [16] * 4 + [8] * 4 + [4] * 12 + [2] * 3 + [1], None),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "shape", "sides", "pooling"), MAPS, ids=[f"{m[0]}{m[1] or ''}" for m in MAPS])
+def test_where_networks_narrow(name, options, shape, sides, pooling):
+    """Which the number of weights does not tell."""
+    net = build(name, shape, **options)
+    assert [layers.shape[1] for layers in net.extractor] == sides
+    pools = {(part.kernel_size, part.stride, part.padding) for part in net.modules() if isinstance(part, nn.MaxPool2d)}
+    assert pools == ({pooling} if pooling else set())
+
+
+def test_what_vgg9_drops():
+    blocks = {name: block for name, block in build("vgg9", COLOUR).blocks.items() if name != "head"}
+    found = {name: (block.dropout, block.channelwise) for name, block in blocks.items() if block.dropout}
+    assert found == {"conv4": (0.05, True), "conv6": (0.1, False), "fc2": (0.1, False)}
+
+
 def test_fusion_maps():
     """What FedFusion fuses: 64 maps of 7x7 on MNIST, of 8x8 on CIFAR."""
     net = build("mnist_cnn", GREY, arch="fusion_code")

@@ -341,6 +341,17 @@ def test_impossible_balanced_classes(monkeypatch):
         make("balanced_classes")
 
 
+SPREADS = [({"alpha": 1}, 10), ({"alpha": 10}, 100), ({"alpha": 4, "prior": "classes"}, 4)]
+
+
+@pytest.mark.parametrize(("options", "total"), SPREADS)
+def test_dirichlet_shares_spread_as_alpha_says(options, total):
+    """A share of mean 0.1 has the variance 0.1 * 0.9 / (sum of the concentrations + 1): alpha a class, or alpha in all."""
+    labels = np.arange(60_000) % CLASSES
+    shares = make("dirichlet", labels=labels, clients=200, overlap=True, **options).counts(labels, CLASSES) / 300
+    assert shares.var() == pytest.approx(0.09 / (total + 1), rel=0.15)
+
+
 @pytest.mark.parametrize("options", [{}, {"prior": "classes"}, {"overlap": True}], ids=str)
 def test_dirichlet_at_the_ends_of_alpha(options):
     even = classes_of(make("dirichlet", alpha=1e6, **options))

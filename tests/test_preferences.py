@@ -1,6 +1,7 @@
 """Class preferences on networks whose answer is known."""
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ from conftest import config, federation, images
 from test_models import assembled
 
 from fedrepro import algorithms, rng, tasks
+from fedrepro.engine.replay import Replay
 from fedrepro.errors import UserError
 from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head
@@ -105,6 +107,23 @@ def test_a_dead_unit_has_no_distance():
     study = preferences.Study(preferences.Params(), fed.config)
     rows = [row for row in study.measure(there, replayed) if row[1] == "fc1"]
     assert [(top, distance is None) for *_, top, distance in rows] == [(NONE, True), (2, False), (NONE, True)]
+
+
+def test_units_are_asked_after_the_local_training():
+    """On 15 images, two of some classes and one of others, so that a sum is no mean; FedFusion's client ends with more than its
+    own weights."""
+    fed = federation(config(algorithm={"name": "fedfusion"}), images())
+    again = Replay(fed, Path("nowhere"), ())
+    assert again.reach(1)
+    replayed = again.round()
+    first = replayed.trained[0]
+    own = fed.algorithm.personal(first.weights, first.received)
+    study = preferences.Study(preferences.Params(images=15), fed.config)
+    wanted = preferences.preferences(fed.algorithm, own, fed.data.test_x[:15], fed.data.test_y[:15])
+    rows = [row for row in study.measure(fed, replayed) if row[0] == first.client.number]
+    expected = torch.cat([distances(matrix) for matrix in wanted.values()]).tolist()
+    told = [math.nan if distance is None else distance for *_, distance in rows]
+    assert told == pytest.approx(expected, rel=1e-12, nan_ok=True) and sum(map(math.isfinite, told)) > 10
 
 
 def test_classes_need_scores():

@@ -23,6 +23,7 @@ PAPER = {
     "title": "A paper & its 100 % {brackets}",
     "reference": "A. Uthor. μ_1 ≤ $5 ~ #3 ^2 \\ back",
     "curves": "curves.json",
+    "curves_from": "read from its PDF",
     "experiments": {
         "first": {"target": {"paper": 0.9, "quick": 0.9}, "reported": {"FedAvg": "c:FedAvg"}},
         "second": {"target": {"paper": 0.9}},
@@ -129,7 +130,8 @@ DISTANCE = {"title": "t", "kind": "curve_distance", "panels": ["e"]}
 def evidence(found: Results, curves: dict | None = None, **shown) -> Evidence:
     """These results as experiment e."""
     usual = {"e": {"target": {"paper": 0.9, "small": 0.9}} | shown}
-    paper = {"title": "p", "reference": "r", "experiments": usual, "figures": {}, "tables": {}, "claims": {}}
+    paper = {"title": "p", "reference": "r", "curves": "c.json", "curves_from": "read from its PDF", "experiments": usual}
+    paper |= {room: {} for room in ("figures", "tables", "claims")}
     return spec.evidence(parse(Paper, paper, "test"), {"e": found}, curves or {})
 
 
@@ -198,12 +200,14 @@ def best(found, table, curves, **shown) -> list[str]:
     return [grid.rows[i]["Series"] for i, _ in sorted(grid.best)]
 
 
-def test_curves_are_called_by_the_figure_that_shows_them():
-    usual = {"e": {"name": "Fig. 9", "reported": {"a": "c", "b": "c"}}, "f": {"name": "Fig. 1", "reported": {"FedAvg": "c"}}}
+def test_curves_are_called_by_their_own_figure_and_series():
+    """Whatever experiments are held against them."""
+    key = "1c:FedAvg"
+    usual = {"e": {"name": "Fig. 9", "reported": {"a": key, "b": key}}, "f": {"name": "start", "reported": {"FedAvg": key}}}
     paper = {"title": "p", "reference": "r", "experiments": usual, "figures": {}, "tables": {}, "claims": {}}
-    found = spec.evidence(parse(Paper, paper, "test"), {"e": made({"a": {0: [0, 0.5]}, "b": {0: [0, 0.5]}})}, {"c": [(1, 0.5)]})
+    found = spec.evidence(parse(Paper, paper, "test"), {"e": made({"a": {0: [0, 0.5]}, "b": {0: [0, 0.5]}})}, {key: [(1, 0.5)]})
     [first, _] = spec.of_kind("tables", DISTANCE, "test").build(found).rows
-    assert (first["Panel"], first["Paper's curve"]) == ("Fig. 9", "Fig. 1: FedAvg")
+    assert (first["Panel"], first["Paper's curve"]) == ("Fig. 9", "Fig. 1c: FedAvg")
 
 
 @pytest.mark.parametrize("compare", ["none", "direction"])
@@ -595,7 +599,8 @@ MISSHAPEN = {
 
 @pytest.mark.parametrize("text", [*MISSHAPEN.values(), None], ids=[*MISSHAPEN, "no file"])
 def test_curves_of_a_wrong_shape_are_one_message(text, tmp_path):
-    values = {"title": "p", "reference": "r", "curves": "c.json", "experiments": {}, "figures": {}, "tables": {}, "claims": {}}
+    values = {"title": "p", "reference": "r", "curves": "c.json", "curves_from": "read from its PDF"}
+    values |= {room: {} for room in ("experiments", "figures", "tables", "claims")}
     if text is not None:
         (tmp_path / "c.json").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"c\.json: (expected key -> \[rounds, values\]|cannot be read)"):

@@ -28,10 +28,11 @@ def made(series: dict[str, dict[int, list[float]]], compare: str = "full", lost:
     for label, seeds in series.items():
         algorithm = ALGORITHMS.get(label, label)
         runs = [record(algorithm, seed, curve, (lost or {}).get((label, seed)), dataset) for seed, curve in seeds.items()]
-        note["series"][label] = {"algorithm": {"name": algorithm}, "runs": runs}
+        note["series"][label] = {"algorithm": {"name": algorithm}, "config": {}, "runs": runs}
         for run, curve in zip(runs, seeds.values(), strict=True):
             rows += [
                 {"series": label, "seed": str(run["seed"]), "run": run["run"], "round": str(r), "test_accuracy": str(value)}
+                | {"bytes_down": str(1_500_000 * bool(r)), "bytes_up": str(500_000 * bool(r))}
                 for r, value in enumerate(curve)
             ]
     return Results(note, rows)

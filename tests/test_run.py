@@ -93,6 +93,7 @@ def test_a_finished_run(tmp_path):
     assert (told["status"], told["rounds"], told["run"], told["data"], told["code"]) == ("finished", 3, "run", "made", "code")
     assert told["final"]["test_accuracy"] == rows[-1]["test_accuracy"]
     assert told["best"]["test_accuracy"] == max(row["test_accuracy"] for row in rows)
+    assert told["weights"] == sum(tensor.numel() for tensor in state.weights.values())
     assert told["bytes_up"] == sum(row["bytes_up"] for row in rows)
     assert RunConfig.model_validate(json.loads((tmp_path / "run" / "config.json").read_text())["config"]) == settings
     assert all("seal" in json.loads(path.read_text()) for path in (tmp_path / "run").glob("*.json"))

@@ -451,6 +451,27 @@ def test_images_of_a_client_stay_the_same_and_are_never_augmented(monkeypatch):
             assert torch.equal(index, held[order])
 
 
+def test_a_plane_is_of_what_clients_end_with(monkeypatch):
+    """After their local training, with what they have beside their weights."""
+    fed, seen = federation(permuted()), []
+    monkeypatch.setattr(tsne, "embedded", lambda rows: seen.append(rows) or np.zeros((len(rows), 2)))
+    again = Replay(fed, Path("nowhere"), ())
+    assert again.reach(1)
+    replayed = again.round()
+    list(studies.create("tsne", {"rounds": [1], "images": 5}, fed.config).measure(fed, replayed))
+    last = min(replayed.trained, key=lambda trained: trained.client.number)
+    number, own = last.client.number, fed.algorithm.personal(last.weights, last.received)
+    held = fed.data.train_index(number, 1)
+    index = held[torch.randperm(len(held), generator=rng.generator(0, "tsne", client=number))[:5]]
+    expected = fed.algorithm.forward(own, fed.data.images(index, number, None)).penultimate
+    assert np.allclose(seen[0][:5], expected.detach().numpy(), rtol=1e-12)
+
+
+def test_a_plane_of_a_run_that_diverged_is_empty(tmp_path, monkeypatch):
+    made = Made(tmp_path, monkeypatch, "tsne", lr=1e30)
+    assert made.conduct(made.case()) == [] and rows(made.case().table) == []
+
+
 def test_clusters_stay_apart():
     noise = np.random.default_rng(0).normal(size=(30, 20))
     noise[15:] += 20

@@ -236,6 +236,8 @@ def test_notes_on_rounds():
 
 def sends(found: Results, **factors: float) -> Results:
     """What some series receive, multiplied; what they send stays."""
+    for row in found.rows:
+        row["bytes_down"] = str(round(factors.get(row["series"], 1) * int(row["bytes_down"])))
     for label, factor in factors.items():
         for run in found.note["series"][label]["runs"]:
             run["bytes_down"] = round(factor * run["bytes_down"])
@@ -262,6 +264,15 @@ def test_communication_by_hand():
     told = asked.remark(evidence(a=found))
     assert "Bytes: of one participant in one round, mean over the rounds. More than FedAvg: down and up together." in told
     assert "of all participants, until the participants' mean own-test accuracy after local training first reaches" in told
+
+
+def test_bytes_to_a_target_are_those_of_the_rounds_up_to_it():
+    """Seed by seed, also where rounds differ, as those in which importance is sent."""
+    found = own(made({"FedAvg": {0: [0.1, 0.5, 0.96], 1: [0.1, 0.96, 0.96]}}, clients_per_round=5))
+    for row in found.rows:
+        row["bytes_down"] = str(1_000_000 * int(row["round"]) * (1 + int(row["seed"])))
+    [row] = build(table(kind="communication", panels=["a"], baseline="FedAvg", targets={"paper": [0.95]}), a=found)
+    assert row["MB to target"] == "3.25 ± 9.53"  # 1 + 2 + twice 0.5, and 2 + 0.5: 4 and 2.5 by hand, t = 12.706
 
 
 def test_multiply_adds_where_they_were_counted():

@@ -237,6 +237,48 @@ def test_bytes_more_than_the_baselines(down, status):
     assert decide("key", claim, found, "test_accuracy").status == "not compared"  # whatever the sign
 
 
+def test_bytes_are_paired_by_seed():
+    """Those of some methods differ from seed to seed: twice as many in the second, of both series."""
+    claim = {"text": "t", "source": "s", "experiment": "f", "reported": 0.5, "tolerance": 0.01, "because": "counted"}
+    claim = spec.claim(claim | {"cell": {"kind": "traffic", "series": "FedMMD", "baseline": "FedAvg"}}, "test")
+    found = made({label: seeds((5, 5)) for label in ("FedMMD", "FedAvg")})
+    for label, factor in (("FedMMD", 1.5), ("FedAvg", 1)):
+        for run in found.runs(label):
+            run |= {way: round(run[way] * factor * (1 + run["seed"])) for way in ("bytes_down", "bytes_up")}
+    assert decide("key", claim, found, "test_accuracy").found == "+50.0 ± 0.0 % (n = 2)"
+
+
+def test_where_directions_are_judged_no_lower_has_no_slack():
+    """How small a difference is means something else there."""
+    cell, below = {"kind": "no_lower", "last": 5, "slack": 0.05}, seeds((0.78, 0.79), ends)
+    for compare, status in (("full", "reproduced"), ("direction", "direction disagrees")):
+        found = verdict(cell, below, seeds((0.8, 0.81), ends), compare=compare, reported="no lower")
+        assert found.status == status, compare
+
+
+def test_what_is_asked_beside_the_paper_is_told_apart():
+    cell, told = {"kind": "higher", "last": 5}, {"ours": True}
+    asked = verdict(cell, seeds((0.9, 0.91), ends), seeds((0.8, 0.81), ends), reported="higher", **told)
+    assert (asked.status, asked.reported) == ("reproduced", "nothing")
+    number = verdict(LAST, seeds((0.9,), ends), seeds((0.8,), ends), reported=0.1, **told)
+    assert number.reported == "+10.0 points"
+
+
+@pytest.mark.parametrize(("tolerance", "told"), [(0.0055, "0.55"), (0.00665, "0.665"), (0.005, "0.5"), (0.0149, "1.49")])
+def test_a_tolerance_is_told_in_full(tolerance, told):
+    """Rounded to the digits of what is reported, it could equal a distance that is larger."""
+    found = verdict(LAST, seeds((0.9,), ends), seeds((0.889,), ends), reported=0.011, tolerance=tolerance, because="b")
+    assert found.tolerance == f"{told} points: b" and f"{told} points allowed" in found.why
+
+
+def test_a_mean_of_rounds_is_told_as_one():
+    cell = {"kind": "difference", "round": 10, "smooth": 3}
+    claim = {"text": "t", "source": "s", "experiment": "f", "cell": cell | {"series": "FedMMD", "baseline": "FedAvg"}}
+    claim = spec.claim(claim | {"scales": {"small": {"round": 5}}, "reported": 0.1}, "test")
+    found = made({"FedMMD": seeds((0.9,), ends), "FedAvg": seeds((0.8,), ends)}, "direction")
+    assert decide("key", claim, found, "test_accuracy").asked == "as the mean of 3 rounds up to round 5"
+
+
 def test_runs_that_are_too_short_say_nothing():
     short = {0: ends(0.5, 8)}
     found = verdict(ROUNDS, short, reported=10, tolerance=2)
@@ -461,8 +503,8 @@ def test_files(written):
     }
     assert told.items() <= record.items() and record["ours"] == "50.0 ± 0.0 % (n = 2)"
     header, row = (folder / "tables" / "verdicts.csv").read_text(encoding="utf-8").splitlines()
-    assert header == "Claim,Source,Reported,Ours,Asked,Verdict,Why,Note,Key,Experiment,Artifact,Tolerance"
-    assert row.endswith(",n,saves,first,a,10.0 points: why not")
+    assert header == "Claim,Source,Reported,Ours,Asked,Verdict,Why,Note,Key,Experiment,Artifact,Tolerance,By"
+    assert row.endswith(",n,saves,first,a,10.0 points: why not,the paper")
 
 
 def test_no_rows_at_a_scale_that_is_not_compared(written):
@@ -472,11 +514,13 @@ def test_no_rows_at_a_scale_that_is_not_compared(written):
 
 
 def test_tallies(tmp_path):
-    statuses = [("not run", "a"), ("partly", "a"), ("undecided", "b"), ("partly", "b"), ("not run", "a")]
-    records = [{"verdict": status, "artifact": artifact} for status, artifact in statuses]
+    records = [{"verdict": status, "by": "the paper"} for status in ("not run", "partly", "undecided", "partly", "not run")]
     assert list(tally.tally(records).items()) == [("partly", 2), ("undecided", 1), ("not run", 2)]
-    assert tally.by_artifact(records) == {"a": {"partly": 1, "not run": 2}, "b": {"partly": 1, "undecided": 1}}
-    assert tally.told(tally.tally(records)) == "2 partly, 1 undecided, 2 not run"
+    assert tally.told(tally.tally(records)) == tally.summary(records) == "2 partly, 1 undecided, 2 not run"
+    own = [{"verdict": "undecided", "by": "us"}]
+    assert tally.summary(records + own) == "2 partly, 1 undecided, 2 not run; asked by us: 1 undecided"
+    assert tally.summary(own) == "asked by us: 1 undecided" and tally.summary([]) == "no verdicts"
+    assert tally.made(records + own, tally.US) == own
     assert tally.read(tmp_path) == [] and tally.told({}) == "no verdicts"
 
 

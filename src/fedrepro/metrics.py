@@ -13,14 +13,15 @@ SLACK = 1e-9  # the last bits of a number decide nothing: what lies on an edge l
 
 
 def mean_last(curve: Curve, rounds: int = 1) -> float:
-    """Mean of the values of the last `rounds` rounds; 1 is the last value."""
+    """Mean of the values of the last `rounds` rounds; 1 is the last value. Round 0, before any training, counts only alone."""
     end = curve[-1][0]
-    return _mean([value for round, value in curve if round > end - rounds])
+    return _mean([value for round, value in curve if round > max(0, end - rounds)] or [curve[-1][1]])
 
 
 def at_round(curve: Curve, round: int, smooth: int = 1) -> float | None:
-    """Value at a round, averaged over the `smooth` rounds that end there; None where the run is shorter."""
-    values = [value for when, value in curve if round - smooth < when <= round]
+    """Value at a round, averaged over the `smooth` rounds that end there, round 0 left out of a mean; None where the run is
+    shorter."""
+    values = [value for when, value in curve if round - smooth < when <= round and (when or not round)]
     return _mean(values) if curve[-1][0] >= round and values else None
 
 
@@ -30,7 +31,7 @@ def best(curve: Curve, smooth: int = 1) -> float:
 
 
 def rounds_to(curve: Curve, target: float, smooth: int = 1) -> int | None:
-    """First round whose value, averaged over the last `smooth` rounds, is at least `target`; None if it never is.
+    """First round whose value, averaged over the last `smooth` measured rounds, is at least `target`; None if it never is.
 
     A single value may be a spike: `smooth` > 1 asks for more. Round 0, before any training, does not count.
     """
@@ -93,7 +94,7 @@ def distance(curve: Curve, reported: Curve, smooth: int = 1) -> tuple[float, int
 
 
 def smoothed(curve: Curve, smooth: int) -> dict[int, float]:
-    """Round -> mean of the `smooth` values that end there; the first rounds, which have fewer, and round 0 are left out."""
+    """Round -> mean of the `smooth` measured values that end there; round 0 and the first, which have fewer, are left out."""
     values = [(round, value) for round, value in curve if round > 0]
     return {values[i][0]: _mean([v for _, v in values[i - smooth + 1 : i + 1]]) for i in range(smooth - 1, len(values))}
 

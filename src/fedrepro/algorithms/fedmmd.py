@@ -58,7 +58,7 @@ def mmd2(a: Tensor, b: Tensor, kernel: str = "fixed19") -> Tensor:
     else:
         n = 2 * len(a)
         bandwidth = (aa.sum() + 2 * ab.sum() + bb.sum()).detach() / (n * n - n)
-        scales = bandwidth.clamp(min=torch.finfo(a.dtype).tiny) * 2.0 ** torch.arange(-2, 3, dtype=a.dtype, device=a.device)
+        scales = bandwidth.clamp(min=4 * torch.finfo(a.dtype).tiny) * 2.0 ** torch.arange(-2, 3, dtype=a.dtype, device=a.device)
 
     def similarity(distances: Tensor) -> Tensor:
         return (-distances / scales[:, None, None]).exp().sum(0).mean()

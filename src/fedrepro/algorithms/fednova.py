@@ -3,7 +3,7 @@
 Clients that take more steps no longer pull harder: each one's change is divided by the norm of its gradients' weights a_i,
 
     x <- x - (sum_i p_i |a_i|) sum_i p_i (x - y_i) / |a_i|,    |a_i| = tau_i for plain SGD,
-    |a_i| = (tau_i - rho (1 - rho^tau_i) / (1 - rho)) / (1 - rho) with momentum rho,
+    |a_i| = (tau_i - rho (1 - rho^tau_i) / (1 - rho)) / (1 - rho) with momentum rho, tau_i + rho times that with Nesterov's,
 
 p_i the shares, tau_i the local steps. With equal tau_i this is FedAvg. Buffers (running statistics) are averaged as they are.
 """
@@ -39,7 +39,6 @@ class Algorithm(FedAvg):
 
 def norm(client: Client) -> float:
     """|a_i|_1: how many plain gradients the client's steps amount to."""
-    rho = client.momentum
-    if rho == 1:
-        return client.steps * (client.steps + 1) / 2
-    return (client.steps - rho * (1 - rho**client.steps) / (1 - rho)) / (1 - rho)
+    rho, steps = client.momentum, client.steps
+    heavy = steps * (steps + 1) / 2 if rho == 1 else (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
+    return steps + rho * heavy if client.nesterov else heavy  # a step goes by its gradient and rho times the new velocity

@@ -3,7 +3,8 @@
 float32   every number and every product in single precision (the default)
 float64   the same in double precision
 tf32      CUDA only: numbers in single precision, factors of products rounded to 10 bits of mantissa
-bfloat16  local training in automatic mixed precision: weights in single precision, the network in bfloat16; tests in float32
+bfloat16  local training in automatic mixed precision: weights in single precision, network and objective in bfloat16, what is
+          compared with of the received network and tests in float32; for FedAvg's objective only, others get a caution
 """
 
 import torch

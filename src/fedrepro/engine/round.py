@@ -115,6 +115,7 @@ class Round:
             steps=len(batch_sizes(config, len(index))),
             lr=self.lr if lr is None else lr,
             momentum=config.momentum,
+            nesterov=config.nesterov,
             state=state.tensors if state else {},
             classes=lambda: data.counts(index),
             batches=batches,

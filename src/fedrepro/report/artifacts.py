@@ -9,11 +9,12 @@ from fedrepro.report import latex, macros, origin
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.loading import Results, Stored
 from fedrepro.report.spec import VERDICTS, Paper, evidence, read_curves
+from fedrepro.report.tally import PAPER, US
 from fedrepro.report.verdicts import NONE, Verdict, decide
 
 ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
 FOUND = ("claim", "source", "reported", "ours", "asked", "verdict", "why")
-COLUMNS = (*FOUND, "note", "key", "experiment", "artifact", "tolerance")
+COLUMNS = (*FOUND, "note", "key", "experiment", "artifact", "tolerance", "by")
 PRINTED = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
 NUMBERS = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, made with the verdicts
 SHARES = (0.29, 0.11, 0.15, 0.1, 0.22)  # of a line: the columns of the table of verdicts
@@ -97,7 +98,7 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
 def _record(spec: Paper, verdict: Verdict) -> dict[str, str]:
     claim = verdict.claim
     found = [claim.text, claim.source, verdict.reported, verdict.found, verdict.asked, verdict.status, verdict.why]
-    beside = [claim.note, verdict.key, claim.experiment, spec.beside(claim), verdict.tolerance]
+    beside = [claim.note, verdict.key, claim.experiment, spec.beside(claim), verdict.tolerance, US if claim.ours else PAPER]
     return dict(zip(COLUMNS, found + beside, strict=True))
 
 

@@ -18,7 +18,7 @@ def write(paper: Paper, folder: Path, out: Path) -> None:
 
 
 def _verdicts(folder: Path) -> str:
-    return f"A verdict for each published claim: {tally.told(tally.tally(tally.read(folder)))}."
+    return f"A verdict for each claim: {tally.summary(tally.read(folder))}."
 
 
 def _plain(text: str) -> str:

@@ -32,4 +32,4 @@ def _origin(paper: Content) -> str:
 
 
 def _tally(paper: Content) -> str:
-    return tally.told(tally.tally(paper.verdicts))
+    return tally.summary(paper.verdicts)

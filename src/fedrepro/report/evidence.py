@@ -136,17 +136,15 @@ class Evidence:
     curves: Mapping[str, Curve]  # the paper's digitised ones
     figures: Mapping[str, Any]  # for figures of several panels
     looks: Mapping[str, Mapping[str, Look]] = field(default_factory=dict)  # of each experiment's series
+    curves_from: str = ""  # where the digitised ones were read
 
     def panel(self, ref: Ref) -> Panel:
         return Panel(ref.key, ref.resolved(self.experiments), self.results[ref.experiment])
 
     def curve_name(self, key: str) -> str:
-        """What a digitised curve is called: the figure and the series that alone is held against it there; else its key."""
-        for experiment, shown in self.experiments.items():
-            labels = [label for label, name in shown.reported.items() if name == key]
-            if len(labels) == 1:
-                return f"{shown.name or experiment}: {labels[0]}"
-        return key
+        """What a digitised curve is called: its own name of figure and series, `<figure>:<series>`."""
+        figure, _, series = key.partition(":")
+        return f"Fig. {figure}: {series}" if series else key
 
     def study(self, experiment: str, study: str) -> Results:
         return self.results[source(experiment, study)]

@@ -124,7 +124,7 @@ def _state(sources: list[str], folder: Path) -> str:
 
 
 def _counted(verdicts: list[dict[str, str]]) -> str:
-    return tally.told(tally.tally(verdicts)) if verdicts else ""
+    return tally.summary(verdicts) if verdicts else ""
 
 
 def _beside(specification: Paper, verdict: dict[str, str]) -> str:

@@ -8,12 +8,13 @@ again from the same runs they have the same bytes.
 
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 from fedrepro.report import origin, view
 from fedrepro.report.content import Content
 from fedrepro.report.rendering import environment
 from fedrepro.report.settings import described
-from fedrepro.report.tally import tally, told
+from fedrepro.report.tally import PAPER, summary, tally, told
 from fedrepro.report.verdicts import NONE, RULES, SPREAD
 
 
@@ -24,9 +25,13 @@ def write(papers: list[Content], folder: Path) -> None:
     templates = environment(autoescape=True)
     templates.filters |= {"unbroken": unbroken}
     words = {"rules": RULES, "spread": SPREAD, "nothing": NONE, "unjudged_words": view.UNJUDGED, "version": origin.version()}
-    tools = (tally, told, view.together, view.judged, view.unjudged, view.command, described)
+    tools = (tally, told, summary, view.together, view.judged, view.unjudged, view.command, described)
     templates.globals |= words | {tool.__name__: tool for tool in tools}
-    rows = [(paper.spec.title, f"{paper.key}/index.html", tally(paper.claims)) for paper in views]
+    rows = [
+        (name if by == PAPER else f"{paper.spec.title}: asked by us", f"{paper.key}/index.html?by={quote(by)}", counts)
+        for paper in views
+        for name, by, counts in paper.by
+    ]
     shared = {"rows": rows, "scale": note["scale"], "note": note["scale_note"], "compare": note["compare"], "papers": views}
     page = templates.get_template("overview.html.j2").render(shared)
     (folder / "index.html").write_text(page, encoding="utf-8")

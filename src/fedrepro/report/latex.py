@@ -29,7 +29,7 @@ GROUPS, TARGETS = "Panel", "Target"  # columns by which rows belong together; th
 COLUMN = 240  # pt, of the usual conference with two columns; in a narrower one the table is scaled
 LETTER, GAP = 4.4, 8  # pt, of small print: a letter on average, and between two columns
 WORD = 9  # letters that a title may have on one line
-SETUP = r"\sisetup{mode=math, reset-text-series=false, text-series-to-math=true}"
+SETUP = r"\sisetup{mode=math, reset-text-series=false, text-series-to-math=true, retain-explicit-plus=true}"
 FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 PACKAGES = "booktabs, graphicx and siunitx (version 3)"
 

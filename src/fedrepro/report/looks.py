@@ -11,6 +11,7 @@ from typing import Any
 
 # Okabe and Ito's colours without their yellow: the colour-blind tell them apart, and grey print by the markers
 POOL = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+MORE = ("#882255", "#999933", "#332288", "#AA4499")  # Paul Tol's, where those are used up
 MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">", "d", "p", "h")
 OWN = {"fedavg": 0, "fedmmd": 1, "l2": 2, "fedprox": 3, "fedfusion": 4, "fedmax": 6, "psi_net": 1}  # the same in all papers
 SIZES = {"o": 3.4, "s": 3.2, "D": 3.0, "h": 3.6, "p": 3.8}  # points, so that all look as large
@@ -104,6 +105,6 @@ def _variants(pair: tuple[str, str], count: int, taken: set[tuple[str, str]]) ->
     if count > SETTINGS:
         return [(shade, MARKERS[place % len(MARKERS)]) for place, shade in enumerate(shades(count))]
     colours, markers = {colour for colour, _ in taken}, {marker for _, marker in taken}
-    spare = [colour for colour in reversed(POOL) if colour not in colours] or list(POOL)
+    spare = [colour for colour in (*reversed(POOL), *MORE) if colour not in colours] or list(POOL)
     marks = [marker for marker in reversed(MARKERS) if marker not in markers]
     return [pair, *((spare[place % len(spare)], marks[place]) for place in range(count - 1))]

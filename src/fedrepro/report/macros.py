@@ -12,8 +12,9 @@ NAMES = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight",
 DIGITS = {str(digit): name for digit, name in enumerate(NAMES)}
 SEEDS = re.compile(r" \((?:1 seed|n = \d+)\)$")
 HEAD = r"""% {source}
-% Of each claim what the paper reports, ours, its seeds and the verdict: \input this file once, in the preamble or the text,
-% and write \{example}Ours{{}}. A command is called by the paper and the claim, its digits as words.
+% Of each claim what the paper reports, ours, its seeds, at which other target or rounds, and the verdict: \input this file
+% once, in the preamble or the text, and write \{example}Ours{{}}. A command is called by the paper and the claim, its digits
+% as words.
 """
 
 
@@ -30,7 +31,13 @@ def macros(paper: str, verdicts: Sequence[Verdict], source: str) -> str:
         called = names[item.key]
         lines.append(f"% {' '.join(item.claim.text.split())}\n")
         seeds = str(item.ours.n) if item.ours else NONE
-        told = {"Reported": item.reported, "Ours": SEEDS.sub("", item.found), "Seeds": seeds, "Verdict": item.status}
+        told = {
+            "Reported": item.reported,
+            "Ours": SEEDS.sub("", item.found),
+            "Seeds": seeds,
+            "Asked": item.asked,
+            "Verdict": item.status,
+        }
         lines += [rf"\newcommand{{\{called}{what}}}{{{_value(text)}}}" + "\n" for what, text in told.items()]
     return "".join(lines)
 

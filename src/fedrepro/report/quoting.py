@@ -16,10 +16,14 @@ from fedrepro.report.spec import Paper
 
 @dataclass(frozen=True)
 class Line:
-    """A series' curves, one a seed, or one curve of the paper. Values in percent, means over seeds."""
+    """A series' curves by their seeds, or one curve of the paper. Values in percent, means over seeds."""
 
     name: str
-    curves: list[Curve]
+    seeds: dict[int, Curve]
+
+    @property
+    def curves(self) -> list[Curve]:
+        return list(self.seeds.values())
 
     def over(self, first: int, last: int) -> float:
         """Mean over the rounds from first to last."""
@@ -47,7 +51,7 @@ class Line:
 
     def apart(self, other: "Line") -> float:
         """Largest difference in any round, seed by seed, in points."""
-        pairs = zip(self.curves, other.curves, strict=True)
+        pairs = self._pairs(other)
         return 100 * max(abs(mine - theirs) for pair in pairs for (_, mine), (_, theirs) in zip(*pair, strict=True))
 
     def band(self) -> float:
@@ -58,8 +62,8 @@ class Line:
     def lead(self, other: "Line", first: int, last: int) -> str:
         """How far the mean over the rounds from first to last lies above another's: in points, seed by seed, with its interval
         where there are seeds for one."""
-        pairs = zip(self.curves, other.curves, strict=True)
-        found = [Line("", [mine]).over(first, last) - Line("", [theirs]).over(first, last) for mine, theirs in pairs]
+        pairs = self._pairs(other)
+        found = [Line("", {0: mine}).over(first, last) - Line("", {0: theirs}).over(first, last) for mine, theirs in pairs]
         return str(replace(numbers.over(found, 1), signed=True))
 
     def distance(self, other: "Line", smooth: int = 1, last: int | None = None) -> float:
@@ -70,6 +74,12 @@ class Line:
         if None in found:
             raise UserError(f"{self.name}: no round in common with {other.name}")
         return 100 * mean([points for points, _ in found])
+
+    def _pairs(self, other: "Line") -> list[tuple[Curve, Curve]]:
+        """Curves of one seed each. Raises UserError where a seed has one only."""
+        if self.seeds.keys() != other.seeds.keys():
+            raise UserError(f"{self.name}: seeds {sorted(self.seeds)}, but {other.name}: seeds {sorted(other.seeds)}")
+        return [(curve, other.seeds[seed]) for seed, curve in self.seeds.items()]
 
     def _mean(self, reduce: Callable[[Curve], float]) -> float:
         return mean([reduce(curve) for curve in self.curves])
@@ -95,7 +105,7 @@ class Quoted:
         panel, name = self.evidence.panel(Ref(experiment=experiment)), f"{self.folder}: {experiment}, {series}"
         if panel.skipped:
             raise UserError(f"{name}: {panel.skipped}")
-        curves = list(panel.curves(series).values())
+        curves = panel.curves(series)
         if not curves:
             raise UserError(f"{name}: no values")
         return Line(name, curves)
@@ -125,7 +135,7 @@ class Quoted:
 
     def theirs(self, key: str) -> Line:
         """A digitised curve."""
-        return Line(key, [self.evidence.curves[key]])
+        return Line(key, {0: self.evidence.curves[key]})
 
     def seeds(self, experiment: str) -> str:
         count = len({run["seed"] for run in self.evidence.results[experiment].runs()})

@@ -29,7 +29,7 @@ ROOMS = {"figures": ("Figure", "curves"), "tables": ("Table", None)}  # kinds in
 
 
 class Claim(Frozen):
-    """A published statement on an experiment, in one measure, with the cell that tests it."""
+    """A statement on an experiment, in one measure, with the cell that tests it: the paper's, or a question of ours."""
 
     text: str
     source: str
@@ -39,6 +39,7 @@ class Claim(Frozen):
     reported: Annotated[FiniteFloat | str, Number]
     tolerance: NonNegative = 0
     because: str = ""  # why so wide
+    ours: bool = False  # a question that we ask: the paper does not state it
     calibrated: str | None = None  # the experiment that chose a setting by the reported number
     artifact: str | None = None  # the figure or table beside which it stands; else the first that shows its results
     scales: dict[str, SerializeAsAny[Cell]] = {}  # the cell at a scale where the paper's target or round is out of reach
@@ -90,6 +91,7 @@ class Paper(Frozen):
     title: str
     reference: str
     curves: str | None = None
+    curves_from: str = ""  # where these curves were read, as captions say it
     proposed: tuple[str, ...] = ()  # the series that it stands up for; figures emphasise them
     experiments: dict[str, Shown] = {}
     figures: dict[Key, SerializeAsAny[Figure]]
@@ -99,6 +101,8 @@ class Paper(Frozen):
 
     @model_validator(mode="after")
     def _names_once(self) -> "Paper":
+        if bool(self.curves) != bool(self.curves_from):
+            raise ValueError("curves, curves_from: the paper's curves and where they were read go together")
         keys = [*self.figures, *self.tables, VERDICTS, "numbers", "all"]
         if twice := sorted({key for key in keys if keys.count(key) > 1}):
             raise ValueError(f"{', '.join(twice)}: already names something else; choose another name")
@@ -249,7 +253,7 @@ def _curves_text(spec: Paper, folder: Path) -> str:
 
 def evidence(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, Curve]) -> Evidence:
     """What the paper's artifacts are made from; `results` by experiment, and by `<experiment>-<study>`."""
-    return Evidence(spec.experiments, results, curves, spec.figures, spec._looks)
+    return Evidence(spec.experiments, results, curves, spec.figures, spec._looks, spec.curves_from)
 
 
 def identity(spec: Paper, keys: Iterable[str] | None = None, folder: Path = FOLDER) -> str:

@@ -8,6 +8,8 @@ from fedrepro.files import read_records
 from fedrepro.report.spec import VERDICTS
 from fedrepro.report.verdicts import RULES
 
+PAPER, US = "the paper", "us"  # by whom a claim is made
+
 
 def read(folder: Path) -> list[dict[str, str]]:
     """The verdicts in a paper's `folder` (reports/<scale>/<paper>); none where they were not made."""
@@ -21,14 +23,18 @@ def tally(verdicts: Iterable[Mapping[str, str]]) -> dict[str, int]:
     return {status: counts[status] for status in RULES if counts[status]}
 
 
-def by_artifact(verdicts: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
-    """Figure or table -> the tally of the claims beside it."""
-    found: dict[str, list[Mapping[str, str]]] = {}
-    for verdict in verdicts:
-        found.setdefault(verdict["artifact"], []).append(verdict)
-    return {artifact: tally(own) for artifact, own in found.items()}
+def made(verdicts: Iterable[Mapping[str, str]], by: str) -> list[Mapping[str, str]]:
+    """Those on claims of the paper, or on questions that we ask beside them."""
+    return [verdict for verdict in verdicts if verdict["by"] == by]
 
 
 def told(counts: Mapping[str, int]) -> str:
     """2 reproduced, 1 partly."""
     return ", ".join(f"{count} {status}" for status, count in counts.items()) or "no verdicts"
+
+
+def summary(verdicts: Iterable[Mapping[str, str]]) -> str:
+    """2 reproduced, 1 partly; asked by us: 1 undecided."""
+    published, own = (tally(made(verdicts, by)) for by in (PAPER, US))
+    asked = f"asked by us: {told(own)}" if own else ""
+    return "; ".join(filter(None, [told(published) if published or not own else "", asked]))

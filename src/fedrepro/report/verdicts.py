@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from fedrepro.measures import MEASURES, Measure
 from fedrepro.metrics import SLACK, Estimate, estimate
-from fedrepro.report.cells.base import Cell
+from fedrepro.report.cells.base import Cell, decimals
 from fedrepro.report.evidence import Panel, Shown
 from fedrepro.report.loading import Results
 from fedrepro.report.numbers import SCORES, amount
@@ -19,6 +19,7 @@ SPREAD = (
     "by seed. One seed has none. Each claim is judged by itself, without a correction for their number. A standard deviation "
     "is called s.d."
 )
+NONE_REPORTED = "nothing"  # by the paper, of what we ask
 NONE = "Nothing at this scale is held against the papers, so no claim is judged."
 RULES = {
     REPRODUCED: "The whole 95 % interval lies within the tolerance around the reported value. Where a difference is claimed, "
@@ -56,6 +57,9 @@ class Verdict:
 
     @property
     def reported(self) -> str:
+        """What the paper reports; of a question of ours that has no number of it, that it reports nothing."""
+        if self.claim.ours and self.claim.cell.word:
+            return NONE_REPORTED
         return self.claim.cell.show(self.claim.reported, self.measure, digits=self.digits)
 
     @property
@@ -64,7 +68,7 @@ class Verdict:
         cell, claim = self.claim.cell, self.claim
         if cell.word:
             return f"none: {cell.against(self.measure)}"
-        allowed = cell.gap(claim.tolerance, self.measure, self.digits)
+        allowed = _gap(claim, claim.tolerance, self.measure)
         return f"{allowed}: {claim.because}" if claim.because else allowed
 
     @property
@@ -178,20 +182,28 @@ def _asked(claim: Claim, cell: Cell, measure: Measure) -> str:
     target = cell.at()
     told = [f"at {amount(measure, target)} {SCORES[measure.score]}"] if target else []
     if cell != claim.cell:
-        rounds = {"round": "at round {}", "last": "over the last {} rounds"}
+        smooth = getattr(cell, "smooth", 1)
+        mean = f"as the mean of {smooth} rounds up to " if smooth > 1 else "at "
+        rounds = {"round": f"{mean}round {{}}", "last": "over the last {} rounds"}
         told += [text.format(value) for field, text in rounds.items() if (value := getattr(cell, field, None))]
     return ", ".join(told)
 
 
 def _full(claim: Claim, cell: Cell, measure: Measure, ours: Estimate) -> tuple[str, str]:
-    digits = claim.cell.digits(claim.reported, measure)
-    gap, allowed = (cell.gap(value, measure, digits) for value in (abs(ours.mean - claim.reported), claim.tolerance))
+    gap, allowed = (_gap(claim, value, measure) for value in (abs(ours.mean - claim.reported), claim.tolerance))
     text = f"{gap} from the reported value, {allowed} allowed{_alone(ours.n)}"
     if ours.n == 1:
         return UNDECIDED, text
     judge = _difference if cell.signed and claim.reported != 0 else _level
     status, reason = judge(claim, ours)
     return status, "; ".join(filter(None, [reason, text]))
+
+
+def _gap(claim: Claim, value: float, measure: Measure) -> str:
+    """A distance from what is reported, with the decimals of the tolerance too: rounded alike, what is told and what decides
+    could contradict each other."""
+    digits = max(claim.cell.digits(claim.reported, measure), decimals(claim.tolerance))
+    return claim.cell.gap(value, measure, digits)
 
 
 def _difference(claim: Claim, ours: Estimate) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from fedrepro.report import artifacts
 from fedrepro.report.content import Content
 from fedrepro.report.loading import Results
 from fedrepro.report.spec import Paper
-from fedrepro.report.tally import tally
+from fedrepro.report.tally import PAPER, US, made, tally
 from fedrepro.report.verdicts import NOT_COMPARED, NOT_RUN, RULES
 
 UNJUDGED = (NOT_COMPARED, NOT_RUN)
@@ -75,9 +75,21 @@ class View:
 
     @property
     def tallies(self) -> list[tuple[str, str, dict[str, int]]]:
-        """Name, address on the page and verdicts of all that has claims; where some are judged, first."""
-        tested = sorted((entry for entry in self.entries if entry.claims), key=lambda entry: not judged(entry.claims))
-        return [(entry.label, f"#{entry.key}", tally(entry.claims)) for entry in tested]
+        """Name, address on the page and verdicts of all that has claims of the paper; where some are judged, first. Our own
+        questions are the last row."""
+        published = {entry.key: made(entry.claims, PAPER) for entry in self.entries}
+        tested = sorted(
+            (entry for entry in self.entries if published[entry.key]), key=lambda one: not judged(published[one.key])
+        )
+        rows = [(entry.label, f"#{entry.key}", tally(published[entry.key])) for entry in tested]
+        return rows + [(name, f"?by={by}#the-filter", counts) for name, by, counts in self.by[1:]]
+
+    @property
+    def by(self) -> list[tuple[str, str, dict[str, int]]]:
+        """Verdicts on the paper's claims and, where we ask something beside them, on that: name, by whom, how many."""
+        own = tally(made(self.claims, US))
+        published = (self.spec.title, PAPER, tally(made(self.claims, PAPER)))
+        return [published, ("Asked by us", US, own)] if own else [published]
 
     def called(self, experiment: str) -> str:
         return called(self.spec, experiment)

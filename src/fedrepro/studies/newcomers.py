@@ -10,6 +10,7 @@ that of its first round. Unlike in a round, one optimiser serves all epochs: its
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -118,7 +119,9 @@ class Adaptation:
         self.config = config.model_copy(update={"clients_per_round": 1, "local_epochs": settings.epochs})
         self.federation = Federation(self.config, dataset, invite(settings, config, dataset), device, "sequential")
         state = self.federation.placed(State(config.rounds, *final))
-        self.received = self.federation.algorithm.broadcast(state.weights, self.federation.server(state, 1))
+        algorithm, server = self.federation.algorithm, self.federation.server(state, 1)
+        server = replace(server, state=algorithm.survey(state.weights, server))
+        self.received = algorithm.broadcast(state.weights, server)
         self.round = Round(self.federation, state, {})
 
     def follow(self, client: int) -> Iterator[tuple[int, float]]:

@@ -55,7 +55,7 @@ class Study(OfRounds):
         return self.settings.rounds
 
     def measure(self, federation: Federation, replayed: Replayed) -> Iterator[tuple[int, int, float, float, float]]:
-        """Nothing in a round in which none of the clients takes part."""
+        """Nothing in a round in which none of the clients takes part, or the training diverges."""
         import torch
 
         last = {trained.client.number: trained for trained in replayed.trained}  # of several phases
@@ -63,7 +63,10 @@ class Study(OfRounds):
         if not shown:
             return
         found = [self._activations(federation, replayed.round, trained) for trained in shown]
-        points = embedded(torch.cat([activations for activations, _ in found]).cpu().numpy())
+        together = torch.cat([activations for activations, _ in found])
+        if not together.isfinite().all():  # the round in which a run diverged
+            return
+        points = embedded(together.cpu().numpy())
         owners = [trained.client.number for trained, (_, labels) in zip(shown, found, strict=True) for _ in labels]
         classes = torch.cat([labels for _, labels in found]).tolist()
         accuracy = federation.tested(replayed.after.weights, replayed.after.server, TESTED)["test_accuracy"]

@@ -35,4 +35,4 @@ def _single(folder: Path, key: str) -> str:
 def _judged(folder: Path) -> str:
     """How many of a paper's claims have which verdict."""
     found = tally.read(folder)
-    return f"{count(len(found), 'claim')}: {tally.told(tally.tally(found))}" if found else "no claim is judged at this scale"
+    return f"{count(len(found), 'claim')}: {tally.summary(found)}" if found else "no claim is judged at this scale"

@@ -181,6 +181,11 @@ def unpaired(seeds: dict[str, Collection[int]]) -> str:
     return "; ".join(f"seed {seed}: no run of {label} with this seed" for seed, label in lacking)
 
 
+def decimals(value: float) -> int:
+    """Of points: as many as show a tolerance in full, three at most."""
+    return next((digits for digits in (1, 2) if math.isclose(round(100 * value, digits), 100 * value)), 3)
+
+
 def fraction(value: float) -> str:
     return f"{100 * value:z.1f} %"
 

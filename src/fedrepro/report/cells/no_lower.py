@@ -1,4 +1,5 @@
-"""That a series ends as high as its baseline or higher: the difference, seed by seed, held against `slack` below zero."""
+"""That a series ends as high as its baseline or higher: the difference, seed by seed, held against `slack` below zero; where
+only directions are judged, against zero, since how small a difference is means something else there."""
 
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ class Cell(higher.Cell):
     word: ClassVar = "no lower"
 
     def margins(self, panel: Panel, label: str) -> list[float]:
-        return [value + self.slack for value in super().margins(panel, label)]
+        return [value + (self.slack if panel.full else 0) for value in super().margins(panel, label)]
 
     def against(self, measure: Measure) -> str:
         return f"{self.series} is held against {self.baseline} less {self.gap(self.slack, measure, 2)}"

@@ -76,7 +76,7 @@ class Figure(base.Figure, Ref):
         if window > 1:
             rounds = f"{window} rounds" if step == 1 else f"{window} measured rounds"
             text.append(f"Lines are means over the last {rounds}, faint ones the single rounds.")
-        text += [*base.lost(results), *base.proposed(evidence, [results], "Heavier"), *self._compared(panel, window)]
+        text += [*base.lost(results), *base.proposed(evidence, [results], "Heavier"), *self._compared(evidence, window)]
         if panel.target is not None:
             text.append(f"Grey line: the target, {amount(measure, panel.target)}.")
         if cut := self.shown.get(panel.scale):
@@ -84,8 +84,9 @@ class Figure(base.Figure, Ref):
         how = sorted({f"{run['precision']} ({run['executor']} executor)" for run in results.runs()})
         return [*text, f"Trained in {' and '.join(how)}.", base.data([results])]
 
-    def _compared(self, panel: Panel, window: int) -> list[str]:
-        """What the paper's curves look like."""
+    def _compared(self, evidence: Evidence, window: int) -> list[str]:
+        """What the paper's curves look like, and where they are from."""
+        panel = evidence.panel(self)
         if not panel.full or not panel.shown.reported:
             return []
         groups = _groups(panel)
@@ -93,7 +94,7 @@ class Figure(base.Figure, Ref):
         shared = [labels for labels in groups.values() if len(labels) > 1 and not _alone(groups)]
         first = "".join(f" (its one curve of {' and '.join(labels)} in that of {labels[0]})" for labels in shared)
         averaged = ", averaged in the same way" if window > 1 else ""
-        return [f"{what}{first}, read from its PDF{averaged}."]
+        return [f"{what}{first}, {evidence.curves_from}{averaged}."]
 
 
 def _line(axes: Any, panel: Panel, label: str, look: Look, window: int, index: int, step: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from fedrepro.errors import UserError
+from fedrepro.report.cells.closer import EQUAL
 from fedrepro.report.evidence import Evidence, source
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import grid, series
@@ -85,6 +86,7 @@ class Figure(base.Figure):
             *base.proposed(evidence, results, "Heavier"),
             *(text for one in results for text in base.lost(one)),
             *self._left_out(evidence),
+            *self._zero(evidence),
             base.data(results),
         ]
 
@@ -93,6 +95,16 @@ class Figure(base.Figure):
         rows = [row for one in self._found(evidence).values() for label in self.labels(one) for row in one.good(label)]
         without = sum(row[self.y] == "" for row in rows)
         return [f"Left out, since they have no {self.y}: {without} of {len(rows)} rows."] if without else []
+
+    def _zero(self, evidence: Evidence) -> list[str]:
+        """Which lines hold numbers most of which are 0, as those of a dead network's units are."""
+        found = []
+        for name, results in self._found(evidence).items():
+            for label in self.labels(results):
+                values = [abs(float(row[self.y])) for row in results.good(label) if row[self.y] != ""]
+                if 2 * (zero := sum(value < EQUAL for value in values)) > len(values):
+                    found.append(f"{self.names[name]}, {label}: {zero} of {len(values)} numbers are 0.")
+        return found
 
 
 def _places(values: list[str]) -> dict[str, float]:

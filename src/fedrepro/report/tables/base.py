@@ -85,6 +85,7 @@ class Table(Frozen):
         parts += not_run(panels)
         if data := sorted({run["dataset"] for panel in shown for run in panel.results.runs()}):
             parts.append(f"Data: {', '.join(data)}")
+        parts += _images(shown)
         note = panels[0].results.note
         return sentences([*parts, f"Scale {note['scale']}: {note['scale_note']}"])
 
@@ -130,6 +131,28 @@ def _whose(panel: Panel) -> str:
 
 def _lost(panel: Panel) -> list[tuple[str, str]]:
     return [(label, text) for label in panel.results.labels for text in panel.results.diverged(label)]
+
+
+def _images(panels: list[Panel]) -> list[str]:
+    """A sentence on training sets that were cut to different sizes: such panels are not to be compared with each other."""
+    sizes: dict[str, list[str]] = {}
+    for panel in panels:
+        own = {str(panel.setting(label, "train_images") or "all") for label in panel.results.labels}
+        sizes.setdefault(" or ".join(sorted(own)), []).append(panel.name)
+    if len(sizes) < 2:
+        return []
+    told = [f"{size} ({', '.join(names)})" for size, names in sizes.items()]
+    return [f"Training images differ: {'; '.join(told)}"]
+
+
+def received(panels: list[Panel]) -> list[str]:
+    """A sentence on measures of what clients receive, which is what the rounds before have made."""
+    late = any(panel.measure.model == "received" for panel in panels)
+    return (
+        ["What is received in round r has been trained for r - 1 rounds; it is told as round r, the paper's too"]
+        if late
+        else []
+    )
 
 
 def not_run(panels: list[Panel]) -> list[str]:

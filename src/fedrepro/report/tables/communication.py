@@ -4,7 +4,7 @@ more than with a baseline, and bytes until each target; one row for each panel, 
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.grid import Row, mark
 from fedrepro.report.known import Known
-from fedrepro.report.numbers import Number, arrivals, mean, megabytes, significant
+from fedrepro.report.numbers import Number, arrivals, mean, significant
 from fedrepro.report.tables import base
 
 TOTAL = "MB to target"
@@ -40,10 +40,10 @@ class Table(base.WithTargets):
         return row | base.target(panel, target) | {TOTAL: self._megabytes(panel, label, target)}
 
     def _megabytes(self, panel: Panel, label: str, target: float) -> Number:
-        """Rounds to the target times the 10^6 bytes that all participants of a round receive and send."""
-        rates = {run["seed"]: megabytes(run) for run in panel.results.runs(label)}
+        """10^6 bytes that all participants have received and sent in the rounds up to the target."""
         reached = {seed: panel.rounds_to(curve, target, self.smooth) for seed, curve in panel.curves(label).items()}
-        return arrivals([None if count is None else count * rates[seed] for seed, count in reached.items()], 2)
+        sent = {seed: _sent(panel, label, seed, last) for seed, last in reached.items() if last is not None}
+        return arrivals([sent.get(seed) for seed in reached], 2)
 
     def told(self, panels: list[Panel]) -> list[str]:
         smooth = f" as a mean of {self.smooth} rounds" if self.smooth > 1 else ""
@@ -54,7 +54,14 @@ class Table(base.WithTargets):
         if any(self.at(panel) for panel in panels):
             total = f"until {base.measured(panels)} first reaches the target{smooth}"
             parts.append(f"{TOTAL}: millions of bytes, down and up, of all participants, {total}")
+            parts += base.received(panels)
         return [*parts, *base.no_target(panels, {panel.name: self.at(panel) for panel in panels})]
+
+
+def _sent(panel: Panel, label: str, seed: int, last: int) -> float:
+    """10^6 bytes of all participants in the rounds of a seed's run up to the `last`."""
+    rows = [row for row in panel.results.good(label) if int(row["seed"]) == seed and int(row["round"]) <= last]
+    return sum(int(row["bytes_down"]) + int(row["bytes_up"]) for row in rows) / 1e6
 
 
 def _weights(panel: Panel, label: str) -> Number:

@@ -43,7 +43,7 @@ class Table(base.Table):
                     row[theirs] = _printed(panel, [told[label]] if label in told else [])
             mark(list(rows.values()), ours, loss, base.lost(panel))
             mark(list(rows.values()), theirs, loss)
-        return [*rows.values(), *([self._improvements(panels)] if self.improvement else [])]
+        return [*rows.values(), *([self._improvements(panels)] if self.improvement and panels else [])]
 
     def _final(self, panel: Panel, label: str) -> Number:
         return level(panel.measure, list(self._ends(panel, label).values()))

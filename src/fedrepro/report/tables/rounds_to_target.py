@@ -75,6 +75,7 @@ class Table(base.WithTargets):
     def told(self, panels: list[Panel]) -> list[str]:
         smooth = f", or in which its mean with the {self.smooth - 1} rounds before does" if self.smooth > 1 else ""
         parts = [f"Rounds: the first in which {base.measured(panels)} reaches the target{smooth}"]
+        parts += base.received(panels)
         parts.append(f"Saved: 1 - rounds / rounds of {self.baseline}, seed by seed")
         if panels[0].full:
             parts.append(f"{PRINTED}: " + ("as it prints them" if self.reported else "the first crossing of its curve"))

@@ -23,26 +23,29 @@
     });
     const rows = all("[data-for]").map((row) => {
       const group = groups.find(({ element }) => element.id === row.dataset.for);
-      return { row, group, words: `${group ? group.words : ""} ${plain(row)}`, verdict: row.dataset.verdict };
+      return { row, group, words: `${group ? group.words : ""} ${plain(row)}`, verdict: row.dataset.verdict, by: row.dataset.by };
     });
     const folds = all("[data-fold]");
     let active = false;
 
     const update = () => {
       const sought = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-      const verdicts = buttons.filter((button) => button.ariaPressed === "true").map((button) => button.dataset.verdict);
-      const looks = Boolean(sought.length || verdicts.length);
+      const pressed = (what) => buttons.map((button) => button.ariaPressed === "true" && button.dataset[what]).filter(Boolean);
+      const verdicts = pressed("verdict"), askers = pressed("by");
+      const chips = verdicts.length || askers.length;
+      const looks = Boolean(sought.length || chips);
       if (looks && !active) folds.forEach((fold) => (fold.before = fold.open));
       const stops = active && !looks;
       active = looks;
       const fits = (text) => sought.every((word) => text.includes(word));
       const kept = new Set();
       let count = 0;
-      for (const { row, group, words: text, verdict } of rows) {
-        row.hidden = !(fits(text) && (!verdicts.length || verdicts.includes(verdict)));
+      for (const { row, group, words: text, verdict, by } of rows) {
+        const among = (chosen, own) => !chosen.length || chosen.includes(own);
+        row.hidden = !(fits(text) && among(verdicts, verdict) && among(askers, by));
         if (!row.hidden) count += 1, kept.add(group);
       }
-      for (const group of groups) group.element.hidden = !(kept.has(group) || (!verdicts.length && fits(group.words)));
+      for (const group of groups) group.element.hidden = !(kept.has(group) || (!chips && fits(group.words)));
       for (const table of all("table.claims")) table.hidden = !table.querySelector("tbody:not([hidden])");
       for (const fold of folds) {
         const found = fold.querySelector("[data-for]:not([hidden])");
@@ -56,7 +59,7 @@
     };
     const press = (button) => (button.ariaPressed = String(button.ariaPressed !== "true"));
     buttons.forEach((button) => button.addEventListener("click", () => (press(button), update())));
-    buttons.filter((button) => asked.getAll("verdict").includes(button.dataset.verdict)).forEach(press);
+    buttons.filter(({ dataset }) => ["verdict", "by"].some((what) => asked.getAll(what).includes(dataset[what]))).forEach(press);
     input.value = asked.get("q") || "";
     input.addEventListener("input", update);
     filter.hidden = false;
