@@ -102,7 +102,7 @@ def _paper(paper: str, specification: Paper, planned: Mapping[str, experiments.P
         spent = _told([hours[name] for name in behind])
         rows.append([_link(specification, paper, key), specification[key].title, *states, _counted(own), spent])
     done = sum(row[3] not in (NONE, PART) for row in rows)
-    found = "; ".join(f"at {scale}: {_counted(verdicts[scale]) or 'none judged'}" for scale in reversed(SCALES))
+    found = "; ".join(f"at {scale}: {_counted(verdicts[scale], 'none judged')}" for scale in reversed(SCALES))
     head = f"**{specification.title}**: {done} of {len(rows)} artifacts at the paper's own scale; claims {found}."
     if (root / spec.FOLDER / f"{paper}.md.j2").exists():
         head += f" [What we found, and what the paper leaves open](docs/{paper}.md)."
@@ -123,8 +123,8 @@ def _state(sources: list[str], folder: Path) -> str:
     return "1 seed" if seeds == 1 else f"{seeds} seeds"
 
 
-def _counted(verdicts: list[dict[str, str]]) -> str:
-    return tally.summary(verdicts) if verdicts else ""
+def _counted(verdicts: list[dict[str, str]], none: str = "") -> str:
+    return tally.summary(verdicts, none) if verdicts else none
 
 
 def _beside(specification: Paper, verdict: dict[str, str]) -> str:

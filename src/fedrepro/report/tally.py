@@ -33,8 +33,8 @@ def told(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {status}" for status, count in counts.items()) or "no verdicts"
 
 
-def summary(verdicts: Iterable[Mapping[str, str]]) -> str:
-    """2 reproduced, 1 partly; asked by us: 1 undecided."""
+def summary(verdicts: Iterable[Mapping[str, str]], none: str = "") -> str:
+    """2 reproduced, 1 partly; asked by us: 1 undecided. `none`: said where no claim of the paper is among them."""
     published, own = (tally(made(verdicts, by)) for by in (PAPER, US))
     asked = f"asked by us: {told(own)}" if own else ""
-    return "; ".join(filter(None, [told(published) if published or not own else "", asked]))
+    return "; ".join(filter(None, [told(published) if published or not own else none, asked]))
