@@ -202,6 +202,16 @@ def test_a_tally_leads_to_its_claims(visit):
     assert page.locator(SHOWN).count() == shown
 
 
+def test_what_we_ask_is_found_apart(visit):
+    page = visit("index.html")
+    page.get_by_role("link", name=f"{PAPERS['fedmmd']}: asked by us").click()
+    page.wait_for_selector("#the-filter button[data-by=us][aria-pressed=true]")
+    assert page.locator(SHOWN).count() == 4
+    page.locator("#the-filter button[data-by=us]").click()
+    page.locator("#the-filter button[data-by='the paper']").click()
+    assert page.locator(SHOWN).count() == 61
+
+
 def test_without_the_script_all_is_there(visit):
     page = visit("fedmmd/index.html", script=False)
     assert not page.locator("#the-filter").is_visible() and page.locator(".contents a").first.is_visible()

@@ -203,7 +203,7 @@ def test_the_end_tells_what_was_made_the_tally_and_the_page(tmp_path):
     tables = tmp_path / "quick/p/tables"
     tables.mkdir(parents=True)
     statuses = ["not run", "reproduced", "not run", "partly"]
-    (tables / "verdicts.json").write_text(json.dumps([{"verdict": status} for status in statuses]))
+    (tables / "verdicts.json").write_text(json.dumps([{"verdict": status, "by": "the paper"} for status in statuses]))
     made = ["results/runs/p/a/summary.json", "results/runs/p/a/newcomers-1.json", ".snakemake/made-quick/p/all-0a1b"]
     told = ending.told([*made, f"{tmp_path}/quick/index.html"], tmp_path / "quick", 200).splitlines()
     assert told == [

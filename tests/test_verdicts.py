@@ -423,9 +423,16 @@ TRIED = {"reported": {"conv": "c:none", "multi": "c:none"}}
 ONCE = {"measure": "personal_accuracy", "target": {"paper": 0.9}, "reported": {"FedAvg": "c:none"}}
 
 
+DIGITISED = {"curves": "curves.json", "curves_from": "read from it"}
+
+
 def calibrated(tmp_path, **tried) -> spec.Paper:
     (tmp_path / "curves.json").write_text('{"c:none": [[1, 2], [0.1, 0.5]]}', encoding="utf-8")
-    values = changed() | {"curves": "curves.json", "experiments": {"first": ONCE, "second": TRIED | tried}}
+    values = changed() | {
+        "curves": "curves.json",
+        "curves_from": "read from it",
+        "experiments": {"first": ONCE, "second": TRIED | tried},
+    }
     return read(tmp_path, values)
 
 
@@ -440,7 +447,7 @@ def test_a_calibration_reaches_every_claim_on_its_curve(tmp_path):
     denied = calibrated(tmp_path, chose=False)
     assert denied.chosen(claim) == {}
     tried = {"first": ONCE | {"chose": "the network"}, "second": TRIED | {"chose": "the rate"}}
-    both = read(tmp_path, changed() | {"curves": "curves.json", "experiments": tried}).chosen(claim)["FedAvg"]
+    both = read(tmp_path, changed() | DIGITISED | {"experiments": tried}).chosen(claim)["FedAvg"]
     assert "the network (first)" in both and "the rate (second)" in both  # neither takes the other's place
     same = [spec.identity(one, ["verdicts"], tmp_path) for one in (paper, denied)]
     assert same[0] != same[1]

@@ -82,7 +82,7 @@ class View:
             (entry for entry in self.entries if published[entry.key]), key=lambda one: not judged(published[one.key])
         )
         rows = [(entry.label, f"#{entry.key}", tally(published[entry.key])) for entry in tested]
-        return rows + [(name, f"?by={by}#the-filter", counts) for name, by, counts in self.by[1:]]
+        return rows + [(name, f"index.html?by={by}#the-filter", counts) for name, by, counts in self.by[1:]]
 
     @property
     def by(self) -> list[tuple[str, str, dict[str, int]]]:
