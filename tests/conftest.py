@@ -63,6 +63,16 @@ def config(**changes) -> RunConfig:
     return resolve(parse(RunConfig, merge(PLAIN, changes), "test"))
 
 
+def uniform(*shape: int, seed: int = 0, **options) -> torch.Tensor:
+    """Numbers between 0 and 1, the same ones in every process."""
+    return torch.rand(*shape, generator=rng.generator(seed, "uniform"), **options)
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Numbers with mean 0 and variance 1, the same ones in every process."""
+    return torch.randn(*shape, generator=rng.generator(seed, "normal"))
+
+
 def images(train: int = 80, test: int = 40, shape: tuple[int, int, int] = (1, 12, 12), classes: int = 10) -> Dataset:
     """Images that can be learned: one random picture per class, noise over it; the labels come in turn."""
     pictures = 192 * torch.randint(0, 2, (classes, *shape), generator=rng.generator(0, "pictures"))

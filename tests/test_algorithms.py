@@ -17,7 +17,19 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from conftest import ALGORITHMS, advance, assert_close, assert_same, config, federation, images, local, receive, train_part
+from conftest import (
+    ALGORITHMS,
+    advance,
+    assert_close,
+    assert_same,
+    config,
+    federation,
+    images,
+    local,
+    normal,
+    receive,
+    train_part,
+)
 from torch import nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn import functional as F
@@ -634,8 +646,7 @@ def test_a_weight_of_zero_is_fedavg_bit_for_bit(name, executor):
 @pytest.mark.parametrize("shift", [0.1, 3.0])
 def test_mmd_in_single_precision(shift):
     """At the paper's batch size the narrow kernels must survive float32, in value and in gradient."""
-    torch.manual_seed(2)
-    a, change = torch.randn(2, 128, 10)
+    a, change = normal(2, 128, 10)
     b = a + shift * change
     results = []
     for dtype in (torch.float64, torch.float32):

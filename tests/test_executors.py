@@ -17,6 +17,7 @@ from conftest import (
     partition,
     receive,
     train_part,
+    uniform,
 )
 from torch import nn
 from torch.func import grad_and_value
@@ -258,8 +259,8 @@ def test_what_is_changed_in_between_is_not_multiplied_later():
         return scaled * 2 + same, x.clone()
 
     given = [
-        torch.rand(3, 3, dtype=torch.float64),
-        torch.rand(3, 3, dtype=torch.float64),
+        uniform(3, 3, dtype=torch.float64),
+        uniform(3, 3, seed=1, dtype=torch.float64),
         torch.tensor(0.7, dtype=torch.float64),
     ]
     recorded = recording.record(function, given)
@@ -301,7 +302,7 @@ def test_large_products_go_to_the_faster_library(monkeypatch, here):
 
 def test_no_step_sees_another_tensor_after_its_step():
     """As it would if the product of a slope were taken only when it is added."""
-    one, two = torch.rand(3, 3, dtype=torch.float64), torch.rand(3, 3, dtype=torch.float64)
+    one, two = (uniform(3, 3, seed=seed, dtype=torch.float64) for seed in (0, 1))
     recorded = recording.record(lambda one, two: (two.mm(two), one.t().mm(one)), [one, two])
     recording.descend(recorded, {0: 0, 1: 1})
     recorded.recompile()
@@ -326,7 +327,7 @@ def test_what_depends_on_shapes_alone_is_computed_once():
     assert aten.zeros_like.default in operations
     drawn = []
     for _ in range(2):
-        quarter, same, draws = recorded(0.1, x := torch.rand(2, 50))
+        quarter, same, draws = recorded(0.1, x := uniform(2, 50))
         assert torch.equal(quarter, x / 4) and torch.equal(same, x)
         drawn.append(draws)
     assert not torch.equal(*drawn)

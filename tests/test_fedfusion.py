@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import advance, config, federation, local, receive, scores, train_part
+from conftest import advance, config, federation, local, normal, receive, scores, train_part
 from torch.func import functional_call
 from torch.nn import functional as F
 
@@ -125,8 +125,8 @@ def test_rounds_test_clients_with_the_extractor_that_they_received():
 @pytest.mark.parametrize("operator", ["conv", "multi", "single"])
 def test_received_extractor_is_frozen(operator):
     fed = fused(operator=operator)
-    torch.manual_seed(0)
-    received, moved = ({key: t + 0.1 * torch.randn_like(t) for key, t in fed.start()[0].weights.items()} for _ in range(2))
+    start = fed.start()[0].weights
+    received, moved = ({key: t + 0.1 * normal(*t.shape, seed=seed) for key, t in start.items()} for seed in (0, 1))
     x, y = train_part(fed, 0)
     (maps,) = fed.algorithm.frozen(received, x)
     assert torch.equal(maps, extracted(fed, received, x))

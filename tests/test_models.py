@@ -11,7 +11,7 @@ from urllib.error import URLError
 import pytest
 import torch
 import torchvision
-from conftest import advance, assert_close, assert_same, config, federation, images
+from conftest import advance, assert_close, assert_same, config, federation, images, normal, uniform
 from torch import nn
 from torch.func import functional_call, vmap
 
@@ -85,9 +85,9 @@ def test_what_vgg9_drops():
 def test_fusion_maps():
     """What FedFusion fuses: 64 maps of 7x7 on MNIST, of 8x8 on CIFAR."""
     net = build("mnist_cnn", GREY, arch="fusion_code")
-    assert net(torch.rand(2, *GREY)).maps.shape == (2, 64, 7, 7) and net.channels == 64
+    assert net(uniform(2, *GREY)).maps.shape == (2, 64, 7, 7) and net.channels == 64
     assert [net.blocks[name].layer.kernel_size for name in ("conv1", "conv2")] == [(5, 5), (3, 3)]
-    assert build("cifar_cnn", COLOUR)(torch.rand(2, *COLOUR)).maps.shape == (2, 64, 8, 8)
+    assert build("cifar_cnn", COLOUR)(uniform(2, *COLOUR)).maps.shape == (2, 64, 8, 8)
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (1, 17, 23), (2, 40, 32)])
@@ -96,7 +96,7 @@ def test_fusion_maps():
 )
 def test_shapes_of_outputs(name, arch, shape):
     net = build(name, shape, classes=7, arch=arch, width=0.05)
-    logits, penultimate, maps, _ = net(torch.rand(3, *shape))
+    logits, penultimate, maps, _ = net(uniform(3, *shape))
     assert logits.shape == (3, 7) and penultimate.shape == (3, net.head.in_features)
     assert maps.dim() == 4 and maps.shape[1] == net.channels
     assert torch.equal(net.head(penultimate), logits) and torch.equal(net.hidden(maps.flatten(1)), penultimate)
@@ -121,7 +121,7 @@ def test_pooling_before_relu_is_pooling_after_relu():
     pool = nn.MaxPool2d(3, 2, padding=1)
     ours = Conv("conv1", 4, 5, pool).layers((2, 9, 9))
     assert list(ours) == ["layer", "pool", "activation"]
-    x = torch.randn(5, 2, 9, 9)
+    x = normal(5, 2, 9, 9)
     textbook = pool(torch.relu(ours["layer"](x)))
     assert torch.equal(nn.Sequential(*ours.values())(x), textbook) and (textbook == 0).any() and (textbook > 0).any()
 
@@ -231,7 +231,7 @@ def test_without_dropout_nothing_is_drawn():
 
 
 def test_masks_multiply_the_units_of_every_hidden_layer():
-    net, x = build("cifar_cnn", COLOUR, dropout=0.4, width=0.1), torch.rand(5, *COLOUR)
+    net, x = build("cifar_cnn", COLOUR, dropout=0.4, width=0.1), uniform(5, *COLOUR)
     first, second = masks(net, 5)
     one, two = net.blocks["fc1"].layer, net.blocks["fc2"].layer
     units = torch.relu(one(net.extractor(x).flatten(1))) * first
@@ -243,7 +243,7 @@ def test_masks_multiply_the_units_of_every_hidden_layer():
 
 def test_dropout_draws_nothing_by_itself_and_no_test_sees_it():
     with_it, without = (build("cifar_cnn", COLOUR, dropout=dropout, width=0.1) for dropout in (0.4, 0.0))
-    x = torch.rand(5, *COLOUR)
+    x = uniform(5, *COLOUR)
     for mode in (True, False):
         assert torch.equal(with_it.train(mode)(x).logits, without.train(mode)(x).logits)
 
@@ -269,7 +269,7 @@ def test_masks_of_every_kind():
     for mask, dropped in zip(drawn, (0.2, 0.5, 0.1), strict=True):
         assert mask.unique().tolist() == pytest.approx([0.0, 1 / (1 - dropped)])
         assert (mask == 0).double().mean().item() == pytest.approx(dropped, abs=0.02)  # 16,000 draws or more: 4 deviations
-    x = torch.rand(400, 2, 8, 8)
+    x = uniform(400, 2, 8, 8)
     found = net(x, drawn).blocks
     for name, mask in zip(("conv1", "conv2", "fc2"), drawn, strict=True):
         assert (found[name][mask.expand_as(found[name]) == 0] == 0).all()
@@ -345,7 +345,7 @@ def assembled(blocks, shape=(2, 8, 8), init="pytorch"):
 
 
 def test_names_and_shapes_of_blocks():
-    net, x = build("made", COLOUR), torch.rand(3, *COLOUR)
+    net, x = build("made", COLOUR), uniform(3, *COLOUR)
     shapes = {name: layers.shape for name, layers in net.blocks.items() if name != "head"}
     assert shapes == {
         "conv1": (3, 16, 16),
@@ -374,12 +374,12 @@ def test_names_and_shapes_of_blocks():
 
 def test_groups_share_nothing():
     """A grouped dense layer is a grouped 1x1 convolution, and a decoupled network as many networks."""
-    layer, x = GroupedLinear(6, 9, 3), torch.rand(5, 6)
+    layer, x = GroupedLinear(6, 9, 3), uniform(5, 6)
     models.initialise(layer, "pytorch", rng.generator(0, "weights"))
     convolved = nn.functional.conv2d(x[:, :, None, None], layer.weight[:, :, None, None], layer.bias, groups=3).flatten(1)
     assert torch.allclose(layer(x), convolved, atol=1e-6)
     net = assembled([Conv("conv1", 4, 3, groups=2, norm="group"), Dense("fc1", 6, groups=2), Head(4, groups=2)]).double()
-    x = torch.rand(3, 2, 8, 8, dtype=torch.float64, requires_grad=True)
+    x = uniform(3, 2, 8, 8, dtype=torch.float64, requires_grad=True)
     (slope,) = torch.autograd.grad(net(x).logits[:, :2].sum(), x)
     assert (slope[:, 0] != 0).any() and (slope[:, 1] == 0).all()
 
@@ -455,7 +455,7 @@ def theirs():
 
 def test_resnet50_is_torchvisions():
     """The same weights give the same features, in training and in testing; all by torchvision's names."""
-    own, other, x = build("resnet50", (3, 64, 64), 1000), theirs(), torch.rand(2, 3, 64, 64)
+    own, other, x = build("resnet50", (3, 64, 64), 1000), theirs(), uniform(2, 3, 64, 64)
     resnet50.adopt(own, other.state_dict())
     other.fc = nn.Identity()
     for mode in (False, True):
@@ -491,7 +491,7 @@ def test_imagenet_weights(monkeypatch):
         else:
             found = weights[name.removeprefix("extractor.").removeprefix("stem.")]
             assert torch.equal(net.state_dict()[name], found), name
-    grey, x = build("resnet50", (1, 64, 64), pretrained=True).eval(), torch.rand(2, 1, 64, 64)
+    grey, x = build("resnet50", (1, 64, 64), pretrained=True).eval(), uniform(2, 1, 64, 64)
     with torch.no_grad():
         assert torch.allclose(grey(x).penultimate, net.eval()(x.expand(2, 3, 64, 64)).penultimate, atol=1e-5)
 
@@ -598,7 +598,7 @@ def test_outputs_of_blocks(name, options):
     """By name, alone and for several clients at once, as a method sees them; tests drop nothing."""
     options = options | {"width": 0.05 if name != "made" else 1.0}
     net, plain = (build(name, SHAPE, dropout=dropout, **options).double().eval() for dropout in (0.3, 0.0))
-    x = torch.rand(3, *SHAPE, dtype=torch.float64)
+    x = uniform(3, *SHAPE, dtype=torch.float64)
     logits, penultimate, maps, blocks = net(x)
     assert list(blocks) == list(net.blocks) and blocks["head"] is logits
     inner = {key: layers for key, layers in net.blocks.items() if key != "head"}

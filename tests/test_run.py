@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import ALGORITHMS, a_run, config, images, partition
+from conftest import ALGORITHMS, a_run, config, images, partition, uniform
 
 from fedrepro import runs
 from fedrepro.config import RunConfig
@@ -249,7 +249,7 @@ def test_checkpoint_keeps_every_bit(tmp_path):
     weights = {
         "a": torch.tensor([0.1, -0.0, 1e-45, float("inf")]),
         "n": torch.tensor(7),
-        "d": torch.rand(2, dtype=torch.float64),
+        "d": uniform(2, dtype=torch.float64),
     }
     rows = [{"round": 0, "loss": 0.1 + 0.2, "lr": None}, {"round": 1, "loss": float("inf"), "lr": 1e-4}]
     checkpoint.save(tmp_path / "file", State(4, weights, {"a": torch.zeros(1)}, diverged=True), rows, "run")
