@@ -1,6 +1,7 @@
 """Work packed into jobs: every piece once, nothing too small, all cores busy, and the same jobs in every process."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -233,7 +234,9 @@ def three(tmp_path, monkeypatch, errors: dict[str, Exception]) -> list[str]:
     monkeypatch.setattr(training, "dataset", lambda *arguments: data)
     monkeypatch.setattr(training, "partition", lambda *arguments: None)
     monkeypatch.setitem(data.meta, "identity", "made")
-    training.train([a_run(tmp_path / name, config()) for name in "abc"], Paths(tmp_path), device="cpu")
+    code = experiments.code_digest(config())
+    runs = [replace(a_run(tmp_path / name, config()), code=code) for name in "abc"]
+    training.train(runs, Paths(tmp_path), device="cpu")
     return tried
 
 

@@ -178,6 +178,24 @@ def test_a_failing_job_is_told_in_one_line_with_its_log(project, tmp_path):
     assert "the same command goes on with the rest" in told
 
 
+def test_code_that_is_edited_after_the_plan_trains_nothing_under_the_old_name(project, tmp_path):
+    """As by an edit while Snakemake runs: before the job imports it. The others are trained; the next call plans anew."""
+    other = profiled(project, tmp_path / "other")
+    script, method = other / "workflow/scripts/train.py", other / "src/fedrepro/algorithms/l2.py"
+    text = script.read_text(encoding="utf-8")
+
+    def trained() -> set[str]:
+        return {path.parent.name.split("-")[1] for path in other.glob("results/runs/*/*/model.safetensors")}
+
+    script.write_text(f"open({str(method)!r}, 'a').write('EDITED = 1\\n')\n{text}", encoding="utf-8")
+    told = snakemake(other, "--cores", "1", "train", fails=True)
+    assert "FAILED fig4d L2 0.001, seed 0: code changed since the work was planned; start the same command again\n" in told
+    without = trained()
+    script.write_text(text, encoding="utf-8")
+    snakemake(other, "--cores", "1", "train")
+    assert without and trained() == without | {"l2"} != without
+
+
 def test_a_changed_number_reruns_what_it_touches(project):
     before = summaries(project)
     params = yaml.safe_load((project / "params.yaml").read_text(encoding="utf-8"))

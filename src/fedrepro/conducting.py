@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import torch
 
-from fedrepro import devices, provenance, studying, training
+from fedrepro import devices, experiments, provenance, studying, training
 from fedrepro.config import Gpus
 from fedrepro.devices import ANY
 from fedrepro.engine import executors
@@ -32,7 +32,7 @@ def conduct(
     deadline: float | None = None,
 ) -> list[Case]:
     """Bring every study to its end; finished ones cost nothing. Returns those that `deadline`, on the monotonic clock, cut off
-    after a whole unit. Raises UserError where weights or data are not the run's."""
+    after a whole unit. Raises UserError where weights or data are not the run's, or the code is not that of the plan."""
     place, limits, left = None, Limits(deadline=deadline), []
     for case in cases:
         if case.note.exists():
@@ -40,6 +40,8 @@ def conduct(
         if left or limits.forbid(0):
             left.append(case)
             continue
+        if case.table.stem != studying.stem(case.study):
+            raise UserError(f"{case.study.title} of {case.run.id}: {experiments.CHANGED}")
         place = place or devices.take(device, gpus, limits.forbid)
         log.info("%s of %s on %s", case.study.title, case.run.id, place)
         if not _conduct(case, _scene(case, paths, mirror, place, limits), limits):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedrepro import algorithms, datasets, intact, lookup, models, partitions, provenance, schedules, studies, tasks
+from fedrepro import algorithms, datasets, intact, lookup, models, partitions, provenance, registry, schedules, studies, tasks
 from fedrepro.config import Experiment, Params, RunConfig, merge, renamed
 from fedrepro.engine import augmentation
 from fedrepro.errors import Unavailable, UserError, unknown
@@ -23,6 +23,7 @@ from fedrepro.runs import Run
 
 log = logging.getLogger(__name__)
 BESIDE = {"series", "seeds", "studies"}  # what an experiment says beside the training that its runs share
+CHANGED = "code changed since the work was planned; start the same command again"
 
 
 @dataclass(frozen=True)
@@ -214,6 +215,15 @@ def resolve(config: RunConfig) -> RunConfig:
 
 def code_digest(config: RunConfig) -> str:
     return provenance.code_digest(provenance.modules(config))
+
+
+def hold_to_plan(run: Run) -> None:
+    """Raise UserError where this process executes other code than a run was planned with: what Snakemake starts imports what
+    lies there by then, and the run would be named after code that never trained it."""
+    for module in provenance.modules(run.config):
+        registry.module(*module.split("."))  # imported before it is read: an edit in between is noticed
+    if code_digest(run.config) != run.code:
+        raise UserError(CHANGED)
 
 
 def run_id(config: RunConfig, data: str) -> str:

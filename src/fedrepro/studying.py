@@ -104,7 +104,7 @@ def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) 
         run = experiments.stored_runs(paths.runs(paper)).get(lookup.same(run.config, run.data))
         if run is None or not study.possible(run.folder):
             return None
-    return Case(run, study, run.folder / f"{name}-{_key(study)}.csv")
+    return Case(run, study, run.folder / f"{stem(study)}.csv")
 
 
 def finished_in(folder: Path, study: Study) -> list[Path]:
@@ -128,8 +128,10 @@ def code(study: Study) -> str:
     return provenance.code_digest(provenance.modules(study.config), f"fedrepro.studies.{study.name}")
 
 
-def _key(study: Study) -> str:
-    return provenance.digest([study.settings.model_dump(mode="json"), code(study)])
+def stem(study: Study) -> str:
+    """The name of its files: a hash of settings and code."""
+    key = provenance.digest([study.settings.model_dump(mode="json"), code(study)])
+    return f"{study.name}-{key}"
 
 
 def pieces(studied: Iterable[Studied]) -> list[Piece[Case]]:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fedrepro import datasets, devices, holdings, partitions
+from fedrepro import datasets, devices, experiments, holdings, partitions
 from fedrepro.config import Gpus, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.devices import ANY
@@ -54,7 +54,7 @@ def train(
 
     `snapshots`: run folder -> the rounds before which its training stores its state, for studies.
     Returns the runs that are not over yet. A run that fails does not keep the others from their end; at the end what failed is
-    raised, naming the runs. Raises UserError when the data are not those that a run is named after.
+    raised, naming the runs. Raises UserError when the data, or the code, are not those that a run is named after.
     """
     limits = Limits(checkpoint_seconds, None if budget is None else time.monotonic() + budget)
     place, unfinished, failures = None, [], Failures()
@@ -68,6 +68,7 @@ def train(
         place = place or devices.take(device, gpus, limits.forbid)
         data = dataset(run.config.dataset, paths, mirror)
         with failures.of(run.id):
+            experiments.hold_to_plan(run)
             if data.meta["identity"] != run.data:
                 where = paths.prepared(run.config.dataset)
                 raise UserError(f"{where}: these data changed since the work was planned; delete the folder and start again")

@@ -1,0 +1,64 @@
+"""Code that is edited while Snakemake runs: what was planned with the old code is not done with the new one."""
+
+from dataclasses import replace
+
+import pytest
+from test_experiments import finish, params
+from test_provenance import change, forget, package  # noqa: F401 (a fixture)
+
+from fedrepro import conducting, studying, training
+from fedrepro.engine import run as engine
+from fedrepro.errors import UserError
+from fedrepro.experiments import Paths, plan
+
+CHANGED = "code changed since the work was planned; start the same command again"
+
+
+@pytest.fixture
+def paths(tmp_path) -> Paths:
+    return Paths(tmp_path / "data", tmp_path / "results", tmp_path / "reports")
+
+
+def started(work):
+    """Planned work in a process of its own, with the code that lies there by now."""
+    forget()
+    return work
+
+
+@pytest.fixture
+def tried(monkeypatch) -> list[str]:
+    """The runs that come to be trained."""
+    found = []
+    monkeypatch.setattr(engine, "train", lambda run, *_: found.append(run.config.algorithm.name) or True)
+    return found
+
+
+def test_a_run_that_was_planned_with_other_code_is_not_trained(package, paths, tried):  # noqa: F811
+    """The others are; what the edit does not touch, comments too, keeps none from its training."""
+    runs = [run for run in plan(params(), paths)["p"]["two"].runs if run.config.seed == 0]
+    change(package / "algorithms" / "fedprox.py", '"""FedProx: ', '"""Another docstring. ')
+    assert training.train(started(runs), paths, device="cpu") == [] and tried == ["fedavg", "fedprox"]
+    change(package / "algorithms" / "fedprox.py", "0.5 *", "0.4 *")
+    with pytest.raises(UserError, match=f"^{runs[1].id}: {CHANGED}$"):
+        training.train(started(runs), paths, device="cpu")
+    assert tried == ["fedavg", "fedprox", "fedavg"] and not runs[1].folder.exists()
+    anew = plan(params(), paths)["p"]["two"].runs  # as the same command does
+    assert training.train(started(anew), paths, device="cpu") == [] and tried[3:].count("fedprox") == 2
+
+
+def test_a_run_that_other_code_finished_is_over(paths, tried):
+    run = replace(plan(params(), paths)["p"]["two"].runs[0], code="older")
+    finish(run)
+    assert training.train([run], paths, device="cpu") == [] and tried == []
+
+
+def test_a_study_that_was_planned_with_other_code_is_not_made(package, paths):  # noqa: F811
+    """Whatever code trained its run."""
+    run = replace(plan(params(), paths)["p"]["two"].runs[0], code="older")
+    case = studying.find(run, "activations", {"every": 2}, paths, "p")
+    change(package / "studies" / "activations.py", "CHUNK = 500  # images per forward pass", "CHUNK = 500")
+    forget()
+    assert studying.stem(case.study) == case.table.stem
+    change(package / "studies" / "activations.py", "CHUNK = 500", "CHUNK = 400")
+    with pytest.raises(UserError, match=f"^activations of {run.id}: {CHANGED}$"):
+        conducting.conduct([started(case)], paths, device="cpu")
