@@ -15,6 +15,7 @@ from fedrepro.errors import Failures, UserError
 from fedrepro.experiments import Paths
 from fedrepro.models import resnet50
 from fedrepro.packing import WORTH, Job, Piece, decide, decided, makespan, pack
+from fedrepro.runs import Run
 
 
 def drawn(seed: int) -> list[float]:
@@ -252,6 +253,26 @@ def test_a_failing_run_leaves_the_others_to_be_trained(tmp_path, monkeypatch, ca
     with pytest.raises(ExceptionGroup, match="failed: a, b") as crashes:
         three(tmp_path, monkeypatch, {"a": RuntimeError("broken"), "b": UserError("too few images")})
     assert len(crashes.value.exceptions) == 2
+
+
+def test_data_that_cannot_be_read_leave_the_runs_on_others_to_be_trained(tmp_path, monkeypatch, caplog):
+    """They are tried once, and told once."""
+    asked, tried = [], []
+
+    def dataset(choice, *_):
+        asked.append(choice.name)
+        if choice.name == "digits":
+            raise UserError("damaged")
+        return replace(images(), meta={"identity": "made"})
+
+    monkeypatch.setattr(training, "dataset", dataset)
+    monkeypatch.setattr(training, "partition", lambda *arguments: None)
+    monkeypatch.setattr(engine, "train", lambda run, *arguments: tried.append(run.id) or True)
+    chosen = {name: config(dataset="mnist" if name in "ce" else "digits") for name in "abcde"}
+    runs = [Run(tmp_path / name, asks, "made", experiments.code_digest(asks)) for name, asks in chosen.items()]
+    with pytest.raises(UserError, match="^digits: damaged$"):
+        training.train(runs, Paths(tmp_path), device="cpu")
+    assert tried == ["c", "e"] and asked == ["digits", "mnist", "mnist"] and caplog.text.count("failed") == 1
 
 
 def test_nobody_takes_an_interruption_for_a_failure():

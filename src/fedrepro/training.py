@@ -53,8 +53,9 @@ def train(
     """Bring every run to its end; finished ones cost milliseconds. `budget` in seconds ends the work at a checkpoint.
 
     `snapshots`: run folder -> the rounds before which its training stores its state, for studies.
-    Returns the runs that are not over yet. A run that fails does not keep the others from their end; at the end what failed is
-    raised, naming the runs. Raises UserError when the data, or the code, are not those that a run is named after.
+    Returns the runs that are not over yet. A run that fails, or a data set that cannot be read, does not keep the others from
+    their end; at the end what failed is raised, naming the runs and data sets. Raises UserError when the data, or the code, are
+    not those that a run is named after.
     """
     limits = Limits(checkpoint_seconds, None if budget is None else time.monotonic() + budget)
     place, unfinished, failures = None, [], Failures()
@@ -66,7 +67,11 @@ def train(
             unfinished.append(run)
             continue
         place = place or devices.take(device, gpus, limits.forbid)
-        data = dataset(run.config.dataset, paths, mirror)
+        if (key := datasets.key(run.config.dataset)) not in failures.found:  # what cannot be had is told once
+            with failures.of(key):
+                data = dataset(run.config.dataset, paths, mirror)
+        if key in failures.found:
+            continue
         with failures.of(run.id):
             experiments.hold_to_plan(run)
             if data.meta["identity"] != run.data:
