@@ -235,7 +235,11 @@ def run_id(config: RunConfig, data: str) -> str:
 def stored_runs(folder: Path) -> dict[str, Run]:
     """The finished runs in a folder by what they ask. One that today's settings cannot express is left out, with a warning.
     Raises UserError for one whose settings are damaged, which might be left out for another reason or pass for another run."""
-    found = {}
+    return {lookup.same(run.config, run.data): run for run in begun_runs(folder) if run.summary.exists()}
+
+
+def begun_runs(folder: Path) -> Iterator[Run]:
+    """The runs in a folder, finished or not; otherwise as `stored_runs`."""
     for path in sorted(folder.glob("*/config.json")):
         record = intact.settings(path.parent)
         try:
@@ -243,9 +247,7 @@ def stored_runs(folder: Path) -> dict[str, Run]:
         except UserError as error:
             log.warning("stored result left out: %s", error)
             continue
-        if (path.parent / "summary.json").exists():
-            found[lookup.same(config, record["data"])] = Run(path.parent, config, record["data"], record["code"])
-    return found
+        yield Run(path.parent, config, record["data"], record["code"])
 
 
 def select(planned: dict[str, dict[str, Planned]], paper: str | None, names: list[str] | None) -> list[Planned]:

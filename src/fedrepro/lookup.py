@@ -70,7 +70,7 @@ class Finder:
 
     def _here(self, run: Run) -> list[Run]:
         """Where the data cannot be told: what today's code finished."""
-        own = self._own.get(_question(run.config), []) if run.data == UNKNOWN else []
+        own = self._own.get(question(run.config), []) if run.data == UNKNOWN else []
         return [found for found in own if found.code == run.code]
 
     @functools.cached_property
@@ -80,7 +80,7 @@ class Finder:
 
     def of_other_data(self, run: Run) -> list[Run]:
         """The kept runs with the config of one that is not kept."""
-        found = self._alike.get(_question(run.config), [])
+        found = self._alike.get(question(run.config), [])
         return [] if run in found else found
 
     def elsewhere(self, runs: Iterable[Run]) -> dict[Run, list[Run]]:
@@ -103,14 +103,15 @@ def same(config: RunConfig, data: str) -> str:
     return provenance.digest({"config": config.model_dump(mode="json"), "data": data}, 64)
 
 
-def _question(config: RunConfig) -> str:
+def question(config: RunConfig) -> str:
+    """What two runs have in common exactly if they have the same settings, whatever data and code answered them."""
     return same(config, "")
 
 
 def _by_config(runs: Iterable[Run]) -> dict[str, list[Run]]:
     found = defaultdict(list)
     for run in runs:
-        found[_question(run.config)].append(run)
+        found[question(run.config)].append(run)
     return found
 
 

@@ -1,6 +1,8 @@
 """What stays and what goes: finished runs kept in the repository, run folders that nothing names any more."""
 
+import logging
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,9 @@ from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
 from fedrepro.files import read_whole_json, write_json
 from fedrepro.runs import Run
+from fedrepro.words import count
 
+log = logging.getLogger(__name__)
 KEPT = ("config.json", "metrics.csv", "environment.json", "timing.json", "summary.json")  # the last one makes it a finished run
 
 
@@ -100,21 +104,37 @@ def _keep_studies(item: Planned, paths: Paths) -> list[Path]:
 
 def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml") -> list[Path]:
     """Run folders, studies and snapshots in them, and partitions that no scale of the settings names; deleted if asked to. What
-    is kept stays."""
-    named = set()
+    is kept stays. Nothing is fetched: where it cannot be told which data settings mean, all runs with these settings stay."""
+    named, untold, wanted = set(), defaultdict(set), params.model_copy(update={"only_finished": False})
     for scale in params.scales:
-        planned = experiments.plan(params.model_copy(update={"scale": scale, "only_finished": False}), paths, file)
+        planned = experiments.plan(wanted.model_copy(update={"scale": scale}), paths, file, fetching=False)
         for run in experiments.unique(experiments.select(planned, None, None)):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}
+            if run.data == lookup.UNKNOWN:
+                untold[run.folder.parent].add(lookup.question(run.config))
         for item in experiments.select(planned, None, None):
-            for studied in studying.plan(item, params.model_copy(update={"only_finished": False}), paths).values():
+            for studied in studying.plan(item, wanted, paths).values():
                 named |= {path for case in studied.cases for path in studying.files(case)}
     runs = paths.results / "runs"
     there = [*runs.glob("*/*"), *(paths.data / "partitions").glob("*")]
     patterns = [*(f"*/*/{name}-*" for name in registry.names("studies")), "*/*/snapshots/*"]
     there += [path for pattern in patterns for path in runs.glob(pattern) if named & {path.parent, path.parent.parent}]
+    named |= _spared(untold, paths)
     stale = sorted(path for path in there if path not in named and path.name != ".gitignore")
     for path in stale if delete else []:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return stale
+
+
+def _spared(untold: dict[Path, set[str]], paths: Paths) -> set[Path]:
+    """The runs, and their partitions, whose settings are named, of data that are not here to be compared: run folders ->
+    settings."""
+    begun = [(run, asked) for folder, asked in untold.items() for run in experiments.begun_runs(folder)]
+    runs = [run for run, asked in begun if lookup.question(run.config) in asked]
+    if runs:
+        missing = ", ".join(sorted({run.config.dataset.name for run in runs}))
+        told = "spared %s with settings that are named: while %s is not prepared here, nobody can tell if they came from it"
+        log.warning(told, count(len(runs), "run"), missing)
+    partitions = [paths.partition(run.config, run.data) for run in runs]
+    return {run.folder for run in runs}.union(partitions, (path.with_suffix(".png") for path in partitions))
