@@ -116,6 +116,20 @@ def test_a_change_trains_only_what_it_touches(copy, monkeypatch):
     assert repro(f"train@{PAPER}") == second
 
 
+@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning:dvc")
+def test_a_clone_that_only_reports_has_all_outputs(copy, monkeypatch):
+    """Nothing is trained there, so that Snakemake makes neither data nor partitions, and with no run at all no notebook."""
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    change(lambda values: (shrink(values), values.update(only_finished=True)))
+    with Repo(".") as repo:
+        repo.reproduce("data")
+        (report,) = (stage for stage in repo.index.stages if stage.addressing == "report")
+    assert [list(Path("data", name).iterdir()) for name in ("prepared", "partitions")] == [[], []]
+    made, _ = report.cmd
+    subprocess.run(["sh", "-c", made], check=True)
+    assert Path("reports/quick/notebooks").is_dir()
+
+
 def shrink(values: dict) -> None:
     """Leave one paper, and of that at scale quick one experiment of seconds."""
     small = {"dataset": "digits", "rounds": 1, "train_images": 100, "test_images": 50, "model": {"width": 0.1}}
