@@ -211,13 +211,15 @@ def test_tags_follow_the_experiments_and_a_deleted_experiment_comes_back(store):
     assert tags == first.data.tags | {"experiment": "fig1, fig2", "scale": "small"} | told
 
 
-def test_a_folder_that_does_not_read_is_reported_and_the_others_arrive(store):
-    good = finished_run(store.folder / "partly" / "digits-fedmmd-s0-ffff")
-    bad = finished_run(store.folder / "partly" / "digits-fedmmd-s1-ffff", 1)
-    (bad.folder / "metrics.csv").unlink()
-    result = mirror([("partly", "fig1", "FedMMD", run) for run in (bad, good)], store.uri, "quick")
+@pytest.mark.parametrize("name", ["metrics.csv", "summary.json", "environment.json", "timing.json"])
+def test_a_folder_that_does_not_read_is_reported_and_the_others_arrive(store, name):
+    paper = f"partly-{name}"
+    good = finished_run(store.folder / paper / "digits-fedmmd-s0-ffff")
+    bad = finished_run(store.folder / paper / "digits-fedmmd-s1-ffff", 1)
+    (bad.folder / name).write_bytes(b"\xff{")
+    result = mirror([(paper, "fig1", "FedMMD", run) for run in (bad, good)], store.uri, "quick")
     assert result.new == 1 and bad.id in result.problem
-    assert set(store.copies("partly")) == {good.id}
+    assert set(store.copies(paper)) == {good.id}
 
 
 def test_a_database_from_another_folder_is_refused(store, tmp_path):

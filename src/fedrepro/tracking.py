@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro import provenance
-from fedrepro.errors import interrupted, masked
+from fedrepro.errors import UserError, interrupted, masked
 from fedrepro.files import read_whole_json
 from fedrepro.measures import MEASURES
 from fedrepro.runs import Run, read_metrics
@@ -98,7 +98,7 @@ def _read(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -
                 papers[paper].append(_finished(run, tags))
             else:
                 unfinished += 1
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (UserError, OSError, ValueError, KeyError, TypeError) as error:
             problems.append(f"{run.folder}: does not read: {error}")
     return papers, unfinished, problems
 
