@@ -592,9 +592,9 @@ def test_raw_file_changed_after_fetching(mirror, tmp_path):
     raw, out = ready("mnist", tmp_path, mirror)
     path = raw / "mnist" / IMAGES
     path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(UserError, match=rf"{IMAGES}: changed or gone since it was fetched; delete"):
+    with pytest.raises(UserError, match=rf"{IMAGES}: changed or gone since it was fetched; start again"):
         datasets.prepare("mnist", raw, out)
-    path.unlink()
+    assert not (raw / "mnist/source.json").exists()  # which is all that Snakemake asks for: it fetches again
     ready("mnist", tmp_path, mirror)
     assert datasets.prepare("mnist", raw, out)["train"] == 20
 

@@ -73,14 +73,17 @@ def has_official_files(module: ModuleType, stamp: dict) -> bool:
 
 
 def verified_stamp(folder: Path) -> dict:
-    """The folder's stamp, after every file's md5 held against it. Raises UserError."""
+    """The folder's stamp, after every file's md5 held against it. Raises UserError; the stamp goes then, so that the next call
+    fetches what is not as it was."""
     stamp = read_json(folder / STAMP, "source", "files")
     if stamp is None:
         raise UserError(f"{folder}: raw files missing or incomplete; fetch the data set first")
     for name, md5 in stamp["files"].items():
         path = folder / name
         if not path.is_file() or md5_of(path) != md5:
-            raise UserError(f"{path}: changed or gone since it was fetched; delete {path} and fetch again")
+            with writing(folder):
+                (folder / STAMP).unlink(missing_ok=True)
+            raise UserError(f"{path}: changed or gone since it was fetched; start again, it is fetched anew")
     return stamp
 
 
