@@ -14,6 +14,7 @@ import sys
 import tarfile
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -886,6 +887,12 @@ def test_official_download_then_nothing_to_do(release, tmp_path):
     (folder / "source.json").unlink()  # files held by their checksums are adopted, not downloaded again
     datasets.fetch("mnist", tmp_path / "raw")
     assert len(release.log) == 4
+
+
+def test_several_that_fetch_the_same_data_fetch_them_once(release, tmp_path):
+    with ThreadPoolExecutor(4) as callers:
+        folders = set(callers.map(lambda _: datasets.fetch("mnist", tmp_path / "raw"), range(4)))
+    assert len(release.log) == 4 and len(folders) == 1 and not leftovers(tmp_path)
 
 
 def test_download_resumes_after_a_break(release, tmp_path):

@@ -97,17 +97,24 @@ def is_complete(module: ModuleType, folder: Path, mirror: str | None) -> bool:
 
 
 def bring(module: ModuleType, folder: Path, mirror: str | None) -> None:
-    """Makes `folder` complete, by whichever way the module declares. Raises UserError."""
+    """Makes `folder` complete, by whichever way the module declares; one process at a time, the others wait. Raises
+    UserError."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if is_complete(module, folder, mirror):
             return
-        if module.FILES:
-            bring_files(module, folder, mirror)
-        elif hasattr(module, "FOLDERS"):
-            bring_folders(module, folder, mirror)
-        else:
-            write_json(folder / STAMP, {"source": getattr(module, "SOURCE", "scikit-learn"), "files": {}})
+        with files.alone(folder.with_name(f".{folder.name}.fetch.lock")):
+            if not is_complete(module, folder, mirror):  # brought by whom this one waited for
+                _bring(module, folder, mirror)
+
+
+def _bring(module: ModuleType, folder: Path, mirror: str | None) -> None:
+    if module.FILES:
+        bring_files(module, folder, mirror)
+    elif hasattr(module, "FOLDERS"):
+        bring_folders(module, folder, mirror)
+    else:
+        write_json(folder / STAMP, {"source": getattr(module, "SOURCE", "scikit-learn"), "files": {}})
 
 
 def bring_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
