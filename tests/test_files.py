@@ -5,7 +5,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from conftest import a_run, config, images, partition
 
+from fedrepro.engine import run as engine
 from fedrepro.files import MACHINE, part, replacing
 
 KILLED = """import os, pathlib, sys
@@ -31,6 +34,21 @@ def test_what_killed_processes_left_goes_with_the_next_whole_file(tmp_path):
         assert temporary == part(path)
         temporary.write_text("whole")
     assert set(tmp_path.iterdir()) == {path, *kept} and path.read_text() == "whole"
+
+
+def test_a_run_that_ends_leaves_what_another_process_is_making(tmp_path):
+    """A study of it, or the same run: only what nobody writes any more goes."""
+    run, data = a_run(tmp_path, config(rounds=1)), images()
+    inner = tmp_path / "snapshots"
+    inner.mkdir()
+    for folder in (tmp_path, inner):
+        assert subprocess.run([sys.executable, "-c", KILLED, str(folder / "a.json")]).returncode == -9
+    killed = list(tmp_path.rglob("*.part"))
+    made = [inner / f".b.json.{MACHINE}-{os.getppid()}.part", inner / ".b.json.000000-1.part"]
+    for path in made:
+        path.touch()
+    assert engine.train(run, data, partition(run.config, data), torch.device("cpu"), engine.Limits())
+    assert len(killed) == 2 and sorted(tmp_path.rglob("*.part")) == sorted(made)
 
 
 def test_a_block_that_fails_leaves_the_old_file(tmp_path):

@@ -8,7 +8,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,18 @@ def part(path: Path) -> Path:
 
 def sweep(path: Path) -> None:
     """Away with the parts of `path` that processes of this machine left when they were killed."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.{MACHINE}-*.part"):
-        if not _runs(int(left.stem.rpartition("-")[2])):
+    _sweep(path.parent.glob(f".{glob.escape(path.name)}.{MACHINE}-*.part"))
+
+
+def sweep_below(folder: Path) -> None:
+    """The same in a folder and those within, whatever was to be made; parts of earlier code, which name no machine, go too."""
+    _sweep(folder.rglob(".*.part"))
+
+
+def _sweep(parts: Iterable[Path]) -> None:
+    for left in parts:
+        machine, _, process = left.stem.rpartition(".")[2].partition("-")
+        if not process or (machine == MACHINE and not _runs(int(process))):
             shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
 
 

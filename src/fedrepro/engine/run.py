@@ -26,7 +26,7 @@ from fedrepro.engine import checkpoint, heap, progress, replay
 from fedrepro.engine.federation import Federation, State
 from fedrepro.errors import GOES_ON, UserError
 from fedrepro.fields import Device
-from fedrepro.files import digest, read_json, replacing, write_json
+from fedrepro.files import digest, read_json, replacing, sweep_below, write_json
 from fedrepro.measures import MEASURES
 from fedrepro.partitions import Partition
 from fedrepro.runs import Row, Run, written
@@ -201,8 +201,7 @@ def _finish(run: Run, state: State, rows: list[Row], federation: Federation) -> 
 def _close(run: Run, state: State, rows: list[Row]) -> None:
     """Clear away what only an unfinished run needs, then the summary."""
     checkpoint.delete(run.folder / "checkpoint.safetensors")
-    for path in run.folder.rglob(".*.part"):
-        path.unlink(missing_ok=True)
+    sweep_below(run.folder)
     write_json(run.summary, _summary(run, state, rows))
 
 
