@@ -117,6 +117,7 @@ def test_noise_stays_away_and_warnings_do_not(tmp_path):
     shown.take(record("a stats table", event="run_info"))
     shown.take(record("Nothing to be done."))
     shown.take(record("disk is full", logging.WARNING))
+    shown.take(record("Cannot restore reports/quick/p/figures/fig1.png: no backup found.", logging.WARNING))
     shown.take(record("no such rule", logging.ERROR, event="error"))
     assert shown.stream.getvalue() == "Nothing to be done.\nwarning: disk is full\nno such rule\n"
 

@@ -19,6 +19,7 @@ CHATTER = (  # what Snakemake says of itself; .snakemake/log has it
     "Assuming unrestricted", "Building DAG", "Using shell", "Complete log", "Select jobs", "Execute ", "Touching output",
     "Removing ", "Group jobs", "Conda environments", "Singularity containers", "Storing output", "Finished jobid",
     "Elapsed time", "Shutting down", "Exiting because", "WorkflowError:\nAt least one job did not complete", "Will exit",
+    "Cannot restore ",  # each output that a failed job was to update and that was not there before
 )  # fmt: skip
 
 
