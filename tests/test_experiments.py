@@ -360,9 +360,10 @@ def test_mistakes_name_the_place(changes, words, paths):
         assert str(caught.value).startswith("mine.yaml: papers.p.one at scale quick: ")
 
 
-def test_skip_needs_a_reason(paths):
+@pytest.mark.parametrize("skip", [True, "", " ", 0])
+def test_skip_needs_a_reason(skip, paths):
     with pytest.raises(UserError, match="papers.p.one at scale quick: skip: expected the reason as text"):
-        plan(params(scales={"quick": {"experiments": {"p": {"one": {"skip": True}}}}}), paths)
+        plan(params(scales={"quick": {"experiments": {"p": {"one": {"skip": skip}}}}}), paths)
 
 
 def test_select(paths):

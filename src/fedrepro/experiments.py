@@ -98,8 +98,9 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml", fetching: bool
         for name, values in experiments.items():
             overlay = dict(params.active.experiments.get(paper, {}).get(name, {}))
             where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
-            if reason := overlay.pop("skip", None):
-                if not isinstance(reason, str):
+            reason = overlay.pop("skip", None)
+            if reason is not None and reason is not False:  # with either it is not skipped, though one that it is like is
+                if not isinstance(reason, str) or not reason.strip():
                     raise UserError(f"{where}: skip: expected the reason as text (got {reason!r})")
                 planned[paper][name] = Planned(paper, name, None, (), reason)
                 continue

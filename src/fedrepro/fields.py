@@ -31,6 +31,12 @@ def _distinct(values: tuple) -> tuple:
     return values
 
 
+def _listed(value: Any) -> Any:
+    if isinstance(value, int | str):
+        raise ValueError("expected a list such as [0]")
+    return value
+
+
 def _fits(value: float) -> float:
     """In 64 bits as a whole number, in 32 as a real one."""
     if value > LARGEST[type(value)]:
@@ -40,13 +46,14 @@ def _fits(value: float) -> float:
 
 LARGEST = {int: (1 << 63) - 1, float: 3.4e38}
 Number = BeforeValidator(_no_bool)
+Listed = BeforeValidator(_listed)
 Seed = Annotated[int, Number, Field(ge=0), AfterValidator(_fits)]
-Seeds = Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_distinct)]
+Seeds = Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_distinct), Listed]
 Count = Annotated[int, Number, Field(ge=1)]
 NonNegative = Annotated[float, Number, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Number, Field(gt=0, allow_inf_nan=False), AfterValidator(_fits)]
 Fraction = Annotated[float, Number, Field(ge=0, le=1)]
-Numbers = Annotated[tuple[Annotated[int, Number, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_distinct)]
+Numbers = Annotated[tuple[Annotated[int, Number, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_distinct), Listed]
 Device = Literal["auto", "cpu", "cuda"]
 Executor = Literal["auto", "sequential", "stacked", "plain", "sequential+graph", "stacked+graph"]
 Change = Literal["crop", "resized_crop", "flip", "vertical_flip", "affine", "brightness", "contrast", "contrast_jitter"]
