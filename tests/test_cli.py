@@ -324,6 +324,19 @@ def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, monkeypatch,
     assert refused(capsys, "plan", "fog").startswith("unknown target 'fog': choose from p, ")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_lacks_a_letter_shows_the_list_without_it(encoding, ready, monkeypatch, tmp_path):
+    write(tmp_path, {})
+    (tmp_path / "results").symlink_to(ready / "results")
+    monkeypatch.chdir(tmp_path)
+    Path("workflow/experiments").mkdir(parents=True)
+    Path("workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER | {"title": "A \u03a8-Net"}))
+    folders = os.pathsep.join([str(Path(cli.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": folders, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([sys.executable, "-m", "fedrepro.cli", "list"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and "A ?-Net" in done.stdout, done.stderr
+
+
 def test_what_the_list_of_one_paper_names_can_be_asked_for(monkeypatch):
     """Fig. 1 of a paper is called otherwise where another paper has one."""
     monkeypatch.chdir(Path(__file__).parents[1])

@@ -1,6 +1,7 @@
 """The command line: `fedrepro list | train | plan | keep | prune | notebook | docs | schema`, which Snakemake calls too."""
 
 import argparse
+import io
 import json
 import logging
 import os
@@ -20,6 +21,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command. Exit code 0; 2 for the user's mistakes, told in one message; 3 when a time budget ended the work."""
     try:
         stoppable()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # titles have letters that not every terminal has
         options = _parser().parse_args(arguments)
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
         for handler in logging.getLogger().handlers:
