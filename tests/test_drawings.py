@@ -1,8 +1,11 @@
 """Which partitions are drawn by which job, and which heat maps a report has."""
 
 import json
+import subprocess
+import sys
 
 import pytest
+from conftest import config
 from test_experiments import one, params
 
 from fedrepro import datasets, drawings
@@ -68,3 +71,20 @@ def test_a_report_of_finished_runs_draws_what_it_lacks_if_the_very_data_lie_ther
     there.parent.mkdir(parents=True)
     there.write_text("committed")
     assert drawings.wanted(planned, paths, tmp_path / "report") == []
+
+
+def test_a_heat_map_that_a_kill_cut_short_is_drawn_again(tmp_path):
+    datasets.fetch("digits", tmp_path)
+    datasets.prepare("digits", tmp_path, tmp_path / "out")
+    program = (
+        "import os, sys; from pathlib import Path; from fedrepro.config import Dealing; from fedrepro.report import heatmap\n"
+        "if sys.argv[3] == 'killed':\n"
+        "    def killed(figure, path, **_): Path(path).write_bytes(b'half'); os.kill(os.getpid(), 9)\n"
+        "    heatmap.plt.Figure.savefig = killed\n"
+        "heatmap.provide({Path(sys.argv[1]) / '0.npz': Dealing.model_validate_json(sys.argv[2])}, Path(sys.argv[1]))"
+    )
+    run = config(dataset="digits", train_images=60, test_images=20)
+    for how, code in (("killed", -9), ("whole", 0)):
+        command = [sys.executable, "-c", program, tmp_path / "out", run.dealing.model_dump_json(), how]
+        assert subprocess.run(command).returncode == code
+    assert (tmp_path / "out/0.png").read_bytes().startswith(b"\x89PNG") and not list(tmp_path.rglob("*.part"))

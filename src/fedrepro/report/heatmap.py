@@ -11,6 +11,7 @@ import seaborn as sns
 from fedrepro import datasets, holdings, partitions
 from fedrepro.config import Dealing
 from fedrepro.datasets import Labels
+from fedrepro.files import replacing
 from fedrepro.partitions import Partition
 from fedrepro.report.drawing import COLUMN, setup
 
@@ -33,7 +34,8 @@ def draw(config: Dealing, data: Labels, stored: Partition, path: Path) -> None:
     anew = "\ndealt anew every round, round 1 shown" if stored.redraw_seed is not None else ""
     setup()
     drawing = heatmap(counts, data.meta["class_names"], f"{data.meta['title']}: {_options(config)}{anew}")
-    drawing.savefig(path.with_suffix(".png"), metadata={"Software": None})
+    with replacing(path.with_suffix(".png")) as temporary:  # one that is there is never drawn again
+        drawing.savefig(temporary, format="png", metadata={"Software": None})
     plt.close(drawing)
 
 
