@@ -495,6 +495,10 @@ def test_typesetting_with_a_stand_in(tmp_path, monkeypatch):
     program.chmod(0o755)
     typeset.typeset(source)
     assert (tmp_path / "report.pdf").exists() and not (tmp_path / "report.aux").exists()
+    monkeypatch.setenv("TEXMFHOME", "here")  # what LaTeX is told of its folders reaches it
+    program.write_text("#!/bin/sh\necho $TEXMFHOME $SOURCE_DATE_EPOCH > report.pdf\n")
+    typeset.typeset(source)
+    assert (tmp_path / "report.pdf").read_text() == "here 0\n"
     program.write_text("#!/bin/sh\necho '! Undefined control sequence.'\nexit 1\n")
     with pytest.raises(UserError, match=r"report.tex: pdflatex failed: ! Undefined control sequence\."):
         typeset.typeset(source)

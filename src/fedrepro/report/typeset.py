@@ -1,5 +1,6 @@
 """report.tex to report.pdf, where a LaTeX is installed."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,7 +28,7 @@ def typeset(source: Path) -> None:
     if not available():
         raise UserError(f"{source}: {PROGRAM} lacks {', '.join(RARE)}; {HELP}")
     command = [program, "-interaction=nonstopmode", "-halt-on-error", source.name]
-    settings = {"PATH": str(Path(program).parent), "SOURCE_DATE_EPOCH": "0"}  # without it the date changes the bytes
+    settings = os.environ | {"SOURCE_DATE_EPOCH": "0"}  # without it the date changes the bytes
     for _ in range(2):  # the second pass knows the references
         done = subprocess.run(command, cwd=source.parent, capture_output=True, timeout=300, env=settings)
         if done.returncode:
