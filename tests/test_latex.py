@@ -180,7 +180,7 @@ def test_commands_of_a_claim():
     assert told["fedTwoFourDSavesOurs"] == r"55.0 \ensuremath{\pm} 63.5~\%" and told["fedTwoFourDSavesVerdict"]
     gone = macros.macros("p", verdicts(a=made({}, skipped="why")), "")
     told = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", gone))
-    assert told == {"pAReported": r"50.0~\%", "pAOurs": "--", "pASeeds": "--", "pAVerdict": "not run"}
+    assert told == {"pAReported": r"50.0~\%", "pAOurs": "--", "pASeeds": "--", "pAAsked": "", "pAVerdict": "not run"}
 
 
 def test_commands_are_called_once():
