@@ -643,6 +643,26 @@ def test_a_weight_of_zero_is_fedavg_bit_for_bit(name, executor):
     assert_same(ours.weights, fedavg.weights)
 
 
+def test_one_image_under_two_equal_networks_has_a_slope():
+    """The mean distance is 0 then: no kernel may be so narrow that its inverse is infinite."""
+    outputs = normal(1, 10).requires_grad_()
+    fedmmd.mmd2(outputs.detach(), outputs, "mean_distance").backward()
+    assert outputs.grad.isfinite().all()
+
+
+def test_what_bfloat16_rounds_is_told():
+    told = {
+        name: algorithms.caution(config(algorithm={"name": name}, precision="bfloat16"))
+        for name in ("fedavg", "fedmax", "fedmmd")
+    }
+    assert told["fedavg"] is None and all(
+        "in bfloat16 the whole objective is rounded" in told[name] for name in ("fedmax", "fedmmd")
+    )
+    assert algorithms.caution(config(algorithm={"name": "fedmmd", "floor": 0}, precision="float32")).startswith(
+        "floor 0 in float32"
+    )
+
+
 @pytest.mark.parametrize("shift", [0.1, 3.0])
 def test_mmd_in_single_precision(shift):
     """At the paper's batch size the narrow kernels must survive float32, in value and in gradient."""

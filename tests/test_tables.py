@@ -92,6 +92,16 @@ def test_the_row_of_improvements_by_hand():
         "b, paper (%)": "+0.32",
     }
     assert "The last row: conv against the series with the best mean, seed by seed." in asked.notes(evidence(a=A, b=B))
+    nothing = made({}, skipped="why")
+    assert build(asked, a=nothing, b=nothing) == []
+
+
+def test_training_sets_of_unequal_sizes_are_told():
+    one, other = (own(made(SERIES)) for _ in range(2))
+    for series in other.note["series"].values():
+        series["config"] = {"train_images": 5000}
+    assert "Training images differ: all (a); 5000 (b)." in ENDS.notes(evidence(a=one, b=other))
+    assert "Training images" not in ENDS.notes(evidence(a=one, b=own(made(SERIES))))
 
 
 @pytest.mark.parametrize("compare", ["none", "direction"])

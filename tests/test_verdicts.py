@@ -254,6 +254,7 @@ def test_where_directions_are_judged_no_lower_has_no_slack():
     for compare, status in (("full", "reproduced"), ("direction", "direction disagrees")):
         found = verdict(cell, below, seeds((0.8, 0.81), ends), compare=compare, reported="no lower")
         assert found.status == status, compare
+    assert found.why == "FedAvg is higher"  # without the slack
 
 
 def test_what_is_asked_beside_the_paper_is_told_apart():

@@ -10,10 +10,6 @@ from fedrepro.fields import Choice, parse
 from fedrepro.models import Net
 from fedrepro.tasks import Task
 
-HALF = (
-    "{} in bfloat16: its whole objective is rounded, and where it compares two networks, one of them only, so that rounding "
-    "alone sets them apart (of FedMMD's first gradients most is that); use float32"
-)
 __all__ = ["FedAvg", "caution", "create", "settings"]
 
 
@@ -24,10 +20,7 @@ def settings(choice: Choice):
 
 def caution(config: RunConfig) -> str | None:
     """What a user should know of a run's method before it is trained; None: nothing."""
-    method = registry.module("algorithms", config.algorithm.name).Algorithm
-    if config.precision == "bfloat16" and method.loss is not FedAvg.loss:
-        return HALF.format(config.algorithm.name)
-    return method.caution(settings(config.algorithm), config.precision)
+    return registry.module("algorithms", config.algorithm.name).Algorithm.caution(settings(config.algorithm), config.precision)
 
 
 def create(choice: Choice, net: Net, generator: torch.Generator, task: Task) -> FedAvg:

@@ -133,9 +133,11 @@ class FedAvg:
     neutral: ClassVar[dict | None] = {}  # the Params at which the method equals FedAvg; None where there are none
     buffers: ClassVar[bool] = True  # whether it takes networks with running statistics
 
-    @staticmethod
-    def caution(params: Params, precision: str) -> str | None:
+    @classmethod
+    def caution(cls, params: Params, precision: str) -> str | None:
         """What a user should know of these options before a training in `precision`; None: nothing."""
+        if precision == "bfloat16" and cls.loss is not FedAvg.loss:
+            return "in bfloat16 the whole objective is rounded, of two networks that it compares one only; use float32"
         return None
 
     def __init__(self, params: Params, net: Net, generator: torch.Generator, task: Task) -> None:

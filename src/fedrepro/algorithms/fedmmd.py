@@ -30,13 +30,13 @@ class Algorithm(FedAvg):
 
     neutral: ClassVar[dict] = {"weight": 0.0}
 
-    @staticmethod
-    def caution(params: Params, precision: str) -> str | None:
+    @classmethod
+    def caution(cls, params: Params, precision: str) -> str | None:
         if params.floor == 0 and params.weight > 0 and params.kernel == "fixed19" and precision != "float64":
             return (
                 f"floor 0 in {precision}: the narrow kernels enlarge rounding, another machine gives other numbers; use float64"
             )
-        return None
+        return super().caution(params, precision)
 
     def frozen(self, received: Weights, images: Tensor) -> tuple[Tensor, ...]:
         return (self._compared(self.forward(received, images)),)

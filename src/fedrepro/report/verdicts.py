@@ -164,7 +164,7 @@ def _worded(cell: Cell, panel: Panel) -> tuple[str, str]:
     side = estimate(margins).side()
     if len(margins) == 1:
         return UNDECIDED, "one seed has no interval"
-    reason = cell.sides(panel.measure)[side + 1]
+    reason = cell.sides(panel)[side + 1]
     if side == 0:
         return UNDECIDED, reason
     return ((REPRODUCED, NOT) if panel.full else (AGREES, DISAGREES))[side != cell.holds], reason

@@ -65,7 +65,7 @@ class Cell(Frozen):
         """With a word: what is held against what."""
         raise NotImplementedError
 
-    def sides(self, measure: Measure) -> tuple[str, str, str]:
+    def sides(self, panel: Panel) -> tuple[str, str, str]:
         """With a word: what it means that its margins lie below zero, around it, above it."""
         raise NotImplementedError
 

@@ -41,7 +41,7 @@ class Cell(base.Cell):
     def against(self, measure: Measure) -> str:
         return f"{self.series} is held against {self.baseline}"
 
-    def sides(self, measure: Measure) -> tuple[str, str, str]:
+    def sides(self, panel: Panel) -> tuple[str, str, str]:
         closer, farther = (f"{one}'s are closer" for one in (self.series, self.baseline))
         return closer, "the interval of the difference contains zero", farther
 

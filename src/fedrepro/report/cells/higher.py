@@ -17,7 +17,7 @@ class Cell(difference.Cell):
     def against(self, measure: Measure) -> str:
         return f"{self.series} is held against {self.baseline}"
 
-    def sides(self, measure: Measure) -> tuple[str, str, str]:
+    def sides(self, panel: Panel) -> tuple[str, str, str]:
         lower, higher = (f"{one} is higher" for one in (self.baseline, self.series))
         return lower, "the interval of the difference contains zero", higher
 

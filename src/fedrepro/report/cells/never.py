@@ -32,8 +32,8 @@ class Cell(base.ToTarget):
     def against(self, measure: Measure) -> str:
         return f"the best value is held against {amount(measure, self.target)}"
 
-    def sides(self, measure: Measure) -> tuple[str, str, str]:
-        target = amount(measure, self.target)
+    def sides(self, panel: Panel) -> tuple[str, str, str]:
+        target = amount(panel.measure, self.target)
         unsure = f"the interval of the best values contains {target}"
         return f"the best values fall short of {target}", unsure, f"the best values are better than {target}"
 

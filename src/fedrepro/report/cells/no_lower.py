@@ -19,7 +19,10 @@ class Cell(higher.Cell):
     def against(self, measure: Measure) -> str:
         return f"{self.series} is held against {self.baseline} less {self.gap(self.slack, measure, 2)}"
 
-    def sides(self, measure: Measure) -> tuple[str, str, str]:
+    def sides(self, panel: Panel) -> tuple[str, str, str]:
+        if not panel.full:
+            return super().sides(panel)
+        measure = panel.measure
         by = f"by more than {self.gap(self.slack, measure, 2)}"
         return (
             f"{self.baseline} is higher {by}",
