@@ -223,6 +223,22 @@ def test_drawn_arrays_that_cannot_be(place, wrong, words, tmp_path, monkeypatch)
     assert not (tmp_path / "out").exists()
 
 
+def test_the_first_classes_of_cifar100(tmp_path):
+    write_all(tmp_path / "mirror" / cifar100.FOLDER, {
+        part: pickle.dumps(cifar_batch(count, b"fine_labels", 100)) for part, count in (("train", 230), ("test", 130))
+    })  # fmt: skip
+    wholes, firsts = ([], [])
+    for name, found in (("cifar100", wholes), ("cifar100_20", firsts)):
+        raw, out = ready(name, tmp_path, tmp_path / "mirror")
+        datasets.prepare(name, raw, out)
+        data = datasets.load(out)
+        found += [(data.train_x, data.train_y), (data.test_x, data.test_y)]
+        assert data.classes == len(data.meta["class_names"]) == (100 if name == "cifar100" else 20)
+    for (images, labels), (first_images, first_labels) in zip(wholes, firsts, strict=True):
+        assert torch.equal(first_images, images[labels < 20]) and torch.equal(first_labels, labels[labels < 20])
+        assert sorted(set(first_labels.tolist())) == list(range(20))
+
+
 def test_pairs_never_share_a_digit_between_train_and_test(tmp_path):
     from fedrepro.datasets import digits, digits_100
 
@@ -1018,6 +1034,7 @@ def test_real_mnist_is_the_official_release(real_mirror, tmp_path):
 
 @pytest.mark.parametrize(("name", "counts", "phrase"), [
     ("cifar100", (50000, 10000), "CIFAR-100 (official release)"), ("pneumonia", (5232, 624), "PneumoniaMNIST ("),
+    ("cifar100_20", (10000, 2000), "CIFAR-100's first 20 classes (official release)"),
 ])  # fmt: skip
 def test_other_real_sets(name, counts, phrase, real_mirror, tmp_path):
     first = registry.module("datasets", name).MIRROR[-1][0]
