@@ -147,6 +147,22 @@ def test_killed_and_called_again_it_ends_the_same(made, monkeypatch):
     assert made.conduct(case) == [] and case.table.read_bytes() == whole and not case.begun.exists()
 
 
+def test_what_is_done_stays_done_where_a_later_one_of_its_job_fails(made, monkeypatch):
+    first, second = made.case(0), made.case(1)
+    begin = type(first.study).begin
+    with monkeypatch.context() as patch:
+        patch.setattr(type(first.study), "begin", lambda study, scene: begin(study, scene) if study == first.study else 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            conducting.conduct([first, second], made.paths, device="cpu")
+    whole = first.table.read_bytes()
+    first.note.unlink()  # so does Snakemake: it is an output of the job that failed
+    with monkeypatch.context() as patch:
+        made.patch(patch, lambda answer, unit: pytest.fail("again"))
+        assert made.conduct(first) == [] and first.table.read_bytes() == whole
+    assert conducting.conduct([first, second], made.paths, device="cpu") == []
+    assert not first.begun.exists() and not second.begun.exists()
+
+
 def units(case) -> list[str]:
     """Those that an unfinished study has done."""
     return list(dict.fromkeys(row[0] for row in json.loads(case.begun.read_text(encoding="utf-8"))["rows"]))

@@ -33,7 +33,7 @@ def conduct(
 ) -> list[Case]:
     """Bring every study to its end; finished ones cost nothing. Returns those that `deadline`, on the monotonic clock, cut off
     after a whole unit. Raises UserError where weights or data are not the run's, or the code is not that of the plan."""
-    place, limits, left = None, Limits(deadline=deadline), []
+    place, limits, left, cases = None, Limits(deadline=deadline), [], list(cases)
     for case in cases:
         if case.note.exists():
             continue
@@ -46,6 +46,9 @@ def conduct(
         log.info("%s of %s on %s", case.study.title, case.run.id, place)
         if not _conduct(case, _scene(case, paths, mirror, place, limits), limits):
             left.append(case)
+    for case in cases:
+        if case.note.exists():  # not before all went well: Snakemake deletes the notes of a job that fails
+            case.begun.unlink(missing_ok=True)
     return left
 
 
@@ -104,5 +107,4 @@ def _finish(case: Case, scene: Scene, rows: list[list[str]]) -> None:
     executed = (*provenance.modules(study.config), f"studies.{study.name}")
     told["table"] = digest(case.table.read_bytes())
     told["environment"] = provenance.environment(scene.device, executed)
-    case.begun.unlink(missing_ok=True)
     write_json(case.note, told)
