@@ -460,6 +460,25 @@ def test_lines_over_layers(paper, evidence):
     assert labels == ["MNIST, FedMMD", "MNIST, FedAvg", "CIFAR-10, FedMMD", "CIFAR-10, FedAvg"]
 
 
+def test_a_band_is_the_seeds_standard_deviation(paper, evidence):
+    """Of a variance of 1 the two seeds of FedMMD have 1 and 1.1, those of FedAvg 1.3 and 1.4."""
+    axes = pictured(paper, evidence, "variance").axes[0]
+    for line, band, middle in zip(axes.lines, axes.collections, (1.05, 1.35) * 2, strict=True):
+        corners = band.get_paths()[0].vertices
+        for x, mean in line.get_xydata():
+            ends, by = sorted(y for place, y in corners if place == x), mean / middle * 0.1 / 2**0.5
+            assert (ends[0], ends[-1]) == pytest.approx((mean - by, mean + by))
+
+
+def test_lines_of_zeros_are_named(paper, evidence, results):
+    rows = [{"layer": "conv1", "variance": value} for value in (0, 0, 1e-13, 0.5, "")]
+    for numbers, words in ((rows, "MNIST, FedMMD: 6 of 8 numbers are 0."), (rows[2:], ""), (neurons(), "")):
+        found = spec.evidence(paper, results | {"first-layers": studied(numbers)}, {})
+        text = paper.figures["variance"].caption(found)
+        assert words in text and ("numbers are 0" in text) == bool(words)
+        assert "Left out, since they have no variance: " in text or numbers == neurons()
+
+
 def test_lines_over_rounds_are_means_over_a_runs_rows(paper, evidence, results):
     axes = pictured(paper, evidence, "spread").axes[0]
     chosen = {"series": "FedAvg", "seed": "0", "round": "10"}.items()

@@ -14,6 +14,8 @@ from test_results import OFFICIAL, record, store
 from test_studies import plans, rows
 
 from fedrepro import experiments, studying
+from fedrepro.algorithms._importance import importance
+from fedrepro.algorithms.fedcl import OMEGA
 from fedrepro.config import Params as Settings
 from fedrepro.engine.federation import Federation
 from fedrepro.errors import UserError
@@ -73,6 +75,18 @@ def test_what_they_hold():
     assert [len(part) for part in invite(settings(), whole, images()).train] == [80] * 3
 
 
+@pytest.mark.parametrize("removed", [False, True])
+def test_what_the_server_holds_stays_its_own(removed):
+    run = permuted(train_images=80, proxy={"share": 0.25, "removed": removed})
+    new, old = invite(settings(clients=9), run, images()), partition(run, images())
+    assert np.array_equal(new.proxy, old.proxy) and len(new.proxy) == 20
+    assert bool(np.intersect1d(np.concatenate(new.train), new.proxy).size) == (not removed)
+    Study(settings(images=60), run).check()
+    if removed:
+        with pytest.raises(UserError, match=r"images: the run has 60 train images \(got 61\)"):
+            Study(settings(images=61), run).check()
+
+
 def test_the_same_for_every_series_of_a_seed():
     """So that differences between the methods are paired; another seed has other clients."""
     one, same = invite(settings(), permuted(), images()), invite(settings(), permuted(algorithm={"name": "fedavg"}), images())
@@ -105,6 +119,19 @@ def test_as_the_clients_of_a_round_do(algorithm):
     part = fed.data.test_part(2, 0)
     assert curve[-1][1] == scores(fed, fed.algorithm.personal(weights, found.received), *part)[0]
     assert curve[0][1] == scores(fed, found.received, *part)[0]
+
+
+def test_new_clients_get_the_importance_of_the_final_weights():
+    """FedCL's server estimates it anew on what the run ended with, as it would for a next round."""
+    changes = {"algorithm": {"name": "fedcl", "importance": "fisher"}, "proxy": {"share": 0.25}}
+    run = permuted(**changes)
+    fed = federation(run)
+    state, _ = advance(fed)
+    found = Adaptation(settings(), run, images(), (state.weights, state.server), CPU)
+    server = fed.server(state, run.clients_per_round)
+    omega = importance("fisher", fed.algorithm, state.weights, server.proxy())
+    assert omega and all(torch.equal(found.received[OMEGA + name], value) for name, value in omega.items())
+    assert any(not torch.equal(state.server[OMEGA + name], value) for name, value in omega.items())  # that of the round before
 
 
 def test_dropout_and_augmentation():
@@ -254,6 +281,14 @@ def test_who_does_not_arrive_is_named():
     assert heights == [1.0, 3.5] and [patch.get_hatch() for patch in axes.patches] == [bars.OPEN, None]
     assert [text.get_text() for text in axes.texts] == ["1 of 2\narrive", "0 of 2\narrive"]
     assert axes.get_ylabel() == "epochs to 90 % own-test\naccuracy"
+
+
+def test_whiskers_are_standard_deviations():
+    found = told({"Conv": {0: [1, 3]}, "None": {0: [2, 4], 1: [2, 4]}})
+    bodies = [body for body in axes_of(found).containers if hasattr(body, "patches")]
+    ends = [[y for _, y in body.errorbar.lines[2][0].get_segments()[0]] for body in bodies]
+    assert [patch.get_height() for body in bodies for patch in body.patches] == [2.0, 3.0]
+    assert ends == [pytest.approx((2 - 2**0.5, 2 + 2**0.5)), pytest.approx((3 - (4 / 3) ** 0.5, 3 + (4 / 3) ** 0.5))]
 
 
 def test_smaller_scales_do_not_show_the_papers_numbers():

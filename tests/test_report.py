@@ -344,6 +344,13 @@ def test_settings_of_one_method_are_shades():
     )  # none too light on white
 
 
+def test_settings_of_a_method_among_many_take_colours_beyond_the_pool():
+    many = {f"m{n}": {"name": f"m{n}"} for n in range(len(looks.POOL))}
+    own = looks.assign({"e": many | {f"rate {rate}": {"name": "m0", "with": {"lr": rate}} for rate in (1, 2)}})["e"]
+    assert [own[label].colour for label in ("rate 1", "rate 2")] == list(looks.MORE[:2])
+    assert len({look.colour for look in own.values()}) == len({look.marker for look in own.values()}) == len(own)
+
+
 def test_more_methods_than_colours_differ_in_their_markers():
     own = looks.assign({"e": {f"m{n}": {"name": f"m{n}"} for n in range(12)}})["e"]
     assert len({look.marker for look in own.values()}) == 12 and len({look.colour for look in own.values()}) == len(looks.POOL)

@@ -45,6 +45,10 @@ class Proxy(Frozen):
     augment: bool = False  # as the clients do; drawn anew every round
     removed: bool = False  # from what clients are dealt; else some hold these images too
 
+    def count(self, images: int) -> int:
+        """How many of so many training images the server holds."""
+        return max(1, round(self.share * images))
+
 
 class Training(Frozen):
     """What every series of an experiment shares; defaults are FedAvg's plainest form."""

@@ -78,17 +78,26 @@ def subset(dataset: Dataset | Labels, train: int | None, test: int | None) -> tu
     return chosen[0], chosen[1]
 
 
+def proxy(config: RunConfig | Dealing, images: int) -> np.ndarray | None:
+    """Which of the training images in use the server holds, in order; None: no such images."""
+    if config.proxy is None:
+        return None
+    return np.sort(rng.numpy_generator(config.seed, "proxy").permutation(images)[: config.proxy.count(images)])
+
+
+def dealt(config: RunConfig | Dealing, images: int) -> np.ndarray:
+    """Which of the training images in use clients may hold, in order."""
+    every = np.arange(images)
+    return np.setdiff1d(every, proxy(config, images)) if config.proxy and config.proxy.removed else every
+
+
 def of_run(config: RunConfig | Dealing, dataset: Dataset | Labels) -> Partition:
     """The partition that a run's settings name, over the images that it uses."""
     train, test = subset(dataset, config.train_images, config.test_images)
-    dealt, proxy = np.arange(len(train)), None
-    if config.proxy is not None:
-        shuffled = rng.numpy_generator(config.seed, "proxy").permutation(len(train))
-        proxy = np.sort(shuffled[: max(1, round(config.proxy.share * len(train)))])
-        dealt = np.setdiff1d(dealt, proxy) if config.proxy.removed else dealt
-    parts = dataset.train.only(train[dealt]), dataset.test.only(test)
+    own = dealt(config, len(train))
+    parts = dataset.train.only(train[own]), dataset.test.only(test)
     made = create(config.partition, *parts, pixels=dataset.pixels, seed=config.seed)
-    return replace(made, train=[dealt[part] for part in made.train], proxy=proxy)
+    return replace(made, train=[own[part] for part in made.train], proxy=proxy(config, len(train)))
 
 
 def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: int) -> Partition:

@@ -57,8 +57,9 @@ class Study(OfFinalWeights):
         if not self.config.partition.options.get("permute_pixels"):
             raise UserError("new clients differ by their pixel order: partition.permute_pixels must be true")
         _, train, test = datasets.extent(self.config.dataset)
+        train, proxy = self.config.train_images or train, self.config.proxy
         for key, asked, kind, there in (
-            ("images", self.settings.images or 0, "train", self.config.train_images or train),
+            ("images", self.settings.images or 0, "train", train - proxy.count(train) if proxy and proxy.removed else train),
             ("clients", self.settings.clients, "test", self.config.test_images or test),
         ):
             if asked > there:
@@ -86,24 +87,26 @@ class Study(OfFinalWeights):
 
 
 def invite(settings: Params, config: RunConfig, dataset: Dataset) -> Partition:
-    """The new clients of a run. Each draws its training images uniformly from those of the run, without replacement (two
-    clients may share some), and a fresh pixel order; the test images are dealt to them in equal, disjoint parts."""
+    """The new clients of a run. Each draws its training images uniformly from those that the run's clients may hold, without
+    replacement (two clients may share some), and a fresh pixel order; the test images are dealt to them in equal, disjoint
+    parts. What the server holds stays."""
     import numpy as np
 
     from fedrepro import rng
-    from fedrepro.partitions import Partition, held, subset
+    from fedrepro.partitions import Partition, dealt, held, proxy, subset
 
     train, test = subset(dataset, config.train_images, config.test_images)
-    images = settings.images or int(held(config.partition, len(train)))
+    own = dealt(config, len(train))
+    images = settings.images or int(held(config.partition, len(own)))
     pixels, numbers = dataset.train_x[0, 0].numel(), range(settings.clients)
 
     def draw(purpose: str, client: int = 0) -> np.random.Generator:
         return rng.numpy_generator(config.seed, f"newcomers-{purpose}", client=client)
 
-    parts = [np.sort(draw("train", client).permutation(len(train))[:images]) for client in numbers]
+    parts = [np.sort(own[draw("train", client).permutation(len(own))[:images]]) for client in numbers]
     tests = np.array_split(draw("test").permutation(len(test)), settings.clients)
     orders = np.stack([draw("permutation", client).permutation(pixels) for client in numbers])
-    return Partition(parts, [np.sort(part) for part in tests], settings.clients, orders)
+    return Partition(parts, [np.sort(part) for part in tests], settings.clients, orders, proxy=proxy(config, len(train)))
 
 
 class Adaptation:
