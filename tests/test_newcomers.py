@@ -13,7 +13,7 @@ from conftest import advance, config, federation, images, local, partition, scor
 from test_results import OFFICIAL, record, store
 from test_studies import plans, rows
 
-from fedrepro import experiments, studying
+from fedrepro import experiments, registry, studying
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.fedcl import OMEGA
 from fedrepro.config import Params as Settings
@@ -119,6 +119,13 @@ def test_as_the_clients_of_a_round_do(algorithm):
     part = fed.data.test_part(2, 0)
     assert curve[-1][1] == scores(fed, fed.algorithm.personal(weights, found.received), *part)[0]
     assert curve[0][1] == scores(fed, found.received, *part)[0]
+
+
+@pytest.mark.parametrize("name", registry.names("algorithms"))
+def test_every_method_serves_new_clients(name):
+    found = adaptation(settings(target=NEVER, epochs=2), algorithm={"name": name}, proxy={"share": 0.25})
+    curve = list(found.follow(1))
+    assert [epoch for epoch, _ in curve] == [0, 1, 2] and all(0 <= accuracy <= 1 for _, accuracy in curve)
 
 
 def test_new_clients_get_the_importance_of_the_final_weights():
