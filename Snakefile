@@ -1,4 +1,4 @@
-# Reproduces every table and figure: `snakemake --cores 2`. What runs, and how large, stands in params.yaml; what each artifact
+# Reproduces tables and figures: `snakemake --cores 2`. What runs, and how large, stands in params.yaml; what each artifact
 # consists of in workflow/experiments/. Targets: all (default), a paper, train, data, and a figure or table as `<paper>_<name>`, or
 # by its own name while only one paper has it.
 

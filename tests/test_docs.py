@@ -112,9 +112,18 @@ def test_curves_are_compared_seed_by_seed():
 
 
 def test_hours_are_told_in_two_digits():
-    assert guide._told([(2.557, True)]) == "2.6" and guide._told([(815.1, False), (1, True)]) == "~820"
-    assert guide._told([(3.0, True)]) == "3" and guide._told([(1630.2, False)]) == "~1,600"
-    assert guide._told([None, (3.0, True)]) == "3 and more" and guide._told([None]) == "-"
+    def told(*hours: tuple | None) -> str:
+        return guide._told([None if one is None else guide.Spent(*one) for one in hours])
+
+    assert told((9.0, 2.557)) == "2.6" and told((815.1, None), (9.0, 1.0)) == "~820"
+    assert told((1.0, 3.0)) == "3" and told((1630.2, None)) == "~1,600"
+    assert told(None, (1.0, 3.0)) == "3 and more" and told(None) == "-"
+
+
+def test_how_far_guesses_are_from_what_was_measured():
+    hours = [guide.Spent(*one) for one in ((9.0, 3.0), (1.0, 2.0), (7.0, None))]
+    assert "Of the 2 experiments that were measured, guesses come to 0.5 to 3.0 times that." in guide._trust([*hours, None])
+    assert "Nothing" in guide._trust([None, guide.Spent(1.0, None)])
 
 
 def test_captions_mean_in_snakemakes_report_what_they_say(quoted, tmp_path):
@@ -152,3 +161,15 @@ def test_the_citation_says_what_the_package_says():
     assert cited["cff-version"] == "1.2.0" and cited["type"] == "software" and cited["authors"]
     assert f'version = "{cited["version"]}"' in package and f'license = "{cited["license"]}"' in package
     assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")
+
+
+def test_the_citation_names_every_paper():
+    """As its experiments file does: title, authors, year, number."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"]
+    papers = read_params(ROOT / "params.yaml").papers
+    assert len(cited) == len(papers)
+    for paper, one in zip(papers, cited, strict=True):
+        told = yaml.safe_load((ROOT / "workflow" / "experiments" / f"{paper}.yaml").read_text(encoding="utf-8"))["reference"]
+        names = [f"{author['given-names']} {author['family-names']}" for author in one["authors"]]
+        assert told.startswith(f"{', '.join(names)}. {one['title']}. ") and one["identifiers"][0]["value"] in told
+        assert str(one["year"]) in told

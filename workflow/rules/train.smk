@@ -1,5 +1,5 @@
-# Runs that are not finished are packed into jobs (src/fedrepro/packing.py): starting a process costs seconds, so short runs of an
-# experiment share one, and a long run has its own. Each run has its own folder, log and checkpoint; what is finished needs no rule.
+# Runs that are not finished are packed into jobs (src/fedrepro/packing.py): starting a process costs seconds, so short runs
+# share one, and a long run has its own. Each run has its own folder, log and checkpoint; what is finished needs no rule.
 
 
 rule train:

@@ -1,7 +1,8 @@
 """What the repository's front pages take from committed results: the README's table of artifacts, and `docs/<paper>.md`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
 
@@ -81,18 +82,39 @@ def table(root: Path) -> str:
     params = read_params(root / "params.yaml", {"scale": "paper"})
     specs = _specs(params, root)
     planned = experiments.plan(params, NOWHERE, str(root / "params.yaml"), fetching=False)
-    return "\n".join(_paper(paper, specs[paper], planned[paper], root) for paper in specs)
+    known = Known(experiments.Paths(results=root / "results"), measured=False)  # the same guess on every machine
+    hours = {paper: {name: _hours(item, root, known) for name, item in items.items()} for paper, items in planned.items()}
+    parts = [_paper(paper, specs[paper], hours[paper], root) for paper in specs]
+    return "\n".join([_trust(spent for own in hours.values() for spent in own.values()), *parts])
 
 
 def _specs(params: Params, root: Path) -> dict[str, Paper]:
     return {paper: spec.read(paper, params, root / spec.FOLDER) for paper in params.papers}
 
 
-def _paper(paper: str, specification: Paper, planned: Mapping[str, experiments.Planned], root: Path) -> str:
+class Spent(NamedTuple):
+    """Core hours of an experiment at scale paper; measured where its committed results say how long."""
+
+    guessed: float
+    measured: float | None
+
+    @property
+    def told(self) -> float:
+        return self.guessed if self.measured is None else self.measured
+
+
+def _trust(hours: Iterable[Spent | None]) -> str:
+    """How far guesses are from what was measured."""
+    ratios = [spent.guessed / spent.measured for spent in hours if spent and spent.measured]
+    if not ratios:
+        return "Nothing was measured yet.\n"
+    lowest, highest = min(ratios), max(ratios)
+    return f"Of the {len(ratios)} experiments that were measured, guesses come to {lowest:.1f} to {highest:.1f} times that.\n"
+
+
+def _paper(paper: str, specification: Paper, hours: Mapping[str, Spent | None], root: Path) -> str:
     """A sentence on the paper, and a row for each of its figures and tables."""
     verdicts = {scale: view.judged(tally.read(root / "reports" / scale / paper)) for scale in SCALES}
-    known = Known(experiments.Paths(results=root / "results"), measured=False)  # the same guess on every machine
-    hours = {name: _hours(item, root, known) for name, item in planned.items()}
     rows = []
     for key in [*specification.figures, *specification.tables]:
         sources = specification.sources([key])
@@ -142,26 +164,24 @@ def _link(specification: Paper, paper: str, key: str) -> str:
     return f"[`{key}`](reports/paper/{paper}/{room}/{key}.{ending})"
 
 
-def _hours(item: experiments.Planned, root: Path, known: Known) -> tuple[float, bool] | None:
-    """Of an experiment at scale paper: measured where its committed results say how long, else guessed; and which it is. None
-    where it is skipped."""
+def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
+    """None where it is skipped."""
     if item.skipped:
         return None
     note = read_json(root / "reports" / "paper" / item.paper / "data" / f"{item.name}.json", "series")
     runs = [run for series in note["series"].values() for run in series["runs"]] if note else []
     times = [root / "results" / "kept" / item.paper / run["run"] / "timing.json" for run in runs]
-    if times and all(path.exists() for path in times):
-        return sum(read_whole_json(path, "seconds")["seconds"] for path in times) / 3600, True
-    device = pick_device("cpu")
-    return sum(cost(run, known, "auto", device).seconds for run in item.runs) / 3600, False
+    there = times and all(path.exists() for path in times)
+    measured = sum(read_whole_json(path, "seconds")["seconds"] for path in times) / 3600 if there else None
+    return Spent(sum(cost(run, known, "auto", pick_device("cpu")).seconds for run in item.runs) / 3600, measured)
 
 
-def _told(hours: list[tuple[float, bool] | None]) -> str:
+def _told(hours: list[Spent | None]) -> str:
     """Two digits; a guess has a tilde."""
     known = [spent for spent in hours if spent]
     if not known:
         return NONE
-    total = sum(spent for spent, _ in known)
+    total = sum(spent.told for spent in known)
     text = f"{float(f'{total:.2g}'):,.1f}".removesuffix(".0") if total < 10 else f"{float(f'{total:.2g}'):,.0f}"
-    text = text if all(measured for _, measured in known) else f"~{text}"
+    text = text if all(spent.measured is not None for spent in known) else f"~{text}"
     return text if len(known) == len(hours) else f"{text} and more"
