@@ -154,8 +154,12 @@ def _remarked(planned: Planned, data: Data, finder: Finder) -> Planned:
 
 
 def remarks(chosen: list[Planned]) -> list[str]:
-    """What is to be said before some experiments are trained, one line each."""
-    return [f"{item.paper} {item.name}: {remark}" for item in chosen for remark in item.remarks]
+    """What is to be said before some experiments are trained, each of it once."""
+    about: dict[str, list[str]] = {}
+    for item in chosen:
+        for remark in item.remarks:
+            about.setdefault(remark, []).append(f"{item.paper} {item.name}")
+    return [f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {remark}" for remark, names in about.items()]
 
 
 def _runs(params: Params, training: Experiment, choice: Choice, data: Data, finder: Finder, where: str) -> Iterator[Run]:
