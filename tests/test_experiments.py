@@ -258,8 +258,8 @@ def test_data_that_cannot_be_had_do_not_stop_a_plan(paths, tmp_path):
     (remark,) = experiments.remarks(select(planned, "p", ["one"]))
     assert remark.startswith("p one: mnist cannot be had: ") and "absent" in remark
     assert experiments.remarks(select(planned, "p", ["two"])) == []
-    one = planned["p"]["one"]
-    (told,) = experiments.remarks([one, replace(one, name="again"), replace(one, paper="q")])
+    item = planned["p"]["one"]
+    (told,) = experiments.remarks([item, replace(item, name="again"), replace(item, paper="q")])
     assert told == remark.replace("p one: ", "p one and 2 more: ")  # once, however many wait for it
     assert planned["p"]["one"].runs == plan(one(dataset="mnist"), paths)["p"]["one"].runs
 
