@@ -18,11 +18,12 @@ stacked clients, and runs that differ in their seed may share a recorded step.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 
 from fedrepro.fields import Frozen
@@ -136,12 +137,11 @@ class FedAvg:
     @classmethod
     def caution(cls, params: Params, precision: str) -> str | None:
         """What a user should know of these options before a training in `precision`; None: nothing."""
-        if precision == "bfloat16" and cls.loss is not FedAvg.loss:
-            return "in bfloat16 the whole objective is rounded, of two networks that it compares one only; use float32"
         return None
 
     def __init__(self, params: Params, net: Net, generator: torch.Generator, task: Task) -> None:
         self.params, self.task = params, task
+        self.half = False  # whether its networks compute in bfloat16
         self.net = self.wrap(net, generator).eval()  # the engine switches to training mode where it trains
         self.names = tuple(self.net.state_dict())
         self.trained = self.net.trained
@@ -157,7 +157,25 @@ class FedAvg:
 
     def call(self, weights: Weights, *inputs) -> Outputs:
         """The network's own forward pass with these of its `weights`."""
-        return functional_call(self.net, {name: weights[name] for name in self.names}, inputs)
+        return self.put_out(self.net, {name: weights[name] for name in self.names}, *inputs)
+
+    def put_out(self, part: nn.Module, weights: Weights, *inputs) -> Any:
+        """What a part of the network puts out. Within `rounding` it computes in bfloat16, and puts out float32 again."""
+        if not self.half:
+            return functional_call(part, weights, inputs)
+        with torch.autocast(inputs[0].device.type, torch.bfloat16, cache_enabled=False):
+            found = functional_call(part, weights, inputs)
+        return found.single() if isinstance(found, Outputs) else found.float()
+
+    @contextmanager
+    def rounding(self, half: bool) -> Iterator[None]:
+        """If `half`, networks compute in bfloat16 within, trained and received ones alike; what an objective makes of what they
+        put out does not."""
+        self.half = half
+        try:
+            yield
+        finally:
+            self.half = False
 
     @property
     def passes(self) -> int:

@@ -21,7 +21,6 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from fedrepro.algorithms.base import Batch, FedAvg, Sent, Server, Weights
 from fedrepro.fields import Fraction, Frozen
@@ -70,7 +69,7 @@ class Algorithm(FedAvg):
 
     def _maps(self, weights: Weights, prefix: str, images: Tensor) -> Tensor:
         part = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
-        return functional_call(self.net.extractor, part, (images,))
+        return self.put_out(self.net.extractor, part, images)
 
 
 def _as_reference(weights: Weights) -> Weights:

@@ -36,6 +36,8 @@ class Algorithm(FedAvg):
             return (
                 f"floor 0 in {precision}: the narrow kernels enlarge rounding, another machine gives other numbers; use float64"
             )
+        if precision == "bfloat16" and params.weight > 0:
+            return "in bfloat16 most of the distance between two networks that are near each other is rounding; use float32"
         return super().caution(params, precision)
 
     def frozen(self, received: Weights, images: Tensor) -> tuple[Tensor, ...]:

@@ -75,7 +75,8 @@ class Feed:
     @torch.no_grad()
     def _frozen(self, chunks: list[Tensor]) -> tuple[Tensor, ...]:
         """What the unchanging received network says of each image."""
-        rows = [self.algorithm.frozen(self.received, images) for images in chunks]
+        with self.algorithm.rounding(self.config.precision == "bfloat16"):
+            rows = [self.algorithm.frozen(self.received, images) for images in chunks]
         return tuple(torch.cat(parts) for parts in zip(*rows, strict=True))
 
 

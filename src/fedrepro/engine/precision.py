@@ -3,8 +3,8 @@
 float32   every number and every product in single precision (the default)
 float64   the same in double precision
 tf32      CUDA only: numbers in single precision, factors of products rounded to 10 bits of mantissa
-bfloat16  local training in automatic mixed precision: weights in single precision, network and objective in bfloat16, what is
-          compared with of the received network and tests in float32; for FedAvg's objective only, others get a caution
+bfloat16  local training in automatic mixed precision: the networks that an objective looks at, trained and received, compute in
+          bfloat16; weights, the objective itself, estimates and tests are in float32
 """
 
 import torch

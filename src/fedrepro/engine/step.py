@@ -125,8 +125,7 @@ class Step:
         return lambda lr, *tensors: graph(*tensors)  # its steps are taken outside
 
     def _loss(self, trained: Weights, others: Weights, received: Weights, batch: Batch) -> Tensor:
-        half = self.config.precision == "bfloat16"
-        with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=half, cache_enabled=False):
+        with self.algorithm.rounding(self.config.precision == "bfloat16"):
             return self.algorithm.loss(trained | others, received, batch)
 
 

@@ -54,6 +54,11 @@ class Outputs(NamedTuple):
     maps: Tensor
     blocks: dict[str, Tensor]
 
+    def single(self) -> "Outputs":
+        """The same in float32."""
+        blocks = {name: tensor.float() for name, tensor in self.blocks.items()}
+        return Outputs(self.logits.float(), self.penultimate.float(), self.maps.float(), blocks)
+
 
 class Layers(nn.Sequential):
     """A block's layers, on the device "meta"; `shape` is that of their outputs for one image."""
