@@ -427,15 +427,37 @@ def test_bfloat16_trains_near_single_precision():
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
 @pytest.mark.parametrize(("name", "options"), [(name, options) for name, options in METHODS if name != "fedmmd"], ids=str)
 def test_bfloat16_moves_every_method_as_single_precision_does(name, options, executor):
-    """All but FedMMD, of which its caution tells: what a method adds to the loss is not rounded."""
-    changes, few = [], {"batch_size": 20, "local_epochs": 1, "lr": 0.05}
-    for precision in ("float32", "bfloat16"):
-        fed = federation(config(algorithm={"name": name, **options}, precision=precision, **few), executor=executor)
+    """All but FedMMD, of which its caution tells: what a method adds to the loss is not rounded. Several steps, since in the
+    first a client has not left yet what it received."""
+    few = {"batch_size": 10, "local_epochs": 2, "lr": 0.05}
+
+    def change(algorithm: dict, precision: str) -> dict[str, torch.Tensor]:
+        fed = federation(config(algorithm=algorithm, precision=precision, **few), executor=executor)
         before, (after, _) = fed.start()[0].weights, advance(fed)
-        same = [key for key in before if before[key].shape == after.weights[key].shape]  # FedMA's grow
-        changes.append(torch.cat([(after.weights[key] - before[key]).double().flatten() for key in same]))
-    exact, rough = changes
-    assert 0 < (rough - exact).norm() < 0.1 * exact.norm()
+        return {
+            key: (after.weights[key] - before[key]).double() for key in before if before[key].shape == after.weights[key].shape
+        }
+
+    exact, rough = (change({"name": name, **options}, precision) for precision in ("float32", "bfloat16"))
+    assert 0 < away(exact, rough) < 0.1 * away(exact)
+
+
+def away(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor] | None = None) -> float:
+    """Length of the difference of all that both have, or of one alone."""
+    return sum((tensor - (other[key] if other else 0)).square().sum().item() for key, tensor in one.items()) ** 0.5
+
+
+@pytest.mark.parametrize(("name", "options"), METHODS, ids=str)
+def test_what_an_objective_compares_with_is_rounded_too(name, options):
+    fed = federation(config(algorithm={"name": name, **options}, precision="bfloat16"))
+    weights, pictures = fed.start()[0].weights, fed.data.images(torch.arange(5), 0, None)
+    exact = fed.algorithm.frozen(weights, pictures)
+    with fed.algorithm.rounding(True):
+        rough = fed.algorithm.frozen(weights, pictures)
+        with fed.algorithm.rounding(False):
+            assert all(map(torch.equal, exact, fed.algorithm.frozen(weights, pictures)))
+    assert bool(exact) == fed.algorithm.looks_back and {rows.dtype for rows in rough} <= {torch.float32}
+    assert not any(map(torch.equal, exact, rough))
 
 
 def test_bfloat16_rounds_both_networks_alike():

@@ -260,7 +260,11 @@ def test_data_that_cannot_be_had_do_not_stop_a_plan(paths, tmp_path):
     assert experiments.remarks(select(planned, "p", ["two"])) == []
     item = planned["p"]["one"]
     (told,) = experiments.remarks([item, replace(item, name="again"), replace(item, paper="q")])
-    assert told == remark.replace("p one: ", "p one and 2 more: ")  # once, however many wait for it
+    assert told == remark.replace("p one: ", "p one, p again, q one: ")  # once, however many wait for it
+    lacking = replace(item, remarks=(), skipped="data not available: unpack it", lacking=True)
+    assert experiments.remarks([item, lacking, replace(lacking, name="two")]) == [
+        remark, "p one, p two: data not available: unpack it",
+    ]  # fmt: skip
     assert planned["p"]["one"].runs == plan(one(dataset="mnist"), paths)["p"]["one"].runs
 
 

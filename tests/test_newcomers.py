@@ -80,10 +80,11 @@ def test_what_the_server_holds_stays_its_own(removed):
     run = permuted(train_images=80, proxy={"share": 0.25, "removed": removed})
     new, old = invite(settings(clients=9), run, images()), partition(run, images())
     assert np.array_equal(new.proxy, old.proxy) and len(new.proxy) == 20
+    assert [len(part) for part in new.train] == [15 if removed else 20] * 9  # as many as a client of the run
     assert bool(np.intersect1d(np.concatenate(new.train), new.proxy).size) == (not removed)
     Study(settings(images=60), run).check()
     if removed:
-        with pytest.raises(UserError, match=r"images: the run has 60 train images \(got 61\)"):
+        with pytest.raises(UserError, match=r"images: the run's clients share 60 train images \(got 61\)"):
             Study(settings(images=61), run).check()
 
 
@@ -187,8 +188,8 @@ def test_an_estimate_is_of_all_epochs(tmp_path):
 
 @pytest.mark.parametrize(("changes", "message"), [
     (asked() | {"partition": {"name": "iid", "clients": 3}}, "their pixel order: partition.permute_pixels must be true"),
-    (asked(clients=31), r"clients: the run has 30 test images \(got 31\)"),
-    (asked(images=61), r"images: the run has 60 train images \(got 61\)"),
+    (asked(clients=31), r"clients: the run's clients share 30 test images \(got 31\)"),
+    (asked(images=61), r"images: the run's clients share 60 train images \(got 61\)"),
     (asked(epoch=3), "study newcomers: epoch: unknown key: choose from clients, epochs, images, target"),
 ])  # fmt: skip
 def test_settings_that_cannot_be(changes, message, tmp_path):

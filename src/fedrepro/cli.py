@@ -106,8 +106,9 @@ def _selected(options: argparse.Namespace):
 
         own = listing.selected(options.targets, planned, params)
         chosen = [item for item in chosen if item in own]
-    for remark in experiments.remarks(chosen):
-        logging.getLogger("fedrepro").warning(remark)
+    if not all(item.lacking for item in chosen):  # then an error says it
+        for remark in experiments.remarks(chosen):
+            logging.getLogger("fedrepro").warning(remark)
     return params, paths, chosen
 
 

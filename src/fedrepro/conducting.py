@@ -30,10 +30,12 @@ def conduct(
     device: str = "auto",
     gpus: Gpus = ANY,
     deadline: float | None = None,
+    together: bool = False,
 ) -> list[Case]:
-    """Bring every study to its end; finished ones cost nothing. Returns those that `deadline`, on the monotonic clock, cut off
-    after a whole unit. Raises UserError where weights or data are not the run's, or the code is not that of the plan."""
-    place, limits, left, cases = None, Limits(deadline=deadline), [], list(cases)
+    """Bring every study to its end; finished ones cost nothing. `together`: one that fails takes the notes of all with it, as
+    in a job of Snakemake's. Returns those that `deadline`, on the monotonic clock, cut off after a whole unit. Raises UserError
+    where weights or data are not the run's, or the code is not that of the plan."""
+    place, limits, left, cases = None, Limits(deadline=deadline), [], tuple(cases)
     for case in cases:
         if case.note.exists():
             continue
@@ -46,8 +48,10 @@ def conduct(
         log.info("%s of %s on %s", case.study.title, case.run.id, place)
         if not _conduct(case, _scene(case, paths, mirror, place, limits), limits):
             left.append(case)
+        elif not together:
+            case.begun.unlink(missing_ok=True)
     for case in cases:
-        if case.note.exists():  # not before all went well: Snakemake deletes the notes of a job that fails
+        if case.note.exists():
             case.begun.unlink(missing_ok=True)
     return left
 

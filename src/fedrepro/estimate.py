@@ -92,7 +92,7 @@ def cost(run: Run, known: Known, executor: str, device: torch.device, measure: C
     evaluated = config.rounds / config.evaluate_every * looked_at
     speed = _speed(config, known, executor, device, measure)
     samples *= speed.get("passes", 1)
-    surveyed = config.rounds * config.proxy.share * (config.train_images or train) if config.proxy else 0
+    surveyed = config.rounds * config.proxy.count(config.train_images or train) if config.proxy else 0
     seconds = START + samples * speed["train"] + evaluated * speed["evaluate"] + trained * speed["aggregate"]
     seconds += surveyed * speed["survey"]
     return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds)

@@ -154,12 +154,14 @@ def _remarked(planned: Planned, data: Data, finder: Finder) -> Planned:
 
 
 def remarks(chosen: list[Planned]) -> list[str]:
-    """What is to be said before some experiments are trained, each of it once."""
+    """What is to be said before some experiments are trained, each of it once; also of those whose data are not here, where
+    others are trained without them."""
     about: dict[str, list[str]] = {}
     for item in chosen:
-        for remark in item.remarks:
+        lacking = [item.skipped] if item.lacking and item.skipped else []
+        for remark in (*item.remarks, *lacking):
             about.setdefault(remark, []).append(f"{item.paper} {item.name}")
-    return [f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {remark}" for remark, names in about.items()]
+    return [f"{', '.join(names)}: {remark}" for remark, names in about.items()]
 
 
 def _runs(params: Params, training: Experiment, choice: Choice, data: Data, finder: Finder, where: str) -> Iterator[Run]:

@@ -2,8 +2,8 @@
 
 A study is a function of a run and its own settings. It leaves two files in the run's folder, named by the study and the hash of
 settings and code: `<study>-<hash>.csv`, and `<study>-<hash>.json`, which is there exactly if the study is over. Until then
-`<study>-<hash>.begun` holds its table, which grows unit by unit, so that a killed study goes on after the last complete one. It
-goes with the last of its job: Snakemake deletes the notes of a job that fails.
+`<study>-<hash>.begun` holds its table, which grows unit by unit, so that a killed study goes on after the last complete one; in
+a job of Snakemake's until the whole job is done, since of one that fails all notes are deleted.
 A run that was kept has no weights: there a study that was kept with it counts, or one in the run's original folder where that
 still exists.
 """

@@ -7,4 +7,4 @@ with failures_logged(snakemake):
     from fedrepro.experiments import Paths
 
     given = {key: snakemake.params[key] for key in ("mirror", "device", "gpus")}
-    conducting.conduct(snakemake.params.cases, Paths(), **given)
+    conducting.conduct(snakemake.params.cases, Paths(), **given, together=True)

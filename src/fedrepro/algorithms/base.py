@@ -14,7 +14,8 @@
 
 `Weights` is a plain dictionary name -> tensor; those of a network hold all its parameters and buffers. A hook is a pure
 function of its arguments and of the settings, so that one executor may call it client by client and another may run it over
-stacked clients, and runs that differ in their seed may share a recorded step.
+stacked clients, and runs that differ in their seed may share a recorded step. It looks at networks through `forward`, `call`
+and `put_out` alone, which compute as the run's `precision` says.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -171,11 +172,11 @@ class FedAvg:
     def rounding(self, half: bool) -> Iterator[None]:
         """If `half`, networks compute in bfloat16 within, trained and received ones alike; what an objective makes of what they
         put out does not."""
-        self.half = half
+        before, self.half = self.half, half
         try:
             yield
         finally:
-            self.half = False
+            self.half = before
 
     @property
     def passes(self) -> int:

@@ -6,13 +6,12 @@ import numpy as np
 
 from fedrepro.datasets import cifar100
 from fedrepro.datasets._formats import Arrays
-from fedrepro.datasets.cifar100 import FILES, MIRROR
-
-__all__ = ["CLASSES", "EXTENT", "FILES", "MIRROR", "PIXELS", "TITLE", "read"]
 
 TITLE = "CIFAR-100's first 20 classes"
 EXTENT = ((3, 32, 32), 10000, 2000)
 CLASSES = cifar100.CLASSES[:20]
+FILES = cifar100.FILES
+MIRROR = cifar100.MIRROR
 PIXELS = "e31f357c2301819a347160cc4c2e9f0c1b0d5568c443c9bfe9bde7cf47cc4c3a"
 
 

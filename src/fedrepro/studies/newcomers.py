@@ -63,7 +63,7 @@ class Study(OfFinalWeights):
             ("clients", self.settings.clients, "test", self.config.test_images or test),
         ):
             if asked > there:
-                raise UserError(f"{key}: the run has {there} {kind} images (got {asked})")
+                raise UserError(f"{key}: the run's clients share {there} {kind} images (got {asked})")
 
     def units(self) -> Sequence[int]:
         return range(self.settings.clients)
