@@ -120,6 +120,7 @@ def test_every_module_declares_the_contract():
         for file in module.FILES:
             assert len(file.md5) == 32 and file.urls and all(url.startswith("http") for url in file.urls)
         assert bool(module.FILES) == bool(module.MIRROR)
+        assert registry.module("datasets", datasets.origin(name)).FILES == module.FILES
         for layout in module.MIRROR:
             assert all(".." not in path and not path.startswith("/") for path in layout)
     assert len(cifar100.CLASSES) == 100 and len(emnist_letters.CLASSES) == 26
@@ -237,6 +238,7 @@ def test_the_first_classes_of_cifar100(tmp_path):
     for (images, labels), (first_images, first_labels) in zip(wholes, firsts, strict=True):
         assert torch.equal(first_images, images[labels < 20]) and torch.equal(first_labels, labels[labels < 20])
         assert sorted(set(first_labels.tolist())) == list(range(20))
+    assert [path.name for path in raw.iterdir() if path.is_dir()] == ["cifar100"]  # fetched once
 
 
 def test_pairs_never_share_a_digit_between_train_and_test(tmp_path):

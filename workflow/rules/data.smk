@@ -26,7 +26,7 @@ rule fetch:
 
 rule prepare:
     input:
-        lambda wildcards: f"data/raw/{wildcards.prepared.split('-')[0]}/source.json",
+        lambda wildcards: f"data/raw/{datasets.origin(dataset(wildcards.prepared))}/source.json",
     output:
         "data/prepared/{prepared}/arrays.npz",
         "data/prepared/{prepared}/meta.json",

@@ -3,7 +3,8 @@
 A module declares TITLE, EXTENT (image shape, train and test images), CLASSES (their names), PIXELS (the checksum of the
 official release's arrays, None where nobody here could compute it), FILES (the official files), MIRROR (layouts of paths
 below a mirror) and `read(raw)`, which returns train_x, train_y, test_x, test_y: images (N, C, H, W) uint8, or float32 where
-it declares `REAL = True`; labels (N,) from 0. `raw` is the set's own folder of raw files.
+it declares `REAL = True`; labels (N,) from 0. `raw` is the set's folder of raw files: its own, or that of the set that it is
+a part of, its ORIGIN.
 A set of class folders that the user unpacks declares FOLDERS, OPTIONAL and HOW to get them instead of files; one that needs
 no files may say what it comes from: SOURCE. A set with options declares frozen `Params` and takes them: `read(raw, params)`,
 and `extent(params)` instead of EXTENT; its TITLE may name them in braces. Where images belong to devices, `read` returns
@@ -125,12 +126,17 @@ def _module(choice: Choice | str) -> tuple[ModuleType, tuple[Frozen, ...]]:
     return module, (settings(choice),) if hasattr(module, "Params") else ()
 
 
+def origin(choice: Choice | str) -> str:
+    """The name of the data set whose raw files it reads: its own, or that of the one that it is a part of."""
+    return getattr(_module(choice)[0], "ORIGIN", Choice.model_validate(choice).name)
+
+
 def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
-    """Brings the raw files to `raw/<name>` and returns that folder; does nothing where they are complete.
+    """Brings the raw files to `raw/<origin>` and returns that folder; does nothing where they are complete.
 
     `mirror` is a folder or URL. Raises UserError.
     """
-    name = Choice.model_validate(choice).name
+    name = origin(choice)
     _fetch.bring(registry.module("datasets", name), raw / name, mirror)
     return raw / name
 
@@ -138,7 +144,7 @@ def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
 def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
     """Writes `out/arrays.npz` and, last, `out/meta.json`, and returns the latter. Same data, same bytes. Raises UserError."""
     module, given = _module(choice)
-    folder = raw / Choice.model_validate(choice).name
+    folder = raw / origin(choice)
     stamp = _fetch.verified_stamp(folder)
     arrays = module.read(folder, *given)
     _stored.check(folder, arrays, len(module.CLASSES), is_real(choice))

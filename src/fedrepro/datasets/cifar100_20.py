@@ -10,8 +10,8 @@ from fedrepro.datasets._formats import Arrays
 TITLE = "CIFAR-100's first 20 classes"
 EXTENT = ((3, 32, 32), 10000, 2000)
 CLASSES = cifar100.CLASSES[:20]
-FILES = cifar100.FILES
-MIRROR = cifar100.MIRROR
+ORIGIN = "cifar100"
+FILES, MIRROR = cifar100.FILES, cifar100.MIRROR
 PIXELS = "e31f357c2301819a347160cc4c2e9f0c1b0d5568c443c9bfe9bde7cf47cc4c3a"
 
 
