@@ -27,10 +27,8 @@ RULES = {
     PARTLY: "Of a claimed difference only the direction is shown: the whole interval lies on the reported side of zero, but "
     "not within the tolerance, or the tolerance is wider than half of the difference; or only one of two arrives.",
     NOT: "The whole interval lies outside the tolerance; where a difference is claimed, on the other side of zero.",
-    AGREES: "At a scale where only directions are judged: the whole interval lies on the reported side of zero; where no "
-    "difference is claimed, within the tolerance around zero.",
-    DISAGREES: "At such a scale: the whole interval lies on the other side of zero; where no difference is claimed, "
-    "outside the tolerance.",
+    AGREES: "At a scale where only directions are judged: the whole interval lies on the reported side of zero.",
+    DISAGREES: "At such a scale: the whole interval lies on the other side of zero.",
     UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval contains zero where a "
     "difference is claimed, or reaches over the edge of the tolerance. More seeds would tell.",
     CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",
@@ -135,6 +133,8 @@ def _beyond(claim: Claim, cell: Cell, panel: Panel) -> str:
     if not panel.full:
         if cell.absolute:
             return f"{cell.absolute} is compared at scale paper only"
+        if claim.reported == 0:
+            return "no difference has no sign; how small one is can be judged at scale paper only"
     elif needed := cell.needs(claim.reported, claim.tolerance):
         ends = [curve[-1][0] for curve in panel.curves(cell.series).values()]
         if ends and min(ends) < needed:  # e.g. after the number of rounds was lowered
@@ -171,17 +171,9 @@ def _worded(cell: Cell, panel: Panel) -> tuple[str, str]:
 
 
 def _direction(claim: Claim, cell: Cell, measure: Measure, ours: Estimate) -> tuple[str, str]:
-    equal = claim.reported == 0
-    allowed = _gap(claim, claim.tolerance, measure)
-    judged = f"at this scale {allowed} count as no difference too" if equal else "only the sign is judged at this scale"
-    text = ", ".join(filter(None, [judged, _asked(claim, cell, measure)]))
-    if ours.n == 1:
-        return UNDECIDED, text + _alone(1)
-    if equal:
-        status, reason = _level(claim, ours)
-        return {REPRODUCED: AGREES, NOT: DISAGREES}.get(status, status), "; ".join(filter(None, [text, reason]))
+    text = ", ".join(filter(None, ["only the sign is judged at this scale", _asked(claim, cell, measure)]))
     if (side := ours.side()) == 0:
-        return UNDECIDED, f"{text}; the interval contains zero"
+        return UNDECIDED, text + (_alone(ours.n) or "; the interval contains zero")
     return (AGREES if side * claim.reported > 0 else DISAGREES), text
 
 
