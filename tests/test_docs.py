@@ -13,6 +13,7 @@ from docutils.core import publish_parts
 
 from fedrepro.config import read_params
 from fedrepro.errors import UserError
+from fedrepro.files import write_json
 from fedrepro.report import captions, guide, spec
 from fedrepro.report.quoting import Line, Quoted
 
@@ -109,6 +110,18 @@ def test_curves_are_compared_seed_by_seed():
     assert three.lead(other, 1, 3) == "+10.0 ± 24.8"  # 0, 10 and 20 points: s.d. 10, t of two degrees of freedom 4.303
     with pytest.raises(UserError, match=r"three: seeds \[0, 1, 2\], but two: seeds \[0, 2\]"):
         three.apart(Line("two", {0: CURVE, 2: CURVE}))
+
+
+@pytest.mark.parametrize(("timed", "seconds"), [
+    ({"rounds": 50, "seconds": 20.0}, 20.0),
+    ({"rounds": 8, "seconds": 20.0}, 125.0),  # the rest was interrupted, and not timed
+    ({"rounds": 0, "seconds": 0.0}, None),
+    (None, None),
+])  # fmt: skip
+def test_the_time_of_a_run_is_that_of_all_its_rounds(timed, seconds, tmp_path):
+    if timed:
+        write_json(tmp_path / "timing.json", timed)
+    assert guide._seconds(tmp_path / "timing.json", 50) == seconds
 
 
 def test_hours_are_told_in_two_digits():

@@ -99,6 +99,10 @@ def test_a_finished_run(tmp_path):
     assert all("seal" in json.loads(path.read_text()) for path in (tmp_path / "run").glob("*.json"))
 
 
+def timing(folder: Path) -> dict:
+    return json.loads((folder / "timing.json").read_text())
+
+
 def test_deadline_in_the_past(tmp_path):
     assert train(tmp_path / "run", config(), NOW) is False
     names = {path.name for path in (tmp_path / "run").iterdir()}
@@ -106,7 +110,7 @@ def test_deadline_in_the_past(tmp_path):
     assert train(tmp_path / "run", config())
     assert train(tmp_path / "other" / "run", config())
     assert contents(tmp_path / "run") == contents(tmp_path / "other" / "run")
-    assert json.loads((tmp_path / "run" / "timing.json").read_text())["rounds"] == 3
+    assert timing(tmp_path / "run")["rounds"] == 3
 
 
 def test_deadline_stops_before_a_round_that_would_pass_it():
@@ -158,6 +162,7 @@ def test_killed_in_the_middle(tmp_path):
     assert not (killed / "summary.json").exists()
     assert train(killed, config(**LONG)) and train(whole, config(**LONG))
     assert contents(whole) == contents(killed)
+    assert LONG["rounds"] - 1 <= timing(killed)["rounds"] <= timing(whole)["rounds"] == LONG["rounds"]  # -1: killed before it
 
 
 def test_half_written_files_of_a_killed_process_are_removed(tmp_path):
@@ -182,8 +187,10 @@ def test_terminated_in_a_round_it_leaves_the_round_before(tmp_path, monkeypatch)
     signal.signal(signal.SIGTERM, before)
     monkeypatch.undo()
     assert checkpoint.load(broken / "checkpoint.safetensors", "run")[0].round == 2
+    first = timing(broken)
     assert train(broken, config()) and train(whole, config())
     assert contents(whole) == contents(broken)
+    assert first["rounds"] == 2 and timing(broken)["rounds"] == 3 and timing(broken)["seconds"] > first["seconds"] > 0
 
 
 def test_killed_before_the_summary(tmp_path):

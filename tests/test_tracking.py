@@ -4,7 +4,7 @@ import json
 import logging
 import math
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -46,7 +46,10 @@ def finished_run(folder: Path, seed: int = 0, status: str = "finished", accuracy
         "metrics.csv": "\n".join(",".join(map(str, row)) for row in [COLUMNS, *rows]) + "\n",
         "summary.json": json.dumps({"run": run.id, "status": status, "final": {"test_accuracy": 0.15, "test_loss": 2.5}}),
         "environment.json": json.dumps({"commit": "c0ffee"}),
-        "timing.json": json.dumps({"rounds": ROUNDS, "seconds": 60.0}),
+        # earlier code did not say when a run ended
+        "timing.json": json.dumps(
+            {"rounds": ROUNDS, "seconds": 60.0} | ({"ended": "2026-03-02T12:00:00+00:00"} if seed else {})
+        ),
         "log.txt": f"2026-03-0{seed + 1}T10:00:00 round 1\n2026-03-0{seed + 1}T10:02:00 finished: test accuracy 0.15\n",
     }
     for name, text in texts.items():
@@ -162,6 +165,7 @@ def test_status_and_times_are_those_of_the_training(store):
     assert info.end_time - info.start_time == 60_000
     diverged = copies[store.diverged.id]
     assert diverged.info.status == "FAILED"
+    assert diverged.info.end_time == datetime(2026, 3, 2, 12, tzinfo=UTC).timestamp() * 1000
     assert diverged.data.tags["status"] == f"diverged at round {ROUNDS}"
 
 

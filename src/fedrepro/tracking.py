@@ -123,13 +123,19 @@ def _json(path: Path, **missing: Any) -> dict[str, Any]:
 
 
 def _times(run: Run) -> tuple[int, int]:
-    """Start and end: the end as logged, else the summary's age; the start as much before it as training took."""
-    seconds = _json(run.folder / "timing.json", seconds=0.0)["seconds"]
+    """Start and end: the end as the run tells it, of earlier code as its log does, else the summary's age; the start as much
+    before it as training took."""
+    timed = _json(run.folder / "timing.json", seconds=0.0)
     try:
-        end = datetime.fromisoformat((run.folder / "log.txt").read_text(encoding="utf-8").splitlines()[-1][:19]).timestamp()
+        end = datetime.fromisoformat(timed.get("ended") or _logged(run.folder / "log.txt")).timestamp()
     except (OSError, ValueError, IndexError):  # no log, or a last line without a time
         end = run.summary.stat().st_mtime
-    return int((end - seconds) * 1000), int(end * 1000)
+    return int((end - timed["seconds"]) * 1000), int(end * 1000)
+
+
+def _logged(path: Path) -> str:
+    """The time of a log's last line."""
+    return path.read_text(encoding="utf-8").splitlines()[-1][:19]
 
 
 def _client(uri: str) -> Any:

@@ -5,7 +5,7 @@ metrics.csv       one row per round
 summary.json      status and final numbers; there exactly if the run is over
 model.safetensors the global weights, with the state they belong to; model.clients/ what each client keeps, where it does
 environment.json  commit, versions, hardware, and which executor trained it
-log.txt, timing.json   when and how long; the only files that differ between two identical runs
+log.txt, timing.json   how long, and when it ended; the only files that differ between two identical runs
 checkpoint.safetensors while unfinished
 snapshots/   the states that studies ask for (engine/replay.py)
 """
@@ -14,6 +14,7 @@ import logging
 import os
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -107,12 +108,12 @@ def train(
 
 def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int]) -> bool:
     state, rows = _resume(run, federation)
-    began, before = time.monotonic(), state.round
-    state = _rounds(run, federation, state, rows, limits, snapshots)
-    _time(run, state.round - before, time.monotonic() - began)
+    clock = _Clock(run, state.round)
+    state = _rounds(run, federation, state, rows, limits, snapshots, clock)
     if state.round < run.config.rounds and not state.diverged:
         log.info("stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds)
         return False
+    clock.write(state.round)
     _finish(run, state, rows, federation)
     return True
 
@@ -151,35 +152,42 @@ def _stored(run: Run, path: Path) -> tuple[State, list[Row]]:
 
 
 def _rounds(
-    run: Run, federation: Federation, state: State, rows: list[Row], limits: Limits, snapshots: frozenset[int]
+    run: Run,
+    federation: Federation,
+    state: State,
+    rows: list[Row],
+    limits: Limits,
+    snapshots: frozenset[int],
+    clock: "_Clock",
 ) -> State:
     saved, last = time.monotonic(), 0.0
-    with progress.bar(run.config.rounds, state.round) as shown:
+    with progress.bar(run.config.rounds, state.round, run.config.measures[0]) as shown:
         while state.round < run.config.rounds and not state.diverged:
             if state.round + 1 in snapshots:
                 replay.store(run.folder, state)
             began = time.monotonic()
             if limits.forbid(last):  # the next round will take about as long as the last
-                _save(run, state, rows)
+                _save(run, state, rows, clock)
                 break
             try:
                 state, row = federation.advance(state)
             except KeyboardInterrupt:
                 log.warning("stopped after round %d of %d; the same command goes on", state.round, run.config.rounds)
-                _save(run, state, rows)
+                _save(run, state, rows, clock)
                 raise
             rows.append(row)
             _log_round(run, row)
             shown(row[run.config.measures[0]])
             last = time.monotonic() - began
             if time.monotonic() - saved >= limits.checkpoint_seconds:
-                _save(run, state, rows)
+                _save(run, state, rows, clock)
                 saved = time.monotonic()
     return state
 
 
-def _save(run: Run, state: State, rows: list[Row]) -> None:
+def _save(run: Run, state: State, rows: list[Row], clock: "_Clock") -> None:
     checkpoint.save(run.folder / "checkpoint.safetensors", state, rows, run.id)
+    clock.write(state.round)
     _write(run.folder / "metrics.csv", written(rows))
 
 
@@ -235,10 +243,20 @@ def _make(folder: Path) -> None:
         raise UserError(f"{folder}: cannot create the run's folder: {error.strerror}; choose another with --results") from None
 
 
-def _time(run: Run, rounds: int, seconds: float) -> None:
-    path = run.folder / "timing.json"
-    spent = read_json(path, "rounds", "seconds") or {"rounds": 0, "seconds": 0.0}
-    write_json(path, {"rounds": spent["rounds"] + rounds, "seconds": round(spent["seconds"] + seconds, 2)})
+class _Clock:
+    """How long a run has trained, over all processes that did: written with each checkpoint, so that what a kill takes away
+    counts neither as rounds nor as seconds."""
+
+    def __init__(self, run: Run, reached: int) -> None:
+        self._path = run.folder / "timing.json"
+        earlier = read_json(self._path, "rounds", "seconds") if reached else None  # of a run that begins anew nothing counts
+        self._before = earlier or {"rounds": 0, "seconds": 0.0}
+        self._reached, self._began = reached, time.monotonic()
+
+    def write(self, reached: int) -> None:
+        rounds, seconds = reached - self._reached, time.monotonic() - self._began
+        spent = {"rounds": self._before["rounds"] + rounds, "seconds": round(self._before["seconds"] + seconds, 2)}
+        write_json(self._path, spent | {"ended": datetime.now(UTC).isoformat(timespec="seconds")})
 
 
 def _log_round(run: Run, row: Row) -> None:

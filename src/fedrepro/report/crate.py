@@ -163,14 +163,14 @@ class Crate:
         used = [self.file(files.pop("config.json")), data]
         more: dict[str, Any] = {"description": told}
         if "timing.json" in files:
-            seconds = json.loads(files["timing.json"].read_text(encoding="utf-8"))["seconds"]
+            timed = json.loads(files["timing.json"].read_text(encoding="utf-8"))
             more["resourceUsage"] = self._entity(
                 f"#seconds-{folder.name}",
                 "PropertyValue",
-                name="time of training",
+                name=f"time of training, {timed['rounds']} rounds",
                 propertyID="https://schema.org/totalTime",
                 unitCode="http://qudt.org/vocab/unit/SEC",
-                value=str(seconds),
+                value=str(timed["seconds"]),
             )
         self.act("train", folder.name, used, files.values(), **more)
 

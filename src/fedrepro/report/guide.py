@@ -10,7 +10,7 @@ from fedrepro import experiments
 from fedrepro.config import Params, read_params
 from fedrepro.engine.run import pick_device
 from fedrepro.estimate import Known, cost
-from fedrepro.files import read_json, read_whole_json, replacing
+from fedrepro.files import read_json, replacing
 from fedrepro.report import spec, tally, view
 from fedrepro.report.numbers import NONE
 from fedrepro.report.quoting import Quoted
@@ -170,10 +170,16 @@ def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
         return None
     note = read_json(root / "reports" / "paper" / item.paper / "data" / f"{item.name}.json", "series")
     runs = [run for series in note["series"].values() for run in series["runs"]] if note else []
-    times = [root / "results" / "kept" / item.paper / run["run"] / "timing.json" for run in runs]
-    there = times and all(path.exists() for path in times)
-    measured = sum(read_whole_json(path, "seconds")["seconds"] for path in times) / 3600 if there else None
+    times = [_seconds(root / "results" / "kept" / item.paper / run["run"] / "timing.json", run["rounds"]) for run in runs]
+    measured = sum(times) / 3600 if times and None not in times else None
     return Spent(sum(cost(run, known, "auto", pick_device("cpu")).seconds for run in item.runs) / 3600, measured)
+
+
+def _seconds(path: Path, rounds: int) -> float | None:
+    """Of a run, as long as its rounds took that were timed: earlier code lost the time of what was interrupted. None where no
+    time is known."""
+    timed = read_json(path, "rounds", "seconds")
+    return timed["seconds"] * rounds / timed["rounds"] if timed and timed["rounds"] else None
 
 
 def _told(hours: list[Spent | None]) -> str:
