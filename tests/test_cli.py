@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from fedrepro import cli, intact, listing
 from fedrepro.config import merge, read_params
+from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, plan
 
 SETTINGS = {
@@ -197,6 +199,29 @@ def test_stopped_by_hand(here, capsys, monkeypatch):
     assert cli.main(["train"]) == 130 and "the same command goes on" in capsys.readouterr().err
 
 
+def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, monkeypatch):
+    from fedrepro import conducting, studying, training
+
+    def train(runs, *arguments, failures, **options):
+        done, failing = runs
+        done.folder.mkdir(parents=True)
+        done.summary.write_text("{}")
+        with failures.of(failing.id):
+            raise UserError("no luck")
+        return []
+
+    made = []
+    monkeypatch.setattr(training, "train", train)
+    study = SimpleNamespace(snapshots=frozenset)
+    monkeypatch.setattr(
+        studying, "unfinished", lambda chosen, *_: [SimpleNamespace(run=run, study=study) for run in chosen[0].runs]
+    )
+    monkeypatch.setattr(conducting, "conduct", lambda cases, *_, **options: made.extend(cases) or [])
+    write(here, {})
+    assert "digits-fedprox-s0-" in (told := refused(capsys, "train")) and "no luck" in told
+    assert [case.run.config.algorithm.name for case in made] == ["fedavg"]
+
+
 # ---- one workplace, in the order of work
 
 
@@ -251,6 +276,11 @@ def test_plan_and_export(ready, monkeypatch, capsys, tmp_path):
     results = str(tmp_path / "results")
     assert cli.main(["plan", "--params", str(params), "--results", results, "--export", str(tmp_path / "runs.json")]) == 0
     assert re.search(r"p/fig +1 of 1 ", capsys.readouterr().out)
+    asked = []
+    with monkeypatch.context() as patch:  # a machine with the variable has its data from there, as params.yaml has it
+        patch.setenv("FEDREPRO_DATA_MIRROR", "there")
+        patch.setattr("fedrepro.training.train", lambda *arguments, mirror, **options: asked.append(mirror) or [])
+        assert cli.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results]) == 0 and asked == ["there"]
     assert cli.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results, "--device", "cpu"]) == 0
     (run,) = (tmp_path / "results" / "runs" / "p").iterdir()
     assert json.loads((run / "summary.json").read_text())["rounds"] == 1

@@ -19,7 +19,7 @@ from fedrepro.config import Params, merge
 from fedrepro.engine import checkpoint, executors, replay
 from fedrepro.engine.replay import Replay
 from fedrepro.engine.run import Limits, train
-from fedrepro.errors import UserError
+from fedrepro.errors import Failures, UserError
 from fedrepro.experiments import Paths
 from fedrepro.fields import parse
 from fedrepro.studies import activations, tsne
@@ -167,6 +167,20 @@ def test_what_is_done_stays_done_where_a_later_one_of_its_job_fails(made, monkey
         with pytest.raises(ZeroDivisionError):
             conducting.conduct([second, first], made.paths, device="cpu")
     assert second.note.exists() and not second.begun.exists()
+
+
+def test_one_that_fails_does_not_keep_the_others_from_their_end(made, monkeypatch):
+    first, second = made.case(0), made.case(1)
+    begin = type(first.study).begin
+    with monkeypatch.context() as patch:
+        patch.setattr(type(first.study), "begin", lambda study, scene: begin(study, scene) if study == second.study else 1 / 0)
+        failures = Failures()
+        assert conducting.conduct([first, second], made.paths, device="cpu", failures=failures) == []
+        assert list(failures.found) == [f"{first.study.title} of made-s0"]
+        second.note.unlink()
+        with pytest.raises(ZeroDivisionError):
+            conducting.conduct([first, second], made.paths, device="cpu")
+    assert second.note.exists() and not first.note.exists()
 
 
 def units(case) -> list[str]:

@@ -33,6 +33,9 @@ def config(seed: int) -> RunConfig:
     )
 
 
+ENDED = {"ended": "2026-03-02T12:00:00+00:00"}  # which earlier code did not tell
+
+
 def finished_run(folder: Path, seed: int = 0, status: str = "finished", accuracy: float = 0.001) -> Run:
     """A run folder as the engine leaves it; the accuracy of round r is r times `accuracy`, loss and rate miss in round 0."""
     run = Run(folder, config(seed), f"data{seed}", "code0")

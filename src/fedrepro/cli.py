@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.engine import progress
-from fedrepro.errors import UserError, explained, interrupted, stoppable
+from fedrepro.errors import Failures, UserError, explained, interrupted, stoppable
 from fedrepro.results import is_kept
 from fedrepro.words import count
 
@@ -126,16 +126,18 @@ def _list(options: argparse.Namespace) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     from fedrepro import conducting, experiments, export, studying, training
+    from fedrepro.config import mirror
 
     deadline = None if options.budget is None else time.monotonic() + options.budget
+    failures = Failures()
     if options.runs:
         _refuse_choices(options)
         paths = experiments.Paths(results=options.results)
         runs = export.read(options.runs, paths)
         where = {"device": options.device or "auto", "executor": options.executor or "auto"}
-        cases, given = studying.read(options.runs, paths), {"mirror": options.data_mirror, "device": where["device"]}
-        stored = studying.snapshots(cases).rounds
-        left = training.train(runs, paths, mirror=options.data_mirror, budget=options.budget, snapshots=stored, **where)
+        cases, given = studying.read(options.runs, paths), {"mirror": mirror(options.data_mirror), "device": where["device"]}
+        more = {"budget": options.budget, "snapshots": studying.snapshots(cases).rounds, "failures": failures}
+        left = training.train(runs, paths, mirror=given["mirror"], **where, **more)
     else:
         params, paths, chosen = _selected(options)
         if chosen and all(item.lacking for item in chosen):
@@ -150,8 +152,11 @@ def _train(options: argparse.Namespace) -> int:
             checkpoint_seconds=params.checkpoint_seconds,
             budget=options.budget,
             snapshots=studying.snapshots(cases).rounds,
+            failures=failures,
         )
-    left = left or conducting.conduct(cases, paths, deadline=deadline, **given)
+    cases = [case for case in cases if case.run.summary.exists()]  # of a run that failed there is nothing to study
+    left = left or conducting.conduct(cases, paths, deadline=deadline, failures=failures, **given)
+    failures.tell()
     return 3 if left else 0
 
 

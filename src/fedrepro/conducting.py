@@ -12,7 +12,7 @@ from fedrepro.config import Gpus
 from fedrepro.devices import ANY
 from fedrepro.engine import executors
 from fedrepro.engine.run import Limits
-from fedrepro.errors import UserError
+from fedrepro.errors import Failures, UserError
 from fedrepro.experiments import Paths
 from fedrepro.files import digest, read_json, replacing, write_json
 from fedrepro.runs import Run
@@ -31,25 +31,32 @@ def conduct(
     gpus: Gpus = ANY,
     deadline: float | None = None,
     together: bool = False,
+    failures: Failures | None = None,
 ) -> list[Case]:
     """Bring every study to its end; finished ones cost nothing. `together`: one that fails takes the notes of all with it, as
-    in a job of Snakemake's. Returns those that `deadline`, on the monotonic clock, cut off after a whole unit. Raises UserError
-    where weights or data are not the run's, or the code is not that of the plan."""
+    in a job of Snakemake's. Returns those that `deadline`, on the monotonic clock, cut off after a whole unit. One that fails
+    does not keep the others from their end; what failed goes to `failures`, else it is raised at the end: a UserError where
+    weights or data are not the run's, or the code is not that of the plan."""
     place, limits, left, cases = None, Limits(deadline=deadline), [], tuple(cases)
+    failed = Failures() if failures is None else failures
     for case in cases:
         if case.note.exists():
             continue
         if left or limits.forbid(0):
             left.append(case)
             continue
-        if case.table.stem != studying.stem(case.study):
-            raise UserError(f"{case.study.title} of {case.run.id}: {experiments.CHANGED}")
         place = place or devices.take(device, gpus, limits.forbid)
-        log.info("%s of %s on %s", case.study.title, case.run.id, place)
-        if not _conduct(case, _scene(case, paths, mirror, place, limits), limits):
-            left.append(case)
-        elif not together:
-            case.begun.unlink(missing_ok=True)
+        name = f"{case.study.title} of {case.run.id}"
+        with failed.of(name):
+            if case.table.stem != studying.stem(case.study):
+                raise UserError(experiments.CHANGED)
+            log.info("%s on %s", name, place)
+            if not _conduct(case, _scene(case, paths, mirror, place, limits), limits):
+                left.append(case)
+            elif not together:
+                case.begun.unlink(missing_ok=True)
+    if failures is None:
+        failed.tell()
     for case in cases:
         if case.note.exists():
             case.begun.unlink(missing_ok=True)

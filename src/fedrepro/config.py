@@ -177,8 +177,7 @@ class Params(Frozen):
 
     @property
     def mirror(self) -> str | None:
-        """Where data come from instead of their official sources; the environment variable serves where nothing is set."""
-        return self.data_mirror or os.environ.get("FEDREPRO_DATA_MIRROR") or None
+        return mirror(self.data_mirror)
 
     @property
     def gpus(self) -> Gpus:
@@ -187,6 +186,11 @@ class Params(Frozen):
     @property
     def active(self) -> Scale:
         return self.scales[self.scale]
+
+
+def mirror(given: str | None) -> str | None:
+    """Where data come from instead of their official sources; the environment variable serves where nothing is given."""
+    return given or os.environ.get("FEDREPRO_DATA_MIRROR") or None
 
 
 def merge(base: dict, overlay: dict) -> dict:

@@ -49,16 +49,17 @@ def train(
     checkpoint_seconds: float = 30,
     budget: float | None = None,
     snapshots: Mapping[Path, frozenset[int]] | None = None,
+    failures: Failures | None = None,
 ) -> list[Run]:
     """Bring every run to its end; finished ones cost milliseconds. `budget` in seconds ends the work at a checkpoint.
 
     `snapshots`: run folder -> the rounds before which its training stores its state, for studies.
     Returns the runs that are not over yet. A run that fails, or a data set that cannot be read, does not keep the others from
-    their end; at the end what failed is raised, naming the runs and data sets. Raises UserError when the data, or the code, are
-    not those that a run is named after.
+    their end; what failed goes to `failures`, else it is raised at the end, naming the runs and data sets: a UserError when the
+    data, or the code, are not those that a run is named after.
     """
     limits = Limits(checkpoint_seconds, None if budget is None else time.monotonic() + budget)
-    place, unfinished, failures = None, [], Failures()
+    place, unfinished, failed = None, [], Failures() if failures is None else failures
     recordings: dict[str, dict] = defaultdict(dict)
     for run in runs:
         if engine.finished(run):
@@ -67,12 +68,12 @@ def train(
             unfinished.append(run)
             continue
         place = place or devices.take(device, gpus, limits.forbid)
-        if (key := datasets.key(run.config.dataset)) not in failures.found:  # what cannot be had is told once
-            with failures.of(key):
+        if (key := datasets.key(run.config.dataset)) not in failed.found:  # what cannot be had is told once
+            with failed.of(key):
                 data = dataset(run.config.dataset, paths, mirror)
-        if key in failures.found:
+        if key in failed.found:
             continue
-        with failures.of(run.id):
+        with failed.of(run.id):
             experiments.hold_to_plan(run)
             if data.meta["identity"] != run.data:
                 where = paths.prepared(run.config.dataset)
@@ -81,5 +82,6 @@ def train(
             own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
             if not engine.train(run, data, own, place, limits, executor, stored, recordings[run.recorded]):
                 unfinished.append(run)
-    failures.tell()
+    if failures is None:
+        failed.tell()
     return unfinished
