@@ -51,7 +51,7 @@ def no_mirror(monkeypatch):
 @pytest.fixture
 def history(monkeypatch) -> None:
     """A history in which every code has its commit, with-<digest>."""
-    monkeypatch.setattr(provenance, "committed_digest", lambda commit, modules: commit.removeprefix("with-"))
+    monkeypatch.setattr(provenance, "committed_digest", lambda commit, *executed: commit.removeprefix("with-"))
     monkeypatch.setattr(provenance, "commit_date", lambda commit: "2020-02-02")
 
 
@@ -505,7 +505,7 @@ def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
         shelf.keep([plan(params(), paths)["p"]["one"]], paths)
     told = str(caught.value).splitlines()
     assert len(told) == 2 and str(second.folder) in told[0] and str(third.folder) in told[1]
-    assert "was trained with code that commit with-other does not have" in told[0] and not paths.kept("p").exists()
+    assert "comes from code that commit with-other does not have" in told[0] and not paths.kept("p").exists()
     shutil.rmtree(second.folder)
     shutil.rmtree(third.folder)
     (new,) = shelf.keep([plan(params(), paths)["p"]["one"]], paths)
@@ -524,7 +524,7 @@ def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
 
 def test_keep_refuses_a_commit_that_is_not_here(paths):
     run = finish(plan(params(), paths)["p"]["one"].runs[0])
-    with pytest.raises(UserError, match="whose training code cannot be read here"):
+    with pytest.raises(UserError, match="whose code cannot be read here"):
         shelf.keep([plan(params(), paths)["p"]["one"]], paths)
     assert run.summary.exists()
 

@@ -165,6 +165,20 @@ def test_killed_in_the_middle(tmp_path):
     assert LONG["rounds"] - 1 <= timing(killed)["rounds"] <= timing(whole)["rounds"] == LONG["rounds"]  # -1: killed before it
 
 
+def test_what_clients_kept_in_a_save_that_was_cut_off_does_not_count(tmp_path):
+    """The file that names it was not written: another machine may have gone on since."""
+    settings, pieces = config(algorithm={"name": "scaffold"}), tmp_path / "pieces" / "run"
+    for rounds in (1, 2):
+        for client in range(settings.partition.options["clients"]):
+            stale = pieces / "checkpoint.clients" / f"{client}-{rounds}.safetensors"
+            stale.parent.mkdir(parents=True, exist_ok=True)
+            if not stale.exists():
+                stale.write_bytes(b"of another machine")
+        assert train(pieces, settings, Stops()) is False
+    assert train(pieces, settings) and train(tmp_path / "whole" / "run", settings)
+    assert contents(tmp_path / "whole" / "run") == contents(pieces)
+
+
 def test_half_written_files_of_a_killed_process_are_removed(tmp_path):
     assert not train(tmp_path / "run", config(), NOW)
     (tmp_path / "run" / ".checkpoint.safetensors.12345.part").write_bytes(b"half")

@@ -2,8 +2,10 @@
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import yaml
 from conftest import a_run, advance, assert_same, config, federation, images, partition
 from test_cli import PAPER, SETTINGS, fig
 
-from fedrepro import cli, conducting, experiments, registry, results, rng, shelf, studies, studying
+from fedrepro import cli, conducting, experiments, registry, results, rng, runs, shelf, studies, studying
 from fedrepro.config import Params, merge
 from fedrepro.engine import checkpoint, executors, replay
 from fedrepro.engine.replay import Replay
@@ -22,6 +24,7 @@ from fedrepro.engine.run import Limits, train
 from fedrepro.errors import Failures, UserError
 from fedrepro.experiments import Paths
 from fedrepro.fields import parse
+from fedrepro.files import read_json, write_json
 from fedrepro.studies import activations, tsne
 from fedrepro.studying import Case, Studied
 
@@ -351,6 +354,20 @@ def test_neighbouring_rounds_are_trained_once(tmp_path, monkeypatch):
         assert again.reach(round) and again.round().round == round
     assert len(trainings.seen) == 3
     assert replay.stored(tmp_path) == [2, 3]
+
+
+def test_rounds_that_are_not_those_of_the_run_are_refused(tmp_path):
+    """As on a machine that rounds otherwise, where that leads away."""
+    run = finished(tmp_path, "sequential", frozenset())
+    path = run.folder / "metrics.csv"
+    told = runs.read_metrics(path)
+    for factor, refused in ((1 + 1e-5, False), (1.01, True)):
+        path.write_text(runs.written([*told[:2], told[2] | {"train_loss": factor * told[2]["train_loss"]}, *told[3:]]))
+        again = Replay(federation(run.config, executor="sequential"), run.folder, {2, 3})
+        with pytest.raises(UserError, match="round 2, trained again here, has the train loss") if refused else nullcontext():
+            assert again.reach(2) and again.round().round == 2
+        if not refused:
+            shutil.rmtree(run.folder / "snapshots")
 
 
 def test_a_way_that_is_cut_off_goes_on(tmp_path, monkeypatch):
@@ -706,3 +723,18 @@ def test_a_study_follows_its_run_to_the_shelf_later(here, capsys):
     capsys.readouterr()
     assert cli.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2
     assert len(made_in("results/kept", "json")) == 2 * len(NAMES)
+
+
+def test_keep_refuses_studies_that_nobody_can_vouch_for(here, capsys):
+    write(BASE)
+    assert cli.main(["train"]) == 0 and cli.main(["keep"]) == 0
+    write(ALL)
+    assert cli.main(["train"]) == 0
+    note = made_in("results/runs", "json")[0]
+    table, told = note.with_suffix(".csv"), note.read_text()
+    write_json(note, read_json(note) | {"code": "other"})
+    assert cli.main(["keep"]) == 2 and f"{note}: comes from code that commit " in capsys.readouterr().err
+    note.write_text(told)
+    table.write_text(table.read_text() + "\n")
+    assert cli.main(["keep"]) == 2 and f"{table}: changed since it was written" in capsys.readouterr().err
+    assert not made_in("results/kept", "json")

@@ -47,7 +47,7 @@ def modules(config: Any) -> tuple[str, ...]:
 
 
 @functools.cache
-def committed_digest(commit: str, modules: tuple[str, ...]) -> str | None:
+def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY) -> str | None:
     """`code_digest` of a commit's files; None where there is no such commit, or it lacks one of the modules."""
     packed = _git("archive", "--format=tar", commit, ".")
     if packed is None:
@@ -56,7 +56,7 @@ def committed_digest(commit: str, modules: tuple[str, ...]) -> str | None:
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(folder, filter="data")
         try:
-            return _digest_in(Path(folder), (ENTRY, *(f"fedrepro.{module}" for module in modules)))
+            return _digest_in(Path(folder), (entry, *(f"fedrepro.{module}" for module in modules)))
         except FileNotFoundError:
             return None
 

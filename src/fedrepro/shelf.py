@@ -14,6 +14,7 @@ from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
 from fedrepro.files import read_whole_json, write_json
 from fedrepro.runs import Run
+from fedrepro.studies.base import Study
 from fedrepro.words import count
 
 log = logging.getLogger(__name__)
@@ -24,22 +25,30 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
     """Copy the small files of finished runs to `results/kept/`, to be committed. Returns the new folders.
 
     A kept run is found by its config and data alone. So one that earlier code finished is kept too, if today's has not run,
-    and a run of today's code takes the place of what is kept. Raises UserError, before anything is copied, for runs whose
-    training code is not that of a commit, or whose numbers are damaged.
+    and a run of today's code takes the place of what is kept. Finished studies go along. Raises UserError, before anything is
+    copied, for runs and studies whose code is not that of a commit, or whose numbers are damaged.
     """
     waiting = {found.folder: (found, item.paper, old) for item in chosen for found, old in _waiting(item, paths)}
     origins = {folder: _origin(found) for folder, (found, _, _) in waiting.items()}
-    if refused := [f"{folder}: {why}" for folder, why in origins.items() if isinstance(why, str)]:
+    exchanged = {old.folder for _, _, old in waiting.values() if old}
+    studied = [case for item in chosen for case in _studied(item, paths, exchanged)]
+    said = origins | {note: _vouched_study(note, study) for _, study, note in studied}
+    if refused := [f"{path}: {why}" for path, why in said.items() if isinstance(why, str)]:
         raise UserError("\n".join(refused))
     new = []
     for folder, (found, paper, old) in waiting.items():
-        if old is not None:
-            shutil.rmtree(old.folder)
         new.append(paths.kept(paper) / found.id)
         _copy(folder, new[-1], origins[folder])
-    for item in chosen:
-        new += [folder for folder in _keep_studies(item, paths) if folder not in new]
-    return new
+        if old is not None:  # after the copy, so that no moment has neither
+            shutil.rmtree(old.folder)
+    kept = {item.paper: experiments.stored_runs(paths.kept(item.paper)) for item in chosen}
+    for run, study, note in studied:
+        paper = note.parent.parent.name
+        if (shelf := kept[paper].get(lookup.same(run.config, run.data))) and not studying.finished_in(shelf.folder, study):
+            for path in (note.with_suffix(".csv"), note):
+                shutil.copyfile(path, shelf.folder / path.name)
+            new.append(shelf.folder)
+    return list(dict.fromkeys(new))
 
 
 def _waiting(item: Planned, paths: Paths) -> Iterator[tuple[Run, Run | None]]:
@@ -59,14 +68,27 @@ def _origin(run: Run) -> dict[str, str | None] | str:
     """The commit whose code trained a run, as its environment.json says it; else why that cannot be said. Raises UserError for
     numbers that are not the run's."""
     intact.metrics(run.folder)
-    code = intact.settings(run.folder)["code"]
-    named = _json(run.folder / "environment.json")["commit"].removesuffix(provenance.DIRTY)
-    commit = provenance.commit().removesuffix(provenance.DIRTY) if named == "unknown" else named  # trained outside a checkout
-    committed = provenance.committed_digest(commit, provenance.modules(run.config))
+    named, code = _json(run.folder / "environment.json")["commit"], intact.settings(run.folder)["code"]
+    return _vouched(named, code, provenance.modules(run.config))
+
+
+def _vouched_study(note: Path, study: Study) -> dict[str, str | None] | str:
+    """The same of a finished study."""
+    intact.table(note.with_suffix(".csv"))
+    told = read_whole_json(note, "environment", "code", advice=f"delete it and {note.stem}.csv")
+    return _vouched(told["environment"]["commit"], told["code"], *studying.executed(study))
+
+
+def _vouched(named: str, code: str, *executed: Any) -> dict[str, str | None] | str:
+    """A commit that has this code, where it is the one that is named; else what to say. `executed`: see
+    `provenance.committed_digest`."""
+    named = named.removesuffix(provenance.DIRTY)
+    commit = provenance.commit().removesuffix(provenance.DIRTY) if named == "unknown" else named  # made outside a checkout
+    committed = provenance.committed_digest(commit, *executed)
     if committed is None:
-        return f"names commit {named}, whose training code cannot be read here; keep it in a checkout that has that commit"
+        return f"names commit {named}, whose code cannot be read here; keep it in a checkout that has that commit"
     if committed != code:
-        return f"was trained with code that commit {commit} does not have; commit the code and train it anew"
+        return f"comes from code that commit {commit} does not have; commit the code and make it anew"
     return {"commit": commit, "commit_date": provenance.commit_date(commit)}
 
 
@@ -83,23 +105,21 @@ def _json(path: Path) -> dict[str, Any]:
     return read_whole_json(path, advice=intact.advice(path.parent))
 
 
-def _keep_studies(item: Planned, paths: Paths) -> list[Path]:
-    """The finished studies go along with their runs, today's code first."""
+def _studied(item: Planned, paths: Paths, exchanged: set[Path]) -> Iterator[tuple[Run, Study, Path]]:
+    """The finished studies of an experiment's runs that are to be kept, each with its note, today's code first. `exchanged`:
+    the kept runs that go, and their studies with them."""
     asked = {name: values for name, values in (item.training.studies if item.training else {}).items() if values is not None}
-    new, kept = [], experiments.stored_runs(paths.kept(item.paper)) if asked else {}
+    done, kept = (experiments.stored_runs(there) if asked else {} for there in (paths.runs(item.paper), paths.kept(item.paper)))
     for run in item.runs:
-        shelf = kept.get(lookup.same(run.config, run.data))
-        for name, values in asked.items() if shelf else ():
+        key = lookup.same(run.config, run.data)
+        own, shelf = [experiments.run_id(run.config, run.data)], kept.get(key)
+        own += [found.id for found in (shelf, done.get(key)) if found and found.id not in own]
+        for name, values in asked.items():
             study = studies.create(name, values, run.config)
-            if studying.finished_in(shelf.folder, study):
+            if shelf and shelf.folder not in exchanged and studying.finished_in(shelf.folder, study):
                 continue
-            ids = (experiments.run_id(run.config, run.data), shelf.id)
-            found = [note for id in ids for note in studying.finished_in(paths.runs(item.paper) / id, study)]
-            for note in found[:1]:
-                for path in (note.with_suffix(".csv"), note):
-                    shutil.copyfile(path, shelf.folder / path.name)
-                new.append(shelf.folder)
-    return list(dict.fromkeys(new))
+            for note in [note for id in own for note in studying.finished_in(paths.runs(item.paper) / id, study)][:1]:
+                yield run, study, note
 
 
 def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml") -> list[Path]:

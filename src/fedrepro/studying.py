@@ -126,7 +126,12 @@ def _asks(stored: dict[str, Any], study: Study) -> bool:
 
 def code(study: Study) -> str:
     """Hash of the code that makes it."""
-    return provenance.code_digest(provenance.modules(study.config), f"fedrepro.studies.{study.name}")
+    return provenance.code_digest(*executed(study))
+
+
+def executed(study: Study) -> tuple[tuple[str, ...], str]:
+    """The modules that a study executes, and where it starts, as `provenance.code_digest` takes them."""
+    return provenance.modules(study.config), f"fedrepro.studies.{study.name}"
 
 
 def stem(study: Study) -> str:

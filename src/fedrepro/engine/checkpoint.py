@@ -34,8 +34,15 @@ def save(path: Path, state: State, rows: list[Row], run: str) -> None:
     clients = {number: kept.round for number, kept in state.clients.items()}
     note = {"round": state.round, "diverged": state.diverged, "clients": clients, "rows": rows, "run": run}
     _write(path, tensors, note)
+    tidy(path, state)
+
+
+def tidy(path: Path, state: State) -> None:
+    """Delete the files of clients that a stored state does not name. Who goes on from it has to: what a save that was cut off
+    left would pass for what another machine or executor makes of the same round."""
+    named = {_of_client(path, number, kept.round) for number, kept in state.clients.items()}
     for file in _clients(path).glob("*.safetensors"):
-        if file not in kept:
+        if file not in named:
             file.unlink()
 
 

@@ -3,9 +3,11 @@
 A round is a function of the state before it, the seed and its number, so the same bits come out as in the run itself, on the
 same kind of device with the same executor, from any state that was stored: `snapshots/round-<r>.safetensors` in the run's
 folder is the state before round r, `round-<r>.clients/` what its clients keep. Where there is none, the way there is trained
-again too, and then stored.
+again too, and then stored. On another machine sums are rounded otherwise; how far that may lead away is checked by the train
+loss of each round.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,8 +16,11 @@ from pathlib import Path
 from fedrepro.engine import checkpoint
 from fedrepro.engine.federation import Federation, State
 from fedrepro.engine.round import Trained
+from fedrepro.errors import UserError
+from fedrepro.runs import read_metrics
 
 SECONDS = 30  # between two states that are stored on the way to a round
+APART = 1e-3  # of its value that the train loss of a round may differ by, when it is trained again elsewhere
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,8 @@ class Replay:
     ) -> None:
         self.federation, self.folder, self.rounds, self.forbid = federation, folder, frozenset(rounds), forbid
         self.state: State | None = None
+        table = folder / "metrics.csv"
+        self._told = {row["round"]: row["train_loss"] for row in read_metrics(table)} if table.exists() else {}
 
     def reach(self, round: int) -> bool:
         """Bring `state` to the one before a round, or to that in which the run diverged. False: `forbid`, which is told the
@@ -73,7 +80,7 @@ class Replay:
             if self.forbid(last):
                 store(self.folder, self.state)
                 return False
-            self.state, _ = self.federation.advance(self.state)
+            self.state = self._advance(self.state)
             last = time.monotonic() - began
             if time.monotonic() - saved >= SECONDS and self.state.round + 1 < round and not self.state.diverged:
                 before, passed, saved = passed, store(self.folder, self.state), time.monotonic()
@@ -86,8 +93,19 @@ class Replay:
     def round(self) -> Replayed:
         """Train the round after `state`, which goes on by it."""
         before, seen = self.state, []
-        self.state, _ = self.federation.advance(before, seen.append)
+        self.state = self._advance(before, seen.append)
         return Replayed(before, self.state, seen)
+
+    def _advance(self, state: State, watch: Callable[[Trained], None] | None = None) -> State:
+        """The state after the next round. Raises UserError where its train loss is not that of the run."""
+        after, row = self.federation.advance(state, watch)
+        told, found = self._told.get(row["round"]), row["train_loss"]
+        if told is not None and math.isfinite(told) and not (found is not None and math.isclose(found, told, rel_tol=APART)):
+            raise UserError(
+                f"{self.folder}: round {row['round']}, trained again here, has the train loss {found:.6g} and had {told:.6g}: not "
+                "the run's rounds any more; study it on the kind of machine that trained it, or delete the folder to train anew"
+            )
+        return after
 
     def _nearest(self, round: int) -> State:
         """The latest known state before a round."""

@@ -132,9 +132,11 @@ def _full(config: RunConfig, device: torch.device, executor: str) -> UserError:
 def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
     path = run.folder / "checkpoint.safetensors"
     if not path.exists():
+        checkpoint.delete(path)
         state, row = federation.start()
         return state, [row]
     state, rows = _stored(run, path)
+    checkpoint.tidy(path, state)
     log.info("resumed after round %d", state.round)
     return federation.placed(state), rows
 
