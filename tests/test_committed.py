@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro import experiments, provenance, results, studying
+from fedrepro import drawings, experiments, provenance, results, studying
 from fedrepro.config import read_params
 from fedrepro.experiments import Paths
-from fedrepro.report import artifacts, spec
+from fedrepro.report import artifacts, page, spec
 
 ROOT = Path(__file__).parents[1]
 ANEW = "make them anew: uv run snakemake --config scale={scale} only_finished=true"
@@ -72,8 +72,30 @@ def test_every_artifact_is_there_and_no_other(committed):
     expected |= {f"data/{source}.{end}" for source in paper.sources() for end in ("csv", "json")}
     expected |= {"index.html"}
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    there = {name for name in there if not name.startswith("partitions/")}  # those that could be drawn
+    maps = {name for name in there if name.startswith("partitions/")}  # those that could be drawn
+    there -= maps
+    shown = (folder / "index.html").read_text(encoding="utf-8")
+    assert [name for name in maps if f'"{name}"' not in shown] == []
     assert there == expected, ANEW.format(scale=folder.parent.name)
+
+
+@pytest.mark.parametrize("scale", sorted({folder.parent.name for folder in COMMITTED}))
+def test_pages_and_documents_follow_from_what_lies_beside_them(scale, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    params, folder, copy = (
+        read_params(overrides={"scale": scale, "only_finished": True}),
+        Path("reports", scale),
+        tmp_path / scale,
+    )
+    shutil.copytree(folder, copy)
+    planned = experiments.plan(params, Paths())
+    maps = {paper: list(drawings.shown(group, Paths(), copy / paper)) for paper, group in planned.items()}
+    page.compose({paper: spec.read(paper, params) for paper in planned}, copy, maps)
+    for made in [*copy.rglob("index.html"), *(copy / name for name in ("report.tex", "metrics.json", "curves.csv"))]:
+        name = made.relative_to(copy)
+        assert made.read_text(encoding="utf-8") == (folder / name).read_text(encoding="utf-8"), (
+            f"{name}: {ANEW.format(scale=scale)}"
+        )
 
 
 def test_only_papers_lie_there():

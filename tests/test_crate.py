@@ -1,6 +1,7 @@
 """The research object of a scale: what is in it, and that a chain leads from each figure to the runs and their data."""
 
 import json
+import re
 import zipfile
 from pathlib import Path
 
@@ -50,6 +51,9 @@ def test_every_file_that_it_names_is_in_it(written, entities):
         there = set(archive.namelist())
     named = {key for key, entity in entities.items() if "File" in entity["@type"]}
     assert named and named | {"ro-crate-metadata.json"} == there
+    page = f"reports/paper/{PAPER}/index.html"
+    shown = re.findall(r'<img[^>]* src="([^":]+)"', (ROOT / page).read_text(encoding="utf-8"))
+    assert shown and all(f"reports/paper/{PAPER}/{name}" in named for name in shown)
     assert "params.yaml" in named and not any("__pycache__" in name for name in named)
 
 

@@ -303,6 +303,7 @@ def test_keys_in_words(key, words):
 def test_a_name_follows_the_number_in_the_paper():
     assert (
         view.label("fig4_rounds", "rounds to 98 %") == "Fig. 4, rounds to 98 %"
+        and view.label("fig4_start", "Fig. 4's start") == "Fig. 4's start"
         and view.label("bytes_by_hand", "Bytes") == "Bytes"
     )
 

@@ -55,11 +55,16 @@ def wanted(group: Mapping[str, Planned], paths: Paths, folder: Path) -> list[Pat
 
 
 def bring(maps: Mapping[Path, Path]) -> list[Path]:
-    """Copy heat maps into the report (there -> drawn), where they were drawn. Returns those that the report has."""
+    """Copy heat maps into the report (there -> drawn), where they were drawn; others that lie there go. Returns those that the
+    report has."""
     for there, drawn in maps.items():
         if drawn.exists():
             there.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(drawn, there)
+    for folder in {there.parent for there in maps}:
+        for stale in folder.glob("*.png"):
+            if stale not in maps:
+                stale.unlink()
     return [there for there in maps if there.exists()]
 
 

@@ -101,9 +101,10 @@ class Replay:
         after, row = self.federation.advance(state, watch)
         told, found = self._told.get(row["round"]), row["train_loss"]
         if told is not None and math.isfinite(told) and not (found is not None and math.isclose(found, told, rel_tol=APART)):
+            where = f"{self.folder}: round {row['round']}"
             raise UserError(
-                f"{self.folder}: round {row['round']}, trained again here, has the train loss {found:.6g} and had {told:.6g}: not "
-                "the run's rounds any more; study it on the kind of machine that trained it, or delete the folder to train anew"
+                f"{where}, trained again here, has the train loss {found} and had {told}, so it is not the run's; study it on "
+                "the kind of machine that trained it, or delete the folder to train it anew"
             )
         return after
 

@@ -55,7 +55,8 @@ def write(papers: Mapping[str, Paper], gathered: Mapping[str, Gathered], reports
         crate.add_paper(specification, gathered[paper], reports / paper)
     pages = [path for path in sorted(reports.rglob("index.html")) if "figures" not in path.parts]
     documents = [reports / name for name in DOCUMENTS if (reports / name).exists()]
-    crate.act("page", f"Documents of scale {reports.name}", [], dict.fromkeys([*documents, *pages]))
+    maps = sorted(reports.glob("*/partitions/*.png"))  # which the pages show
+    crate.act("page", f"Documents of scale {reports.name}", [], dict.fromkeys([*documents, *pages, *maps]))
     crate.close()
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as temporary:
@@ -123,7 +124,7 @@ class Crate:
         properties = {
             "name": name,
             "description": STEPS[step],
-            "actionStatus": "http://schema.org/CompletedActionStatus",
+            "actionStatus": DONE,
             **more,
         }
         key = f"#{step}-{len(self.actions[step]) + 1}"

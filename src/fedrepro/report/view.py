@@ -166,6 +166,8 @@ def label(key: str, name: str | None = None) -> str:
     if not numbered:
         return name or key.replace("_", " ").capitalize()
     number = f"{'Fig.' if numbered[1] == 'fig' else 'Table'} {numbered[2]}"
+    if name and name.startswith(number):
+        return name
     return ", ".join(filter(None, [number, name or rest.replace("_", " ")]))
 
 
