@@ -88,6 +88,13 @@ def refused(capsys, *arguments: str) -> str:
     (fig(model={"name": "mnist_cnn", "arch": [1]}), ["papers.p.fig", "model mnist_cnn: arch: Input should be 'paper', "]),
     (fig(series={"X": {"name": "fedx"}}), ["papers.p.fig", "series.X", "unknown algorithm 'fedx': choose from ", "fedprox"]),
     (fig(series={"Prox": {"my": 1}}), ["series.Prox", "my: unknown key: choose from ", "mu"]),
+    (fig(series={"CL": {"name": "fedcl", "every": 0}}), ["series.CL", "algorithm fedcl: every: ", "(got 0)"]),
+    (fig(series={"CL": {"name": "fedcl", "weight": -1}}), ["series.CL", "algorithm fedcl: weight: ", "(got -1)"]),
+    (fig(series={"CL": {"name": "fedcl", "importance": "x"}}), ["algorithm fedcl: importance: ", "'layer_squares', "]),
+    (fig(series={"CL": {"name": "fedcl", "fallback": "x"}}), ["algorithm fedcl: fallback: ", "'local', 'identity' or 'none'"]),
+    (fig(partition={"name": "dirichlet", "alpha": 0}), ["papers.p.fig", "partition dirichlet: alpha: ", "(got 0)"]),
+    (fig(proxy={"share": 1.5}), ["papers.p.fig", "proxy.share: ", "(got 1.5)"]),
+    (fig(proxy={"share": 0.97, "removed": True}), [f"{WHERE[13:]}proxy.share: removed: true takes", "leaves 2 for 3 clients"]),
 ], ids=str)  # fmt: skip
 def test_mistakes_in_the_settings(changes, words, here, capsys):
     write(here, changes, "mine.yaml")

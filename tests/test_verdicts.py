@@ -221,6 +221,23 @@ def test_no_lower(ours, status, why):
     assert found.tolerance == "none: FedMMD is held against FedAvg less 5.00 points"
 
 
+@pytest.mark.parametrize(("ours", "whole", "status", "found", "why"), [
+    ((0.87, 0.88), (0.9, 0.91), "reproduced", "+2.00 ± 0.00 points", "keeps more than half of L2's gain"),  # 7 of 10 points
+    ((0.82, 0.83), (0.9, 0.91), "not reproduced", "-3.00 ± 0.00 points", "or FedMMD keeps less than half of it"),
+    ((0.9, 0.91), (0.78, 0.79), "not reproduced", "-2.00 ± 0.00 points", "L2 has no gain over FedAvg"),  # there is none to keep
+    ((0.9, 0.9), (0.82, 0.89), "undecided", "+3.50 ± ", "the interval contains zero"),  # 2, the gain, and 5
+])  # fmt: skip
+def test_most_of_a_gain(ours, whole, status, found, why):
+    cell = {"kind": "keeps", "series": "FedMMD", "baseline": "FedAvg", "whole": "L2", "last": 5}
+    claim = spec.claim({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": "most"}, "test")
+    series = {"FedMMD": seeds(ours, ends), "FedAvg": seeds((0.8, 0.81), ends), "L2": seeds(whole, ends)}
+    told = decide("key", claim, made(series), "test_accuracy")
+    assert told.status == status and told.found.startswith(found) and why in told.why
+    assert told.tolerance == "none: FedMMD is held against the middle of FedAvg and L2, which has to be higher"
+    series["L2"].pop(1)
+    assert "seed 1: no run of L2" in decide("key", claim, made(series), "test_accuracy").why
+
+
 @pytest.mark.parametrize(("down", "status"), [
     (3_000_000, "reproduced"), (2_999_000, "reproduced"), (2_200_000, "not reproduced"),
 ])  # fmt: skip

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from fedrepro import algorithms, datasets, models, partitions, provenance, rng, tasks
-from fedrepro.algorithms.base import Sent, Weights
+from fedrepro.algorithms.base import FedAvg, Sent, Weights
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors
@@ -144,10 +144,22 @@ def _counted(config: RunConfig, known: Known) -> dict[str, float]:
 
 
 def _count(config: RunConfig, shape: tuple[int, ...], classes: int) -> dict[str, float]:
+    method = _method(config, shape, classes)
+    return {"operations": flops(method, shape), "passes": method.passes}
+
+
+def _method(config: RunConfig, shape: tuple[int, ...], classes: int) -> FedAvg:
+    """A run's method around its network, as it is before anything is trained."""
     task, draw = tasks.create(config.task, classes), rng.generator(0, "estimate")
     net = copy.deepcopy(_network(config.model.model_dump_json(), shape, task.outputs))  # a method may change it
-    method = algorithms.create(config.algorithm, net, draw, task)
-    return {"operations": flops(method, shape), "passes": method.passes}
+    return algorithms.create(config.algorithm, net, draw, task)
+
+
+def size(config: RunConfig) -> tuple[int, int]:
+    """Weights of a run's network, with what it keeps of batches, and multiply-adds of an image on its way through it."""
+    shape, _, _ = datasets.extent(config.dataset)
+    method = _method(_drawn(config), shape, len(datasets.classes(config.dataset)))
+    return sum(tensor.numel() for tensor in method.net.state_dict().values()), flops(method, shape) // 2
 
 
 @functools.lru_cache(maxsize=1)

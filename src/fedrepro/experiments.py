@@ -189,6 +189,9 @@ def _suited(config: RunConfig) -> None:
     clients, images = config.partition.options["clients"], config.train_images or train
     if clients > images:
         raise UserError(f"partition.clients: at most the {images} train images of {config.dataset.name} (got {clients})")
+    if config.proxy and config.proxy.removed and clients > (left := images - config.proxy.count(images)):
+        told = f"removed: true takes its images from the clients' {images}, and leaves {left} for {clients} clients"
+        raise UserError(f"proxy.share: {told} (got {config.proxy.share:g})")
 
 
 def _overrides(values: Any, where: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What the repository's front pages take from committed results: the README's table of artifacts, and `docs/<paper>.md`."""
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ import jinja2
 from fedrepro import experiments
 from fedrepro.config import Params, read_params
 from fedrepro.engine.run import pick_device
-from fedrepro.estimate import Known, cost
+from fedrepro.estimate import Known, cost, size
 from fedrepro.files import read_json, replacing
 from fedrepro.report import spec, tally, view
 from fedrepro.report.numbers import NONE
@@ -48,14 +49,15 @@ def placed(readme: str, text: str) -> str:
 def pages(root: Path) -> dict[Path, str]:
     """`docs/<paper>.md` of each paper that has a template beside its experiments file."""
     return {
-        root / "docs" / f"{paper}.md": page(specification, paper, root)
+        root / "docs" / f"{paper}.md": page(specification, paper, root, functools.partial(_size, root, paper))
         for paper, specification in _specs(read_params(root / "params.yaml"), root).items()
         if (root / spec.FOLDER / f"{paper}.md.j2").exists()
     }
 
 
-def page(specification: Paper, paper: str, root: Path) -> str:
-    """A paper's page. Raises UserError where it quotes what was not run."""
+def page(specification: Paper, paper: str, root: Path, size: Callable[..., tuple[int, int]] | None = None) -> str:
+    """A paper's page. `size`: scale, experiment and series -> weights and multiply-adds of its network, which is built for it.
+    Raises UserError where it quotes what was not run."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(root / spec.FOLDER),
         undefined=jinja2.StrictUndefined,
@@ -73,15 +75,27 @@ def page(specification: Paper, paper: str, root: Path) -> str:
         "round": lambda found: "never" if found is None else f"{found:g}",
     }
     results = {scale: Quoted(specification, root / "reports" / scale / paper) for scale in SCALES}
-    text = environment.get_template(f"{paper}.md.j2").render(spec=specification, **results)
+    text = environment.get_template(f"{paper}.md.j2").render(spec=specification, size=size, **results)
     return f"<!-- written by `fedrepro docs` from {spec.FOLDER}/{paper}.md.j2 and the committed results -->\n{text}"
+
+
+def _size(root: Path, paper: str, scale: str, experiment: str, series: str) -> tuple[int, int]:
+    item = _planned(root, scale)[paper][experiment]
+    run = next(one.runs[0] for one in item.series if one.label == series)
+    return size(run.config)
+
+
+@functools.cache
+def _planned(root: Path, scale: str) -> dict[str, dict[str, experiments.Planned]]:
+    """All experiments as if nothing were kept."""
+    params = read_params(root / "params.yaml", {"scale": scale})
+    return experiments.plan(params, NOWHERE, str(root / "params.yaml"), fetching=False)
 
 
 def table(root: Path) -> str:
     """Every figure and table of every paper: what there is at each scale, its verdicts, what it costs at scale paper."""
-    params = read_params(root / "params.yaml", {"scale": "paper"})
-    specs = _specs(params, root)
-    planned = experiments.plan(params, NOWHERE, str(root / "params.yaml"), fetching=False)
+    specs = _specs(read_params(root / "params.yaml", {"scale": "paper"}), root)
+    planned = _planned(root, "paper")
     known = Known(experiments.Paths(results=root / "results"), measured=False)  # the same guess on every machine
     hours = {paper: {name: _hours(item, root, known) for name, item in items.items()} for paper, items in planned.items()}
     parts = [_paper(paper, specs[paper], hours[paper], root) for paper in specs]

@@ -110,12 +110,12 @@ class Quoted:
             raise UserError(f"{name}: no values")
         return Line(name, curves)
 
-    def cell(self, experiment: str, **cell: object) -> str:
+    def cell(self, experiment: str, digits: int = 1, **cell: object) -> str:
         """Of a cell, which names its kind and series: the mean over seeds with its interval, or why there is none."""
         asked = cells.read(cell, f"{self.folder}: {experiment}")
         panel = self.evidence.panel(Ref(experiment=experiment))
         values, problem = asked.found(replace(panel, results=self.evidence.results[source(experiment, asked.study)]))
-        return problem or asked.told(estimate(values), panel.measure)
+        return problem or asked.told(estimate(values), panel.measure, digits)
 
     def ran(self, experiment: str) -> bool:
         """Whether there is anything to quote of it."""
@@ -140,6 +140,18 @@ class Quoted:
     def seeds(self, experiment: str) -> str:
         count = len({run["seed"] for run in self.evidence.results[experiment].runs()})
         return "one seed" if count == 1 else f"means over {count} seeds"
+
+    def copies(self) -> list[str]:
+        """The titles of data sets that its runs have from copies other than the official release."""
+        told = {run["dataset"] for name in self._ran() for run in self.evidence.results[name].runs()}
+        return sorted({name.partition(" (")[0] for name in told if "differs from the official release" in name})
+
+    def mixed(self) -> list[str]:
+        """The experiments whose series ran on processors of several kinds."""
+        return [name for name in self._ran() if len({run["hardware"] for run in self.evidence.results[name].runs()}) > 1]
+
+    def _ran(self) -> list[str]:
+        return [name for name in self.spec.sources() if "-" not in name and self.ran(name)]
 
     def verdicts(self) -> list[dict[str, str]]:
         """The records of tables/verdicts.json."""
