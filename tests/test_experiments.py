@@ -233,7 +233,7 @@ def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths,
     assert sorted(read) == [paths.kept("p"), paths.runs("p")]  # each once, however many runs there are
     shutil.rmtree(own[0].folder)
     asked(own[0], paths.runs("p"), "own0")
-    assert plan(mirrored, paths)["p"]["one"].skipped == "1 of 4 runs are not finished"
+    assert [series.label for series in plan(mirrored, paths)["p"]["one"].series] == ["FedAvg"]  # the other lacks a run
 
 
 def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
@@ -307,9 +307,17 @@ def test_only_finished(paths):
     item = plan(params(), paths)["p"]["one"]
     for run in item.runs[:3]:
         finish(run)
+    item.runs[1].summary.unlink()
     planned = plan(params(only_finished=True), paths)["p"]
-    assert planned["one"].skipped == "1 of 4 runs are not finished" and planned["one"].runs == ()
+    assert planned["one"].skipped == "2 of 4 runs are not finished" and planned["one"].runs == ()
     assert planned["one"].waiting == ("FedMMD", "FedAvg")
+    assert "missing" not in experiments.note(planned["one"], params())
+    finish(item.runs[1])  # all of one series
+    planned = plan(params(only_finished=True), paths)["p"]
+    assert planned["one"].skipped is None and [series.label for series in planned["one"].series] == ["FedMMD"]
+    assert planned["one"].waiting == ("FedMMD", "FedAvg") and len(planned["one"].runs) == 2
+    found = experiments.note(planned["one"], params())
+    assert found["missing"] == ["FedAvg"] and list(found["series"]) == ["FedMMD"]
     assert planned["two"].skipped == "3 of 4 runs are not finished"  # one of the shared baseline is there
     finish(item.runs[3])
     planned = plan(params(only_finished=True), paths)["p"]

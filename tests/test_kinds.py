@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 import yaml
-from test_results import arrives, ends, made, record, store
+from test_results import arrives, ends, made, record, store, unfinished
 
 from fedrepro import registry
 from fedrepro.config import Params
@@ -261,6 +261,18 @@ def test_every_kind_makes_its_files(paper, results, tmp_path):
         ), key
     used = {figure.kind for figure in paper.figures.values()} | {"newcomers"}
     assert used == set(registry.names("report.figures"))
+
+
+@pytest.mark.parametrize("label", SERIES)
+def test_a_series_that_is_not_finished_is_left_out(label, paper, results):
+    found = spec.evidence(paper, {name: unfinished(own, label) for name, own in results.items()}, {})
+    for key, figure in paper.figures.items():
+        drawing.plt.close("all")
+        picture = pictured(paper, found, key)
+        names = [text.get_text() for legend in picture.legends for text in legend.get_texts()]
+        assert label not in names, key
+        told = figure.caption(found)
+        assert "Not run" in told or "Not finished" in told or not found.results[figure.sources(paper.figures)[0]].missing, key
 
 
 def test_nothing_overlaps(paper, evidence):

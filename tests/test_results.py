@@ -46,6 +46,15 @@ def record(algorithm: str, seed: int, curve: list[float], status: str | None, da
     return told | {"precision": "float32", "executor": "sequential"}
 
 
+def unfinished(found: Results, label: str) -> Results:
+    """As if a series were not finished; as they are where there is no such series, or no other."""
+    series = {name: own for name, own in found.note["series"].items() if name != label}
+    if not series or len(series) == len(found.note["series"]):
+        return found
+    rows = [row for row in found.rows if row["series"] != label]
+    return Results(found.note | {"series": series, "missing": [label]}, rows)
+
+
 def store(found: Results, folder: Path, experiment: str) -> None:
     """As `results.gather` leaves it."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -95,6 +95,8 @@ def test_numbers_are_not_replaced_by_not_finished(work, tmp_path, caplog):
 
     note["experiment"] = "first"
     assert gathered(waiting=tuple(FIRST.labels)) == [] and "the numbers that are there stay" in caplog.text
+    part = note | {"skipped": None, "missing": ["FedAvg"]}
+    assert gathered(note=part, waiting=tuple(FIRST.labels)) == []  # nor by a part of them
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     assert gathered(waiting=("others",)) == STALE  # of other series: they cannot be shown as these
     assert "not finished" in (folder / "data/first.json").read_text()

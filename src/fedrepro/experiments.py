@@ -67,9 +67,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Planned:
-    """An experiment at the active scale; `skipped` says why it has no series, `waiting` names those that it would have if all
-    its runs were finished; `remarks` is what a user should know before it is trained; `elsewhere`: runs that are to be trained
-    though they are kept, of other data; `where` its settings stand, for messages about them."""
+    """An experiment at the active scale; `skipped` says why it has no series, `waiting` names all that it would have if its
+    runs were finished, where they are not; `remarks` is what a user should know before it is trained; `elsewhere`: runs that
+    are to be trained though they are kept, of other data; `where` its settings stand, for messages about them."""
 
     paper: str
     name: str
@@ -136,12 +136,14 @@ def _check_studies(training: Experiment, where: str) -> None:
 
 
 def _reportable(planned: Planned) -> Planned:
-    """With `only_finished` an experiment that is not complete counts as skipped."""
+    """With `only_finished` a series is left out until all its runs are finished; an experiment without any is skipped."""
     missing = [run for run in planned.runs if not run.summary.exists()]
     if not missing:
         return planned
+    done = tuple(series for series in planned.series if not set(series.runs) & set(missing))
+    waiting = replace(planned, series=done, waiting=tuple(series.label for series in planned.series))
     reason = f"{len(missing)} of {len(planned.runs)} runs are not finished"
-    return replace(planned, training=None, series=(), skipped=reason, waiting=tuple(series.label for series in planned.series))
+    return waiting if done else replace(waiting, training=None, skipped=reason)
 
 
 def _remarked(planned: Planned, data: Data, finder: Finder) -> Planned:
@@ -293,6 +295,7 @@ def note(planned: Planned, params: Params) -> dict[str, Any]:
     """What the gathered results say of an experiment beside its numbers; of a series its first run's config."""
     training = planned.training and planned.training.model_dump(mode="json", exclude=BESIDE)
     configs = {series.label: series.runs[0].config.model_dump(mode="json") for series in planned.series}
+    missing = [label for label in planned.waiting if label not in configs] if configs else []
     return {
         "paper": planned.paper,
         "experiment": planned.name,
@@ -302,6 +305,7 @@ def note(planned: Planned, params: Params) -> dict[str, Any]:
         "skipped": planned.skipped,
         "training": training,
         "series": {label: {"algorithm": config["algorithm"], "config": config} for label, config in configs.items()},
+        **({"missing": missing} if missing else {}),
     }
 
 

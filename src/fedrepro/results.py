@@ -31,11 +31,10 @@ def gather(
     `note` describes the experiment and each of its series, `series` lists the run folders of each label; a skipped experiment
     has none and leaves its reason in `note`. `tables` names for each folder what is read instead of its metrics.csv. A column
     that only some of them have is empty in the rest: results that were kept may have been measured by earlier code.
-    `waiting`: the series of an experiment that is skipped only because it is not finished; if numbers of them are there, they
-    stay.
+    `waiting`: all series of an experiment that is not finished; if numbers of more of them are there, those stay.
     """
     if stays(note, waiting, out):
-        log.warning("%s: %s; the numbers that are there stay", note["experiment"], note["skipped"])
+        log.warning("%s: %s", note["experiment"], staying(note))
         return
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, str]] = []
@@ -56,12 +55,22 @@ def gather(
 
 
 def stays(note: dict[str, Any], waiting: Sequence[str], out: Path) -> bool:
-    """Whether there are numbers in `out` that "not finished" would replace."""
+    """Whether there are numbers in `out` of series that are not finished, which would go."""
     path = out / f"{note['experiment']}.json"
     if not waiting or not path.exists():
         return False
-    stored = read_whole_json(path, "skipped", "series")
-    return stored["skipped"] is None and set(stored["series"]) == set(waiting)
+    stored = set(read_whole_json(path, "skipped", "series")["series"])
+    return set(note["series"]) < stored <= set(waiting)
+
+
+def staying(note: dict[str, Any]) -> str:
+    """What to say then."""
+    return f"{note['skipped'] or unfinished(note['missing'])}; the numbers that are there stay"
+
+
+def unfinished(labels: Sequence[str]) -> str:
+    """That series are."""
+    return f"the runs of {', '.join(labels)} are not finished"
 
 
 def is_kept(folder: Path) -> bool:

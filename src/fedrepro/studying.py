@@ -93,7 +93,7 @@ def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
     if missing:
         reason = f"{len(missing)} of {len(cases)} studies of {title} are not finished"
         return Studied(planned, name, {}, reason, labels)
-    return Studied(planned, name, {label: tuple(group) for label, group in found.items()})
+    return Studied(planned, name, {label: tuple(group) for label, group in found.items()}, waiting=planned.waiting)
 
 
 def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) -> Case | None:

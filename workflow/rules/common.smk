@@ -271,6 +271,4 @@ if workflow.is_main_process:
         for source, given in gathering(paper).items():
             note, data = given["note"], Path(REPORTS, paper, "data")
             if results.stays(note, given["waiting"], data):
-                logger.warning(
-                    f"{paper} {source}: {note['skipped']}; the numbers that are there stay"
-                )
+                logger.warning(f"{paper} {source}: {results.staying(note)}")

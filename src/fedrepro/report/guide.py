@@ -153,7 +153,7 @@ def _state(sources: list[str], folder: Path) -> str:
     there = [note for note in notes if note and not note["skipped"]]
     if not there:
         return NONE
-    if len(there) < len(notes):
+    if len(there) < len(notes) or any(note.get("missing") for note in there):
         return PART
     seeds = min(len({run["seed"] for series in note["series"].values() for run in series["runs"]}) for note in there)
     return "1 seed" if seeds == 1 else f"{seeds} seeds"
@@ -183,7 +183,8 @@ def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
     if item.skipped:
         return None
     note = read_json(root / "reports" / "paper" / item.paper / "data" / f"{item.name}.json", "series")
-    runs = [run for series in note["series"].values() for run in series["runs"]] if note else []
+    whole = note and not note.get("missing")
+    runs = [run for series in note["series"].values() for run in series["runs"]] if whole else []
     times = [_seconds(root / "results" / "kept" / item.paper / run["run"] / "timing.json", run["rounds"]) for run in runs]
     measured = sum(times) / 3600 if times and None not in times else None
     return Spent(sum(cost(run, known, "auto", pick_device("cpu")).seconds for run in item.runs) / 3600, measured)

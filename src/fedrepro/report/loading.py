@@ -3,12 +3,14 @@
 import csv
 import functools
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedrepro.files import read_whole_json
 from fedrepro.metrics import Curve
+from fedrepro.results import unfinished
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,23 @@ class Results:
         return list(self.note["series"])
 
     @property
+    def missing(self) -> list[str]:
+        """The series that are not finished."""
+        return self.note.get("missing", [])
+
+    def absent(self, labels: Sequence[str] = ()) -> str | None:
+        """Why there is nothing of all of these series."""
+        return self.skipped or (unfinished(labels) if labels and set(labels) <= set(self.missing) else None)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """A study's."""
         return self.note["settings"]
 
     def runs(self, label: str | None = None) -> list[dict[str, Any]]:
-        """Provenance records of one series, or of all."""
+        """Provenance records of one series, none of one that is missing; or of all."""
+        if label in self.missing:
+            return []
         chosen = self.note["series"] if label is None else {label: self.note["series"][label]}
         return [run for series in chosen.values() for run in series["runs"]]
 

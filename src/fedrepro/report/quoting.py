@@ -1,7 +1,7 @@
 """Numbers that the pages in docs/ quote: worked out from committed results and the paper's digitised curves when a page is
 written, so that no sentence holds one that was typed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -117,10 +117,13 @@ class Quoted:
         values, problem = asked.found(replace(panel, results=self.evidence.results[source(experiment, asked.study)]))
         return problem or asked.told(estimate(values), panel.measure, digits)
 
-    def ran(self, experiment: str) -> bool:
-        """Whether there is anything to quote of it."""
+    def ran(self, experiment: str, part: Collection[str] = ()) -> bool:
+        """Whether all of it is there to be quoted, or all of a `part`, some of its series."""
         there = (self.folder / "data" / f"{experiment}.json").exists()
-        return there and not self.evidence.results[experiment].skipped
+        if not there or self.evidence.results[experiment].skipped:
+            return False
+        missing = set(self.evidence.results[experiment].missing)
+        return not missing & set(part or missing)
 
     def series(self, experiment: str) -> list[str]:
         return self.evidence.results[experiment].labels
@@ -151,7 +154,7 @@ class Quoted:
         return [name for name in self._ran() if len({run["hardware"] for run in self.evidence.results[name].runs()}) > 1]
 
     def _ran(self) -> list[str]:
-        return [name for name in self.spec.sources() if "-" not in name and self.ran(name)]
+        return [name for name in self.spec.sources() if "-" not in name and not self.evidence.results[name].skipped]
 
     def verdicts(self) -> list[dict[str, str]]:
         """The records of tables/verdicts.json."""

@@ -10,6 +10,7 @@ from fedrepro.report.evidence import Panel, Shown
 from fedrepro.report.loading import Results
 from fedrepro.report.numbers import SCORES, amount
 from fedrepro.report.spec import Claim
+from fedrepro.results import unfinished
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
 AGREES, DISAGREES, UNDECIDED = "direction agrees", "direction disagrees", "undecided"
@@ -108,6 +109,8 @@ def _decide(key: str, claim: Claim, panel: Panel) -> Verdict:
     if panel.skipped:
         return verdict(NOT_RUN, panel.skipped)
     cell = claim.at(panel.scale)
+    if missing := [label for label in cell.labels if label in panel.results.missing]:
+        return verdict(NOT_RUN, unfinished(missing))
     values, problem = cell.found(panel)
     ours = estimate(values) if values else None
     arrived = cell.arrived(panel) if problem or cell.word else ""

@@ -47,10 +47,13 @@ class OfStudy(base.Figure):
     def labels(self, results: Results) -> list[str]:
         return [label for label in self.series or results.labels if self.rows(results, label)]
 
+    def skipped(self, evidence: Evidence) -> str | None:
+        return self.first(evidence).absent(self.series)
+
     def grid(self, evidence: Evidence) -> list[list[base.Part]]:
         """A row for each series, in it a panel for each value of `by`."""
         results = self.first(evidence)
-        if results.skipped:
+        if self.skipped(evidence):
             return super().grid(evidence)
         rows = {label: self.rows(results, label) for label in self.labels(results)}
         values = ordered({row[self.by] for found in rows.values() for row in found}) if self.by else [""]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedrepro.fields import Frozen
-from fedrepro.report.evidence import Evidence, source
+from fedrepro.report.evidence import Evidence, Shown, source
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
 
@@ -69,7 +69,7 @@ class Figure(Frozen):
         if reason := self.skipped(evidence):
             return f"{self.title}. Not run at this scale: {reason}."
         note = self.first(evidence).note
-        text = " ".join([f"{self.title}.", *self.told(evidence)])
+        text = " ".join([f"{self.title}.", *self.told(evidence), *unfinished(self, evidence)])
         return f"{text} Scale {note['scale']}: {note['scale_note']}."
 
     def told(self, evidence: Evidence) -> list[str]:
@@ -98,6 +98,15 @@ def proposed(evidence: Evidence, results: list[Results], how: str) -> list[str]:
 
 def data(results: list[Results]) -> str:
     return f"Data: {', '.join(sorted({run['dataset'] for found in results for run in found.runs()}))}."
+
+
+def unfinished(figure: Figure, evidence: Evidence) -> list[str]:
+    """A sentence for each experiment of which series are not finished."""
+    sources = figure.sources(evidence.figures)
+    missing = {name.partition("-")[0]: own for name in sources if (own := evidence.results[name].missing)}
+    where = {name: evidence.experiments.get(name, Shown()).name or name for name in missing}
+    alone = len(figure.experiments(evidence.figures)) == 1
+    return [f"Not finished{'' if alone else f' ({where[name]})'}: {', '.join(own)}." for name, own in missing.items()]
 
 
 def lost(results: Results) -> list[str]:

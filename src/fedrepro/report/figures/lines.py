@@ -42,10 +42,10 @@ class Figure(base.Figure):
 
     def _found(self, evidence: Evidence) -> dict[str, Results]:
         found = {name: evidence.study(name, self.of) for name in self.names}
-        return {name: results for name, results in found.items() if not results.skipped}
+        return {name: results for name, results in found.items() if not results.absent(self.series)}
 
     def skipped(self, evidence: Evidence) -> str | None:
-        return None if self._found(evidence) else evidence.study(next(iter(self.names)), self.of).skipped
+        return None if self._found(evidence) else evidence.study(next(iter(self.names)), self.of).absent(self.series)
 
     def first(self, evidence: Evidence) -> Results:
         return next(iter(self._found(evidence).values()))

@@ -162,7 +162,8 @@ def not_run(panels: list[Panel]) -> list[str]:
         if panel.skipped:
             reasons.setdefault(panel.skipped, []).append(panel.name)
     told = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
-    return [f"Not run: {'; '.join(told)}"] if told else []
+    own = [f"{', '.join(panel.results.missing)} ({panel.name})" for panel in panels if panel.results.missing]
+    return ([f"Not run: {'; '.join(told)}"] if told else []) + ([f"Not finished: {'; '.join(own)}"] if own else [])
 
 
 def seeds(panels: list[Panel]) -> list[str]:

@@ -31,8 +31,10 @@ class Table(base.WithTargets):
     def _row(self, panel: Panel, label: str, target: float | None) -> Row:
         """Bytes of one participant in one round, mean over rounds and seeds; 10^6 bytes of all of them until the target."""
         down, up = (_bytes(panel, label, way) for way in ("bytes_down", "bytes_up"))
-        usual = sum(_bytes(panel, self.baseline, way) for way in ("bytes_down", "bytes_up"))
-        more = Number() if label == self.baseline else Number(100 * ((down + up) / usual - 1), 4, signed=True)
+        more = Number()
+        if label != self.baseline and self.baseline not in panel.results.missing:
+            usual = sum(_bytes(panel, self.baseline, way) for way in ("bytes_down", "bytes_up"))
+            more = Number(100 * ((down + up) / usual - 1), 4, signed=True)
         row: Row = {"Panel": panel.name, "Series": label, "Weights": _weights(panel, label)} | _work(panel, label)
         row |= {"Bytes down": Number(down), "Bytes up": Number(up), f"More than {self.baseline} (%)": more}
         if target is None:
