@@ -233,7 +233,7 @@ def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths,
     assert sorted(read) == [paths.kept("p"), paths.runs("p")]  # each once, however many runs there are
     shutil.rmtree(own[0].folder)
     asked(own[0], paths.runs("p"), "own0")
-    assert [series.label for series in plan(mirrored, paths)["p"]["one"].series] == ["FedAvg"]  # the other lacks a run
+    assert plan(mirrored, paths)["p"]["one"].skipped == "1 of 4 runs are not finished"
 
 
 def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
@@ -307,21 +307,32 @@ def test_only_finished(paths):
     item = plan(params(), paths)["p"]["one"]
     for run in item.runs[:3]:
         finish(run)
-    item.runs[1].summary.unlink()
     planned = plan(params(only_finished=True), paths)["p"]
-    assert planned["one"].skipped == "2 of 4 runs are not finished" and planned["one"].runs == ()
+    assert planned["one"].skipped == "1 of 4 runs are not finished" and planned["one"].runs == ()
     assert planned["one"].waiting == ("FedMMD", "FedAvg")
     assert "missing" not in experiments.note(planned["one"], params())
-    finish(item.runs[1])  # all of one series
-    planned = plan(params(only_finished=True), paths)["p"]
-    assert planned["one"].skipped is None and [series.label for series in planned["one"].series] == ["FedMMD"]
-    assert planned["one"].waiting == ("FedMMD", "FedAvg") and len(planned["one"].runs) == 2
-    found = experiments.note(planned["one"], params())
-    assert found["missing"] == ["FedAvg"] and list(found["series"]) == ["FedMMD"]
     assert planned["two"].skipped == "3 of 4 runs are not finished"  # one of the shared baseline is there
     finish(item.runs[3])
     planned = plan(params(only_finished=True), paths)["p"]
     assert planned["one"].skipped is None and len(planned["one"].runs) == 4
+
+
+def test_only_finished_series(paths):
+    """Two can be compared; one alone shows nothing."""
+    three = {"FedMMD": {"name": "fedmmd"}, "FedAvg": {"name": "fedavg"}, "Prox": {"name": "fedprox", "mu": 0.1}}
+    settings = one(series=three)
+    item = plan(settings, paths)["p"]["one"]
+    labels = [series.label for series in item.series]
+    for run in item.runs[:5]:
+        finish(run)
+    found = plan(settings.model_copy(update={"only_finished": True}), paths)["p"]["one"]
+    assert found.skipped is None and [series.label for series in found.series] == labels[:2]
+    assert found.waiting == tuple(labels) and found.training and len(found.runs) == 4
+    note = experiments.note(found, settings)
+    assert note["missing"] == labels[2:] and list(note["series"]) == labels[:2]
+    finish(item.runs[5])
+    found = plan(settings.model_copy(update={"only_finished": True}), paths)["p"]["one"]
+    assert found.waiting == () and "missing" not in experiments.note(found, settings)
 
 
 def test_overlays(paths):

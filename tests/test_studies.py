@@ -719,6 +719,8 @@ def test_a_study_follows_its_run_to_the_shelf_later(here, capsys):
     write(BASE)
     assert cli.main(["train"]) == 0 and cli.main(["keep"]) == 0
     write(ALL)
+    assert cli.main(["plan", "--export", "runs.json"]) == 0  # of runs that are kept, where their weights lie
+    assert [sorted(record["studies"]) for record in json.loads(Path("runs.json").read_text())] == [NAMES] * 2
     assert cli.main(["train"]) == 0
     capsys.readouterr()
     assert cli.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2

@@ -173,8 +173,13 @@ def _plan(options: argparse.Namespace) -> int:
 
     params, paths, chosen = _selected(options)
     if options.export:
-        studies = studying.listed(studying.unfinished(chosen, params, paths))
-        export.write(experiments.unique(chosen), options.export, studies)
+        every = studying.unfinished(chosen, params, paths)
+        cases = [case for case in every if case.run.id == experiments.run_id(case.run.config, case.run.data)]
+        if len(cases) < len(every):
+            told = f"left out: {count(len(every) - len(cases), 'study', 'studies')} of runs that earlier code trained"
+            logging.getLogger("fedrepro").warning("%s; make them where these runs lie", told)
+        runs = {run.folder: run for run in (*experiments.unique(chosen), *(case.run for case in cases))}  # some of kept runs
+        export.write(list(runs.values()), options.export, studying.listed(cases))
     left = bill.entries(chosen, params, paths, lambda name: sys.stderr.write(f"measuring the speed of {name}\n"))
     sys.stdout.write(bill.plan(chosen, left, options.cores, params.scale) + "\n")
     return 0

@@ -136,14 +136,15 @@ def _check_studies(training: Experiment, where: str) -> None:
 
 
 def _reportable(planned: Planned) -> Planned:
-    """With `only_finished` a series is left out until all its runs are finished; an experiment without any is skipped."""
+    """With `only_finished` a series is left out until all its runs are finished; with less than two, which could be compared,
+    an experiment counts as skipped."""
     missing = [run for run in planned.runs if not run.summary.exists()]
     if not missing:
         return planned
     done = tuple(series for series in planned.series if not set(series.runs) & set(missing))
     waiting = replace(planned, series=done, waiting=tuple(series.label for series in planned.series))
     reason = f"{len(missing)} of {len(planned.runs)} runs are not finished"
-    return waiting if done else replace(waiting, training=None, skipped=reason)
+    return waiting if len(done) > 1 else replace(waiting, training=None, series=(), skipped=reason)
 
 
 def _remarked(planned: Planned, data: Data, finder: Finder) -> Planned:

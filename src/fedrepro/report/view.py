@@ -119,11 +119,9 @@ def view(content: Content) -> View:
         beside[verdict["artifact"]].append(verdict)
 
     def entry(item: dict[str, Any], **own: Any) -> Entry:
-        key, reasons = item["key"], [content.results[name].skipped for name in item["experiments"]]
-        skipped = item["skipped"] if "skipped" in item else absence(reasons)
-        partial = not skipped and any(
-            found.skipped or found.missing for found in map(content.results.__getitem__, item["experiments"])
-        )
+        key, behind = item["key"], [content.results[name] for name in item["experiments"]]
+        skipped = item["skipped"] if "skipped" in item else absence([found.skipped for found in behind])
+        partial = not skipped and any(found.skipped or found.missing for found in behind)
         asked = None if skipped and not skipped.endswith(UNFINISHED) else command(f"{content.key}_{key}", scale, partial)
         told = {"experiments": item["experiments"], "label": called(spec, key), "claims": beside[key]}
         title = item["title"].removeprefix(f"{told['label']}: ")  # beside the label it need not say it again
