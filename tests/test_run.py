@@ -170,10 +170,11 @@ def test_what_clients_kept_in_a_save_that_was_cut_off_does_not_count(tmp_path):
     settings, pieces = config(algorithm={"name": "scaffold"}), tmp_path / "pieces" / "run"
     for rounds in (1, 2):
         for client in range(settings.partition.options["clients"]):
-            stale = pieces / "checkpoint.clients" / f"{client}-{rounds}.safetensors"
-            stale.parent.mkdir(parents=True, exist_ok=True)
-            if not stale.exists():
-                stale.write_bytes(b"of another machine")
+            for name in ("checkpoint.clients", "model.clients"):
+                stale = pieces / name / f"{client}-{rounds}.safetensors"
+                stale.parent.mkdir(parents=True, exist_ok=True)
+                if not stale.exists():
+                    stale.write_bytes(b"of another machine")
         assert train(pieces, settings, Stops()) is False
     assert train(pieces, settings) and train(tmp_path / "whole" / "run", settings)
     assert contents(tmp_path / "whole" / "run") == contents(pieces)

@@ -49,10 +49,7 @@ def finished_run(folder: Path, seed: int = 0, status: str = "finished", accuracy
         "metrics.csv": "\n".join(",".join(map(str, row)) for row in [COLUMNS, *rows]) + "\n",
         "summary.json": json.dumps({"run": run.id, "status": status, "final": {"test_accuracy": 0.15, "test_loss": 2.5}}),
         "environment.json": json.dumps({"commit": "c0ffee"}),
-        # earlier code did not say when a run ended
-        "timing.json": json.dumps(
-            {"rounds": ROUNDS, "seconds": 60.0} | ({"ended": "2026-03-02T12:00:00+00:00"} if seed else {})
-        ),
+        "timing.json": json.dumps({"rounds": ROUNDS, "seconds": 60.0} | (ENDED if seed else {})),
         "log.txt": f"2026-03-0{seed + 1}T10:00:00 round 1\n2026-03-0{seed + 1}T10:02:00 finished: test accuracy 0.15\n",
     }
     for name, text in texts.items():

@@ -147,7 +147,7 @@ class Params(Frozen):
     gpu_jobs_per_device: Count = 1
     executor: Executor = "auto"  # not what is learnt, but how
     checkpoint_seconds: NonNegative = 30
-    only_finished: bool = False  # report what is there; an experiment with unfinished runs counts as not run
+    only_finished: bool = False  # report the series that are finished, of experiments that have two or all of theirs
     mlflow_uri: str = "sqlite:///mlflow.db"
     scales: dict[str, Scale]
     papers: dict[str, dict[str, dict[str, Any]]]

@@ -54,14 +54,14 @@ def wanted(group: Mapping[str, Planned], paths: Paths, folder: Path) -> list[Pat
     return [drawn for here, drawn in shown(group, paths, folder).items() if not here.exists() and _prepared(runs[drawn], paths)]
 
 
-def bring(maps: Mapping[Path, Path]) -> list[Path]:
-    """Copy heat maps into the report (there -> drawn), where they were drawn; others that lie there go. Returns those that the
-    report has."""
+def bring(maps: Mapping[Path, Path], whole: bool = False) -> list[Path]:
+    """Copy heat maps into the report (there -> drawn), where they were drawn. Returns those that the report has. `whole`: these
+    are all, so that others that lie there go."""
     for there, drawn in maps.items():
         if drawn.exists():
             there.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(drawn, there)
-    for folder in {there.parent for there in maps}:
+    for folder in {there.parent for there in maps if whole}:
         for stale in folder.glob("*.png"):
             if stale not in maps:
                 stale.unlink()

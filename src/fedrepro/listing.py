@@ -92,7 +92,11 @@ def _line(target: str, title: str, items: list[Planned], left: list[Entry], para
         return Line(target, title, "skipped" if reasons else "needs no runs", "", "; ".join(reasons))
     lost = [found.skipped for found in studied if found.skipped]  # nothing is left to make them from
     done, all_of_them = sum(path.exists() for path in wanted), len(wanted) + len(lost)
-    state = "finished" if done == all_of_them else "not run" if not done else f"{done} of {count(all_of_them, 'run')}"
+    whole = not any(item.waiting for item in items)  # else other series wait, which `only_finished` leaves out
+    if done == all_of_them and whole:
+        state = "finished"
+    else:
+        state = f"{done} of {count(all_of_them, 'run')}{'' if whole else ' and more'}" if done else "not run"
     if elsewhere := len({run.summary for item in items for run in item.elsewhere}):
         state += f", {elsewhere} {OTHERS}"
     own = [entry for entry in left if entry.over in wanted]

@@ -55,7 +55,7 @@ def gather(
 
 
 def stays(note: dict[str, Any], waiting: Sequence[str], out: Path) -> bool:
-    """Whether there are numbers in `out` of series that are not finished, which would go."""
+    """Whether there are numbers in `out` of all series that are finished, and of more that are not, which would go."""
     path = out / f"{note['experiment']}.json"
     if not waiting or not path.exists():
         return False

@@ -3,7 +3,7 @@
 import logging
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
     """
     waiting = {found.folder: (found, item.paper, old) for item in chosen for found, old in _waiting(item, paths)}
     origins = {folder: _origin(found) for folder, (found, _, _) in waiting.items()}
-    exchanged = {old.folder for _, _, old in waiting.values() if old}
-    studied = [case for item in chosen for case in _studied(item, paths, exchanged)]
+    ids = {(paper, lookup.same(found.config, found.data)): found.id for found, paper, _ in waiting.values()}
+    studied = [case for item in chosen for case in _studied(item, paths, ids)]
     said = origins | {note: _vouched_study(note, study) for _, study, note in studied}
     if refused := [f"{path}: {why}" for path, why in said.items() if isinstance(why, str)]:
         raise UserError("\n".join(refused))
@@ -105,20 +105,20 @@ def _json(path: Path) -> dict[str, Any]:
     return read_whole_json(path, advice=intact.advice(path.parent))
 
 
-def _studied(item: Planned, paths: Paths, exchanged: set[Path]) -> Iterator[tuple[Run, Study, Path]]:
-    """The finished studies of an experiment's runs that are to be kept, each with its note, today's code first. `exchanged`:
-    the kept runs that go, and their studies with them."""
+def _studied(item: Planned, paths: Paths, ids: Mapping[tuple[str, str], str]) -> Iterator[tuple[Run, Study, Path]]:
+    """The finished studies, that are not kept yet, of an experiment's runs that are kept or will be, each with its note. `ids`:
+    paper and question -> the run that will be. A study names the run that it is of, so that no other's can stand for it."""
     asked = {name: values for name, values in (item.training.studies if item.training else {}).items() if values is not None}
-    done, kept = (experiments.stored_runs(there) if asked else {} for there in (paths.runs(item.paper), paths.kept(item.paper)))
-    for run in item.runs:
+    kept = experiments.stored_runs(paths.kept(item.paper)) if asked else {}
+    for run in item.runs if asked else ():
         key = lookup.same(run.config, run.data)
-        own, shelf = [experiments.run_id(run.config, run.data)], kept.get(key)
-        own += [found.id for found in (shelf, done.get(key)) if found and found.id not in own]
-        for name, values in asked.items():
+        shelf = kept.get(key)
+        id = ids.get((item.paper, key), shelf.id if shelf else None)
+        for name, values in asked.items() if id else ():
             study = studies.create(name, values, run.config)
-            if shelf and shelf.folder not in exchanged and studying.finished_in(shelf.folder, study):
+            if shelf and shelf.id == id and studying.finished_in(shelf.folder, study):
                 continue
-            for note in [note for id in own for note in studying.finished_in(paths.runs(item.paper) / id, study)][:1]:
+            for note in studying.finished_in(paths.runs(item.paper) / id, study)[:1]:
                 yield run, study, note
 
 

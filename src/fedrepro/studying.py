@@ -85,7 +85,7 @@ def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
             where = f"papers.{planned.paper}.{planned.name}.studies.{name} at scale {params.scale}"
             raise UserError(f"{where}: {error}") from None
     found = {series.label: [find(run, name, values, paths, planned.paper) for run in series.runs] for series in planned.series}
-    cases, labels = [case for group in found.values() for case in group], tuple(found)
+    cases, labels = [case for group in found.values() for case in group], planned.waiting or tuple(found)
     if None in cases:
         reason = f"{cases.count(None)} of {len(cases)} runs are kept without their weights, which {title} need"
         return Studied(planned, name, {}, reason, labels)
@@ -217,6 +217,8 @@ def note(studied: Studied, params: Params) -> dict[str, Any]:
     own = {"experiment": f"{studied.planned.name}-{studied.study}", "skipped": studied.skipped}
     own |= {"study": studied.study, "settings": settings and settings.model_dump(mode="json")}
     shared = experiments.note(studied.planned, params)
+    if studied.skipped:
+        shared.pop("missing", None)
     return shared | own | ({"series": {}} if studied.skipped else {})
 
 

@@ -82,6 +82,11 @@ rule page:
             paper: drawings.shown(group, PATHS, Path(REPORTS, paper))
             for paper, group in PLAN.items()
         },
+        whole=[
+            paper
+            for paper, group in PLAN.items()
+            if not any(item.waiting for item in group.values())
+        ],
         folder=lambda wildcards, output: str(Path(output[0]).parent),
         code=REPORT_CODE,
     script:

@@ -8,5 +8,6 @@ with failures_logged(snakemake):
     from fedrepro import drawings
     from fedrepro.report import page
 
-    partitions = {paper: drawings.bring(maps) for paper, maps in snakemake.params.partitions.items()}
+    whole = snakemake.params.whole  # papers without an experiment whose numbers may be of before
+    partitions = {paper: drawings.bring(maps, paper in whole) for paper, maps in snakemake.params.partitions.items()}
     page.compose(snakemake.params.papers, Path(snakemake.params.folder), partitions)

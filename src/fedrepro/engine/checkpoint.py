@@ -24,6 +24,8 @@ ANEW = "delete it to start the run anew"
 
 def save(path: Path, state: State, rows: list[Row], run: str) -> None:
     """Write a run's state and metrics so far. Python's repr of floats keeps every bit."""
+    if not path.exists():
+        delete(path)  # what a save that was cut off left of clients
     kept = {_of_client(path, number, kept.round): kept for number, kept in state.clients.items()}
     for file, own in kept.items():
         if not file.exists():

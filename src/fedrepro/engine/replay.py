@@ -67,6 +67,7 @@ class Replay:
     ) -> None:
         self.federation, self.folder, self.rounds, self.forbid = federation, folder, frozenset(rounds), forbid
         self.state: State | None = None
+        self._stored: list[Path] = []
         table = folder / "metrics.csv"
         self._told = {row["round"]: row["train_loss"] for row in read_metrics(table)} if table.exists() else {}
 
@@ -78,15 +79,15 @@ class Replay:
         while self.state.round + 1 < round and not self.state.diverged:
             began = time.monotonic()
             if self.forbid(last):
-                store(self.folder, self.state)
+                self._store()
                 return False
             self.state = self._advance(self.state)
             last = time.monotonic() - began
             if time.monotonic() - saved >= SECONDS and self.state.round + 1 < round and not self.state.diverged:
-                before, passed, saved = passed, store(self.folder, self.state), time.monotonic()
+                before, passed, saved = passed, self._store(), time.monotonic()
                 _forget(before)
         if round in self.rounds and not self.state.diverged and not snapshot(self.folder, round).exists():
-            store(self.folder, self.state)
+            self._store()
         _forget(passed)
         return True
 
@@ -96,15 +97,21 @@ class Replay:
         self.state = self._advance(before, seen.append)
         return Replayed(before, self.state, seen)
 
+    def _store(self) -> Path:
+        self._stored.append(store(self.folder, self.state))
+        return self._stored[-1]
+
     def _advance(self, state: State, watch: Callable[[Trained], None] | None = None) -> State:
         """The state after the next round. Raises UserError where its train loss is not that of the run."""
         after, row = self.federation.advance(state, watch)
         told, found = self._told.get(row["round"]), row["train_loss"]
         if told is not None and math.isfinite(told) and not (found is not None and math.isclose(found, told, rel_tol=APART)):
             where = f"{self.folder}: round {row['round']}"
+            for path in self._stored:  # other states than the run's were on the way
+                _forget(path)
             raise UserError(
                 f"{where}, trained again here, has the train loss {found} and had {told}, so it is not the run's; study it on "
-                "the kind of machine that trained it, or delete the folder to train it anew"
+                "the kind of machine that trained it"
             )
         return after
 

@@ -113,8 +113,7 @@ def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozense
     if state.round < run.config.rounds and not state.diverged:
         log.info("stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds)
         return False
-    clock.write(state.round)
-    _finish(run, state, rows, federation)
+    _finish(run, state, rows, federation, clock)
     return True
 
 
@@ -132,7 +131,6 @@ def _full(config: RunConfig, device: torch.device, executor: str) -> UserError:
 def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
     path = run.folder / "checkpoint.safetensors"
     if not path.exists():
-        checkpoint.delete(path)
         state, row = federation.start()
         return state, [row]
     state, rows = _stored(run, path)
@@ -193,7 +191,7 @@ def _save(run: Run, state: State, rows: list[Row], clock: "_Clock") -> None:
     _write(run.folder / "metrics.csv", written(rows))
 
 
-def _finish(run: Run, state: State, rows: list[Row], federation: Federation) -> None:
+def _finish(run: Run, state: State, rows: list[Row], federation: Federation, clock: "_Clock") -> None:
     """The final files, summary last: whoever sees it sees a whole run."""
     if state.diverged:
         log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
@@ -203,6 +201,7 @@ def _finish(run: Run, state: State, rows: list[Row], federation: Federation) -> 
     environment["operations"] = federation.flops  # of an image on its way through the network
     write_json(run.folder / "environment.json", environment)
     checkpoint.save(run.folder / "model.safetensors", state, rows, run.id)
+    clock.write(state.round)
     _close(run, state, rows)
     final = _summary(run, state, rows)["final"]
     log.info("finished: %s", ", ".join(f"{MEASURES[name].title} {value:.4f}" for name, value in final.items()))

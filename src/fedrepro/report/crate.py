@@ -13,6 +13,7 @@ from rocrate.rocrate import ROCrate
 
 from fedrepro.files import replacing
 from fedrepro.report import artifacts
+from fedrepro.report.loading import load
 from fedrepro.report.spec import Paper
 
 PROFILES = {
@@ -135,8 +136,12 @@ class Crate:
         return action
 
     def add_paper(self, specification: Paper, gathered: Gathered, folder: Path) -> None:
-        """A paper's runs, studies and artifacts; what was not run is left out."""
-        there = {name: given for name, given in gathered.items() if given["series"]}
+        """A paper's runs, studies and artifacts. What was not run is left out, and so are numbers of other runs that stayed."""
+        there = {
+            name: given
+            for name, given in gathered.items()
+            if given["series"] and list(given["series"]) == load(folder / "data", name).labels
+        }
         for given in there.values():
             for run in _folders(given):
                 self.add_run(run)

@@ -154,7 +154,8 @@ class Quoted:
         return [name for name in self._ran() if len({run["hardware"] for run in self.evidence.results[name].runs()}) > 1]
 
     def _ran(self) -> list[str]:
-        return [name for name in self.spec.sources() if "-" not in name and not self.evidence.results[name].skipped]
+        there = [name for name in self.spec.sources() if "-" not in name and (self.folder / "data" / f"{name}.json").exists()]
+        return [name for name in there if not self.evidence.results[name].skipped]
 
     def verdicts(self) -> list[dict[str, str]]:
         """The records of tables/verdicts.json."""
