@@ -16,7 +16,7 @@ import yaml
 from conftest import a_run, advance, assert_same, config, federation, images, partition
 from test_cli import PAPER, SETTINGS, fig
 
-from fedrepro import cli, conducting, experiments, registry, results, rng, runs, shelf, studies, studying
+from fedrepro import cli, conducting, experiments, lookup, registry, results, rng, runs, shelf, studies, studying
 from fedrepro.config import Params, merge
 from fedrepro.engine import checkpoint, executors, replay
 from fedrepro.engine.replay import Replay
@@ -725,6 +725,16 @@ def test_a_study_follows_its_run_to_the_shelf_later(here, capsys):
     capsys.readouterr()
     assert cli.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2
     assert len(made_in("results/kept", "json")) == 2 * len(NAMES)
+
+
+def test_a_study_goes_to_the_shelf_with_its_own_run_alone(here):
+    """Not with another run of the same settings: its note names the one that it is of, and reports hold it to that."""
+    params = write(ALL)
+    assert cli.main(["train"]) == 0
+    item = experiments.plan(params, Paths())["p"]["fig"]
+    own = {("p", lookup.same(run.config, run.data)): run.id for run in item.runs}
+    assert {note.parent.name for _, _, note in shelf._studied(item, Paths(), own)} == set(own.values())
+    assert list(shelf._studied(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
 
 
 def test_keep_refuses_studies_that_nobody_can_vouch_for(here, capsys):

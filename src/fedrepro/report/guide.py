@@ -48,8 +48,9 @@ def placed(readme: str, text: str) -> str:
 
 def pages(root: Path) -> dict[Path, str]:
     """`docs/<paper>.md` of each paper that has a template beside its experiments file."""
+    planned = functools.cache(functools.partial(_planned, root))
     return {
-        root / "docs" / f"{paper}.md": page(specification, paper, root, functools.partial(_size, root, paper))
+        root / "docs" / f"{paper}.md": page(specification, paper, root, functools.partial(_size, planned, paper))
         for paper, specification in _specs(read_params(root / "params.yaml"), root).items()
         if (root / spec.FOLDER / f"{paper}.md.j2").exists()
     }
@@ -79,13 +80,12 @@ def page(specification: Paper, paper: str, root: Path, size: Callable[..., tuple
     return f"<!-- written by `fedrepro docs` from {spec.FOLDER}/{paper}.md.j2 and the committed results -->\n{text}"
 
 
-def _size(root: Path, paper: str, scale: str, experiment: str, series: str) -> tuple[int, int]:
-    item = _planned(root, scale)[paper][experiment]
+def _size(planned: Callable[[str], dict], paper: str, scale: str, experiment: str, series: str) -> tuple[int, int]:
+    item = planned(scale)[paper][experiment]
     run = next(one.runs[0] for one in item.series if one.label == series)
     return size(run.config)
 
 
-@functools.cache
 def _planned(root: Path, scale: str) -> dict[str, dict[str, experiments.Planned]]:
     """All experiments as if nothing were kept."""
     params = read_params(root / "params.yaml", {"scale": scale})
