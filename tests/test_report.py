@@ -525,6 +525,11 @@ def changed(*path, value) -> dict:
     return values
 
 
+LEAD = {"kind": "gains_more", "series": "FedMMD", "baseline": "FedAvg", "last": 1}
+MORE = {"text": "t", "source": "s", "experiment": "first", "reported": "larger", "cell": LEAD | {"than": "third"}}
+MORE_APART = MORE | {"artifact": "one", "cell": LEAD | {"than": "second"}}
+
+
 @pytest.mark.parametrize(("values", "words"), [
     (changed("figures", "one", "experiment", value="third"), "figures.one: unknown experiment 'third': choose from first, sec"),
     (changed("figures", "one", "kind", value="pie"), "figures.one.kind: unknown figure 'pie': choose from bars, curves, "),
@@ -550,6 +555,8 @@ def changed(*path, value) -> dict:
     (changed("claims", "saves", "cell", "baseline", value="FedX"), "claims.saves: unknown series 'FedX'"),
     (changed("claims", "saves", "cell", "kind", value="reduce"), "claims.saves.cell.kind: unknown cell 'reduce': choose from"),
     (changed("claims", "saves", "cell", value={"kind": "accuracy", "series": "L2"}), "needs last or round (one of them)"),
+    (changed("claims", "saves", value=MORE), "claims.saves.than: unknown experiment 'third': choose from first, second"),
+    (changed("claims", "saves", value=MORE_APART), "claims.saves: artifact: one has to show first and second"),
     (changed("claims", "saves", "tolerance", value=-1), "claims.saves: tolerance: "),
     (changed("claims", "saves", "tolerence", value=1), "tolerence: unknown key"),
     (changed("tables", "rounds", "panels", value=["first", "six"]), "tables.rounds.panels: unknown experiment 'six'"),

@@ -238,6 +238,33 @@ def test_most_of_a_gain(ours, whole, status, found, why):
     assert "seed 1: no run of L2" in decide("key", claim, made(series), "test_accuracy").why
 
 
+@pytest.mark.parametrize(("there", "status", "found", "why"), [
+    (((0.84, 0.85), (0.8, 0.81)), "reproduced", "+6.00 ± 0.00 points", "lead of FedMMD over FedAvg is larger in f"),  # 10, 4
+    (((0.95, 0.96), (0.8, 0.81)), "not reproduced", "-5.00 ± 0.00 points", "is larger in other"),
+    (((0.95, 0.85), (0.8, 0.81)), "undecided", "+0.50 ± ", "the interval of the difference contains zero"),
+])  # fmt: skip
+def test_a_lead_larger_than_elsewhere(there, status, found, why):
+    cell = {"kind": "gains_more", "series": "FedMMD", "baseline": "FedAvg", "than": "other", "last": 5}
+    claim = spec.claim({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": "larger"}, "test")
+    assert claim.sources == ["f", "other"]
+    here = made({"FedMMD": seeds((0.9, 0.91), ends), "FedAvg": seeds((0.8, 0.81), ends)})
+    other = {label: seeds(own, ends) for label, own in zip(("FedMMD", "FedAvg"), there, strict=True)}
+
+    def told(other: Results):
+        return decide("key", claim, here, "test_accuracy", others=[other])
+
+    verdict = told(made(other, dataset="Mirror (copy)"))
+    assert verdict.status == status and verdict.found.startswith(found) and why in verdict.why
+    assert verdict.why.endswith("; on Mirror (copy)")
+    assert verdict.tolerance == "none: FedMMD's lead over FedAvg is held against that of other"
+    left_out = told(made(other, skipped="too long"))
+    assert (left_out.status, left_out.why) == ("not run", "too long")
+    assert "diverged" in told(made(other, lost={("FedMMD", 1): "diverged"})).why
+    for label in other:
+        other[label].pop(1)
+    assert "seed 1: no run of FedMMD in other with this seed" in told(made(other)).why
+
+
 @pytest.mark.parametrize(("down", "status"), [
     (3_000_000, "reproduced"), (2_999_000, "reproduced"), (2_200_000, "not reproduced"),
 ])  # fmt: skip

@@ -71,10 +71,10 @@ def write_table(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
 
 def decide_all(spec: Paper, results: Mapping[str, Results]) -> list[Verdict]:
     """The verdicts on all of a paper's claims; none at a scale that is not compared."""
-    given = {key: (claim, results[claim.source_name]) for key, claim in spec.claims.items()}
+    given = {key: (claim, [results[name] for name in claim.sources]) for key, claim in spec.claims.items()}
     return [
-        decide(key, claim, found, claim.ref.resolved(spec.experiments).measure, spec.chosen(claim))
-        for key, (claim, found) in given.items()
+        decide(key, claim, found, claim.ref.resolved(spec.experiments).measure, spec.chosen(claim), others)
+        for key, (claim, [found, *others]) in given.items()
         if found.compare != "none"
     ]
 

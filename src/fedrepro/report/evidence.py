@@ -71,6 +71,11 @@ class Panel:
     key: str
     shown: Shown
     results: Results
+    others: Mapping[str, Results] = field(default_factory=dict)  # of the experiments that a claim holds it against
+
+    def beside(self, experiment: str) -> "Panel":
+        """One of these, in the same measure."""
+        return Panel(experiment, Shown(measure=self.shown.measure), self.others[experiment])
 
     @property
     def name(self) -> str:

@@ -28,6 +28,10 @@ VERDICTS = "verdicts"  # the table that every paper has
 ROOMS = {"figures": ("Figure", "curves"), "tables": ("Table", None)}  # kinds in a folder: their class, and the usual one
 
 
+def _subject(cell: Cell) -> tuple:
+    return type(cell), cell.labels, cell.others
+
+
 class Claim(Frozen):
     """A statement on an experiment, in one measure, with the cell that tests it: the paper's, or a question of ours."""
 
@@ -51,8 +55,8 @@ class Claim(Frozen):
         if (self.reported != word) if word else isinstance(self.reported, str):
             expected = f"'{word}'" if word else "a number"
             raise ValueError(f"reported: {expected} goes with a cell of kind {self.cell.kind} (got {self.reported!r})")
-        if any((type(cell), cell.labels) != (type(self.cell), self.cell.labels) for cell in self.scales.values()):
-            raise ValueError("scales: another target, round or number of rounds, but the same kind and the same series")
+        if any(_subject(cell) != _subject(self.cell) for cell in self.scales.values()):
+            raise ValueError("scales: another target, round or number of rounds, but the same kind, series and experiments")
         return self
 
     def at(self, scale: str) -> Cell:
@@ -64,9 +68,9 @@ class Claim(Frozen):
         return Ref(experiment=self.experiment, measure=self.measure)
 
     @property
-    def source_name(self) -> str:
-        """The gathered results that it is held against."""
-        return source(self.experiment, self.cell.study)
+    def sources(self) -> list[str]:
+        """The gathered results that it is held against, its experiment's first."""
+        return [source(self.experiment, self.cell.study), *self.cell.others]
 
     def check(self, known: Known) -> None:
         known.at("scales").names("scale", self.scales, known.scales)
@@ -117,7 +121,7 @@ class Paper(Frozen):
         """The figure or table beside which a claim stands; empty where the one that it names does not show its results."""
         named = [claim.artifact] if claim.artifact else [*self.figures, *self.tables]
         shows = [key for key in named if key in self.artifacts and key != VERDICTS]
-        return next((key for key in shows if claim.source_name in self[key].sources(self.figures)), "")
+        return next((key for key in shows if set(claim.sources) <= set(self[key].sources(self.figures))), "")
 
     def chosen(self, claim: Claim) -> dict[str, str]:
         """Series of a claim -> what was chosen by what the paper reports of it."""
@@ -136,7 +140,9 @@ class Paper(Frozen):
         found = self.shown_experiments if keys is None else []
         for key in self.artifacts if keys is None else keys:
             found += (
-                [claim.source_name for claim in self.claims.values()] if key == VERDICTS else self[key].sources(self.figures)
+                [name for claim in self.claims.values() for name in claim.sources]
+                if key == VERDICTS
+                else self[key].sources(self.figures)
             )
         return list(dict.fromkeys(found))
 
@@ -173,7 +179,8 @@ def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
             item.check(known.at(room, key))
     for key, item in spec.claims.items():
         if not spec.beside(item):
-            known.at("claims", key).refuse(f"artifact: {item.artifact or 'any figure or table'} has to show {item.source_name}")
+            needed = " and ".join(item.sources)
+            known.at("claims", key).refuse(f"artifact: {item.artifact or 'any figure or table'} has to show {needed}")
     return spec
 
 

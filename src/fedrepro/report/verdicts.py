@@ -1,6 +1,6 @@
 """One verdict per published claim, computed from the claim's cell over seeds. Nothing here is typed in by hand."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fedrepro.measures import MEASURES, Measure
@@ -82,15 +82,25 @@ class Verdict:
         return f"{self.arrived}; best {text}" if cell.word and self.arrived else text
 
 
-def decide(key: str, claim: Claim, results: Results, measure: str, chosen: Mapping[str, str] | None = None) -> Verdict:
+def decide(
+    key: str,
+    claim: Claim,
+    results: Results,
+    measure: str,
+    chosen: Mapping[str, str] | None = None,
+    others: Sequence[Results] = (),
+) -> Verdict:
     """The verdict on a claim at the scale that the results were made at; it names data that are not the official release.
-    `chosen`: series -> what was chosen by what the paper reports of it."""
-    verdict = _decide(key, claim, Panel(claim.experiment, Shown(measure=measure), results))
+    `chosen`: series -> what was chosen by what the paper reports of it. `others`: of the experiments that its cell needs beside
+    the claim's own."""
+    beside = dict(zip(claim.cell.others, others, strict=True))
+    verdict = _decide(key, claim, Panel(claim.experiment, Shown(measure=measure), results, beside))
     if verdict.status in (NOT_RUN, NOT_COMPARED):
         return verdict
     verdict = _calibrated(verdict, chosen or {})
-    other = sorted({run["dataset"] for run in results.runs() if not run["dataset"].endswith("(official release)")})
-    return replace(verdict, why=f"{verdict.why}; on {', '.join(other)}") if other else verdict
+    data = sorted({run["dataset"] for found in (results, *others) for run in found.runs()})
+    copies = [name for name in data if not name.endswith("(official release)")]
+    return replace(verdict, why=f"{verdict.why}; on {', '.join(copies)}") if copies else verdict
 
 
 def _calibrated(verdict: Verdict, chosen: Mapping[str, str]) -> Verdict:
@@ -106,11 +116,12 @@ def _decide(key: str, claim: Claim, panel: Panel) -> Verdict:
     def verdict(status: str, why: str, *found: Estimate | str | None) -> Verdict:
         return Verdict(key, claim, MEASURES[panel.shown.measure], status, why, *found)
 
-    if panel.skipped:
-        return verdict(NOT_RUN, panel.skipped)
     cell = claim.at(panel.scale)
-    if missing := [label for label in cell.labels if label in panel.results.missing]:
-        return verdict(NOT_RUN, unfinished(missing))
+    for results in (panel.results, *panel.others.values()):
+        if results.skipped:
+            return verdict(NOT_RUN, results.skipped)
+        if missing := [label for label in cell.labels if label in results.missing]:
+            return verdict(NOT_RUN, unfinished(missing))
     values, problem = cell.found(panel)
     ours = estimate(values) if values else None
     arrived = cell.arrived(panel) if problem or cell.word else ""

@@ -29,6 +29,11 @@ class Cell(Frozen):
         """The series that it needs."""
         return [self.series]
 
+    @property
+    def others(self) -> list[str]:
+        """The experiments whose results it needs beside those of the claim's own."""
+        return []
+
     def check(self, known: Known, ref: Ref) -> None:
         """That series, study and measure exist."""
         if self.study:

@@ -18,6 +18,11 @@ class Cell(accuracy.Cell):
     def labels(self) -> list[str]:
         return [self.series, self.baseline]
 
+    def of(self, series: str) -> "Cell":
+        """The same difference, of a series."""
+        options = {"last": self.last, "round": self.round, "smooth": self.smooth, "baseline": self.baseline}
+        return Cell(kind="difference", series=series, **options)
+
     def value(self, panel: Panel, curve: Curve, baseline: Curve) -> float:
         return self.level(curve) - self.level(baseline)
 

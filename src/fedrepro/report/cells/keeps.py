@@ -4,7 +4,7 @@ the middle of the two, or that gain itself where it is smaller, so that of no ga
 from typing import ClassVar
 
 from fedrepro.measures import Measure
-from fedrepro.report.cells import difference, higher
+from fedrepro.report.cells import higher
 from fedrepro.report.evidence import Panel
 
 
@@ -19,10 +19,7 @@ class Cell(higher.Cell):
     def found(self, panel: Panel) -> tuple[list[float], str]:
         if problem := self.lost(panel) or self.absent(panel):
             return [], problem
-        options = {"last": self.last, "round": self.round, "smooth": self.smooth, "baseline": self.baseline}
-        own, gains = (
-            difference.Cell(kind="difference", series=name, **options).found(panel)[0] for name in (self.series, self.whole)
-        )
+        own, gains = (self.of(name).found(panel)[0] for name in (self.series, self.whole))
         return [min(gain, kept - gain / 2) for kept, gain in zip(own, gains, strict=True)], ""
 
     def against(self, measure: Measure) -> str:

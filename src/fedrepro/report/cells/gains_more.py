@@ -1,0 +1,46 @@
+"""That a series' lead over its baseline is larger than in another experiment, where no number is claimed: the difference of the
+two leads, seed by seed, only its sign judged."""
+
+from typing import ClassVar
+
+from fedrepro.measures import Measure
+from fedrepro.report.cells import base, higher
+from fedrepro.report.evidence import Panel, Ref
+from fedrepro.report.known import Known
+
+
+class Cell(higher.Cell):
+    than: str  # the other experiment
+    word: ClassVar = "larger"
+
+    @property
+    def others(self) -> list[str]:
+        return [self.than]
+
+    def check(self, known: Known, ref: Ref) -> None:
+        measure = known.ref(ref, self.labels).measure
+        known.at("than").ref(Ref(experiment=self.than, measure=measure), self.labels)
+
+    def lost(self, panel: Panel) -> str:
+        return "; ".join(filter(None, map(super().lost, self._both(panel))))
+
+    def absent(self, panel: Panel) -> str:
+        both = self._both(panel)
+        problems = "; ".join(filter(None, map(super().absent, both)))
+        return problems or base.unpaired({f"{self.series} in {one.key}": one.curves(self.series) for one in both})
+
+    def found(self, panel: Panel) -> tuple[list[float], str]:
+        if problem := self.lost(panel) or self.absent(panel):
+            return [], problem
+        here, there = (self.of(self.series).found(one)[0] for one in self._both(panel))
+        return [own - other for own, other in zip(here, there, strict=True)], ""
+
+    def _both(self, panel: Panel) -> tuple[Panel, Panel]:
+        return panel, panel.beside(self.than)
+
+    def against(self, measure: Measure) -> str:
+        return f"{self.series}'s lead over {self.baseline} is held against that of {self.than}"
+
+    def sides(self, panel: Panel) -> tuple[str, str, str]:
+        larger = f"the lead of {self.series} over {self.baseline} is larger in {{}}"
+        return larger.format(self.than), "the interval of the difference contains zero", larger.format(panel.key)
