@@ -40,7 +40,7 @@ def rounds_to(curve: Curve, target: float, smooth: int = 1) -> int | None:
         if round == 0:
             continue
         values.append(value)
-        if len(values) >= smooth and _mean(values[-smooth:]) >= target:
+        if len(values) >= smooth and _mean(values[-smooth:]) >= target - SLACK:
             return round
     return None
 

@@ -159,7 +159,7 @@ def _beyond(claim: Claim, cell: Cell, panel: Panel) -> str:
 def _without_number(problem: str, claim: Claim, cell: Cell, panel: Panel) -> tuple[str, str]:
     """Where a series does not arrive, its best values say whether that is sure; of a difference this leaves the direction."""
     margins = {label: cell.margins(panel, label) for label in cell.labels}
-    if not panel.full and all(margin < 0 for own in margins.values() for margin in own):
+    if not panel.full and all(margin < -SLACK for own in margins.values() for margin in own):
         return NOT_COMPARED, problem  # the target is out of reach at this scale
     sides = [estimate(own).side() for own in margins.values()]
     if 0 in sides:

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 
+from fedrepro.metrics import SLACK
 from fedrepro.report.loading import Results
 
 STUDY = "newcomers"
@@ -16,7 +17,7 @@ def arrivals(results: Results, label: str) -> dict[int, dict[int, int | None]]:
     for row in results.good(label):
         seed, client = int(row["seed"]), int(row["client"])
         found[seed].setdefault(client, None)
-        if found[seed][client] is None and float(row["accuracy"]) >= target:
+        if found[seed][client] is None and float(row["accuracy"]) >= target - SLACK:
             found[seed][client] = int(row["epoch"])
     return dict(found)
 
