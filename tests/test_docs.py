@@ -14,7 +14,7 @@ from docutils.core import publish_parts
 from fedrepro.config import read_params
 from fedrepro.errors import UserError
 from fedrepro.files import write_json
-from fedrepro.report import captions, guide, spec
+from fedrepro.report import captions, guide, spec, verdicts
 from fedrepro.report.quoting import Line, Quoted
 
 ROOT = Path(__file__).parents[1]
@@ -83,6 +83,14 @@ def test_what_was_not_run_is_not_quoted(quoted):
         quoted.claim("nobody")
 
 
+def test_verdicts_that_hang_on_a_seed(quoted):
+    """With one seed alone nothing is decided."""
+    decided = {
+        claim["key"] for claim in quoted.judged() if claim["verdict"] in (verdicts.REPRODUCED, verdicts.NOT, verdicts.PARTLY)
+    }
+    assert decided and set(quoted.turned(1)) == decided and quoted.turned(9) == []
+
+
 def test_lines_reduce_as_worked_out_by_hand():
     line = Line("two seeds", {0: CURVE, 1: [(round, value + 0.1) for round, value in CURVE]})
     assert line.over(1, 2) == pytest.approx(65)
@@ -90,6 +98,7 @@ def test_lines_reduce_as_worked_out_by_hand():
     assert line.at(3) == pytest.approx(65) and line.end() == pytest.approx(85)
     assert line.reaches(70) == 2 and line.reaches(85) is None
     assert Line("one", {0: CURVE}).reaches(70, smooth=2) == 4
+    assert [line.arrives(percent) for percent in (70, 85, 99)] == ["2", "4 (1 of 2 seeds)", "never"]
     assert line.band() == pytest.approx(10) and line.apart(Line("same", line.seeds)) == 0
     assert line.apart(Line("one seed twice", {0: CURVE, 1: CURVE})) == pytest.approx(10)
     # of 0 and 10 points the mean is 5, the standard error 5, and Student's t of one degree of freedom 12.706

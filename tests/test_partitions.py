@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -336,6 +337,10 @@ def test_impossible_balanced_classes(monkeypatch):
         make("balanced_classes", clients=10, classes_per_client=11)
     with pytest.raises(UserError, match="clients x classes_per_client = 12 must be a multiple of 10"):
         make("balanced_classes", clients=4, classes_per_client=3)
+    few = np.repeat(np.arange(CLASSES), [1, *[40] * (CLASSES - 1)])
+    params = balanced_classes.Params(clients=10, classes_per_client=5)
+    with pytest.raises(UserError, match="class 0 has 1 images for 5 clients; set fewer clients or classes_per_client, or more"):
+        balanced_classes.split(params, SimpleNamespace(labels=few, classes=CLASSES), np.random.default_rng(0))
     monkeypatch.setattr(balanced_classes, "TRIES", 0)
     with pytest.raises(UserError, match="in 0 tries; change clients or classes_per_client"):
         make("balanced_classes")

@@ -14,6 +14,7 @@ from fedrepro.engine.replay import Replay
 from fedrepro.errors import UserError
 from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head
+from fedrepro.report.figures.maps import agreement
 from fedrepro.studies import preferences
 from fedrepro.studies.preferences import NONE, alignment, distances, top_classes, total_variance
 
@@ -82,6 +83,17 @@ def test_alignment_by_hand():
     """Of four units one is dead somewhere; of the others two agree."""
     assert alignment(torch.tensor([[0, 1, 2, NONE], [0, 1, 1, 3], [0, 1, 2, 3]])) == pytest.approx(2 / 3)
     assert math.isnan(alignment(torch.tensor([[NONE], [0]])))
+
+
+def test_a_figures_agreement_is_the_alignment():
+    tops = torch.randint(NONE, 3, (3, 200), generator=rng.generator(0, "tops"))
+    rows = [
+        {"unit": str(unit), "class": "" if label == NONE else str(label)}
+        for own in tops.tolist()
+        for unit, label in enumerate(own)
+    ]
+    same, full, every = agreement(rows, SimpleNamespace(column="unit", value="class"))
+    assert every == 200 > full > same > 0 and same / full == pytest.approx(alignment(tops))
 
 
 def test_units_of_a_group_answer_to_its_class():

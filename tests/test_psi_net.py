@@ -131,6 +131,11 @@ class Odd(Block):
         ({"classes": ((0, 1), (1, 2))}, "classes: expected groups of equal size, with each of 0 to 9 once"),
         ({"classes": (tuple(range(5)), tuple(range(5, 10))), "groups": 5}, "groups: classes lists 2 of them .got 5."),
         ({"groups": 0}, "groups: .*greater than or equal to 1"),
+        (
+            {"classes": "alternating"},
+            "classes: expected consecutive, interleaved or a list with .* each group .got 'alternating'.$",
+        ),
+        *(({"classes": wrong}, "classes: expected .* each group$") for wrong in ([1, 2], [], [[0, "a"]])),
     ],
     ids=lambda value: "",
 )

@@ -24,8 +24,9 @@ Where paper and code differ, or leave a choice:
 
 Our own: all clients start round 1 from the same weights, as with every method (in the code each has its own); weight decay is
 that of the settings in all phases (code: where the head alone is trained); who sat out the last round takes the units that most
-have; a class that no participant has keeps the plain mean; the code's limit of 700 units leaves none without a place. Indices
-and class counts are sent at 8 bytes each. As widths change, steps are recorded anew for every phase.
+have, and where its own accuracy is asked it is measured after one training of the whole global network; a class that no
+participant has keeps the plain mean; the code's limit of 700 units leaves none without a place. Indices and class counts are
+sent at 8 bytes each. As widths change, steps are recorded anew for every phase.
 """
 
 from collections.abc import Iterable, Sequence

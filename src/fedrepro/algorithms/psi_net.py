@@ -11,7 +11,8 @@ Where the paper leaves a choice:
 - norm       after grouped convolutions: `group` normalisation within each group, or what the `model` has there
 - trim       a client without any class of a group neither trains nor sends it (Eq. 6); false: everyone counts for every group
 - softmax    of a client that trims: over the classes of the groups `held`, as a network without the others has it; or
-             over `all`, where the other groups are trained locally, but not sent
+             over `all`, where the other groups are trained locally, but not sent. That has no fixed point: what lowers the
+             scores of absent classes is not sent, what raises the others is, so that scores grow from round to round
 
 A trimmed group gets no slope, yet weight decay and momentum pass over it; what comes of that is not sent. Clients are tested
 with all groups. With one group and the model's norm this is FedAvg.

@@ -6,16 +6,31 @@ Widths that groups cannot share are rounded to the nearest multiple, that of the
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import BeforeValidator
 
 from fedrepro.errors import UserError
 from fedrepro.models._blocks import Block, Conv, Depthwise, Head
 from fedrepro.models._net import Groups, Net
 from fedrepro.models.base import assemble
 
-ClassMap = Literal["consecutive", "interleaved"] | tuple[tuple[int, ...], ...]
+WAYS = ("consecutive", "interleaved")
+
+
+def _dealt(value: Any) -> Any:
+    """One message for all that is no map, in place of one for each kind of map that it is not."""
+    if value in WAYS:
+        return value
+    groups = value if isinstance(value, list | tuple) else ()
+    listed = [isinstance(group, list | tuple) and all(type(label) is int for label in group) for group in groups]
+    if not listed or not all(listed):
+        raise ValueError(f"expected {', '.join(WAYS)} or a list with the classes of each group")
+    return tuple(tuple(group) for group in groups)
+
+
+ClassMap = Annotated[Literal[WAYS] | tuple[tuple[int, ...], ...], BeforeValidator(_dealt)]
 
 
 def regulated(

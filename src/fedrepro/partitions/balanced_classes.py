@@ -32,6 +32,11 @@ def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np
     parts: list[list[np.ndarray]] = [[] for _ in range(params.clients)]
     for label in range(classes):
         images = draw.permutation(np.flatnonzero(labels == label))
+        if 0 < len(images) < len(owners[label]):
+            told = f"class {label} has {len(images)} images for {len(owners[label])} clients"
+            raise UserError(
+                f"partition balanced_classes: {told}; set fewer clients or classes_per_client, or more train_images"
+            )
         for client, chunk in zip(owners[label], np.array_split(images, len(owners[label])), strict=True):
             if len(chunk) < (params.size or 0):
                 raise UserError(f"partition balanced_classes: size: at most {len(chunk)}, of class {label} (got {params.size})")

@@ -73,6 +73,7 @@ def page(specification: Paper, paper: str, root: Path, size: Callable[..., tuple
     environment.filters |= {
         "points": "{:.1f}".format,
         "signed": "{:+.1f}".format,
+        "nats": lambda percent: f"{percent / 100:.1f}",  # lines are in percent, losses too
         "round": lambda found: "never" if found is None else f"{found:g}",
     }
     results = {scale: Quoted(specification, root / "reports" / scale / paper) for scale in SCALES}

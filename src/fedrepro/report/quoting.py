@@ -49,6 +49,14 @@ class Line:
         found = [rounds_to(curve, percent / 100, smooth) for curve in self.curves]
         return None if None in found else mean(found)
 
+    def arrives(self, percent: float, smooth: int = 1) -> str:
+        """First round at a target, or of how many seeds it is the mean where others never get there; or that none does."""
+        found = [rounds_to(curve, percent / 100, smooth) for curve in self.curves]
+        there = [round for round in found if round is not None]
+        if not there:
+            return "never"
+        return f"{mean(there):.3g}" + (f" ({len(there)} of {len(found)} seeds)" if len(there) < len(found) else "")
+
     def apart(self, other: "Line") -> float:
         """Largest difference in any round, seed by seed, in points."""
         pairs = self._pairs(other)
@@ -100,9 +108,9 @@ class Quoted:
     def __post_init__(self) -> None:
         object.__setattr__(self, "evidence", artifacts.of(self.spec, self.folder))
 
-    def ours(self, experiment: str, series: str) -> Line:
-        """In the experiment's own measure. Raises UserError where there is nothing to quote."""
-        panel, name = self.evidence.panel(Ref(experiment=experiment)), f"{self.folder}: {experiment}, {series}"
+    def ours(self, experiment: str, series: str, measure: str | None = None) -> Line:
+        """In a measure, else in the experiment's own. Raises UserError where there is nothing to quote."""
+        panel, name = self.evidence.panel(Ref(experiment=experiment, measure=measure)), f"{self.folder}: {experiment}, {series}"
         if panel.skipped:
             raise UserError(f"{name}: {panel.skipped}")
         curves = panel.curves(series)
@@ -164,6 +172,12 @@ class Quoted:
     def judged(self) -> list[dict[str, str]]:
         """Those on claims that our runs could speak of."""
         return view.judged(self.verdicts())
+
+    def turned(self, seeds: int) -> list[str]:
+        """The claims whose verdict is another one where the first so many seeds count alone."""
+        fewer = {name: results.first(seeds) for name in self.spec.sources() if (results := self.evidence.results[name])}
+        before = {verdict.key: verdict.status for verdict in artifacts.decide_all(self.spec, fewer)}
+        return [record["key"] for record in self.verdicts() if record["verdict"] != before[record["key"]]]
 
     def claim(self, key: str) -> dict[str, str]:
         """One of them. Raises UserError for a key that there is not."""
