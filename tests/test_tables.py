@@ -208,6 +208,17 @@ def test_two_targets_by_hand():
     assert "Rounds, mean of 1" not in found[0] and found[0]["Final accuracy (%)"] == "94.60 ± 5.08"  # 94.2 and 95
 
 
+def test_savings_that_the_paper_tells_without_rounds():
+    asked = table(**ROUNDS, savings={"conv": {"a": 0.472}})
+    found = build(asked, a=own(made(SERIES)))
+    told = [(row["Series"], row["Saved vs FedAvg (%)"], row["Paper's saving (%)"]) for row in found[:3]]
+    assert told == [("FedAvg", "-", "-"), ("conv", "55.0 ± 63.5", "47.2"), ("single", "20.0 ± 0.0", "-")]
+    assert all("Paper's rounds" not in row for row in found) and "Paper's rounds" not in asked.notes(
+        evidence(a=own(made(SERIES)))
+    )
+    assert all("Paper's" not in name for row in build(asked, a=own(made(SERIES, "direction"))) for name in row)
+
+
 def test_one_that_only_some_seeds_reach_is_never_the_best():
     series = {"FedAvg": {0: reaches(9, None), 1: reaches(9, None)}, "conv": {0: reaches(3, None), 1: reaches(None, None)}}
     series |= {"multi": {0: reaches(9, None), 1: reaches(9, None)}}

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from fedrepro.fields import Count
 from fedrepro.metrics import mean_last
@@ -18,9 +18,11 @@ PRINTED, FOLLOWS = "Paper's rounds", "Paper's saving (%)"
 
 class Table(base.WithTargets):
     """`reported`: what the paper's table prints of a series, [rounds, ...], one number for each target of the scale that is
-    compared in full; where nothing is, the first crossing of its curve stands there."""
+    compared in full; where nothing is, the first crossing of its curve stands there. `savings`: where the paper tells ratios
+    alone, what they save: series -> {panel: share of the baseline's rounds}."""
 
     reported: dict[str, Annotated[tuple[Count, ...], Field(min_length=1)]] = {}
+    savings: dict[str, dict[str, FiniteFloat]] = {}
 
     def check(self, known: Known) -> None:
         super().check(known)
@@ -31,6 +33,14 @@ class Table(base.WithTargets):
             for scale in known.full:
                 if len(self.targets.get(scale, [scale] if scale in shown.target else [])) != len(values):
                     known.at("reported", label).refuse(f"needs one number for each target at scale {scale}")
+
+        if self.reported and self.savings:
+            known.at("savings").refuse("follow from the reported rounds: give one of them")
+        panels = {ref.key: ref for ref in self.panels}
+        for label, values in self.savings.items():
+            known.at("savings").names("panel of this table", values, panels)
+            for key in values:
+                known.at("savings").experiment(panels[key].experiment, [label])
 
     def rows(self, panels: list[Panel], evidence: Evidence) -> list[Row]:
         found: list[Row] = []
@@ -56,11 +66,20 @@ class Table(base.WithTargets):
             row[self._smoothed] = base.rounds(panel, label, target, self.smooth)
         row[f"Saved vs {self.baseline} (%)"] = base.saved(panel, label, self.baseline, target)
         if panel.full:
-            row |= self._printed(label, index) if self.reported else _plotted(panel, label, target, evidence)
+            row |= self._papers(panel, label, index, target, evidence)
         row[column("Final", panel.measure)] = level(
             panel.measure, [mean_last(curve, FINAL) for curve in panel.curves(label).values()]
         )
         return row | {"MB per round": significant(mean([megabytes(run) for run in panel.results.runs(label)]), 3)}
+
+    def _papers(self, panel: Panel, label: str, index: int, target: float, evidence: Evidence) -> Row:
+        """What the paper has of it."""
+        if self.reported:
+            return self._printed(label, index)
+        if self.savings:
+            saved = self.savings.get(label, {}).get(panel.key)
+            return {FOLLOWS: Number() if saved is None else Number(100 * saved, 1)}
+        return _plotted(panel, label, target, evidence)
 
     def _printed(self, label: str, index: int) -> Row:
         """What the paper's table says, and the saving that follows from it."""
@@ -77,7 +96,7 @@ class Table(base.WithTargets):
         parts = [f"Rounds: the first in which {base.measured(panels)} reaches the target{smooth}"]
         parts += base.received(panels)
         parts.append(f"Saved: 1 - rounds / rounds of {self.baseline}, seed by seed")
-        if panels[0].full:
+        if panels[0].full and not self.savings:
             parts.append(f"{PRINTED}: " + ("as it prints them" if self.reported else "the first crossing of its curve"))
         parts += [f"{name}: mean of the last {FINAL} rounds" for name in dict.fromkeys(_final(panel) for panel in panels)]
         parts.append("MB: millions of bytes, down and up, of all participants of a round")
