@@ -553,7 +553,8 @@ def test_prune_lists_what_no_scale_names(paths):
     for run in everything:
         finish(run)
     some = next(iter(everything))
-    stale = finish(Run(paths.runs("p") / "digits-fedavg-s0-gone", some.config, some.data, "older"))
+    older = Run(paths.runs("p"), some.config, some.data, "older")
+    stale = finish(replace(older, folder=older.folder / f"digits-fedavg-s0-{intact.key(older.record())}"))
     safe = kept(some, paths, "x", "other")
     drawn = paths.partition(some.config, some.data)
     drawn.parent.mkdir(parents=True)

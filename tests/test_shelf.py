@@ -7,7 +7,9 @@ import pytest
 from test_experiments import finish, one, paths  # noqa: F401 (a fixture)
 
 from fedrepro import intact, shelf
+from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, plan
+from fedrepro.files import holding
 from fedrepro.runs import Run
 
 ELSEWHERE = {
@@ -26,9 +28,10 @@ def lie(run: Run, paths: Paths, data: str, code: str) -> Run:  # noqa: F811
     return finish(replace(run, folder=paths.runs("p") / name))
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_prune_spares_runs_whose_data_are_not_here(name, paths, tmp_path, caplog, monkeypatch):  # noqa: F811
-    monkeypatch.setenv("FEDREPRO_DATA_MIRROR", str(tmp_path / "absent"))
+@pytest.mark.parametrize(("name", "mirror"), [("aptos", "absent"), ("mnist", "absent"), ("mnist", "")])
+def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path, caplog, monkeypatch):  # noqa: F811
+    """Nor where no mirror is set, so that the settings could only mean the official release."""
+    monkeypatch.setenv("FEDREPRO_DATA_MIRROR", mirror and str(tmp_path / mirror))
     settings = one(**ELSEWHERE[name])
     named = plan(settings, paths, fetching=False)["p"]["one"].runs
     spared = [lie(named[0], paths, "theirs", "older"), lie(named[1], paths, "others", named[1].code)]
@@ -39,3 +42,25 @@ def test_prune_spares_runs_whose_data_are_not_here(name, paths, tmp_path, caplog
     assert found == sorted([other.folder, paths.partition(other.config, "theirs")])
     assert all((run.folder / "config.json").exists() and paths.partition(run.config, run.data).exists() for run in spared)
     assert f"spared 2 runs with settings that are named: while {name} is not prepared here" in caplog.text
+
+
+def test_prune_spares_what_is_being_trained(paths, caplog):  # noqa: F811
+    older = replace(plan(one(), paths)["p"]["one"].runs[0], code="older")
+    stale = finish(replace(older, folder=paths.runs("p") / f"digits-fedavg-s0-{intact.key(older.record())}"))
+    half = paths.data / "partitions" / ".digits.npz.abc-1.part"
+    half.parent.mkdir(parents=True)
+    half.write_text("")
+    with holding(stale.folder):
+        with pytest.raises(UserError, match="another process is training it"), holding(stale.folder):
+            pass
+        assert shelf.prune(one(), paths, delete=True) == [] and f"spared {stale.folder}" in caplog.text
+    assert shelf.prune(one(), paths, delete=True) == [stale.folder] and half.exists()
+
+
+def test_a_run_that_lacks_a_file_is_not_kept(paths):  # noqa: F811
+    item = plan(one(), paths)["p"]["one"]
+    run = finish(item.runs[0])
+    (run.folder / "timing.json").unlink(missing_ok=True)
+    with pytest.raises(UserError, match="lacks timing.json; delete the folder and run again"):
+        shelf.keep([item], paths)
+    assert not paths.kept("p").exists()

@@ -188,12 +188,15 @@ def test_an_unknown_target_is_answered_with_the_nearest():
     told = record("No rule to produce fig4g (if you use input functions ...).", event="error", exception="MissingRuleException")
     assert hooks.Nearest(targets).filter(told)
     assert told.getMessage().startswith("unknown target 'fig4g': nearest are fig4") and "fedrepro list" in told.getMessage()
+    dashed = record("No rule to produce fig-4d (if", event="error", exception="MissingRuleException")
+    assert hooks.Nearest(targets).filter(dashed) and dashed.getMessage().startswith("unknown target 'fig-4d': nearest are ")
     other = record("No rule to produce reports/x.pdf (if", event="error", exception="MissingRuleException")
     assert hooks.Nearest(targets).filter(other) and other.getMessage().startswith("No rule to produce reports")
 
 
 def test_nearest_names():
     assert nearest("FIG5c", ["fig4a", "fig5c_start", "fig5c", "table1"])[0] == "fig5c"
+    assert nearest("fig2", ["fig2a", "fig2b", "fig2c", "fig2d", "fedcl_fig2"])[0] == "fedcl_fig2"
     assert str(unknown("thing", "x", ["a", "b"])) == "unknown thing 'x': choose from a, b"
 
 

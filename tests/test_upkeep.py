@@ -77,6 +77,11 @@ def test_stamps_of_lost_files_are_not_believed(work, tmp_path):
     whole.touch()
     upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
     assert whole.exists() and upkeep.stamp(stamps, "two", "aa").exists()
+    (folder / "figures/one.txt").write_text("as in another commit\n")
+    upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
+    assert not whole.exists() and not upkeep.stamp(stamps, "one", "aa").exists() and upkeep.stamp(stamps, "two", "aa").exists()
+    assert refresh() == ["one"]
+    whole.touch()
     (folder / "figures/two.pdf").unlink()
     upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
     assert not whole.exists() and not upkeep.stamp(stamps, "two", "aa").exists() and upkeep.stamp(stamps, "one", "aa").exists()

@@ -31,6 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
+    except BrokenPipeError:  # the reader, such as head, has read enough; what is left in the buffer goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except BaseException as error:
         if interrupted(error):
             sys.stderr.write("stopped; the same command goes on from the last checkpoint\n")
@@ -106,6 +109,8 @@ def _selected(options: argparse.Namespace):
 
         own = listing.selected(options.targets, planned, params)
         chosen = [item for item in chosen if item in own]
+        if not chosen:
+            raise UserError(f"{' '.join(options.targets)}: none of it belongs to what --paper and --experiment name")
     if not all(item.lacking for item in chosen):  # then an error says it
         for remark in experiments.remarks(chosen):
             logging.getLogger("fedrepro").warning(remark)

@@ -4,6 +4,7 @@
 """
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -186,6 +187,14 @@ class Params(Frozen):
     @property
     def active(self) -> Scale:
         return self.scales[self.scale]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where files are fetched from. As an object Snakemake leaves it out when it compares: what is there and checked is not
+    fetched again because of a mirror."""
+
+    mirror: str | None
 
 
 def mirror(given: str | None) -> str | None:

@@ -85,7 +85,8 @@ def unknown(kind: str, name: str, valid: Collection[str], more: str = "") -> Use
 def nearest(name: str, valid: Collection[str], many: int = 4) -> list[str]:
     """The names most like it, the most like first."""
     lower = {key.lower(): key for key in valid}
-    within = sorted((key for low, key in lower.items() if name.lower() in low), key=len)
+    within = [key for low, key in lower.items() if name.lower() in low]
+    within.sort(key=lambda key: (not key.lower().endswith(f"_{name.lower()}"), len(key)))  # the same of some paper first
     alike = [lower[key] for key in difflib.get_close_matches(name.lower(), lower, many, cutoff=0)]
     return list(dict.fromkeys(within + alike))[:many]
 

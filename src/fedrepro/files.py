@@ -1,6 +1,7 @@
 """Files that are whole or absent, whoever is killed or writes beside; what a damaged one is answered with."""
 
 import contextlib
+import errno
 import fcntl
 import glob
 import hashlib
@@ -17,6 +18,41 @@ from fedrepro.errors import UserError
 AGAIN = "delete it and run again"
 SEAL = "seal"  # the key of the digest over all others
 MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk that several share, whose process a number is
+
+
+@contextlib.contextmanager
+def holding(folder: Path) -> Iterator[None]:
+    """Hold a folder until the block ends. Raises UserError while another process holds it. A file system that knows no locks
+    leaves it open who does."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        if not _lock(handle):
+            raise UserError(f"{folder}: another process is training it; wait for its end")
+        yield
+    finally:
+        os.close(handle)
+
+
+def held(folder: Path) -> bool:
+    """Whether a process holds it."""
+    if not folder.is_dir():
+        return False
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        return not _lock(handle)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL):  # what network disks say of it
+            raise
+    return True
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from fedrepro import experiments, intact, lookup, provenance, registry, studies,
 from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
-from fedrepro.files import read_whole_json, write_json
+from fedrepro.files import held, read_whole_json, write_json
 from fedrepro.runs import Run
 from fedrepro.studies.base import Study
 from fedrepro.words import count
@@ -68,6 +68,8 @@ def _origin(run: Run) -> dict[str, str | None] | str:
     """The commit whose code trained a run, as its environment.json says it; else why that cannot be said. Raises UserError for
     numbers that are not the run's."""
     intact.metrics(run.folder)
+    if missing := [name for name in KEPT if not (run.folder / name).exists()]:
+        return f"lacks {', '.join(missing)}; delete the folder and run again"
     named, code = _json(run.folder / "environment.json")["commit"], intact.settings(run.folder)["code"]
     return _vouched(named, code, provenance.modules(run.config))
 
@@ -124,15 +126,16 @@ def _studied(item: Planned, paths: Paths, ids: Mapping[tuple[str, str], str]) ->
 
 def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml") -> list[Path]:
     """Run folders, studies and snapshots in them, and partitions that no scale of the settings names; deleted if asked to. What
-    is kept stays. Nothing is fetched: where it cannot be told which data settings mean, all runs with these settings stay."""
+    is kept stays. Nothing is fetched: where data are not prepared here, runs with settings that are named stay, of whatever
+    other data they are."""
     named, untold, wanted = set(), defaultdict(set), params.model_copy(update={"only_finished": False})
     for scale in params.scales:
         planned = experiments.plan(wanted.model_copy(update={"scale": scale}), paths, file, fetching=False)
         for run in experiments.unique(experiments.select(planned, None, None)):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}
-            if run.data == lookup.UNKNOWN:
-                untold[run.folder.parent].add(lookup.question(run.config))
+            if run.data == lookup.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
+                untold[run.folder.parent].add((lookup.question(run.config), run.data))
         for item in experiments.select(planned, None, None):
             for studied in studying.plan(item, wanted, paths).values():
                 named |= {path for case in studied.cases for path in studying.files(case)}
@@ -141,17 +144,22 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml")
     patterns = [*(f"*/*/{name}-*" for name in registry.names("studies")), "*/*/snapshots/*"]
     there += [path for pattern in patterns for path in runs.glob(pattern) if named & {path.parent, path.parent.parent}]
     named |= _spared(untold, paths)
-    stale = sorted(path for path in there if path not in named and path.name != ".gitignore")
+    stale = sorted(path for path in there if path not in named and path.name != ".gitignore" and path.suffix != ".part")
+    busy = {path for path in stale if path.parent.parent == runs and held(path)}
+    for path in busy:
+        log.warning("spared %s, which a process is training", path)
+    stale = [path for path in stale if not busy & {path, *path.parents}]
     for path in stale if delete else []:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return stale
 
 
-def _spared(untold: dict[Path, set[str]], paths: Paths) -> set[Path]:
-    """The runs, and their partitions, whose settings are named, of data that are not here to be compared: run folders ->
-    settings."""
+def _spared(untold: dict[Path, set[tuple[str, str]]], paths: Paths) -> set[Path]:
+    """The runs, and their partitions, whose settings are named, of other data than the release that stands for what is not here
+    to be compared: run folders -> settings and that release."""
     begun = [(run, asked) for folder, asked in untold.items() for run in experiments.begun_runs(folder)]
-    runs = [run for run, asked in begun if lookup.question(run.config) in asked]
+    asking = [(run, {data for question, data in asked if question == lookup.question(run.config)}) for run, asked in begun]
+    runs = [run for run, data in asking if data - {run.data}]
     if runs:
         missing = ", ".join(sorted({run.config.dataset.name for run in runs}))
         told = "spared %s with settings that are named: while %s is not prepared here, nobody can tell if they came from it"

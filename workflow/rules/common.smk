@@ -17,7 +17,7 @@ from fedrepro import (
     results,
     studying,
 )
-from fedrepro.config import Params, read_yaml
+from fedrepro.config import Params, Source, read_yaml
 from fedrepro.fields import parse as settings_from
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError

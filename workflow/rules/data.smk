@@ -19,7 +19,7 @@ rule fetch:
     resources:
         network=1,
     params:
-        mirror=PARAMS.mirror,
+        source=Source(PARAMS.mirror),
     script:
         "../scripts/fetch.py"
 

@@ -130,7 +130,7 @@ rule notebook:
     input:
         lambda wildcards: stamp(wildcards.paper, upkeep.ALL),
     output:
-        f"{REPORTS}/notebooks/{{paper}}_{{figure}}.ipynb",
+        update(f"{REPORTS}/notebooks/{{paper}}_{{figure}}.ipynb"),  # stays where it was worked on
     log:
         f"logs/{PARAMS.scale}/notebook/{{paper}}_{{figure}}.log",
     benchmark:

@@ -7,4 +7,4 @@ from _log import failures_logged
 with failures_logged(snakemake):
     from fedrepro import datasets
 
-    datasets.fetch(snakemake.wildcards.dataset, Path("data/raw"), snakemake.params.mirror)
+    datasets.fetch(snakemake.wildcards.dataset, Path("data/raw"), snakemake.params.source.mirror)

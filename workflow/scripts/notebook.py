@@ -1,5 +1,6 @@
 """Snakemake -> notebook.compose, notebook.execute."""
 
+import logging
 from pathlib import Path
 
 from _log import failures_logged
@@ -7,6 +8,10 @@ from _log import failures_logged
 with failures_logged(snakemake):
     from fedrepro.report import notebook
 
-    params, paper = snakemake.params, snakemake.wildcards.paper
-    written = notebook.compose(params.spec, paper, snakemake.wildcards.figure, params.scale)
-    notebook.execute(written, Path(snakemake.output[0]))
+    params, paper, out = snakemake.params, snakemake.wildcards.paper, Path(snakemake.output[0])
+    if notebook.worked_on(out):
+        logging.getLogger("fedrepro").warning("%s was worked on and stays as it is; move it, and another is written", out)
+        out.touch()
+    else:
+        written = notebook.compose(params.spec, paper, snakemake.wildcards.figure, params.scale)
+        notebook.execute(written, out)

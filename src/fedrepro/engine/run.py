@@ -27,7 +27,7 @@ from fedrepro.engine import checkpoint, heap, progress, replay
 from fedrepro.engine.federation import Federation, State
 from fedrepro.errors import GOES_ON, UserError
 from fedrepro.fields import Device
-from fedrepro.files import digest, read_json, replacing, sweep_below, write_json
+from fedrepro.files import digest, holding, read_json, replacing, sweep_below, write_json
 from fedrepro.measures import MEASURES
 from fedrepro.partitions import Partition
 from fedrepro.runs import Row, Run, written
@@ -93,8 +93,8 @@ def train(
     # remembered from here on: what is committed while this process trains is not what it runs
     provenance.commit(provenance.modules(run.config))
     _make(run.folder)
-    write_json(run.folder / "config.json", run.record() | {"dataset": datasets.describe(dataset.meta)})
-    with _Log(run.folder / "log.txt"):
+    with holding(run.folder), _Log(run.folder / "log.txt"):
+        write_json(run.folder / "config.json", run.record() | {"dataset": datasets.describe(dataset.meta)})
         federation = None
         try:
             federation = Federation(run.config, dataset, partition, device, executor, recordings)

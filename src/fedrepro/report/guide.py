@@ -99,7 +99,8 @@ def table(root: Path) -> str:
     planned = _planned(root, "paper")
     known = Known(experiments.Paths(results=root / "results"), measured=False)  # the same guess on every machine
     hours = {paper: {name: _hours(item, root, known) for name, item in items.items()} for paper, items in planned.items()}
-    parts = [_paper(paper, specs[paper], hours[paper], root) for paper in specs]
+    named = {what: name for name, what in reversed(spec.targets(specs).items())}  # of an artifact's two names the short one
+    parts = [_paper(paper, specs[paper], hours[paper], named, root) for paper in specs]
     return "\n".join([_trust(spent for own in hours.values() for spent in own.values()), *parts])
 
 
@@ -127,7 +128,9 @@ def _trust(hours: Iterable[Spent | None]) -> str:
     return f"Of the {len(ratios)} experiments that were measured, guesses come to {lowest:.1f} to {highest:.1f} times that.\n"
 
 
-def _paper(paper: str, specification: Paper, hours: Mapping[str, Spent | None], root: Path) -> str:
+def _paper(
+    paper: str, specification: Paper, hours: Mapping[str, Spent | None], named: Mapping[tuple[str, str], str], root: Path
+) -> str:
     """A sentence on the paper, and a row for each of its figures and tables."""
     verdicts = {scale: view.judged(tally.read(root / "reports" / scale / paper)) for scale in SCALES}
     rows = []
@@ -137,7 +140,9 @@ def _paper(paper: str, specification: Paper, hours: Mapping[str, Spent | None], 
         own = [item for item in verdicts["paper"] if _beside(specification, item) == key]
         behind = dict.fromkeys(name.partition("-")[0] for name in sources)
         spent = _told([hours[name] for name in behind])
-        rows.append([_link(specification, paper, key), specification[key].title, *states, _counted(own), spent])
+        rows.append(
+            [_link(specification, paper, key, named[paper, key]), specification[key].title, *states, _counted(own), spent]
+        )
     done = sum(row[3] not in (NONE, PART) for row in rows)
     found = "; ".join(f"at {scale}: {_counted(verdicts[scale], 'none judged')}" for scale in reversed(SCALES))
     head = f"**{specification.title}**: {done} of {len(rows)} artifacts at the paper's own scale; claims {found}."
@@ -173,10 +178,10 @@ def _beside(specification: Paper, verdict: dict[str, str]) -> str:
     return next((key for key in shown if experiment in specification.sources([key])), NONE)
 
 
-def _link(specification: Paper, paper: str, key: str) -> str:
-    """The short name, linked to what is committed."""
+def _link(specification: Paper, paper: str, key: str, name: str) -> str:
+    """The name on the command line, linked to what is committed."""
     room, ending = ("figures", "png") if key in specification.figures else ("tables", "csv")
-    return f"[`{key}`](reports/paper/{paper}/{room}/{key}.{ending})"
+    return f"[`{name}`](reports/paper/{paper}/{room}/{key}.{ending})"
 
 
 def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
@@ -184,8 +189,8 @@ def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
     if item.skipped:
         return None
     note = read_json(root / "reports" / "paper" / item.paper / "data" / f"{item.name}.json", "series")
-    whole = note and not note.get("missing")
-    runs = [run for series in note["series"].values() for run in series["runs"]] if whole else []
+    found = [run for series in note["series"].values() for run in series["runs"]] if note else []
+    runs = found if len(found) == sum(len(one.runs) for one in item.series) else []  # of all that is asked for today
     times = [_seconds(root / "results" / "kept" / item.paper / run["run"] / "timing.json", run["rounds"]) for run in runs]
     measured = sum(times) / 3600 if times and None not in times else None
     return Spent(sum(cost(run, known, "auto", pick_device("cpu")).seconds for run in item.runs) / 3600, measured)

@@ -10,6 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from fedrepro import results
 from fedrepro.config import Params, read_params
 from fedrepro.errors import UserError, unknown
+from fedrepro.provenance import digest
 from fedrepro.report import spec
 from fedrepro.report.evidence import Shown
 from fedrepro.report.loading import Stored
@@ -74,8 +75,24 @@ def compose(specification: Paper, paper: str, figure: str, scale: str) -> nbform
     cells += [new_markdown_cell("## The figure"), new_code_cell(WHOLE)]
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # not drawn anew each time
+    made = {"fedrepro": {"cells": _cells(cells)}}  # by which `worked_on` tells
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    return new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+    return new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}} | made)
+
+
+def worked_on(path: Path) -> bool:
+    """Whether a notebook is there whose cells are not those that were written."""
+    if not path.exists():
+        return False
+    try:
+        found = nbformat.read(path, as_version=4)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read as a notebook; delete it and run again") from error
+    return found.metadata.get("fedrepro", {}).get("cells") != _cells(found.cells)
+
+
+def _cells(cells: list) -> str:
+    return digest([[cell["cell_type"], cell["source"]] for cell in cells])
 
 
 def execute(notebook: nbformat.NotebookNode, out: Path) -> None:

@@ -65,12 +65,15 @@ def forget(stamps: Path, key: str) -> None:
 
 
 def distrust(paper: Paper, folder: Path, stamps: Path) -> None:
-    """Forget the stamps of artifacts whose files are gone."""
-    files = {key: artifacts.files(paper, key) for key in paper.artifacts} | {ALL: artifacts.data(paper)}
-    for key, names in files.items():
-        if not all((folder / name).exists() for name in names):
+    """Forget the stamps of artifacts whose files are gone or not as they were left, as after a checkout."""
+    ledger = _read(stamps / LEDGER)
+    for key in paper.artifacts:
+        told, there = ledger.get(key), all((folder / name).exists() for name in artifacts.files(paper, key))
+        if not there or (told and told[1] != _left(paper, key, folder)):
             forget(stamps, key)
             forget(stamps, ALL)
+    if not all((folder / name).exists() for name in artifacts.data(paper)):
+        forget(stamps, ALL)
 
 
 def _origin(paper: Paper, key: str, folder: Path, code: str) -> str:

@@ -39,7 +39,7 @@ class Nearest(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         if getattr(record, "exception", None) == "MissingRuleException":
-            found = re.search(r"No rule to produce (\w+) ", record.getMessage())
+            found = re.search(r"No rule to produce ([\w-]+) ", record.getMessage())
             if found and found[1] not in self.targets:
                 record.msg, record.args = f"{unknown('target', found[1], self.targets, '; `fedrepro list` shows all')}", None
         return True
