@@ -11,7 +11,7 @@ from test_results import made
 from fedrepro import experiments, registry
 from fedrepro.config import Experiment, merge, read_params
 from fedrepro.fields import parse
-from fedrepro.report import spec
+from fedrepro.report import claims, spec
 from fedrepro.report.loading import Results
 from fedrepro.report.verdicts import decide
 
@@ -103,7 +103,7 @@ def test_quick_needs_no_network():
 def test_whose_activations_are_closer_by_hand():
     """Seed 0: means 3 and 4, so 25 % below; seed 1: 5 and 4, so 25 % above; then with a third seed and no doubt."""
     claim = {"text": "t", "source": "s", "experiment": "e", "reported": "closer"}
-    claim = spec.claim(claim | {"cell": {"kind": "closer", "series": "FedMAX", "baseline": "FedAvg"}}, "t")
+    claim = claims.read(claim | {"cell": {"kind": "closer", "series": "FedMAX", "baseline": "FedAvg"}}, "t")
 
     def verdict(found: dict[str, dict[int, list[float]]]):
         curves = {label: dict.fromkeys(seeds, [0.1]) for label, seeds in found.items()}

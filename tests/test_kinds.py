@@ -12,7 +12,7 @@ from fedrepro import registry
 from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.fields import parse
-from fedrepro.report import artifacts, cells, drawing, heatmap, spec
+from fedrepro.report import artifacts, cells, claims, drawing, heatmap, spec
 from fedrepro.report.evidence import Panel, Shown
 from fedrepro.report.figures.sweep import _apart
 from fedrepro.report.loading import Results
@@ -546,13 +546,13 @@ def test_a_loss_is_told_in_nats_and_comes_down():
     found = curves()
     cell = {"kind": "difference", "series": "FedMMD", "baseline": "FedAvg", "last": 5}
     claim = {"text": "t", "source": "s", "experiment": "first", "measure": "test_loss", "reported": -0.1, "tolerance": 0.05}
-    verdict = decide("k", spec.claim(claim | {"cell": cell}, "t"), found, "test_loss")
+    verdict = decide("k", claims.read(claim | {"cell": cell}, "t"), found, "test_loss")
     assert (verdict.reported, verdict.found) == ("-0.10 nats", "+0.00 ± 0.00 nats (n = 2)")
     reach = {"kind": "rounds_to", "series": "FedMMD", "target": 0.5}
-    verdict = decide("k", spec.claim(claim | {"cell": reach, "reported": 5}, "t"), found, "test_loss")
+    verdict = decide("k", claims.read(claim | {"cell": reach, "reported": 5}, "t"), found, "test_loss")
     assert verdict.found == "5 ± 12.7 rounds (n = 2)"
     level = {"kind": "accuracy", "series": "FedMMD", "last": 5}
-    verdict = decide("k", spec.claim(claim | {"cell": level, "reported": 0.12}, "t"), found, "test_loss")
+    verdict = decide("k", claims.read(claim | {"cell": level, "reported": 0.12}, "t"), found, "test_loss")
     assert (verdict.reported, verdict.found) == ("0.120 nats", "0.115 ± 0.000 nats (n = 2)")
 
 

@@ -11,7 +11,7 @@ from test_tables import SERIES, SPEC, A, B, evidence, own, reaches, read, table
 
 from fedrepro.config import read_params
 from fedrepro.errors import UserError
-from fedrepro.report import artifacts, latex, macros, origin, page, spec, typeset
+from fedrepro.report import artifacts, claims, latex, macros, origin, page, spec, typeset
 from fedrepro.report.grid import Grid, mark, slug
 from fedrepro.report.latex import escape
 from fedrepro.report.loading import Results
@@ -169,7 +169,7 @@ def test_a_data_frame_has_numbers():
 def verdicts(**results: Results) -> list:
     cell = {"kind": "reduction", "series": "conv", "baseline": "FedAvg", "target": 0.94}
     claim = {"text": "saves\n 100 %", "source": "s", "experiment": "a", "cell": cell, "reported": 0.5, "tolerance": 0.1}
-    return [decide(key, spec.claim(claim, "t"), found, "personal_accuracy") for key, found in results.items()]
+    return [decide(key, claims.read(claim, "t"), found, "personal_accuracy") for key, found in results.items()]
 
 
 def test_commands_of_a_claim():

@@ -496,7 +496,7 @@ def test_imagenet_weights(monkeypatch):
             assert torch.equal(net.state_dict()[name], found), name
     grey, x = build("resnet50", (1, 64, 64), pretrained=True).double().eval(), uniform(2, 1, 64, 64).double()
     with torch.no_grad():  # in double precision: its weights are sums of three, and fifty layers add up what single rounds
-        assert torch.allclose(grey(x).penultimate, net.double().eval()(x.expand(2, 3, 64, 64)).penultimate, atol=1e-5)
+        torch.testing.assert_close(grey(x).penultimate, net.double().eval()(x.expand(2, 3, 64, 64)).penultimate)
 
 
 def test_imagenet_weights_that_do_not_fit(monkeypatch):

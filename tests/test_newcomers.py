@@ -21,7 +21,7 @@ from fedrepro.engine.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
 from fedrepro.fields import parse
-from fedrepro.report import artifacts, drawing, spec
+from fedrepro.report import artifacts, claims, drawing, spec
 from fedrepro.report.cells._epochs import arrivals
 from fedrepro.report.figures import newcomers as bars
 from fedrepro.report.loading import Results
@@ -365,14 +365,14 @@ def of_seeds(conv: list, none: list, compare: str = "full") -> Results:
 ])  # fmt: skip
 def test_verdicts(cell, conv, none, reported, status, ours, why):
     values = {"text": "t", "source": "s", "experiment": "fig", "cell": cell, "reported": reported}
-    claim = spec.claim(values | {"tolerance": 0.5 if cell == EPOCHS else 0.2}, "test")
+    claim = claims.read(values | {"tolerance": 0.5 if cell == EPOCHS else 0.2}, "test")
     found = decide("key", claim, of_seeds(conv, none), "test_accuracy")
     assert found.status == status and found.found.startswith(ours) and why in found.why
 
 
 def test_only_the_direction_at_a_smaller_scale():
     values = {"text": "t", "source": "s", "experiment": "fig", "reported": 0.3, "tolerance": 0.1}
-    saved, epochs = (spec.claim(values | {"cell": cell}, "t") for cell in (SAVED, EPOCHS))
+    saved, epochs = (claims.read(values | {"cell": cell}, "t") for cell in (SAVED, EPOCHS))
     found = of_seeds([[1, 1]] * 2, [[4, 4]] * 2, "direction")
     assert decide("key", saved, found, "test_accuracy").status == "direction agrees"
     assert decide("key", epochs, found, "test_accuracy").status == "not compared"

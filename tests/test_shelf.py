@@ -51,7 +51,7 @@ def test_prune_spares_what_is_being_trained(paths, caplog):  # noqa: F811
     half.parent.mkdir(parents=True)
     half.write_text("")
     with holding(stale.folder):
-        with pytest.raises(UserError, match="another process is training it"), holding(stale.folder):
+        with pytest.raises(UserError, match="another process is at work in it"), holding(stale.folder):
             pass
         assert shelf.prune(one(), paths, delete=True) == [] and f"spared {stale.folder}" in caplog.text
     assert shelf.prune(one(), paths, delete=True) == [stale.folder] and half.exists()

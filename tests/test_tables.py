@@ -11,7 +11,7 @@ from test_results import made, store
 from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.fields import parse
-from fedrepro.report import artifacts, page, spec
+from fedrepro.report import artifacts, claims, page, spec
 from fedrepro.report.evidence import Evidence, Ref, Shown
 from fedrepro.report.figures import curves
 from fedrepro.report.loading import Results
@@ -209,13 +209,12 @@ def test_two_targets_by_hand():
 
 
 def test_savings_that_the_paper_tells_without_rounds():
-    asked = table(**ROUNDS, savings={"conv": {"a": 0.472}})
+    asked = table(**ROUNDS, savings={"conv": {"a": 0.472}}, savings_from="its text")
     found = build(asked, a=own(made(SERIES)))
     told = [(row["Series"], row["Saved vs FedAvg (%)"], row["Paper's saving (%)"]) for row in found[:3]]
     assert told == [("FedAvg", "-", "-"), ("conv", "55.0 ± 63.5", "47.2"), ("single", "20.0 ± 0.0", "-")]
-    assert all("Paper's rounds" not in row for row in found) and "Paper's rounds" not in asked.notes(
-        evidence(a=own(made(SERIES)))
-    )
+    notes = asked.notes(evidence(a=own(made(SERIES))))
+    assert "Paper's saving: its text. " in notes and "Paper's rounds" not in notes and "Paper's rounds" not in found[0]
     assert all("Paper's" not in name for row in build(asked, a=own(made(SERIES, "direction"))) for name in row)
 
 
@@ -324,7 +323,7 @@ def test_bytes_without_a_target_and_of_lost_runs():
 def claim(cell: dict, **values):
     cell = {"series": "conv", "baseline": "FedAvg"} | cell
     cell = {key: value for key, value in cell.items() if value is not None}
-    return spec.claim({"text": "t", "source": "s", "experiment": "a", "cell": cell} | values, "test")
+    return claims.read({"text": "t", "source": "s", "experiment": "a", "cell": cell} | values, "test")
 
 
 @pytest.mark.parametrize(("cell", "reported", "found"), [

@@ -10,7 +10,7 @@ from test_tables import SPEC, read
 
 from fedrepro.errors import UserError
 from fedrepro.measures import MEASURES
-from fedrepro.report import artifacts, cells, spec, tally
+from fedrepro.report import artifacts, cells, claims, spec, tally
 from fedrepro.report.loading import Results
 from fedrepro.report.verdicts import NONE, RULES, SPREAD, decide
 
@@ -19,7 +19,7 @@ def verdict(cell: dict, method: dict, baseline: dict | None = None, compare: str
     """The verdict on a claim about FedMMD, with FedAvg as its baseline."""
     cell = {"series": "FedMMD", **({"baseline": "FedAvg"} if baseline is not None else {}), **cell}
     chosen, dataset = claim.pop("chosen", None), claim.pop("dataset", "MNIST (official release)")
-    claim = spec.claim({"text": "t", "source": "s", "experiment": "f", "cell": cell, **claim}, "test")
+    claim = claims.read({"text": "t", "source": "s", "experiment": "f", "cell": cell, **claim}, "test")
     series = {"FedMMD": method} | ({"FedAvg": baseline} if baseline is not None else {})
     return decide("key", claim, made(series, compare, lost, dataset=dataset), "test_accuracy", chosen)
 
@@ -229,7 +229,7 @@ def test_no_lower(ours, status, why):
 ])  # fmt: skip
 def test_most_of_a_gain(ours, whole, status, found, why):
     cell = {"kind": "keeps", "series": "FedMMD", "baseline": "FedAvg", "whole": "L2", "last": 5}
-    claim = spec.claim({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": "most"}, "test")
+    claim = claims.read({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": "most"}, "test")
     series = {"FedMMD": seeds(ours, ends), "FedAvg": seeds((0.8, 0.81), ends), "L2": seeds(whole, ends)}
     told = decide("key", claim, made(series), "test_accuracy")
     assert told.status == status and told.found.startswith(found) and why in told.why
@@ -245,7 +245,7 @@ def test_most_of_a_gain(ours, whole, status, found, why):
 ])  # fmt: skip
 def test_a_lead_larger_than_elsewhere(there, status, found, why):
     cell = {"kind": "gains_more", "series": "FedMMD", "baseline": "FedAvg", "than": "other", "last": 5}
-    claim = spec.claim({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": "larger"}, "test")
+    claim = claims.read({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": "larger"}, "test")
     assert claim.sources == ["f", "other"]
     here = made({"FedMMD": seeds((0.9, 0.91), ends), "FedAvg": seeds((0.8, 0.81), ends)})
     other = {label: seeds(own, ends) for label, own in zip(("FedMMD", "FedAvg"), there, strict=True)}
@@ -270,7 +270,7 @@ def test_a_lead_larger_than_elsewhere(there, status, found, why):
 ])  # fmt: skip
 def test_bytes_more_than_the_baselines(down, status):
     claim = {"text": "t", "source": "s", "experiment": "f", "reported": 0.75, "tolerance": 0.01, "because": "counted"}
-    claim = spec.claim(claim | {"cell": {"kind": "traffic", "series": "FedMMD", "baseline": "FedAvg"}}, "test")
+    claim = claims.read(claim | {"cell": {"kind": "traffic", "series": "FedMMD", "baseline": "FedAvg"}}, "test")
     found = made({label: seeds((5, 5)) for label in ("FedMMD", "FedAvg")})
     for run in found.note["series"]["FedMMD"]["runs"]:
         run["bytes_down"] = down * run["rounds"]  # FedAvg: 1.5 and 0.5 million a round
@@ -284,7 +284,7 @@ def test_bytes_more_than_the_baselines(down, status):
 def test_bytes_are_paired_by_seed():
     """Those of some methods differ from seed to seed: twice as many in the second, of both series."""
     claim = {"text": "t", "source": "s", "experiment": "f", "reported": 0.5, "tolerance": 0.01, "because": "counted"}
-    claim = spec.claim(claim | {"cell": {"kind": "traffic", "series": "FedMMD", "baseline": "FedAvg"}}, "test")
+    claim = claims.read(claim | {"cell": {"kind": "traffic", "series": "FedMMD", "baseline": "FedAvg"}}, "test")
     found = made({label: seeds((5, 5)) for label in ("FedMMD", "FedAvg")})
     for label, factor in (("FedMMD", 1.5), ("FedAvg", 1)):
         for run in found.runs(label):
@@ -319,7 +319,7 @@ def test_a_tolerance_is_told_in_full(tolerance, told):
 def test_a_mean_of_rounds_is_told_as_one():
     cell = {"kind": "difference", "round": 10, "smooth": 3}
     claim = {"text": "t", "source": "s", "experiment": "f", "cell": cell | {"series": "FedMMD", "baseline": "FedAvg"}}
-    claim = spec.claim(claim | {"scales": {"small": {"round": 5}}, "reported": 0.1}, "test")
+    claim = claims.read(claim | {"scales": {"small": {"round": 5}}, "reported": 0.1}, "test")
     found = made({"FedMMD": seeds((0.9,), ends), "FedAvg": seeds((0.8,), ends)}, "direction")
     assert decide("key", claim, found, "test_accuracy").asked == "as the mean of 3 rounds up to round 5"
 
@@ -339,7 +339,9 @@ def test_numbers_of_rounds_are_not_compared_at_a_smaller_scale():
 
 
 def test_not_run():
-    claim = spec.claim({"text": "t", "source": "s", "experiment": "f", "cell": ROUNDS | {"series": "a"}, "reported": 3}, "test")
+    claim = claims.read(
+        {"text": "t", "source": "s", "experiment": "f", "cell": ROUNDS | {"series": "a"}, "reported": 3}, "test"
+    )
     found = decide("key", claim, made({}, skipped="2 of 4 runs are not finished"), "test_accuracy")
     assert (found.status, found.why, found.found) == ("not run", "2 of 4 runs are not finished", "-")
 
@@ -367,7 +369,7 @@ def test_a_seed_that_one_series_lacks(kind, compare):
 
 
 def test_a_measure_that_was_not_taken():
-    claim = spec.claim(
+    claim = claims.read(
         {"text": "t", "source": "s", "experiment": "f", "cell": ROUNDS | {"series": "FedMMD"}, "reported": 3}, "t"
     )
     found = made({"FedMMD": {0: arrives(3)}})

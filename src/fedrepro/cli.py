@@ -27,21 +27,32 @@ def main(arguments: list[str] | None = None) -> int:
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
         for handler in logging.getLogger().handlers:
             progress.quiet_rounds(handler)
-        return options.command(options)
+        code = options.command(options)
+        sys.stdout.flush()
+        return code
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    except BrokenPipeError:  # the reader, such as head, has read enough; what is left in the buffer goes nowhere
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except BaseException as error:
         if interrupted(error):
             sys.stderr.write("stopped; the same command goes on from the last checkpoint\n")
             return 130
+        if isinstance(error, BrokenPipeError) and _unread():
+            return 0
         if (told := explained(error)) is None:
             raise
         sys.stderr.write(f"error: {told}\n")
         return 2
+
+
+def _unread() -> bool:
+    """Whether nobody reads what is written, as after `| head`; the rest of it then goes nowhere."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -27,7 +27,7 @@ def holding(folder: Path) -> Iterator[None]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         if not _lock(handle):
-            raise UserError(f"{folder}: another process is training it; wait for its end")
+            raise UserError(f"{folder}: another process is at work in it; wait for its end")
         yield
     finally:
         os.close(handle)

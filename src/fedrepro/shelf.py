@@ -147,7 +147,7 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml")
     stale = sorted(path for path in there if path not in named and path.name != ".gitignore" and path.suffix != ".part")
     busy = {path for path in stale if path.parent.parent == runs and held(path)}
     for path in busy:
-        log.warning("spared %s, which a process is training", path)
+        log.warning("spared %s, in which a process is at work", path)
     stale = [path for path in stale if not busy & {path, *path.parents}]
     for path in stale if delete else []:
         shutil.rmtree(path) if path.is_dir() else path.unlink()

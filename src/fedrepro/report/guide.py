@@ -190,7 +190,7 @@ def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
         return None
     note = read_json(root / "reports" / "paper" / item.paper / "data" / f"{item.name}.json", "series")
     found = [run for series in note["series"].values() for run in series["runs"]] if note else []
-    runs = found if len(found) == sum(len(one.runs) for one in item.series) else []  # of all that is asked for today
+    runs = found if len(found) == len(item.runs) else []  # of all that is asked for today
     times = [_seconds(root / "results" / "kept" / item.paper / run["run"] / "timing.json", run["rounds"]) for run in runs]
     measured = sum(times) / 3600 if times and None not in times else None
     return Spent(sum(cost(run, known, "auto", pick_device("cpu")).seconds for run in item.runs) / 3600, measured)

@@ -55,7 +55,7 @@ class Line:
         there = [round for round in found if round is not None]
         if not there:
             return "never"
-        return f"{mean(there):.3g}" + (f" ({len(there)} of {len(found)} seeds)" if len(there) < len(found) else "")
+        return f"{round(mean(there), 1):g}" + (f" ({len(there)} of {len(found)} seeds)" if len(there) < len(found) else "")
 
     def apart(self, other: "Line") -> float:
         """Largest difference in any round, seed by seed, in points."""
@@ -175,7 +175,7 @@ class Quoted:
 
     def turned(self, seeds: int) -> list[str]:
         """The claims whose verdict is another one where the first so many seeds count alone."""
-        fewer = {name: results.first(seeds) for name in self.spec.sources() if (results := self.evidence.results[name])}
+        fewer = {name: self.evidence.results[name].first(seeds) for name in self.spec.sources()}
         before = {verdict.key: verdict.status for verdict in artifacts.decide_all(self.spec, fewer)}
         return [record["key"] for record in self.verdicts() if record["verdict"] != before[record["key"]]]
 

@@ -6,16 +6,14 @@ whoever makes one removes its other stamps. In the job a ledger tells which arti
 settings and the code that each was made from, and of the files as they were left.
 """
 
-import contextlib
-import fcntl
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedrepro import results
-from fedrepro.files import read_json
+from fedrepro.files import alone, read_json
 from fedrepro.provenance import digest
 from fedrepro.report import artifacts, spec
 from fedrepro.report.spec import Paper
@@ -28,7 +26,7 @@ def refresh(
 ) -> list[str]:
     """Bring the artifacts `wanted`, each with the digest of its stamp, up to date below `folder`: gather (`gathered`: what
     `results.gather` takes, by source), draw what differs. `code` is the digest of what draws. Returns what was made."""
-    with _alone(stamps):
+    with alone(stamps / "lock"):  # two artifacts of a paper may gather the same numbers
         forget(stamps, ALL)
         for given in gathered.values():
             results.gather(out=folder / "data", **given)
@@ -43,15 +41,6 @@ def refresh(
         for key, known in wanted.items():
             stamp(stamps, key, known).touch()
     return made
-
-
-@contextlib.contextmanager
-def _alone(stamps: Path) -> Iterator[None]:
-    """One job of a paper at a time: two artifacts may gather the same numbers."""
-    stamps.mkdir(parents=True, exist_ok=True)
-    with (stamps / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def stamp(stamps: Path, key: str, known: str) -> Path:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from fedrepro.measures import MEASURES, Measure
 from fedrepro.metrics import SLACK, Estimate, estimate
 from fedrepro.report.cells.base import Cell, decimals
+from fedrepro.report.claims import Claim
 from fedrepro.report.evidence import Panel, Shown
 from fedrepro.report.loading import Results
 from fedrepro.report.numbers import SCORES, amount
-from fedrepro.report.spec import Claim
 from fedrepro.results import unfinished
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"

@@ -19,10 +19,11 @@ PRINTED, FOLLOWS = "Paper's rounds", "Paper's saving (%)"
 class Table(base.WithTargets):
     """`reported`: what the paper's table prints of a series, [rounds, ...], one number for each target of the scale that is
     compared in full; where nothing is, the first crossing of its curve stands there. `savings`: where the paper tells ratios
-    alone, what they save: series -> {panel: share of the baseline's rounds}."""
+    alone, what they save, series -> {panel: share of the baseline's rounds}; `savings_from` says where."""
 
     reported: dict[str, Annotated[tuple[Count, ...], Field(min_length=1)]] = {}
     savings: dict[str, dict[str, FiniteFloat]] = {}
+    savings_from: str = ""
 
     def check(self, known: Known) -> None:
         super().check(known)
@@ -33,7 +34,8 @@ class Table(base.WithTargets):
             for scale in known.full:
                 if len(self.targets.get(scale, [scale] if scale in shown.target else [])) != len(values):
                     known.at("reported", label).refuse(f"needs one number for each target at scale {scale}")
-
+        if bool(self.savings) != bool(self.savings_from):
+            known.at("savings_from").refuse("what the paper tells of savings and where it does go together")
         if self.reported and self.savings:
             known.at("savings").refuse("follow from the reported rounds: give one of them")
         panels = {ref.key: ref for ref in self.panels}
@@ -96,7 +98,9 @@ class Table(base.WithTargets):
         parts = [f"Rounds: the first in which {base.measured(panels)} reaches the target{smooth}"]
         parts += base.received(panels)
         parts.append(f"Saved: 1 - rounds / rounds of {self.baseline}, seed by seed")
-        if panels[0].full and not self.savings:
+        if panels[0].full and self.savings:
+            parts.append(f"{FOLLOWS.removesuffix(' (%)')}: {self.savings_from}")
+        elif panels[0].full:
             parts.append(f"{PRINTED}: " + ("as it prints them" if self.reported else "the first crossing of its curve"))
         parts += [f"{name}: mean of the last {FINAL} rounds" for name in dict.fromkeys(_final(panel) for panel in panels)]
         parts.append("MB: millions of bytes, down and up, of all participants of a round")

@@ -1,0 +1,76 @@
+"""A statement on an experiment, in one measure, with the cell that tests it: the paper's, or a question of ours."""
+
+from typing import Annotated, Any
+
+from pydantic import FiniteFloat, SerializeAsAny, model_validator
+
+from fedrepro.fields import Frozen, NonNegative, Number, parse
+from fedrepro.report import cells
+from fedrepro.report.cells.base import Cell
+from fedrepro.report.evidence import Measured, Ref, source
+from fedrepro.report.known import Known
+
+
+def _subject(cell: Cell) -> tuple:
+    return type(cell), cell.labels, cell.others
+
+
+class Claim(Frozen):
+    """A statement on an experiment, in one measure, with the cell that tests it: the paper's, or a question of ours."""
+
+    text: str
+    source: str
+    experiment: str
+    measure: Measured | None = None  # else the experiment's own
+    cell: SerializeAsAny[Cell]
+    reported: Annotated[FiniteFloat | str, Number]
+    tolerance: NonNegative = 0
+    because: str = ""  # why so wide
+    ours: bool = False  # a question that we ask: the paper does not state it
+    calibrated: str | None = None  # the experiment that chose a setting by the reported number
+    artifact: str | None = None  # the figure or table beside which it stands; else the first that shows its results
+    scales: dict[str, SerializeAsAny[Cell]] = {}  # the cell at a scale where the paper's target or round is out of reach
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Claim":
+        word = self.cell.word
+        if (self.reported != word) if word else isinstance(self.reported, str):
+            expected = f"'{word}'" if word else "a number"
+            raise ValueError(f"reported: {expected} goes with a cell of kind {self.cell.kind} (got {self.reported!r})")
+        if any(_subject(cell) != _subject(self.cell) for cell in self.scales.values()):
+            raise ValueError("scales: another target, round or number of rounds, but the same kind, series and experiments")
+        return self
+
+    def at(self, scale: str) -> Cell:
+        """The cell that tests it at a scale."""
+        return self.scales.get(scale, self.cell)
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(experiment=self.experiment, measure=self.measure)
+
+    @property
+    def sources(self) -> list[str]:
+        """The gathered results that it is held against, its experiment's first."""
+        return [source(self.experiment, self.cell.study), *self.cell.others]
+
+    def check(self, known: Known) -> None:
+        known.at("scales").names("scale", self.scales, known.scales)
+        self.cell.check(known, self.ref)
+        known.at("calibrated").names("experiment", [self.calibrated] if self.calibrated else [], known.experiments)
+        if self.tolerance and not self.because:
+            known.refuse("because: a tolerance needs its reason")
+
+
+def read(values: Any, where: str) -> Claim:
+    """A claim with its cell, and with what `scales` lays over that at smaller scales. Raises UserError."""
+    if isinstance(values, dict) and "cell" in values:
+        cell, scales = values["cell"], values.get("scales", {})
+        values = values | {"cell": cells.read(cell, f"{where}.cell")}
+        if isinstance(scales, dict):
+            values["scales"] = {
+                scale: cells.read(cell | asked, f"{where}.scales.{scale}") if isinstance(asked, dict) else asked
+                for scale, asked in scales.items()
+            }
+    return parse(Claim, values, where)
