@@ -34,8 +34,6 @@ class Table(base.WithTargets):
             for scale in known.full:
                 if len(self.targets.get(scale, [scale] if scale in shown.target else [])) != len(values):
                     known.at("reported", label).refuse(f"needs one number for each target at scale {scale}")
-        if bool(self.savings) != bool(self.savings_from):
-            known.at("savings_from").refuse("what the paper tells of savings and where it does go together")
         if self.reported and self.savings:
             known.at("savings").refuse("follow from the reported rounds: give one of them")
         panels = {ref.key: ref for ref in self.panels}
@@ -43,6 +41,8 @@ class Table(base.WithTargets):
             known.at("savings").names("panel of this table", values, panels)
             for key in values:
                 known.at("savings").experiment(panels[key].experiment, [label])
+        if bool(self.savings) != bool(self.savings_from):
+            known.at("savings_from").refuse("what the paper tells of savings and where it does go together")
 
     def rows(self, panels: list[Panel], evidence: Evidence) -> list[Row]:
         found: list[Row] = []
