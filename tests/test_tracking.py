@@ -240,7 +240,9 @@ def test_nothing_to_mirror_opens_no_store(store, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("uri", ["http://name:secret@127.0.0.1:9", "sqlite:////proc/none/mlflow.db", "nonsense://here"])
+@pytest.mark.parametrize(
+    "uri", ["http://name:secret@127.0.0.1:9", "sqlite:////proc/none/mlflow.db", "sqlite:////proc/mlflow.db", "nonsense://here"]
+)
 def test_a_store_out_of_reach_is_reported_soon_and_raises_nothing(store, caplog, uri):
     began = time.monotonic()
     with caplog.at_level(logging.WARNING):

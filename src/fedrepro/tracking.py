@@ -5,10 +5,12 @@ answer costs a warning, never a result. One MLflow experiment per paper, one MLf
 it has its digest tag and an end; anything less was interrupted and is replaced by the next call. One process writes at a time.
 """
 
+import contextlib
 import json
 import logging
 import math
 import os
+import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -141,17 +143,30 @@ def _logged(path: Path) -> str:
 def _client(uri: str) -> Any:
     for key, value in SETTINGS.items():
         os.environ.setdefault(key, value)
+    if file := _database(uri):
+        _writable(file)
     from mlflow import MlflowClient  # takes seconds, and only this needs it
 
     return MlflowClient(tracking_uri=uri)  # creates the tables of a new database
 
 
+def _database(uri: str) -> Path | None:
+    """The file that a store is, where it is one."""
+    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+
+
+def _writable(file: Path) -> None:
+    """Raises OSError or sqlite3.Error where it cannot be written: mlflow tries for 100 s before it says so."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("BEGIN IMMEDIATE")
+
+
 def _experiment(client: Any, uri: str, paper: str) -> str:
     """The id of the paper's MLflow experiment, made where there is none and restored where it was deleted."""
     location = None  # of the files: a server has a place of its own, a database gets one beside it
-    if uri.startswith("sqlite:///"):
-        folder = Path(uri.removeprefix("sqlite:///")).parent / "mlartifacts" / paper
-        location = folder.absolute().as_uri()  # MLflow keeps absolute paths only
+    if file := _database(uri):
+        location = (file.parent / "mlartifacts" / paper).absolute().as_uri()  # MLflow keeps absolute paths only
     found = client.get_experiment_by_name(paper)
     if found is None:
         return client.create_experiment(paper, artifact_location=location, tags=KIND)

@@ -16,8 +16,6 @@ rule fetch:
         "logs/benchmarks/fetch-{dataset}.tsv"
     priority: FIRST
     threads: 1
-    resources:
-        network=1,
     params:
         source=Source(PARAMS.mirror),
     script:

@@ -154,8 +154,6 @@ rule mirror:
     benchmark:
         f"logs/benchmarks/{PARAMS.scale}/mirror.tsv"
     threads: 1
-    resources:
-        mlflow=1,
     params:
         runs=experiments.listed(PLAN),
         uri=PARAMS.mlflow_uri,
