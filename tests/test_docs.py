@@ -53,8 +53,8 @@ def quoted(committed, tmp_path, monkeypatch) -> Quoted:
 
 
 def test_a_finding_follows_its_numbers(quoted):
-    before = quoted.ours("fig4d", "FedMMD").at(150)
-    path = quoted.folder / "data/fig4d.csv"
+    before = quoted.ours("fig4d_code_net", "FedMMD").at(30)
+    path = quoted.folder / "data/fig4d_code_net.csv"
     lines = path.read_text(encoding="utf-8").splitlines()
     column = lines[0].split(",").index("test_accuracy")
     last = max(i for i, line in enumerate(lines) if line.startswith("FedMMD,"))
@@ -62,7 +62,7 @@ def test_a_finding_follows_its_numbers(quoted):
     assert before == pytest.approx(100 * float(cells[column]))
     cells[column] = "0.5"
     path.write_text("\n".join([*lines[:last], ",".join(cells), *lines[last + 1 :]]) + "\n", encoding="utf-8")
-    assert Quoted(quoted.spec, quoted.folder).ours("fig4d", "FedMMD").at(150) == 50
+    assert Quoted(quoted.spec, quoted.folder).ours("fig4d_code_net", "FedMMD").at(30) == 50
 
 
 def test_a_setting_is_the_one_that_all_series_ran_with(quoted):
@@ -107,6 +107,7 @@ def test_lines_reduce_as_worked_out_by_hand():
     figure = Line("figure", {0: [(1, 0.4), (2, 0.7), (9, 0.1)]})
     assert Line("one", {0: CURVE}).distance(figure) == pytest.approx(100 * (0.01 / 2) ** 0.5)
     assert Line("one", {0: CURVE}).distance(figure, last=1) == pytest.approx(10)
+    assert Line("one", {0: CURVE}).above(figure) == sum(CURVE[at][1] > value for at, value in ((0, 0.4), (1, 0.7)))
     with pytest.raises(UserError, match="no round in common"):
         Line("one", {0: CURVE}).distance(Line("late", {0: [(9, 0.1)]}))
     with pytest.raises(UserError, match="round 9"):

@@ -12,7 +12,7 @@ from test_results import arrives, ends, made, store
 from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.fields import parse
-from fedrepro.report import artifacts, drawing, looks, page, spec, tally, typeset
+from fedrepro.report import artifacts, drawing, looks, page, plotted, spec, tally, typeset
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.figures import curves
 from fedrepro.report.loading import Results, load
@@ -573,6 +573,29 @@ def test_mistakes_in_a_papers_file(values, words, tmp_path):
     with pytest.raises(UserError) as caught:
         read(tmp_path, values)
     assert "p.yaml: " in str(caught.value) and words in str(caught.value)
+
+
+ROUNDS = {"kind": "rounds_to", "target": 0.9}
+SAID = "the paper's own plotted curves give "
+
+
+@pytest.mark.parametrize(("cell", "reported", "told"), [
+    (ROUNDS, 4, ""),
+    (ROUNDS, 6, f"{SAID}4 rounds"),
+    (ROUNDS | {"target": 0.97}, 4, "in the paper's own plotted curves FedAvg does not reach 97 % within 6 rounds"),
+    (ROUNDS | {"series": "FedMMD"}, 6, ""),  # is not plotted
+    ({"kind": "accuracy", "last": 2}, 0.88, ""),  # 80 and 96 %
+    ({"kind": "accuracy", "last": 2}, 0.9, f"{SAID}88.00 %"),
+    ({"kind": "never", "target": 0.97}, "never", ""),
+    ({"kind": "never", "target": 0.9}, "never", f"{SAID}96.0 %"),
+])  # fmt: skip
+def test_a_claim_that_the_papers_own_curves_contradict(cell, reported, told, tmp_path):
+    claim = PAPER["claims"]["far"] | {"experiment": "first", "cell": {"series": "FedAvg"} | cell, "reported": reported}
+    paper = read(tmp_path, changed("claims", value={"far": claim | {"note": "as we see it"}}))
+    assert plotted.contradiction(paper, paper.claims["far"], spec.read_curves(paper)) == told
+    store(FIRST, tmp_path / "p" / "data", "first")
+    artifacts.make(paper, [spec.VERDICTS], tmp_path / "p")
+    assert rows(tmp_path / "p/tables/verdicts.csv")[0]["Note"] == f"{told}; as we see it".removeprefix("; ")
 
 
 def test_names_on_the_command_line(paper):

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from fedrepro.report import latex, macros, origin
+from fedrepro.report import latex, macros, origin, plotted
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.loading import Results, Stored
 from fedrepro.report.spec import VERDICTS, Paper, evidence, read_curves
@@ -82,7 +82,7 @@ def decide_all(spec: Paper, results: Mapping[str, Results]) -> list[Verdict]:
 def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
     """`tables/verdicts.csv`, `.json` and `.tex`, which is one sentence where there are none."""
     verdicts, out = decide_all(spec, found.results), folder / "tables"
-    records = [_record(spec, verdict) for verdict in verdicts]
+    records = [_record(spec, verdict, found) for verdict in verdicts]
     out.mkdir(parents=True, exist_ok=True)
     _write_csv([[name.capitalize() for name in COLUMNS], *(list(record.values()) for record in records)], out / f"{key}.csv")
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -95,10 +95,11 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
     (folder / NUMBERS).write_text(macros.macros(paper, verdicts, source), encoding="utf-8")
 
 
-def _record(spec: Paper, verdict: Verdict) -> dict[str, str]:
+def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str]:
     claim = verdict.claim
+    note = "; ".join(filter(None, [plotted.contradiction(spec, claim, evidence.curves), claim.note]))
     found = [claim.text, claim.source, verdict.reported, verdict.found, verdict.asked, verdict.status, verdict.why]
-    beside = [claim.note, verdict.key, claim.experiment, spec.beside(claim), verdict.tolerance, US if claim.ours else PAPER]
+    beside = [note, verdict.key, claim.experiment, spec.beside(claim), verdict.tolerance, US if claim.ours else PAPER]
     return dict(zip(COLUMNS, found + beside, strict=True))
 
 

@@ -161,8 +161,9 @@ def _state(sources: list[str], folder: Path) -> str:
         return NONE
     if len(there) < len(notes) or any(note.get("missing") for note in there):
         return PART
-    seeds = min(len({run["seed"] for series in note["series"].values() for run in series["runs"]}) for note in there)
-    return "1 seed" if seeds == 1 else f"{seeds} seeds"
+    seeds = [len({run["seed"] for series in note["series"].values() for run in series["runs"]}) for note in there]
+    told = " to ".join(map(str, sorted({min(seeds), max(seeds)})))
+    return f"{told} seed{'s' * (told != '1')}"
 
 
 def _counted(verdicts: list[dict[str, str]], none: str = "") -> str:

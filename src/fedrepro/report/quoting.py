@@ -1,6 +1,8 @@
 """Numbers that the pages in docs/ quote: worked out from committed results and the paper's digitised curves when a page is
 written, so that no sentence holds one that was typed."""
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 
 from fedrepro.errors import UserError
 from fedrepro.metrics import Curve, at_round, distance, estimate, mean_last, rounds_to
-from fedrepro.report import artifacts, cells, numbers, tally, view
+from fedrepro.report import artifacts, cells, numbers, plotted, tally, view
 from fedrepro.report.evidence import Evidence, Ref, source
 from fedrepro.report.numbers import mean
 from fedrepro.report.spec import Paper
@@ -73,6 +75,10 @@ class Line:
         pairs = self._pairs(other)
         found = [Line("", {0: mine}).over(first, last) - Line("", {0: theirs}).over(first, last) for mine, theirs in pairs]
         return str(replace(numbers.over(found, 1), signed=True))
+
+    def above(self, other: "Line") -> int:
+        """In how many rounds it lies above another one, of those that both have."""
+        return sum(value > dict(theirs).get(round, math.inf) for own, theirs in self._pairs(other) for round, value in own)
 
     def distance(self, other: "Line", smooth: int = 1, last: int | None = None) -> float:
         """Root mean squared distance from a line of one curve, in points, over the rounds that both have up to `last`."""
@@ -152,14 +158,28 @@ class Quoted:
         count = len({run["seed"] for run in self.evidence.results[experiment].runs()})
         return "one seed" if count == 1 else f"means over {count} seeds"
 
+    def runs(self, experiment: str) -> int:
+        return len(self.evidence.results[experiment].runs())
+
+    def diverged(self, experiment: str) -> list[str]:
+        """Of each of its runs that diverged the series, the seed and the round."""
+        results = self.evidence.results[experiment]
+        return [f"{label}, {text}" for label in results.labels for text in results.diverged(label)]
+
     def copies(self) -> list[str]:
         """The titles of data sets that its runs have from copies other than the official release."""
         told = {run["dataset"] for name in self._ran() for run in self.evidence.results[name].runs()}
         return sorted({name.partition(" (")[0] for name in told if "differs from the official release" in name})
 
     def mixed(self) -> list[str]:
-        """The experiments whose series ran on processors of several kinds."""
-        return [name for name in self._ran() if len({run["hardware"] for run in self.evidence.results[name].runs()}) > 1]
+        """The experiments whose series of one seed, which are what is compared, ran on processors of several kinds."""
+        return [name for name in self._ran() if self._hardware(name)]
+
+    def _hardware(self, experiment: str) -> bool:
+        of_seed = defaultdict(set)
+        for run in self.evidence.results[experiment].runs():
+            of_seed[run["seed"]].add(run["hardware"])
+        return any(len(kinds) > 1 for kinds in of_seed.values())
 
     def _ran(self) -> list[str]:
         there = [name for name in self.spec.sources() if "-" not in name and (self.folder / "data" / f"{name}.json").exists()]
@@ -172,6 +192,12 @@ class Quoted:
     def judged(self) -> list[dict[str, str]]:
         """Those on claims that our runs could speak of."""
         return view.judged(self.verdicts())
+
+    def contradicted(self) -> list[tuple[dict[str, str], str]]:
+        """The records of verdicts on claims that the paper's own plotted curves contradict, and what those say."""
+        claims = ((self.claim(key), claim) for key, claim in self.spec.claims.items() if not claim.ours)
+        told = ((record, plotted.contradiction(self.spec, claim, self.evidence.curves)) for record, claim in claims)
+        return [(record, text) for record, text in told if text]
 
     def turned(self, seeds: int) -> list[str]:
         """The claims whose verdict is another one where the first so many seeds count alone."""

@@ -1,0 +1,35 @@
+"""What the curves that a paper plots say on a claim of its text or tables: where they contradict it, the verdict tells."""
+
+from collections.abc import Mapping
+
+from fedrepro.metrics import SLACK, Curve
+from fedrepro.report.claims import Claim
+from fedrepro.report.evidence import Panel
+from fedrepro.report.loading import Results
+from fedrepro.report.spec import Paper
+
+
+def contradiction(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> str:
+    """What the claim's cell finds in the digitised curves, `plotted`, as if they were one seed's; empty where that is what the claim says,
+    up to its tolerance, or where its series are not plotted."""
+    cell, shown, own = claim.cell, claim.ref.resolved(spec.experiments), spec.experiments[claim.experiment]
+    if cell.study or cell.others or shown.measure != own.measure or not shown.reported.keys() >= set(cell.labels):
+        return ""
+    curves = {label: plotted[shown.reported[label]] for label in cell.labels}
+    rows = [
+        {"series": label, "seed": "0", "round": str(round), shown.measure: str(value)}
+        for label, curve in curves.items()
+        for round, value in curve
+    ]
+    runs = {label: {"runs": [{"seed": 0, "status": "finished"}]} for label in curves}
+    panel = Panel(claim.experiment, shown, Results({"series": runs, "compare": "full"}, rows))
+    values, problem = cell.found(panel)
+    if problem:
+        return f"in the paper's own plotted curves {problem.removeprefix('seed 0: ')}"
+    said = cell.show(values[0], panel.measure, digits=cell.digits(claim.reported, panel.measure))
+    if cell.word:
+        [margin] = cell.margins(panel, cell.series)
+        agrees = (1 if margin > SLACK else -1) == cell.holds
+    else:
+        agrees = abs(values[0] - claim.reported) <= claim.tolerance + SLACK
+    return "" if agrees else f"the paper's own plotted curves give {said}"
