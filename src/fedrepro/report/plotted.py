@@ -10,8 +10,8 @@ from fedrepro.report.spec import Paper
 
 
 def contradiction(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> str:
-    """What the claim's cell finds in the digitised curves, `plotted`, as if they were one seed's; empty where that is what the claim says,
-    up to its tolerance, or where its series are not plotted."""
+    """What the claim's cell finds in the digitised curves, `plotted`, as if they were one seed's; empty where that is what the
+    claim says, up to its tolerance, or where its series are not plotted."""
     cell, shown, own = claim.cell, claim.ref.resolved(spec.experiments), spec.experiments[claim.experiment]
     if cell.study or cell.others or shown.measure != own.measure or not shown.reported.keys() >= set(cell.labels):
         return ""
