@@ -29,7 +29,7 @@ def contradiction(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> st
     said = cell.show(values[0], panel.measure, digits=cell.digits(claim.reported, panel.measure))
     if cell.word:
         [margin] = cell.margins(panel, cell.series)
-        agrees = (1 if margin > SLACK else -1) == cell.holds
+        agrees = margin * cell.holds > SLACK
     else:
         agrees = abs(values[0] - claim.reported) <= claim.tolerance + SLACK
     return "" if agrees else f"the paper's own plotted curves give {said}"
