@@ -173,9 +173,9 @@ class Quoted:
 
     def mixed(self) -> list[str]:
         """The experiments whose series of one seed, which are what is compared, ran on processors of several kinds."""
-        return [name for name in self._ran() if self._hardware(name)]
+        return [name for name in self._ran() if self._differs(name)]
 
-    def _hardware(self, experiment: str) -> bool:
+    def _differs(self, experiment: str) -> bool:
         of_seed = defaultdict(set)
         for run in self.evidence.results[experiment].runs():
             of_seed[run["seed"]].add(run["hardware"])
