@@ -158,13 +158,10 @@ class Quoted:
         count = len({run["seed"] for run in self.evidence.results[experiment].runs()})
         return "one seed" if count == 1 else f"means over {count} seeds"
 
-    def runs(self, experiment: str) -> int:
-        return len(self.evidence.results[experiment].runs())
-
-    def diverged(self, experiment: str) -> list[str]:
-        """Of each of its runs that diverged the series, the seed and the round."""
+    def diverged(self, experiment: str, series: str) -> str:
+        """How many of the seeds of a series diverged, as "2 of 3"."""
         results = self.evidence.results[experiment]
-        return [f"{label}, {text}" for label in results.labels for text in results.diverged(label)]
+        return f"{len(results.diverged(series))} of {len(results.runs(series))}"
 
     def copies(self) -> list[str]:
         """The titles of data sets that its runs have from copies other than the official release."""
