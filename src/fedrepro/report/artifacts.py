@@ -97,7 +97,8 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
 
 def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str]:
     claim = verdict.claim
-    note = "; ".join(filter(None, [plotted.contradiction(spec, claim, evidence.curves), claim.note]))
+    told = plotted.contradiction(spec, claim, evidence.curves)
+    note = "; ".join(filter(None, [told and f"by the paper's own plotted curves {told}", claim.note]))
     found = [claim.text, claim.source, verdict.reported, verdict.found, verdict.asked, verdict.status, verdict.why]
     beside = [note, verdict.key, claim.experiment, spec.beside(claim), verdict.tolerance, US if claim.ours else PAPER]
     return dict(zip(COLUMNS, found + beside, strict=True))

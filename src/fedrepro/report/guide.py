@@ -113,6 +113,7 @@ class Spent(NamedTuple):
 
     guessed: float
     measured: float | None
+    whole: bool = True  # no run diverged, which ends before its last round
 
     @property
     def told(self) -> float:
@@ -121,11 +122,11 @@ class Spent(NamedTuple):
 
 def _trust(hours: Iterable[Spent | None]) -> str:
     """How far guesses are from what was measured."""
-    ratios = [spent.guessed / spent.measured for spent in hours if spent and spent.measured]
+    ratios = [spent.guessed / spent.measured for spent in hours if spent and spent.measured and spent.whole]
     if not ratios:
         return "Nothing was measured yet.\n"
     lowest, highest = min(ratios), max(ratios)
-    return f"Of the {len(ratios)} experiments that were measured, guesses come to {lowest:.1f} to {highest:.1f} times that.\n"
+    return f"Of the {len(ratios)} experiments that were measured whole, guesses come to {lowest:.1f} to {highest:.1f} times that.\n"
 
 
 def _paper(
@@ -194,7 +195,8 @@ def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
     runs = found if len(found) == len(item.runs) else []  # of all that is asked for today
     times = [_seconds(root / "results" / "kept" / item.paper / run["run"] / "timing.json", run["rounds"]) for run in runs]
     measured = sum(times) / 3600 if times and None not in times else None
-    return Spent(sum(cost(run, known, "auto", pick_device("cpu")).seconds for run in item.runs) / 3600, measured)
+    guessed = sum(cost(run, known, "auto", pick_device("cpu")).seconds for run in item.runs) / 3600
+    return Spent(guessed, measured, all(run["status"] == "finished" for run in runs))
 
 
 def _seconds(path: Path, rounds: int) -> float | None:

@@ -25,11 +25,11 @@ def contradiction(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> st
     panel = Panel(claim.experiment, shown, Results({"series": runs, "compare": "full"}, rows))
     values, problem = cell.found(panel)
     if problem:
-        return f"in the paper's own plotted curves {problem.removeprefix('seed 0: ')}"
+        return problem.removeprefix("seed 0: ")
     said = cell.show(values[0], panel.measure, digits=cell.digits(claim.reported, panel.measure))
     if cell.word:
         [margin] = cell.margins(panel, cell.series)
         agrees = margin * cell.holds > SLACK
     else:
         agrees = abs(values[0] - claim.reported) <= claim.tolerance + SLACK
-    return "" if agrees else f"the paper's own plotted curves give {said}"
+    return "" if agrees else said
