@@ -126,7 +126,8 @@ def _trust(hours: Iterable[Spent | None]) -> str:
     if not ratios:
         return "Nothing was measured yet.\n"
     lowest, highest = min(ratios), max(ratios)
-    return f"Of the {len(ratios)} experiments that were measured whole, guesses come to {lowest:.1f} to {highest:.1f} times that.\n"
+    measured = f"Of the {len(ratios)} experiments that were measured whole"
+    return f"{measured}, guesses come to {lowest:.1f} to {highest:.1f} times that.\n"
 
 
 def _paper(
