@@ -212,6 +212,19 @@ def test_groups_by_hand():
     assert list(found) == list(like) and all(found[key].shape == like[key].shape for key in like)
 
 
+def test_a_mean_of_equal_groups_does_not_drift():
+    """Ten clients that send what they received, in float64: each group is held by some of them."""
+    net = assembled([Conv("conv1", 3, 1), Head(3)], shape=(3, 1, 1)).double()
+    algorithm = psi(net, grouped_from="conv1")
+    like = weights = {key: tensor.clone() for key, tensor in algorithm.net.state_dict().items()}
+    held = [torch.tensor([client % 2, client % 3, 1]) for client in range(10)]
+    clients = [SimpleNamespace(classes=lambda counts=counts: counts) for counts in held]
+    for _ in range(20):
+        sent = [Sent(client, 0.1, algorithm.finish(weights, weights, client).message) for client in clients]
+        weights = algorithm.average(weights, sent)
+    assert_close(weights, like, 1e-13)
+
+
 def test_without_trimming_everyone_counts_for_every_group():
     fed = federation(config(algorithm={"name": "psi_net", "trim": False}, **CLASSES))
     state, _ = fed.start()

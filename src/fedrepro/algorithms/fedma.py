@@ -26,7 +26,9 @@ Our own: all clients start round 1 from the same weights, as with every method (
 that of the settings in all phases (code: where the head alone is trained); who sat out the last round takes the units that most
 have, and where its own accuracy is asked it is measured after one training of the whole global network; a class that no
 participant has keeps the plain mean; the code's limit of 700 units leaves none without a place. Indices and class counts are
-sent at 8 bytes each. As widths change, steps are recorded anew for every phase.
+sent at 8 bytes each. As widths change, steps are recorded anew for every phase. A unit that never answers, with no bias yet,
+may be as near to several global units at once: the last bit then decides which it is, and executors, whose sums round
+otherwise, may part there.
 """
 
 from collections.abc import Iterable, Sequence

@@ -111,7 +111,7 @@ class Grouped:
         held = item.message[HELD]
         if self.shares is None:
             self.shares, self.lacked = torch.zeros_like(held, dtype=torch.float64), torch.zeros_like(held)
-        self.shares += item.share * held
+        self.shares += item.share * held.double()
         self.lacked |= ~held
         for name, total in self.totals.items():
             total[held] = total[held].add(item.message[name], alpha=item.share)

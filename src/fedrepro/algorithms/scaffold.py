@@ -6,7 +6,8 @@ those of all. That is the slope of the local loss + <c - c_i, y>. After K steps 
     c_i' = c_i - c + (x - y) / (K lr),    x <- x + server_lr * mean_i (y - x),    c <- c + 1/N * sum_i (c_i' - c_i)
 
 with N clients in all; the means are weighted as those of all methods are. All controls start at zero. (x - y) / (K lr) is the
-mean gradient under plain SGD only: with momentum c_i' is larger than that. Sends twice FedAvg's bytes, down and up.
+mean gradient under plain SGD only: with momentum c_i' is larger than that. Sends twice FedAvg's bytes, down and up. The
+reported train loss has <c - c_i, y> in it, and may be negative.
 """
 
 from collections.abc import Iterable
