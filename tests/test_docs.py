@@ -145,9 +145,8 @@ def test_hours_are_told_in_two_digits():
 
 def test_how_far_guesses_are_from_what_was_measured():
     hours = [guide.Spent(*one) for one in ((9.0, 3.0), (1.0, 2.0), (7.0, None), (6.0, 0.1, False))]
-    assert "Of the 2 experiments that were measured whole, guesses come to 0.5 to 3.0 times that." in guide._trust(
-        [*hours, None]
-    )
+    told = "For the 2 experiments that were run whole, guesses were 0.5 to 3.0 times what was measured."
+    assert told in guide._trust([*hours, None])
     assert "Nothing" in guide._trust([None, guide.Spent(1.0, None)])
 
 

@@ -16,6 +16,7 @@ from fedrepro.report import spec, tally, view
 from fedrepro.report.numbers import NONE
 from fedrepro.report.quoting import Quoted
 from fedrepro.report.spec import Paper
+from fedrepro.report.verdicts import RULES
 
 SCALES = ("small", "paper")  # whose reports are committed
 BEGIN, END = "<!-- artifacts: written by `fedrepro docs` -->", "<!-- end of artifacts -->"
@@ -101,7 +102,7 @@ def table(root: Path) -> str:
     hours = {paper: {name: _hours(item, root, known) for name, item in items.items()} for paper, items in planned.items()}
     named = {what: name for name, what in reversed(spec.targets(specs).items())}  # of an artifact's two names the short one
     parts = [_paper(paper, specs[paper], hours[paper], named, root) for paper in specs]
-    return "\n".join([_trust(spent for own in hours.values() for spent in own.values()), *parts])
+    return "\n".join([_trust(spent for own in hours.values() for spent in own.values()), _legend(), *parts])
 
 
 def _specs(params: Params, root: Path) -> dict[str, Paper]:
@@ -126,8 +127,13 @@ def _trust(hours: Iterable[Spent | None]) -> str:
     if not ratios:
         return "Nothing was measured yet.\n"
     lowest, highest = min(ratios), max(ratios)
-    measured = f"Of the {len(ratios)} experiments that were measured whole"
-    return f"{measured}, guesses come to {lowest:.1f} to {highest:.1f} times that.\n"
+    measured = f"For the {len(ratios)} experiments that were run whole"
+    return f"{measured}, guesses were {lowest:.1f} to {highest:.1f} times what was measured.\n"
+
+
+def _legend() -> str:
+    rules = "".join(f"- *{status}*: {rule}\n" for status, rule in RULES.items())
+    return f"<details><summary>What a verdict says</summary>\n\n{rules}\n</details>\n"
 
 
 def _paper(
@@ -142,9 +148,9 @@ def _paper(
         own = [item for item in verdicts["paper"] if _beside(specification, item) == key]
         behind = dict.fromkeys(name.partition("-")[0] for name in sources)
         spent = _told([hours[name] for name in behind])
-        rows.append(
-            [_link(specification, paper, key, named[paper, key]), specification[key].title, *states, _counted(own), spent]
-        )
+        scale = next((scale for scale, state in zip(reversed(SCALES), reversed(states), strict=True) if state != NONE), "paper")
+        link = _link(specification, f"reports/{scale}/{paper}", key, named[paper, key])
+        rows.append([link, specification[key].title, *states, _counted(own), spent])
     done = sum(row[3] not in (NONE, PART) for row in rows)
     found = "; ".join(f"at {scale}: {_counted(verdicts[scale], 'none judged')}" for scale in reversed(SCALES))
     head = f"**{specification.title}**: {done} of {len(rows)} artifacts at the paper's own scale; claims {found}."
@@ -181,10 +187,10 @@ def _beside(specification: Paper, verdict: dict[str, str]) -> str:
     return next((key for key in shown if experiment in specification.sources([key])), NONE)
 
 
-def _link(specification: Paper, paper: str, key: str, name: str) -> str:
+def _link(specification: Paper, folder: str, key: str, name: str) -> str:
     """The name on the command line, linked to what is committed."""
     room, ending = ("figures", "png") if key in specification.figures else ("tables", "csv")
-    return f"[`{name}`](reports/paper/{paper}/{room}/{key}.{ending})"
+    return f"[`{name}`]({folder}/{room}/{key}.{ending})"
 
 
 def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
