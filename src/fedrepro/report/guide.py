@@ -144,13 +144,13 @@ def _paper(
     rows = []
     for key in [*specification.figures, *specification.tables]:
         sources = specification.sources([key])
-        states = [_state(sources, root / "reports" / scale / paper / "data") for scale in SCALES]
+        states = {scale: _state(sources, root / "reports" / scale / paper / "data") for scale in SCALES}
         own = [item for item in verdicts["paper"] if _beside(specification, item) == key]
         behind = dict.fromkeys(name.partition("-")[0] for name in sources)
         spent = _told([hours[name] for name in behind])
-        scale = next((scale for scale, state in zip(reversed(SCALES), reversed(states), strict=True) if state != NONE), "paper")
-        link = _link(specification, f"reports/{scale}/{paper}", key, named[paper, key])
-        rows.append([link, specification[key].title, *states, _counted(own), spent])
+        best = next((scale for scale in reversed(SCALES) if states[scale] != NONE), "paper")  # where there is most to see
+        link = _link(specification, f"reports/{best}/{paper}", key, named[paper, key])
+        rows.append([link, specification[key].title, *states.values(), _counted(own), spent])
     done = sum(row[3] not in (NONE, PART) for row in rows)
     found = "; ".join(f"at {scale}: {_counted(verdicts[scale], 'none judged')}" for scale in reversed(SCALES))
     head = f"**{specification.title}**: {done} of {len(rows)} artifacts at the paper's own scale; claims {found}."
