@@ -91,12 +91,16 @@ def partition(config: RunConfig, dataset: Dataset) -> partitions.Partition:
 
 
 def federation(
-    config: RunConfig, dataset: Dataset | None = None, executor: str = "auto", recordings: dict | None = None
+    config: RunConfig,
+    dataset: Dataset | None = None,
+    executor: str = "auto",
+    recordings: dict | None = None,
+    cores: int = 1,
 ) -> Federation:
     """Steps are recorded once for all tests of a process, as they are for all runs of a job, unless `recordings` are given."""
     dataset = dataset or images()
     recordings = RECORDINGS[config.model_dump_json(include=RECORDED)] if recordings is None else recordings
-    return Federation(config, dataset, partition(config, dataset), torch.device("cpu"), executor, recordings)
+    return Federation(config, dataset, partition(config, dataset), torch.device("cpu"), executor, recordings, cores)
 
 
 def train_part(federation: Federation, client: int, round: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
@@ -114,7 +118,8 @@ def receive(federation: Federation, state: State) -> dict[str, torch.Tensor]:
 def local(federation: Federation, received: dict, clients, round: int = 1, lr: float = 0.1) -> list[tuple[dict, torch.Tensor]]:
     """Weights and mean loss of these clients after their local training in a round."""
     work = Round(federation, State(round - 1, {}, {}), {})
-    feeds = [work.feed(received, work.client(client, lr)) for client in clients]
+    asked = work.asked(received, lr=lr)
+    feeds = [work.feed(work.client(client, asked), asked) for client in clients]
     return list(federation.executor.train(received, feeds, lr, federation.algorithm.trained))
 
 

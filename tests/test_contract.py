@@ -288,7 +288,7 @@ def test_every_measure_has_its_column_and_value():
     assert row["initial_accuracy_all"] == pytest.approx(np.mean(list(before.values())))
     work = Round(fed, state, {})
     feeds = [
-        work.feed(state.weights, work.client(number, phase=phase), phase=phase)
+        work.feed(work.client(number), work.asked(state.weights, phase=phase))
         for number in range(4)
         for phase in ([""] if number in cohort else [OTHERS])
     ]

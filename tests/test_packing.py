@@ -176,15 +176,17 @@ def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
     monkeypatch.setattr(estimate, "_measure", None)
     known, cpu = estimate.Known(Paths(results=tmp_path)), torch.device("cpu")
 
-    def seconds(**changes) -> float:
+    def seconds(executor: str = "sequential", cores: int = 1, **changes) -> float:
         settings = {"dataset": "digits", "train_images": None, "test_images": None, "precision": "float32"}
         settings |= {"partition": {"name": "iid", "clients": 4}, "model": {"name": "mnist_cnn", "width": 0.5}}
         resolved = experiments.resolve(config(**settings | changes))
-        return estimate.cost(a_run(tmp_path, resolved), known, "sequential", cpu).seconds
+        return estimate.cost(a_run(tmp_path, resolved), known, executor, cpu, cores=cores).seconds
 
     base = seconds(rounds=10)
     assert estimate.START < base < 600 and seconds(rounds=20) - base == pytest.approx(base - estimate.START)
     assert seconds(rounds=10, model={"name": "mnist_cnn", "width": 0.1}) < base < seconds(rounds=10, batch_size=1)
+    assert seconds(rounds=10, cores=16) == seconds(rounds=10, cores=4) < base / 2  # four clients
+    assert seconds("stacked", rounds=10, cores=4) == seconds("stacked", rounds=10)
 
 
 def test_an_estimate_of_a_batch_that_nobody_can_hold():

@@ -230,7 +230,7 @@ def test_without_trimming_everyone_counts_for_every_group():
     fed = federation(config(algorithm={"name": "psi_net", "trim": False}, **CLASSES))
     state, _ = fed.start()
     work = Round(fed, state, {})
-    assert work.feed(state.weights, work.client(0)).own == {}
+    assert work.feed(work.client(0), work.asked(state.weights)).own == {}
     assert all(item.message["groups"].all() for item in work.train(state.weights))
 
 

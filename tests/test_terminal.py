@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,14 @@ def test_the_cost_is_that_of_the_jobs_that_run(caplog):
 def test_studies_come_after_the_runs():
     assert bill.seconds([entry("a", 60), entry("b", 60), entry("c", 30, True)], 2) == 90
     assert bill.seconds([], 2) == 0
+
+
+def test_runs_of_several_cores_are_fewer_at_once():
+    def run(name: str, cores: int) -> bill.Entry:
+        found = entry(name, 60)
+        return replace(found, cost=replace(found.cost, cores=cores))
+
+    assert [bill.seconds([run("a", cores), run("b", cores)], 4) for cores in (1, 2, 4, 8)] == [60, 60, 120, 120]
 
 
 def test_an_unknown_target_is_answered_with_the_nearest():

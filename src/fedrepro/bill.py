@@ -42,9 +42,10 @@ def entries(
         pick_device(params.device)
 
     def add(group: str, name: str, over: Path, run: Run, executor: str, where: str, studies: bool = False) -> None:
+        cores = 1 if studies or device.type == "cuda" else params.cores_per_run
         tell = measuring and (lambda: measuring(name))
         try:
-            cost = estimate.cost(run, known, executor, device, tell)
+            cost = estimate.cost(run, known, executor, device, tell, cores)
         except UserError as error:  # such as a network that its method cannot have: before anything is trained
             raise UserError(f"{where}: {error}") from None
         found[over] = Entry(group, name, over, cost, studies)
@@ -66,7 +67,9 @@ def entries(
 
 def seconds(found: Collection[Entry], cores: int) -> float:
     """Until all is over on so many cores: the studies come after the runs."""
-    return sum(makespan([entry.cost.seconds for entry in found if entry.studies is kind], cores) for kind in (False, True))
+    kinds = [[entry.cost for entry in found if entry.studies is studies] for studies in (False, True)]
+    at_once = [cores // max((cost.cores for cost in costs), default=1) for costs in kinds]
+    return sum(makespan([cost.seconds for cost in costs], jobs) for costs, jobs in zip(kinds, at_once, strict=True))
 
 
 def plan(chosen: Iterable[Planned], found: Collection[Entry], cores: int, scale: str) -> str:

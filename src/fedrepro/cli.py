@@ -165,6 +165,7 @@ def _train(options: argparse.Namespace) -> int:
             paths,
             **given,
             executor=params.executor,
+            cores=params.cores_per_run,
             checkpoint_seconds=params.checkpoint_seconds,
             budget=options.budget,
             snapshots=studying.snapshots(cases).rounds,

@@ -147,6 +147,7 @@ class Params(Frozen):
     devices: Numbers | None = None  # the GPUs that may be used; None: all
     gpu_jobs_per_device: Count = 1
     executor: Executor = "auto"  # not what is learnt, but how
+    cores_per_run: Count = 1  # likewise
     checkpoint_seconds: NonNegative = 30
     only_finished: bool = False  # report the series that are finished, of experiments that have two or all of theirs
     mlflow_uri: str = "sqlite:///mlflow.db"

@@ -42,12 +42,13 @@ CALL = 2e-3  # seconds that a step takes beside its operations
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run: samples trained on, samples evaluated on, operations, seconds."""
+    """Of one run: samples trained on, samples evaluated on, operations, seconds, and the cores that it takes for so long."""
 
     samples: float
     evaluated: float
     operations: float
     seconds: float
+    cores: int = 1
 
 
 class Known:
@@ -80,9 +81,11 @@ class Known:
         self._saved = len(self._values)
 
 
-def cost(run: Run, known: Known, executor: str, device: torch.device, measure: Callable[[], None] | None = None) -> Cost:
-    """The whole run's cost, as if nothing of it were done. An unknown speed is guessed; where `measure` is given, that is
-    called and the speed is measured."""
+def cost(
+    run: Run, known: Known, executor: str, device: torch.device, measure: Callable[[], None] | None = None, cores: int = 1
+) -> Cost:
+    """The whole run's cost, as if nothing of it were done, on so many cores. An unknown speed is guessed; where `measure` is
+    given, that is called and the speed is measured."""
     config = _drawn(run.config)
     _, train, test = datasets.extent(config.dataset)
     share, tests = partitions.held(config.partition, config.train_images or train), config.test_images or test
@@ -93,9 +96,15 @@ def cost(run: Run, known: Known, executor: str, device: torch.device, measure: C
     speed = _speed(config, known, executor, device, measure)
     samples *= speed.get("passes", 1)
     surveyed = config.rounds * config.proxy.count(config.train_images or train) if config.proxy else 0
-    seconds = START + samples * speed["train"] + evaluated * speed["evaluate"] + trained * speed["aggregate"]
+    helped = executors.shares(_named(config, speed["operations"], executor, device), device)
+    at_once = min(cores, config.clients_per_round) if helped else 1
+    seconds = START + samples * speed["train"] / at_once + evaluated * speed["evaluate"] + trained * speed["aggregate"]
     seconds += surveyed * speed["survey"]
-    return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds)
+    return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds, cores)
+
+
+def _named(config: RunConfig, forward: float, executor: str, device: torch.device) -> str:
+    return executors.pick(config, forward, device) if executor == "auto" else executor
 
 
 def _drawn(config: RunConfig) -> RunConfig:
@@ -127,8 +136,8 @@ def _guess(config: RunConfig, known: Known, executor: str, device: torch.device)
     """As `_speed`, from the number of operations alone; a server's look at its few images counts for nothing."""
     counted = _counted(config, known)
     forward = counted["operations"]
-    name = executors.pick(config, forward, device) if executor == "auto" else executor
-    together = config.clients_per_round if name.startswith(executors.Stacked.name) else 1
+    stacked = _named(config, forward, executor, device).startswith(executors.Stacked.name)
+    together = config.clients_per_round if stacked else 1
     train = 3 * forward / RATE + CALL / (config.batch_size * together)
     return counted | {"train": train, "evaluate": forward / RATE, "aggregate": CALL, "survey": 0}
 

@@ -46,6 +46,7 @@ def train(
     device: str = "auto",
     gpus: Gpus = ANY,
     executor: str = "auto",
+    cores: int = 1,
     checkpoint_seconds: float = 30,
     budget: float | None = None,
     snapshots: Mapping[Path, frozenset[int]] | None = None,
@@ -53,6 +54,7 @@ def train(
 ) -> list[Run]:
     """Bring every run to its end; finished ones cost milliseconds. `budget` in seconds ends the work at a checkpoint.
 
+    `cores`: of a processor, for each run.
     `snapshots`: run folder -> the rounds before which its training stores its state, for studies.
     Returns the runs that are not over yet. A run that fails, or a data set that cannot be read, does not keep the others from
     their end; what failed goes to `failures`, else it is raised at the end, naming the runs and data sets: a UserError when the
@@ -80,7 +82,7 @@ def train(
                 raise UserError(f"{where}: these data changed since the work was planned; delete the folder and start again")
             log.info("%s on %s", run.id, place)
             own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
-            if not engine.train(run, data, own, place, limits, executor, stored, recordings[run.recorded]):
+            if not engine.train(run, data, own, place, limits, executor, stored, recordings[run.recorded], cores):
                 unfinished.append(run)
     if failures is None:
         failed.tell()

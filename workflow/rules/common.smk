@@ -39,9 +39,9 @@ def gpu():
 
 
 def slots():
-    """How many jobs may train at once: on a cluster as many as are submitted, here as many as there are cores or devices."""
+    """How many jobs may train at once: on a cluster as many as are submitted, here as there are cores for, or devices."""
     given = dict(workflow.global_resources.unwrapped_items())
-    many = given["_nodes"] or given["_cores"] or 2
+    many = given["_nodes"] or max(1, (given["_cores"] or 2) // CORES)
     return min(many, GPU and given.get("gpu") or many)
 
 
@@ -93,6 +93,7 @@ try:
         )  # Snakemake's own reader takes the last of two keys
     PARAMS = settings_from(Params, config, "params.yaml")
     GPU = gpu()
+    CORES = 1 if GPU else PARAMS.cores_per_run  # of a job that trains
     PATHS = experiments.Paths()
     PLAN = experiments.plan(PARAMS, PATHS)
     if workflow.is_main_process:
@@ -264,7 +265,7 @@ if workflow.is_main_process:
         job.name: job for job in CONDUCTED
     }
     COSTS |= {rule: [BILL[over] for over in job.over] for rule, job in HELD.items()}
-    logger.addFilter(hooks.Announcement(COSTS, slots()))
+    logger.addFilter(hooks.Announcement(COSTS, slots() * CORES))
     logger.addFilter(hooks.Nearest(["all", "train", "data", *SPECS, *TARGETS]))
     for paper, specification in SPECS.items():
         upkeep.distrust(specification, Path(REPORTS, paper), Path(MADE, paper))

@@ -156,6 +156,11 @@ def create(
     return executor
 
 
+def shares(name: str, device: torch.device) -> bool:
+    """Whether clients that are trained so may be shared out over processes: on a processor, one after the other."""
+    return device.type == "cpu" and not name.startswith(Stacked.name)
+
+
 def pick(config: RunConfig, flops: int, device: torch.device) -> str:
     """The faster executor. Stacking saves calls but multiplies less well: on a processor it wins where a client's step is small
     and the cohort is not (`benchmarks/rule.py` measures it). On CUDA a step is a graph, and stacking saves launches: it wins

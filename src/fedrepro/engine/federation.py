@@ -11,6 +11,7 @@ from fedrepro.algorithms.base import Batch, Diverged, Server
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors, precision
+from fedrepro.engine.crew import Crew
 from fedrepro.engine.data import FederatedData
 from fedrepro.engine.evaluation import chunk, flops
 from fedrepro.engine.round import Round, Trained
@@ -32,7 +33,8 @@ def columns(config: RunConfig) -> tuple[str, ...]:
 
 
 class Federation(Site):
-    """One run in memory. `start` gives the state before round 1, `advance` the next."""
+    """One run in memory. `start` gives the state before round 1, `advance` the next. Clients that a processor trains one after
+    the other are shared out over processes on so many `cores`; `close` ends these."""
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class Federation(Site):
         device: torch.device,
         executor: str = "auto",
         recordings: dict | None = None,
+        cores: int = 1,
     ) -> None:
         if config.clients_per_round > partition.clients:
             raise UserError(
@@ -60,6 +63,18 @@ class Federation(Site):
         self.flops = flops(self.algorithm, self.data.train_x.shape[1:])
         self.chunk = chunk(self.flops, device)
         self.executor = executors.create(executor, self.algorithm, config, self.data, self.flops, recordings)
+        if cores > 1 and executors.shares(self.executor.name, device):
+            self.crew = Crew(config, dataset, partition, self.executor.name, cores)
+
+    @property
+    def cores(self) -> int:
+        """That its training takes."""
+        return self.crew.cores if self.crew else 1
+
+    def close(self) -> None:
+        """End what runs beside this process."""
+        if self.crew:
+            self.crew.close()
 
     def placed(self, state: State) -> State:
         """A state that was loaded, on the device."""

@@ -1,14 +1,15 @@
 """One round at work: the pieces that a method's `round` is made of, and what is noted while they run."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from fedrepro import rng
 from fedrepro.algorithms.base import Batch, Client, Sent, Weights
+from fedrepro.engine.assignment import Assignment, Ended, Values
 from fedrepro.engine.evaluation import measured
 from fedrepro.engine.feed import Feed, batch_sizes
 from fedrepro.engine.site import Site
@@ -57,27 +58,46 @@ class Round:
         back: Iterable[str] | None = None,
     ) -> Iterator[Sent]:
         """As `algorithms.base.Work.train`. What was received is measured in the first phase, what was trained in every one."""
-        site, phase, starts = self.site, f"/{self.phases}" * (self.phases > 0), starts or {}
+        site, phase = self.site, f"/{self.phases}" * (self.phases > 0)
         back = None if back is None else frozenset(back)
-        members = [self.client(number, lr, epochs, phase) for number in (self.clients if clients is None else clients)]
-        trained = site.algorithm.trained if trained is None else tuple(trained)
-        feeds = (self.feed(received, client, epochs, phase, starts.get(client.number)) for client in members)
-        ended = site.executor.train(received, feeds, self.lr if lr is None else lr, trained)
+        numbers = self.clients if clients is None else tuple(clients)
+        chosen = {"lr": lr, "trained": trained and tuple(trained), "epochs": epochs, "starts": starts}
+        chosen = {name: value for name, value in chosen.items() if value is not None}
+        asked = self.asked(received, phase=phase, measures=tuple(self.own), first=not phase, **chosen)
         self.phases += 1
-        self.down += len(members) * size(received)
+        self.down += len(numbers) * size(received)
+        members = [self.client(number, asked) for number in numbers]
         shares = site.shares([client.images for client in members])
-        for client, share, (weights, loss) in zip(members, shares, ended, strict=True):
-            self.losses.append(loss)
-            self._measure(self.own, client.number, received, weights, first=not phase)
-            if self.watch:
-                self.watch(Trained(client, received, weights))
-            finished = site.algorithm.finish(weights, received, client)
-            self.up += size({name: part for name, part in finished.message.items() if back is None or name in back})
-            if finished.state:
-                self.kept[client.number] = Kept(self.number, finished.state)
-            yield Sent(client, share, finished.message)
+        for client, share, ended in zip(members, shares, self._performed(asked, numbers), strict=True):
+            self.losses.append(ended.loss)
+            self._see(client.number, ended.values)
+            self.up += size({name: part for name, part in ended.message.items() if back is None or name in back})
+            if ended.state:
+                self.kept[client.number] = Kept(self.number, ended.state)
+            yield Sent(client, share, ended.message)
         if received.keys() >= set(site.algorithm.names):  # else it goes on with what only participants have
             self._measure_others(received, first=not phase)
+
+    def _performed(self, asked: Assignment, numbers: Sequence[int]) -> Iterator[Ended]:
+        """`perform`, shared out where there are helpers; who watches a round does so here."""
+        crew = None if self.watch or len(numbers) < 2 else self.site.crew
+        return crew.perform(self, asked, numbers) if crew else self.perform(asked, numbers)
+
+    def perform(self, asked: Assignment, numbers: Sequence[int]) -> Iterator[Ended]:
+        """What these clients do, one after the other or, as the executor has it, at once."""
+        site, members = self.site, [self.client(number, asked) for number in numbers]
+        ended: Iterable = ((None, None) for _ in members)
+        if asked.trains:
+            feeds = (self.feed(client, asked) for client in members)
+            ended = site.executor.train(asked.received, feeds, asked.lr, asked.trained)
+        for client, (weights, loss) in zip(members, ended, strict=True):
+            values = self._measured(client.number, asked, weights)
+            if not asked.sends:
+                yield Ended(loss, values)
+                continue
+            if self.watch:
+                self.watch(Trained(client, asked.received, weights))
+            yield Ended(loss, values, *site.algorithm.finish(weights, asked.received, client))
 
     def sent(self, down: int = 0, up: int = 0) -> None:
         self.down, self.up = self.down + down, self.up + up
@@ -91,18 +111,26 @@ class Round:
         means = {name: _mean(list(values.values())) for name, values in self.seen.items()}
         return means | {"train_loss": loss, "bytes_down": self.down, "bytes_up": self.up}
 
-    def client(self, number: int, lr: float | None = None, epochs: int | None = None, phase: str = "") -> Client:
+    def before(self, number: int) -> Kept | None:
+        """What a client kept when it took part last."""
+        return self.kept.get(number) or self.state.clients.get(number)
+
+    def asked(self, received: Weights, **chosen: Any) -> Assignment:
+        """What a round asks of its clients, but for what is chosen."""
+        return Assignment(received, self.lr, self.site.algorithm.trained)._replace(**chosen)
+
+    def client(self, number: int, asked: Assignment | None = None) -> Client:
         """A client as its method sees it in this round."""
-        site, round = self.site, self.number
-        config, data = site.config_for(epochs), site.data
+        site, round, asked = self.site, self.number, asked or self.asked({})
+        config, data = site.config_for(asked.epochs), site.data
         index = data.train_index(number, round)
         # as large as the server's, so that an estimate that depends on their size has one scale on either side
         together = config.proxy.batch_size if config.proxy else config.batch_size
-        state = self.kept.get(number) or self.state.clients.get(number)
+        state = self.before(number)
 
         def batches() -> Iterator[Batch]:
             def draw(purpose: str) -> torch.Generator:
-                return rng.generator(config.seed, f"{purpose} looked at{phase}", round, number)
+                return rng.generator(config.seed, f"{purpose} looked at{asked.phase}", round, number)
 
             order = torch.randperm(len(index), generator=draw("batches")).to(index.device)
             changes = draw("augment") if config.augment else None
@@ -113,7 +141,7 @@ class Round:
             number=number,
             images=len(index),
             steps=len(batch_sizes(config, len(index))),
-            lr=self.lr if lr is None else lr,
+            lr=asked.lr,
             momentum=config.momentum,
             nesterov=config.nesterov,
             state=state.tensors if state else {},
@@ -121,46 +149,40 @@ class Round:
             batches=batches,
         )
 
-    def feed(
-        self,
-        received: Weights,
-        client: Client,
-        epochs: int | None = None,
-        phase: str = "",
-        start: Weights | None = None,
-    ) -> Feed:
-        """The batches of its local training, after `prepare`, and where that starts (None: at what was received)."""
-        site = self.site
+    def feed(self, client: Client, asked: Assignment) -> Feed:
+        """The batches of its local training, after `prepare`, and where that starts."""
+        site, received = self.site, asked.received
         with torch.no_grad():
             own = site.algorithm.prepare(received, client)
-        config = site.config_for(epochs)
+        start = asked.starts.get(client.number)
         start = site.place(start) if start else received
-        return Feed(site.algorithm, config, site.data, received, client.number, self.number, own, phase, start)
+        config = site.config_for(asked.epochs)
+        return Feed(site.algorithm, config, site.data, received, client.number, self.number, own, asked.phase, start)
 
-    def _measure(
-        self, measures: dict[str, Measure], client: int, received: Weights, weights: Weights | None, first: bool
-    ) -> None:
+    def _measured(self, client: int, asked: Assignment, weights: Weights | None) -> Values:
         """Own-test measures of one client, each model's at once; `weights` after its training, None where it did not train."""
-        models = {"received": received} if first else {}
+        site, received, found = self.site, asked.received, {}
+        models = {"received": received} if asked.first else {}
         if weights is not None:
-            models["trained"] = self.site.algorithm.personal(weights, received)
+            models["trained"] = site.algorithm.personal(weights, received)
         for model, tested in models.items():
-            if wanted := {name: measure for name, measure in measures.items() if measure.model == model}:
-                part = self.site.data.test_part(client, self.number)
-                found = measured(self.site.algorithm, wanted, tested, *part, self.site.chunk)
-                for name, value in found.items():
-                    self.seen[name][client] = value
+            if wanted := {name: MEASURES[name] for name in asked.measures if MEASURES[name].model == model}:
+                found |= measured(site.algorithm, wanted, tested, *site.data.test_part(client, self.number), site.chunk)
+        return found
+
+    def _see(self, client: int, values: Values) -> None:
+        for name, value in values.items():
+            self.seen[name][client] = value
 
     def _measure_others(self, received: Weights, first: bool) -> None:
         """The same of the clients that do not take part, where a measure is over all of them: they train to be measured."""
         measures = {name: measure for name, measure in self.own.items() if measure.over == "clients"}
         others = [number for number in range(self.site.clients) if number not in self.clients] if measures else []
-        ended: Iterable = ((None, None) for _ in others)
-        if any(measure.model == "trained" for measure in measures.values()):
-            feeds = (self.feed(received, self.client(number, phase=OTHERS), phase=OTHERS) for number in others)
-            ended = self.site.executor.train(received, feeds, self.lr, self.site.algorithm.trained)
-        for client, (weights, _) in zip(others, ended, strict=True):
-            self._measure(measures, client, received, weights, first)
+        trains = any(measure.model == "trained" for measure in measures.values())
+        chosen = {"measures": tuple(measures), "first": first, "trains": trains, "sends": False}
+        asked = self.asked(received, phase=OTHERS, **chosen)
+        for client, ended in zip(others, self._performed(asked, others), strict=True):
+            self._see(client, ended.values)
 
 
 def size(message: Weights) -> int:

@@ -85,9 +85,10 @@ def train(
     executor: str = "auto",
     snapshots: frozenset[int] = frozenset(),
     recordings: dict | None = None,
+    cores: int = 1,
 ) -> bool:
     """Bring the run to its end, from where it was left. False: it stopped at the deadline, at a checkpoint. `snapshots` are the
-    rounds before which its state is stored for studies; `recordings`: see `engine.step.Step`."""
+    rounds before which its state is stored for studies; `recordings`: see `engine.step.Step`, `cores`: `Federation`."""
     if finished(run):
         return True
     # remembered from here on: what is committed while this process trains is not what it runs
@@ -97,18 +98,21 @@ def train(
         write_json(run.folder / "config.json", run.record() | {"dataset": datasets.describe(dataset.meta)})
         federation = None
         try:
-            federation = Federation(run.config, dataset, partition, device, executor, recordings)
+            federation = Federation(run.config, dataset, partition, device, executor, recordings, cores)
             return _train(run, federation, limits, snapshots)
         except RuntimeError as error:
             if not (isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)):
                 raise
+        finally:
+            if federation:
+                federation.close()
     name = federation.executor.name if federation else executor
     raise _full(run.config, device, name)  # outside, since an error that is being handled keeps the tensors of its calls
 
 
 def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int]) -> bool:
     state, rows = _resume(run, federation)
-    clock = _Clock(run, state.round)
+    clock = _Clock(run, state.round, federation.cores)
     state = _rounds(run, federation, state, rows, limits, snapshots, clock)
     if state.round < run.config.rounds and not state.diverged:
         log.info("stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds)
@@ -245,18 +249,20 @@ def _make(folder: Path) -> None:
 
 
 class _Clock:
-    """How long a run has trained, over all processes that did: written with each checkpoint, so that what a kill takes away
-    counts neither as rounds nor as seconds."""
+    """How long a run has trained, over all processes that did one after the other, and for how long it took cores: written with
+    each checkpoint, so that what a kill takes away counts neither as rounds nor as seconds."""
 
-    def __init__(self, run: Run, reached: int) -> None:
-        self._path = run.folder / "timing.json"
+    def __init__(self, run: Run, reached: int, cores: int) -> None:
+        self._path, self._cores = run.folder / "timing.json", cores
         earlier = read_json(self._path, "rounds", "seconds") if reached else None  # of a run that begins anew nothing counts
         self._before = earlier or {"rounds": 0, "seconds": 0.0}
+        self._before.setdefault("core_seconds", self._before["seconds"])  # of earlier code, which knew of one core
         self._reached, self._began = reached, time.monotonic()
 
     def write(self, reached: int) -> None:
         rounds, seconds = reached - self._reached, time.monotonic() - self._began
-        spent = {"rounds": self._before["rounds"] + rounds, "seconds": round(self._before["seconds"] + seconds, 2)}
+        more = {"rounds": rounds, "seconds": seconds, "core_seconds": seconds * self._cores}
+        spent = {name: round(self._before[name] + value, 2) for name, value in more.items()}
         write_json(self._path, spent | {"ended": datetime.now(UTC).isoformat(timespec="seconds")})
 
 

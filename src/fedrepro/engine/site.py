@@ -8,6 +8,7 @@ from fedrepro import rng
 from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Weights
 from fedrepro.config import RunConfig
+from fedrepro.engine.crew import Crew
 from fedrepro.engine.data import FederatedData
 from fedrepro.engine.evaluation import measured
 from fedrepro.engine.executors import Executor
@@ -23,6 +24,7 @@ class Site:
     data: FederatedData
     algorithm: FedAvg
     executor: Executor
+    crew: Crew | None = None  # where clients are trained in several processes
     chunk: int
     lr: Callable[[int], float]  # the learning rate of a round
 

@@ -207,10 +207,10 @@ def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
 
 
 def _seconds(path: Path, rounds: int) -> float | None:
-    """Of a run, as long as its rounds took that were timed: earlier code lost the time of what was interrupted. None where no
-    time is known."""
+    """Of a core, for a run: as its rounds took that were timed, since earlier code lost the time of what was interrupted. None
+    where no time is known."""
     timed = read_json(path, "rounds", "seconds")
-    return timed["seconds"] * rounds / timed["rounds"] if timed and timed["rounds"] else None
+    return timed.get("core_seconds", timed["seconds"]) * rounds / timed["rounds"] if timed and timed["rounds"] else None
 
 
 def _told(hours: list[Spent | None]) -> str:

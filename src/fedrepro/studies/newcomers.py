@@ -137,7 +137,7 @@ class Adaptation:
         algorithm, data, step = self.federation.algorithm, self.federation.data, self.federation.executor.step
         weights = {name: self.received[name].clone() for name in algorithm.names}
         velocity, part = step.velocity(weights, algorithm.trained), data.test_part(client, 0)
-        feed = self.round.feed(self.received, self.round.client(client))
+        feed = self.round.feed(self.round.client(client), self.round.asked(self.received))
         batches = len(feed.sizes) // self.settings.epochs
         for epoch in range(self.settings.epochs + 1):
             steps = range((epoch - 1) * batches, epoch * batches) if epoch else ()

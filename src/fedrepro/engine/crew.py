@@ -1,0 +1,128 @@
+"""The clients of a round shared out over processes: the run's own and its helpers (`helper.py`), each on one core.
+
+A helper is the same federation once more. It is told of a round what its clients are told, and tells what they send, to the bit
+what they would have sent from here (tests/test_crew.py). It holds no file and no lock of the run, and ends with it.
+"""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from fedrepro.config import RunConfig
+from fedrepro.datasets import Dataset
+from fedrepro.engine.assignment import Assignment, Ended
+from fedrepro.errors import GOES_ON, UserError
+from fedrepro.partitions import Partition
+
+if TYPE_CHECKING:
+    from fedrepro.engine.round import Round
+
+LENGTH = 8  # bytes that say how long a message is
+
+
+class Crew:
+    """`cores` - 1 helpers, started with the first work that there is for them. `close` ends them."""
+
+    def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, executor: str, cores: int) -> None:
+        self.cores = cores
+        self._federation, self._executor = (config, dataset, partition), executor
+        self._helpers: list[_Helper] = []
+
+    def perform(self, round: "Round", assignment: Assignment, clients: Sequence[int]) -> Iterator[Ended]:
+        """What `round.perform` yields for the clients, in their order, all at once. Raises UserError where a helper is gone."""
+        own, *others = (clients[first :: self.cores] for first in range(min(self.cores, len(clients))))
+        while len(self._helpers) < len(others):
+            self._helpers.append(_Helper(*self._federation, self._executor))
+        helpers = self._helpers[: len(others)]
+        for helper, part in zip(helpers, others, strict=True):
+            states = {client: kept.tensors for client in part if (kept := round.before(client))}
+            starts = {client: start for client, start in assignment.starts.items() if client in part}
+            asked = tuple(assignment._replace(starts=starts))
+            helper.tell({"round": round.number, "clients": list(part), "states": states, "assignment": asked})
+        found = dict(zip(own, round.perform(assignment, own), strict=True))
+        for helper, part in zip(helpers, others, strict=True):
+            found |= zip(part, (Ended(*ended) for ended in helper.told()), strict=True)
+        yield from (found[client] for client in clients)
+
+    def close(self) -> None:
+        while self._helpers:
+            self._helpers.pop().end()
+
+
+class _Helper:
+    def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, executor: str) -> None:
+        command = [sys.executable, "-m", "fedrepro.engine.helper"]
+        # in a session of its own: Ctrl-C, which a terminal tells all processes, is for the run to answer
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        self.tell({"config": config.model_dump_json(), "executor": executor} | packed(dataset, partition))
+
+    def tell(self, message: Any) -> None:
+        try:
+            send(self._process.stdin, message)
+        except BrokenPipeError:
+            raise self._gone() from None
+
+    def told(self) -> Any:
+        try:
+            return receive(self._process.stdout)
+        except EOFError:
+            raise self._gone() from None
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _gone(self) -> UserError:
+        killed = self._process.wait() < 0
+        told = "was killed, as a full memory does: lower cores_per_run or --cores" if killed else "failed, as it says above"
+        return UserError(f"a process that trained a part of the round's clients {told}; {GOES_ON}")
+
+
+def packed(dataset: Dataset, partition: Partition) -> dict[str, Any]:
+    """As tensors and plain values, without what partitions alone are drawn from."""
+    data = {name: getattr(dataset, name) for name in ("name", "train_x", "train_y", "test_x", "test_y", "classes")}
+    held = {field.name: _tensors(getattr(partition, field.name)) for field in fields(partition)}
+    return {"dataset": data, "meta": json.dumps(dataset.meta), "partition": held}
+
+
+def unpacked(message: dict[str, Any]) -> tuple[Dataset, Partition]:
+    """What `packed` packed."""
+    held = {name: _arrays(value) for name, value in message["partition"].items()}
+    return Dataset(**message["dataset"], meta=json.loads(message["meta"])), Partition(**held)
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, list):
+        return [torch.from_numpy(part) for part in value]
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, list):
+        return [part.numpy() for part in value]
+    return value.numpy() if isinstance(value, torch.Tensor) else value
+
+
+def send(stream: IO[bytes], message: Any) -> None:
+    """Tensors, plain values, and containers of these."""
+    buffer = io.BytesIO()
+    torch.save(message, buffer)  # with their strides, which the order of a sum may depend on
+    stream.write(buffer.tell().to_bytes(LENGTH, "big"))
+    stream.write(buffer.getbuffer())
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> Any:
+    """What `send` sent. Raises EOFError where the other side is gone."""
+    length = int.from_bytes(stream.read(LENGTH), "big")
+    found = stream.read(length)
+    if not length or len(found) < length:
+        raise EOFError
+    return torch.load(io.BytesIO(found), weights_only=True)
