@@ -31,15 +31,14 @@ class Crew:
     """`cores` - 1 helpers, started with the first work that there is for them. `close` ends them."""
 
     def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, executor: str, cores: int) -> None:
-        self.cores = cores
-        self._federation, self._executor = (config, dataset, partition), executor
+        self.cores, self._federation = cores, (config, dataset, partition, executor)
         self._helpers: list[_Helper] = []
 
     def perform(self, round: "Round", assignment: Assignment, clients: Sequence[int]) -> Iterator[Ended]:
         """What `round.perform` yields for the clients, in their order, all at once. Raises UserError where a helper is gone."""
         own, *others = (clients[first :: self.cores] for first in range(min(self.cores, len(clients))))
         while len(self._helpers) < len(others):
-            self._helpers.append(_Helper(*self._federation, self._executor))
+            self._helpers.append(_Helper(*self._federation))
         helpers = self._helpers[: len(others)]
         for helper, part in zip(helpers, others, strict=True):
             states = {client: kept.tensors for client in part if (kept := round.before(client))}
