@@ -192,6 +192,24 @@ def test_runs_of_several_cores_are_fewer_at_once():
     assert [bill.seconds([run("a", cores), run("b", cores)], 4) for cores in (1, 2, 4, 8)] == [60, 60, 120, 120]
 
 
+@pytest.mark.parametrize(
+    ("costs", "cores", "told"),
+    [
+        ([(3600, 1, 10)], 4, "cores_per_run=4 the clients of the run are"),
+        ([(3600, 1, 10), (60, 1, 10)], 4, "cores_per_run=2 the clients of each run are"),
+        ([(3600, 1, 3)], 16, "cores_per_run=3 "),
+        ([(3600, 4, 10)], 4, None),
+        ([(3600, 1, 10)], 1, None),
+        ([(3600, 1, 10), (3600, 1, 1)], 8, None),
+        ([(60, 1, 10)], 8, None),
+    ],
+)
+def test_cores_that_stay_idle_are_told(costs, cores, told):
+    found = [replace(entry(str(cost), 0), cost=Cost(1, 1, 1e12, *cost)) for cost in costs]
+    text = bill.asked(found, cores)
+    assert told in text if told else "cores_per_run" not in text
+
+
 def test_an_unknown_target_is_answered_with_the_nearest():
     targets = [f"fig{number}{letter}" for number in (4, 5) for letter in "abcdef"]
     told = record("No rule to produce fig4g (if you use input functions ...).", event="error", exception="MissingRuleException")

@@ -16,6 +16,7 @@ from fedrepro.packing import makespan
 from fedrepro.runs import Run
 from fedrepro.words import count, duration
 
+LONG = 600  # seconds of a run for which more cores are worth a word
 HEAD = f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'time':>8}"
 
 
@@ -91,7 +92,19 @@ def asked(found: Collection[Entry], cores: int) -> str:
     """A table of what was asked for and is not over."""
     lines = [_line(group, str(len(own)), own) for group, own in _grouped(found).items()]
     first = f"To be trained: {_together(found, cores)}, rough where it was never measured here (`fedrepro plan` does)."
-    return "\n".join([first, HEAD, *lines])
+    return "\n".join([first, HEAD, *lines, *_idle(found, cores)])
+
+
+def _idle(found: Collection[Entry], cores: int) -> list[str]:
+    """What may be said of cores that have nothing to do, where the work is long enough to care."""
+    costs = [entry.cost for entry in found if not entry.studies]
+    each = min([cores // max(len(costs), 1), *(cost.most for cost in costs)])
+    if not costs or each <= max(cost.cores for cost in costs) or max(cost.seconds for cost in costs) < LONG:
+        return []
+    told = "the run" if len(costs) == 1 else "each run"
+    return [
+        f"With --config cores_per_run={each} the clients of {told} are shared out over {each} cores: the same bits, sooner."
+    ]
 
 
 def _together(found: Collection[Entry], cores: int) -> str:

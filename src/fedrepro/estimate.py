@@ -42,13 +42,15 @@ CALL = 2e-3  # seconds that a step takes beside its operations
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run: samples trained on, samples evaluated on, operations, seconds, and the cores that it takes for so long."""
+    """Of one run: samples trained on, samples evaluated on, operations, seconds, the cores that it takes for so long, and how
+    many it could take."""
 
     samples: float
     evaluated: float
     operations: float
     seconds: float
     cores: int = 1
+    most: int = 1
 
 
 class Known:
@@ -96,11 +98,11 @@ def cost(
     speed = _speed(config, known, executor, device, measure)
     samples *= speed.get("passes", 1)
     surveyed = config.rounds * config.proxy.count(config.train_images or train) if config.proxy else 0
-    helped = executors.shares(_named(config, speed["operations"], executor, device), device)
-    at_once = min(cores, config.clients_per_round) if helped else 1
-    seconds = START + samples * speed["train"] / at_once + evaluated * speed["evaluate"] + trained * speed["aggregate"]
+    shared = executors.shares(_named(config, speed["operations"], executor, device), device)
+    most = config.clients_per_round if shared else 1
+    seconds = START + samples * speed["train"] / min(cores, most) + evaluated * speed["evaluate"] + trained * speed["aggregate"]
     seconds += surveyed * speed["survey"]
-    return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds, cores)
+    return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds, cores, most)
 
 
 def _named(config: RunConfig, forward: float, executor: str, device: torch.device) -> str:
