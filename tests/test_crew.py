@@ -1,38 +1,48 @@
 """Clients shared out over processes: the same bits as one after the other, and no process that outlives its run."""
 
 import io
+import json
+from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import ALGORITHMS, advance, assert_same, config, federation
+from conftest import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
 
+from fedrepro import experiments
 from fedrepro.engine import crew
 from fedrepro.engine.executors import shares
 from fedrepro.engine.helper import Helper
+from fedrepro.engine.run import Limits, train
 from fedrepro.errors import UserError
 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 5}
 
 
-class Here:
+class Here(crew._Helper):
     """A helper in this process, which starts at once; what it is told and what it tells go through a stream all the same."""
 
-    def __init__(self, config, dataset, partition, executor):
-        begun = {"config": config.model_dump_json(), "executor": executor}
-        self.helper = Helper(_sent(begun | crew.packed(dataset, partition)))
+    def __init__(self):
+        self.helper, self._process = None, SimpleNamespace(stdout=None)
 
     def tell(self, message):
-        self.answer = _sent(self.helper.answer(_sent(message)))
+        if self.helper is None:
+            self.helper = Helper(_sent(message))
+        else:
+            self._process.stdout = _stream(self.helper.answer(_sent(message)))
 
-    def told(self):
-        return self.answer
+    def end(self):
+        pass
 
 
-def _sent(message):
+def _stream(message):
     stream = io.BytesIO()
     crew.send(stream, message)
     stream.seek(0)
-    return crew.receive(stream)
+    return stream
+
+
+def _sent(message):
+    return crew.receive(_stream(message))
 
 
 def one_and_shared(monkeypatch, **changes):
@@ -88,7 +98,7 @@ def test_a_helper_is_a_process_that_ends_with_its_run():
         assert first.wait(timeout=60) == 0
         shared.crew._helpers.pop(0)
         second.kill()
-        with pytest.raises(UserError, match=r"clients was killed.*lower cores_per_run.*the same command goes on"):
+        with pytest.raises(UserError, match=r"clients ended with -9.*lower cores_per_run; .*the same command goes on"):
             shared.advance(state)
     finally:
         third = shared.crew._helpers[-1]._process
@@ -96,6 +106,37 @@ def test_a_helper_is_a_process_that_ends_with_its_run():
     assert third is not second and third.poll() is not None
 
 
-def test_what_trains_at_once_has_no_helpers():
+def test_what_fails_in_a_helper_is_told(monkeypatch):
+    monkeypatch.setattr(crew, "_Helper", Here)
+    fed = federation(config(), executor="sequential", cores=2)
+    state, _ = advance(fed, 1)
+    monkeypatch.setattr(fed.crew._helpers[0].helper.federation.algorithm, "finish", None)
+    with pytest.raises(RuntimeError, match=r"(?s)Traceback.*in perform.*'NoneType' object is not callable"):
+        fed.advance(state)
+
+
+def test_a_helper_of_other_code_trains_nothing(monkeypatch):
+    monkeypatch.setattr(crew, "_Helper", Here)
+    monkeypatch.setattr(experiments, "code_digest", lambda _: "edited")
+    with pytest.raises(UserError, match="code changed since the work was planned"):
+        advance(federation(config(), executor="sequential", cores=2), 1)
+
+
+def test_a_run_tells_the_cores_that_it_took(monkeypatch, tmp_path):
+    """Beside its time nothing in its folder depends on them."""
+    monkeypatch.setattr(crew, "_Helper", Here)
+    settings, data, found = config(algorithm={"name": "scaffold"}), images(), []
+    for cores in (1, 2):
+        run = a_run(tmp_path / str(cores) / "run", settings)
+        assert train(run, data, partition(settings, data), torch.device("cpu"), Limits(), "sequential", cores=cores)
+        times = json.loads((run.folder / "timing.json").read_text())
+        assert times["core_seconds"] == pytest.approx(cores * times["seconds"], abs=0.02)
+        found.append({path.name: path.read_bytes() for path in run.folder.glob("[!lt]*") if path.is_file()})
+    assert found[0] == found[1] and len(found[0]) > 4
+
+
+def test_who_has_helpers():
     assert federation(config(), executor="stacked", cores=2).crew is None
-    assert not shares("sequential+graph", torch.device("cuda")) and shares("plain", torch.device("cpu"))
+    assert federation(config(clients_per_round=1), executor="sequential", cores=2).crew is None
+    assert federation(config(clients_per_round=3), executor="sequential", cores=8).cores == 3
+    assert not any(shares(*one) for one in (("sequential+graph", torch.device("cuda")), ("plain", torch.device("cpu"))))

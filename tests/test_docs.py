@@ -124,6 +124,7 @@ def test_curves_are_compared_seed_by_seed():
 
 @pytest.mark.parametrize(("timed", "seconds"), [
     ({"rounds": 50, "seconds": 20.0}, 20.0),
+    ({"rounds": 25, "seconds": 20.0, "core_seconds": 30.0}, 60.0),
     ({"rounds": 8, "seconds": 20.0}, 125.0),  # the rest was interrupted, and not timed
     ({"rounds": 0, "seconds": 0.0}, None),
     (None, None),

@@ -185,7 +185,9 @@ def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
     base = seconds(rounds=10)
     assert estimate.START < base < 600 and seconds(rounds=20) - base == pytest.approx(base - estimate.START)
     assert seconds(rounds=10, model={"name": "mnist_cnn", "width": 0.1}) < base < seconds(rounds=10, batch_size=1)
-    assert seconds(rounds=10, cores=16) == seconds(rounds=10, cores=4) < base / 2  # four clients
+    one, two, three, four, many = (seconds(rounds=1000, clients_per_round=4, cores=cores) for cores in (1, 2, 3, 4, 16))
+    assert one > two == three > four == many  # on two cores two clients each, on three one core has two
+    assert (one - two + estimate.HELP) * 3 == pytest.approx((one - four + estimate.HELP) * 2)
     assert seconds("stacked", rounds=10, cores=4) == seconds("stacked", rounds=10)
 
 

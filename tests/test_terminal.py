@@ -198,6 +198,7 @@ def test_runs_of_several_cores_are_fewer_at_once():
         ([(3600, 1, 10)], 4, "cores_per_run=4 the clients of the run are"),
         ([(3600, 1, 10), (60, 1, 10)], 4, "cores_per_run=2 the clients of each run are"),
         ([(3600, 1, 3)], 16, "cores_per_run=3 "),
+        ([(3600, 1, 10)], 8, "cores_per_run=5 "),  # two turns either way
         ([(3600, 4, 10)], 4, None),
         ([(3600, 1, 10)], 1, None),
         ([(3600, 1, 10), (3600, 1, 1)], 8, None),
@@ -208,6 +209,7 @@ def test_cores_that_stay_idle_are_told(costs, cores, told):
     found = [replace(entry(str(cost), 0), cost=Cost(1, 1, 1e12, *cost)) for cost in costs]
     text = bill.asked(found, cores)
     assert told in text if told else "cores_per_run" not in text
+    assert "cores_per_run" not in bill.asked(found, cores, here=False)
 
 
 def test_an_unknown_target_is_answered_with_the_nearest():

@@ -37,6 +37,7 @@ SPEEDS = {"operations", "train", "evaluate", "aggregate", "survey"}  # and of wh
 # A rough guess of one core's speed, where nothing was measured: enough to tell seconds from hours, which is what packing asks.
 RATE = 5e10  # operations in a second: between the 1.3e11 of large convolutions and the 1e10 of small dense layers
 START = 1.0  # seconds of a run beside its rounds: its network, the recording of its step, its files
+HELP = 3.0  # seconds until a helper is there: importing torch
 CALL = 2e-3  # seconds that a step takes beside its operations
 
 
@@ -100,7 +101,14 @@ def cost(
     surveyed = config.rounds * config.proxy.count(config.train_images or train) if config.proxy else 0
     shared = executors.shares(_named(config, speed["operations"], executor, device), device)
     most = config.clients_per_round if shared else 1
-    seconds = START + samples * speed["train"] / min(cores, most) + evaluated * speed["evaluate"] + trained * speed["aggregate"]
+    turns = math.ceil(most / cores) / most  # the share of the clients that are trained on the same core
+    seconds = (
+        START
+        + HELP * (turns < 1)
+        + samples * speed["train"] * turns
+        + evaluated * speed["evaluate"]
+        + trained * speed["aggregate"]
+    )
     seconds += surveyed * speed["survey"]
     return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds, cores, most)
 

@@ -44,7 +44,8 @@ def settings(draw: random.Random) -> dict:
         "series": {"A": {"name": draw.choice(ALGORITHMS)}, "Prox": None},
         "studies": study,
     }
-    return fig(**training) | {"checkpoint_seconds": draw.choice((0, 0.05, 30))}
+    how = {"executor": draw.choice(("auto", "sequential")), "cores_per_run": draw.choice((1, 2))}
+    return fig(**training) | how | {"checkpoint_seconds": draw.choice((0, 0.05, 30))}
 
 
 def place(folder: Path, changes: dict) -> Path:

@@ -24,12 +24,14 @@ from fedrepro.errors import UserError
 from fedrepro.report import artifacts, spec, typeset, upkeep
 from fedrepro.terminal import ending, hooks
 
+CLUSTER = bool(workflow.global_resources["_nodes"].value)  # jobs are submitted
+
 
 def gpu():
     """How many GPUs a training job asks for: one on a cluster where `device` says so, one here where it will use one. Unless
     `--resources gpu=` was given, as many jobs train at once here as the GPUs may have.
     """
-    if workflow.global_resources["_nodes"].value:
+    if CLUSTER:
         return int(PARAMS.device == "cuda")
     if devices.meant(PARAMS.device).type == "cpu":
         return 0
@@ -38,21 +40,30 @@ def gpu():
     return 1
 
 
-def slots():
-    """How many jobs may train at once: on a cluster as many as are submitted, here as there are cores for, or devices."""
+def slots(each=1):
+    """How many jobs of `each` so many cores may be at work at once: on a cluster as many as are submitted, here as there are cores
+    for, or devices."""
     given = dict(workflow.global_resources.unwrapped_items())
-    many = given["_nodes"] or max(1, (given["_cores"] or 2) // CORES)
+    many = given["_nodes"] or max(1, (given["_cores"] or 2) // each)
     return min(many, GPU and given.get("gpu") or many)
 
 
-def packed(kind, pieces, over, mixed=()):
+def per_run():
+    """How many cores a run takes: on this machine no more than there are."""
+    if GPU:
+        return 1
+    there = dict(workflow.global_resources.unwrapped_items())["_cores"] or 1
+    return PARAMS.cores_per_run if CLUSTER else min(PARAMS.cores_per_run, there)
+
+
+def packed(kind, pieces, over, mixed=(), each=1):
     """The jobs of what is not finished. A process that does one of them has the main process's, whatever is finished by now."""
     folder = Path(".snakemake") / "packed" / PARAMS.scale / kind
     if workflow.is_main_process:
         return packing.decide(
             pieces,
             lambda work: BILL[over(work)].cost.seconds,
-            slots(),
+            slots(each),
             folder,
             mixed,
             lambda work: over(work).parent in ASKED_FOR,
@@ -93,7 +104,7 @@ try:
         )  # Snakemake's own reader takes the last of two keys
     PARAMS = settings_from(Params, config, "params.yaml")
     GPU = gpu()
-    CORES = 1 if GPU else PARAMS.cores_per_run  # of a job that trains
+    PARAMS = PARAMS.model_copy(update={"cores_per_run": per_run()})
     PATHS = experiments.Paths()
     PLAN = experiments.plan(PARAMS, PATHS)
     if workflow.is_main_process:
@@ -126,7 +137,9 @@ try:
     )
     BILL = {entry.over: entry for entry in bill.entries(UNFINISHED, PARAMS, PATHS)}
     ASKED_FOR = asked_for()
-    TRAINED = packed("train", PIECES, lambda run: run.summary, mixed())
+    TRAINED = packed(
+        "train", PIECES, lambda run: run.summary, mixed(), PARAMS.cores_per_run
+    )
     CONDUCTED = packed("studies", STUDIES, lambda case: case.note)
 except UserError as error:
     raise WorkflowError(str(error)) from None
@@ -265,7 +278,7 @@ if workflow.is_main_process:
         job.name: job for job in CONDUCTED
     }
     COSTS |= {rule: [BILL[over] for over in job.over] for rule, job in HELD.items()}
-    logger.addFilter(hooks.Announcement(COSTS, slots() * CORES))
+    logger.addFilter(hooks.Announcement(COSTS, slots(), not CLUSTER))
     logger.addFilter(hooks.Nearest(["all", "train", "data", *SPECS, *TARGETS]))
     for paper, specification in SPECS.items():
         upkeep.distrust(specification, Path(REPORTS, paper), Path(MADE, paper))

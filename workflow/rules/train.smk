@@ -34,7 +34,7 @@ for job in TRAINED:
         benchmark:
             f"logs/benchmarks/train-{job.name}.tsv"
         priority: priority(f"train_{job.name}")
-        threads: CORES
+        threads: PARAMS.cores_per_run
         resources:
             gpu=GPU,
         params:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from fedrepro.errors import UserError
 
@@ -43,7 +44,7 @@ class Prior:
         known, moved = base + totals / self.sigma, units / self.sigma
         before = 1 / self.sigma0 + counts / self.sigma
         squares = (known**2).sum(1)
-        together = (moved**2).sum(1)[:, None] + 2 * moved @ known.T + squares
+        together = (moved**2).sum(1)[:, None] + 2 * _product(moved, known.T) + squares
         matched = together / (before + 1 / self.sigma) - squares / before + self._popular(counts, clients)
         alone = ((base + moved) ** 2).sum(1) / (1 / self.sigma0 + 1 / self.sigma) - (base**2).sum() * self.sigma0
         places = np.arange(1, self._added(len(units), len(counts)) + 1)
@@ -63,6 +64,12 @@ class Prior:
         """The mean of the posterior of the global units (G, D)."""
         own = self.mean / self.sigma0 + totals / self.sigma
         return own / (1 / self.sigma0 + counts / self.sigma)[:, None]
+
+
+def _product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Of two matrices, by torch, of whose threads there is one: numpy's library takes as many as the environment says, and
+    rounds otherwise with each number of them, which decides where two units are alike."""
+    return (torch.from_numpy(one) @ torch.from_numpy(other)).numpy()
 
 
 def match(clients: Sequence[np.ndarray], prior: Prior, iterations: int, draw: np.random.Generator) -> list[np.ndarray]:

@@ -242,7 +242,7 @@ class FedAvg:
 
     def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
         """New global weights and server state. Messages come one by one as the clients finish, to be read once: a mean then
-        needs the memory of one client, however many take part."""
+        needs the memory of one client, however many take part (on several cores of all of them)."""
         return self.average(weights, sent), server.state
 
     def average(self, like: Weights, sent: Iterable[Sent]) -> Weights:

@@ -1,7 +1,8 @@
 """The clients of a round shared out over processes: the run's own and its helpers (`helper.py`), each on one core.
 
 A helper is the same federation once more. It is told of a round what its clients are told, and tells what they send, to the bit
-what they would have sent from here (tests/test_crew.py). It holds no file and no lock of the run, and ends with it.
+what they would have sent from here (tests/test_crew.py). It holds no file and no lock of the run, and ends with it. What the
+clients of a round send is all here before the first of it is read: that takes the memory of all of them.
 """
 
 import io
@@ -15,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from fedrepro import provenance
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine.assignment import Assignment, Ended
@@ -28,18 +30,18 @@ LENGTH = 8  # bytes that say how long a message is
 
 
 class Crew:
-    """`cores` - 1 helpers, started with the first work that there is for them. `close` ends them."""
+    """Helpers for all but one of the `cores`, of which there is use for as many as clients take part; started with the first
+    work that there is for them. `close` ends them."""
 
     def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, executor: str, cores: int) -> None:
-        self.cores, self._federation = cores, (config, dataset, partition, executor)
+        self.cores, self._federation = min(cores, config.clients_per_round), (config, dataset, partition, executor)
         self._helpers: list[_Helper] = []
 
     def perform(self, round: "Round", assignment: Assignment, clients: Sequence[int]) -> Iterator[Ended]:
-        """What `round.perform` yields for the clients, in their order, all at once. Raises UserError where a helper is gone."""
+        """What `round.perform` yields for the clients, in their order. Raises UserError where a helper was killed, RuntimeError
+        with what it told where its work failed."""
         own, *others = (clients[first :: self.cores] for first in range(min(self.cores, len(clients))))
-        while len(self._helpers) < len(others):
-            self._helpers.append(_Helper(*self._federation))
-        helpers = self._helpers[: len(others)]
+        helpers = self._at_work(len(others))
         for helper, part in zip(helpers, others, strict=True):
             states = {client: kept.tensors for client in part if (kept := round.before(client))}
             starts = {client: start for client, start in assignment.starts.items() if client in part}
@@ -50,17 +52,23 @@ class Crew:
             found |= zip(part, (Ended(*ended) for ended in helper.told()), strict=True)
         yield from (found[client] for client in clients)
 
+    def _at_work(self, count: int) -> list["_Helper"]:
+        """So many helpers. New ones import their libraries at the same time, and then learn what they are."""
+        new = range(count - len(self._helpers))
+        self._helpers += [_Helper() for _ in new]
+        for helper in self._helpers[count - len(new) : count]:
+            helper.tell(begun(*self._federation))
+        return self._helpers[:count]
+
     def close(self) -> None:
         while self._helpers:
             self._helpers.pop().end()
 
 
 class _Helper:
-    def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, executor: str) -> None:
-        command = [sys.executable, "-m", "fedrepro.engine.helper"]
-        # in a session of its own: Ctrl-C, which a terminal tells all processes, is for the run to answer
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-        self.tell({"config": config.model_dump_json(), "executor": executor} | packed(dataset, partition))
+    def __init__(self) -> None:
+        command = [sys.executable, "-P", "-m", "fedrepro.engine.helper"]  # -P: no module from the working directory
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def tell(self, message: Any) -> None:
         try:
@@ -70,18 +78,29 @@ class _Helper:
 
     def told(self) -> Any:
         try:
-            return receive(self._process.stdout)
+            answer = receive(self._process.stdout)
         except EOFError:
             raise self._gone() from None
+        if isinstance(answer, dict):
+            raise (UserError if answer["user"] else RuntimeError)(answer["error"])
+        return answer
 
     def end(self) -> None:
         self._process.kill()
         self._process.communicate()
 
     def _gone(self) -> UserError:
-        killed = self._process.wait() < 0
-        told = "was killed, as a full memory does: lower cores_per_run or --cores" if killed else "failed, as it says above"
-        return UserError(f"a process that trained a part of the round's clients {told}; {GOES_ON}")
+        code = self._process.wait()
+        return UserError(
+            f"a process that trained a part of the round's clients ended with {code}, as where memory is full: lower "
+            f"cores_per_run; {GOES_ON}"
+        )
+
+
+def begun(config: RunConfig, dataset: Dataset, partition: Partition, executor: str) -> dict[str, Any]:
+    """What a helper is told first: which federation it is, and the digest of the code that it must have."""
+    code = provenance.code_digest(provenance.modules(config))
+    return {"config": config.model_dump_json(), "executor": executor, "code": code} | packed(dataset, partition)
 
 
 def packed(dataset: Dataset, partition: Partition) -> dict[str, Any]:

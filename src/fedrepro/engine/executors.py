@@ -157,8 +157,9 @@ def create(
 
 
 def shares(name: str, device: torch.device) -> bool:
-    """Whether clients that are trained so may be shared out over processes: on a processor, one after the other."""
-    return device.type == "cpu" and not name.startswith(Stacked.name)
+    """Whether clients that are trained so are shared out over several cores: on a processor, one after the other, and not for a
+    debugger."""
+    return device.type == "cpu" and name == Sequential.name
 
 
 def pick(config: RunConfig, flops: int, device: torch.device) -> str:

@@ -63,7 +63,7 @@ class Federation(Site):
         self.flops = flops(self.algorithm, self.data.train_x.shape[1:])
         self.chunk = chunk(self.flops, device)
         self.executor = executors.create(executor, self.algorithm, config, self.data, self.flops, recordings)
-        if cores > 1 and executors.shares(self.executor.name, device):
+        if min(cores, config.clients_per_round) > 1 and executors.shares(self.executor.name, device):
             self.crew = Crew(config, dataset, partition, self.executor.name, cores)
 
     @property

@@ -185,6 +185,14 @@ class Round:
             self._see(client, ended.values)
 
 
+def answered(site: Site, asked: Mapping[str, Any]) -> list[Ended]:
+    """What some clients do in a round of which nothing else is known here: what a crew asks of its helper."""
+    before = asked["round"] - 1
+    kept = {client: Kept(before, tensors) for client, tensors in asked["states"].items()}
+    round = Round(site, State(before, {}, {}, kept), {})
+    return list(round.perform(Assignment(*asked["assignment"]), asked["clients"]))
+
+
 def size(message: Weights) -> int:
     """Bytes of all tensors in a message."""
     return sum(tensor.numel() * tensor.element_size() for tensor in message.values())

@@ -107,7 +107,8 @@ def train(
             if federation:
                 federation.close()
     name = federation.executor.name if federation else executor
-    raise _full(run.config, device, name)  # outside, since an error that is being handled keeps the tensors of its calls
+    cores = federation.cores if federation else 1
+    raise _full(run.config, device, name, cores)  # outside, since an error that is being handled keeps the tensors of its calls
 
 
 def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int]) -> bool:
@@ -121,11 +122,11 @@ def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozense
     return True
 
 
-def _full(config: RunConfig, device: torch.device, executor: str) -> UserError:
+def _full(config: RunConfig, device: torch.device, executor: str, cores: int) -> UserError:
     """What to say, and to do, where the memory did not suffice."""
     stacked = executor.startswith("stacked")
     first = "choose executor: sequential, which holds one client at a time, or lower" if stacked else "lower"
-    jobs = "gpu_jobs_per_device" if device.type == "cuda" else "--cores"
+    jobs = "gpu_jobs_per_device" if device.type == "cuda" else "cores_per_run" if cores > 1 else "--cores"
     return UserError(
         f"memory is full on {device.type}, with executor {executor}, {config.clients_per_round} clients a round and batches of "
         f"{config.batch_size}: {first} {jobs}, or, for another run, batch_size or clients_per_round; {GOES_ON}"
@@ -249,8 +250,8 @@ def _make(folder: Path) -> None:
 
 
 class _Clock:
-    """How long a run has trained, over all processes that did one after the other, and for how long it took cores: written with
-    each checkpoint, so that what a kill takes away counts neither as rounds nor as seconds."""
+    """Seconds of a run's training, in all the processes that went on with it, and core seconds: those times the cores that it
+    took. Written with each checkpoint, so that what a kill takes away counts neither as rounds nor as seconds."""
 
     def __init__(self, run: Run, reached: int, cores: int) -> None:
         self._path, self._cores = run.folder / "timing.json", cores

@@ -13,12 +13,13 @@ log = logging.getLogger("snakemake.logging")
 class Announcement(logging.Filter):
     """Put on Snakemake's logger: as soon as it is known which jobs a command takes, their cost is printed. It drops no record.
 
-    `jobs`: rule -> what is trained in it. The record carries `tasks`, for the line of progress.
+    `jobs`: rule -> what is trained in it; `cores`, `here`: as `bill.asked` takes them. The record carries `tasks`, for the line
+    of progress.
     """
 
-    def __init__(self, jobs: Mapping[str, list[bill.Entry]], cores: int) -> None:
+    def __init__(self, jobs: Mapping[str, list[bill.Entry]], cores: int, here: bool = True) -> None:
         super().__init__()
-        self.jobs, self.cores, self.told = jobs, cores, False
+        self.jobs, self.cores, self.here, self.told = jobs, cores, here, False
 
     def filter(self, record: logging.LogRecord) -> bool:
         if getattr(record, "event", None) == "run_info" and not self.told:
@@ -26,7 +27,7 @@ class Announcement(logging.Filter):
             asked = [entry for rule in record.stats for entry in self.jobs.get(rule, [])]
             if asked:
                 tasks = {str(entry.over): (entry.name, entry.cost.seconds) for entry in asked}
-                log.info(bill.asked(asked, self.cores), extra={"tasks": tasks})
+                log.info(bill.asked(asked, self.cores, self.here), extra={"tasks": tasks})
         return True
 
 
