@@ -143,8 +143,13 @@ def again(project, tmp_path_factory) -> tuple[Path, str]:
 
 
 def test_two_cores_give_the_same_artifacts(project, again):
+    """Whether two jobs have them or one run, which tells so."""
     folder, _ = again
-    snakemake(folder, "--cores", "2", PAPER)
+    [run] = folder.glob("results/runs/*/digits-l2-*")
+    shutil.rmtree(run)
+    snakemake(folder, "--cores", "2", PAPER, "--config", "cores_per_run=2")
+    times = json.loads((run / "timing.json").read_text(encoding="utf-8"))
+    assert times["core_seconds"] == pytest.approx(2 * times["seconds"], abs=0.02)
     for room in ("data", "figures", "tables"):
         for path in (project / "reports/quick" / PAPER / room).iterdir():
             assert path.read_bytes() == (folder / "reports/quick" / PAPER / room / path.name).read_bytes(), path.name
