@@ -161,7 +161,7 @@ def test_reading_params(tmp_path, monkeypatch):
     ("scale: quick", "scale: fast", "scale: unknown scale 'fast': choose from quick"),
     ("fig: {rounds: 2}", "figure: {}", r"scales.quick.experiments.paper: unknown experiment 'figure': choose from fig"),
     ("{paper: {fig: {rounds: 2}}}", "{article: {}}", r"scales.quick.experiments: unknown paper 'article': choose from paper"),
-    ("scale: quick", "scale: quick\nmirror: x", r"mirror: unknown key: choose from checkpoint_seconds, data_mirror, device"),
+    ("scale: quick", "scale: quick\nmirror: x", r"mirror: unknown key: choose from checkpoint_seconds, cores_per_run, "),
     ("compare: none", "compare: exact", r"scales.quick.compare: .*'none', 'direction' or 'full' \(got 'exact'\)"),
     ("seeds: [0]", "seeds: []", r"scales.quick.seeds: "),
     ("seeds: [0]", "seeds: 3", r"scales.quick.seeds: expected a list such as \[0\] \(got 3\)"),

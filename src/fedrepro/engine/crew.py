@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 import torch
@@ -20,13 +20,25 @@ from fedrepro import provenance
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine.assignment import Assignment, Ended
+from fedrepro.engine.state import Kept
 from fedrepro.errors import GOES_ON, UserError
 from fedrepro.partitions import Partition
 
-if TYPE_CHECKING:
-    from fedrepro.engine.round import Round
-
 LENGTH = 8  # bytes that say how long a message is
+
+
+class Round(Protocol):
+    """What a crew asks of a round."""
+
+    number: int
+
+    def before(self, number: int) -> Kept | None:
+        """What a client kept when it took part last."""
+        ...
+
+    def perform(self, asked: Assignment, numbers: Sequence[int]) -> Iterator[Ended]:
+        """What these clients do."""
+        ...
 
 
 class Crew:
@@ -37,7 +49,7 @@ class Crew:
         self.cores, self._federation = min(cores, config.clients_per_round), (config, dataset, partition, executor)
         self._helpers: list[_Helper] = []
 
-    def perform(self, round: "Round", assignment: Assignment, clients: Sequence[int]) -> Iterator[Ended]:
+    def perform(self, round: Round, assignment: Assignment, clients: Sequence[int]) -> Iterator[Ended]:
         """What `round.perform` yields for the clients, in their order. Raises UserError where a helper was killed, RuntimeError
         with what it told where its work failed."""
         own, *others = (clients[first :: self.cores] for first in range(min(self.cores, len(clients))))
