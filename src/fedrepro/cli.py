@@ -57,8 +57,7 @@ def _unread() -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fedrepro", description="Reproduce four federated-learning papers.")
-    commands = parser.add_subparsers(required=True)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    commands, cores = parser.add_subparsers(required=True), _available()
     for name, command, obeyed, text in COMMANDS:
         sub = commands.add_parser(name, help=text, allow_abbrev=False)
         silent = dict.fromkeys(("scale", "data_mirror", "device", "executor")) | {"results": Path("results")}
@@ -105,7 +104,12 @@ def _settings(options: argparse.Namespace):
 
     given = {key: getattr(options, key) for key in ("scale", "data_mirror", "device", "executor")}
     params = read_params(options.params, {key: value for key, value in given.items() if value is not None})
-    return params, Paths(results=options.results)
+    return params.on(getattr(options, "cores", None) or _available()), Paths(results=options.results)
+
+
+def _available() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _selected(options: argparse.Namespace):

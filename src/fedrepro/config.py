@@ -185,6 +185,10 @@ class Params(Frozen):
     def gpus(self) -> Gpus:
         return Gpus(self.devices, self.gpu_jobs_per_device)
 
+    def on(self, cores: int) -> "Params":
+        """The same on a machine of so many cores."""
+        return self.model_copy(update={"cores_per_run": min(self.cores_per_run, cores)})
+
     @property
     def active(self) -> Scale:
         return self.scales[self.scale]

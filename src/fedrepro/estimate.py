@@ -43,8 +43,8 @@ CALL = 2e-3  # seconds that a step takes beside its operations
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run: samples trained on, samples evaluated on, operations, seconds, the cores that it takes for so long, and how
-    many it could take."""
+    """Of one run: samples trained on, samples evaluated on, operations, seconds, the cores that its job reserves for so long,
+    and how many it could use."""
 
     samples: float
     evaluated: float

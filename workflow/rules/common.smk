@@ -49,11 +49,11 @@ def slots(each=1):
 
 
 def per_run():
-    """How many cores a run takes: on this machine no more than there are."""
+    """How many cores a run may take: any number on a cluster, one beside a GPU."""
     if GPU:
         return 1
-    there = dict(workflow.global_resources.unwrapped_items())["_cores"] or 1
-    return PARAMS.cores_per_run if CLUSTER else min(PARAMS.cores_per_run, there)
+    there = dict(workflow.global_resources.unwrapped_items())["_cores"]
+    return PARAMS.cores_per_run if CLUSTER else there or 1
 
 
 def packed(kind, pieces, over, mixed=(), each=1):
@@ -104,7 +104,7 @@ try:
         )  # Snakemake's own reader takes the last of two keys
     PARAMS = settings_from(Params, config, "params.yaml")
     GPU = gpu()
-    PARAMS = PARAMS.model_copy(update={"cores_per_run": per_run()})
+    PARAMS = PARAMS.on(per_run())
     PATHS = experiments.Paths()
     PLAN = experiments.plan(PARAMS, PATHS)
     if workflow.is_main_process:
@@ -278,7 +278,11 @@ if workflow.is_main_process:
         job.name: job for job in CONDUCTED
     }
     COSTS |= {rule: [BILL[over] for over in job.over] for rule, job in HELD.items()}
-    logger.addFilter(hooks.Announcement(COSTS, slots(), not CLUSTER))
+    logger.addFilter(
+        hooks.Announcement(
+            COSTS, slots() * (PARAMS.cores_per_run if CLUSTER else 1), not CLUSTER
+        )
+    )
     logger.addFilter(hooks.Nearest(["all", "train", "data", *SPECS, *TARGETS]))
     for paper, specification in SPECS.items():
         upkeep.distrust(specification, Path(REPORTS, paper), Path(MADE, paper))

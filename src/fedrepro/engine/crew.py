@@ -2,11 +2,12 @@
 
 A helper is the same federation once more. It is told of a round what its clients are told, and tells what they send, to the bit
 what they would have sent from here (tests/test_crew.py). It holds no file and no lock of the run, and ends with it. What the
-clients of a round send is all here before the first of it is read: that takes the memory of all of them.
+clients of a round send is all here before the first of it is read: that takes the memory of all of them, for a moment twice.
 """
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -50,8 +51,16 @@ class Crew:
         self._helpers: list[_Helper] = []
 
     def perform(self, round: Round, assignment: Assignment, clients: Sequence[int]) -> Iterator[Ended]:
-        """What `round.perform` yields for the clients, in their order. Raises UserError where a helper was killed, RuntimeError
-        with what it told where its work failed."""
+        """What `round.perform` yields for the clients, in their order. Raises what a helper tells: a UserError of what the user
+        can mend, else a RuntimeError; a UserError too where one was killed."""
+        try:
+            found = self._found(round, assignment, clients)
+        except BaseException:
+            self.close()  # an answer that nobody read would pass for that to the next question
+            raise
+        yield from (found[client] for client in clients)
+
+    def _found(self, round: Round, assignment: Assignment, clients: Sequence[int]) -> dict[int, Ended]:
         own, *others = (clients[first :: self.cores] for first in range(min(self.cores, len(clients))))
         helpers = self._at_work(len(others))
         for helper, part in zip(helpers, others, strict=True):
@@ -62,7 +71,7 @@ class Crew:
         found = dict(zip(own, round.perform(assignment, own), strict=True))
         for helper, part in zip(helpers, others, strict=True):
             found |= zip(part, (Ended(*ended) for ended in helper.told()), strict=True)
-        yield from (found[client] for client in clients)
+        return found
 
     def _at_work(self, count: int) -> list["_Helper"]:
         """So many helpers. New ones import their libraries at the same time, and then learn what they are."""
@@ -79,7 +88,8 @@ class Crew:
 
 class _Helper:
     def __init__(self) -> None:
-        command = [sys.executable, "-P", "-m", "fedrepro.engine.helper"]  # -P: no module from the working directory
+        command = [sys.executable, "-P", "-m", "fedrepro.engine.helper", str(os.getpid())]
+        # -P: no module from the working directory
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def tell(self, message: Any) -> None:
@@ -102,11 +112,9 @@ class _Helper:
         self._process.communicate()
 
     def _gone(self) -> UserError:
-        code = self._process.wait()
-        return UserError(
-            f"a process that trained a part of the round's clients ended with {code}, as where memory is full: lower "
-            f"cores_per_run; {GOES_ON}"
-        )
+        killed = self._process.wait() < 0
+        told = "was killed, as by a full memory: lower cores_per_run" if killed else "ended by itself, as its last words say"
+        return UserError(f"a process that trained a part of the round's clients {told}; {GOES_ON}")
 
 
 def begun(config: RunConfig, dataset: Dataset, partition: Partition, executor: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The round loop: sample clients, train them, aggregate, evaluate, record."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -11,7 +12,7 @@ from fedrepro.algorithms.base import Batch, Diverged, Server
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import executors, precision
-from fedrepro.engine.crew import Crew
+from fedrepro.engine.crew import Crew, unpacked
 from fedrepro.engine.data import FederatedData
 from fedrepro.engine.evaluation import chunk, flops
 from fedrepro.engine.round import Round, Trained
@@ -65,6 +66,11 @@ class Federation(Site):
         self.executor = executors.create(executor, self.algorithm, config, self.data, self.flops, recordings)
         if min(cores, config.clients_per_round) > 1 and executors.shares(self.executor.name, device):
             self.crew = Crew(config, dataset, partition, self.executor.name, cores)
+
+    @classmethod
+    def of_helper(cls, begun: Mapping[str, Any], device: torch.device) -> "Federation":
+        """From what its crew tells a helper first."""
+        return cls(RunConfig.model_validate_json(begun["config"]), *unpacked(begun), device, begun["executor"])
 
     @property
     def cores(self) -> int:

@@ -1,5 +1,5 @@
-"""`python -m fedrepro.engine.helper`: a process that trains a part of each round's clients, as its `Crew` tells it on standard
-input; it answers on standard output."""
+"""`python -m fedrepro.engine.helper <process of the run>`: trains a part of each round's clients, as its `Crew` tells it on
+standard input; it answers on standard output."""
 
 import contextlib
 import os
@@ -12,17 +12,17 @@ from typing import Any
 
 from fedrepro import experiments
 from fedrepro.config import RunConfig
-from fedrepro.engine.crew import receive, send, unpacked
+from fedrepro.engine.crew import receive, send
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import answered
 from fedrepro.engine.run import pick_device
-from fedrepro.errors import UserError
+from fedrepro.errors import UserError, explained
 
 ALONE = 1.0  # seconds between two looks at whether the run is still there
 
 
 class Helper:
-    """Which federation it is it was told first; that is made when it is asked for the first time."""
+    """`begun` says which federation it is. That is made at the first question, so that a failure there is told as well."""
 
     def __init__(self, begun: dict[str, Any]) -> None:
         self.begun, self.federation = begun, None
@@ -30,21 +30,20 @@ class Helper:
     def answer(self, asked: dict[str, Any]) -> Any:
         """What comes of a question; a failure is told, and is not the end."""
         try:
-            if self.federation is None:
-                self.federation = _made(self.begun)
+            try:
+                self.federation = self.federation or Federation.of_helper(self.begun, pick_device("cpu"))
+            finally:  # now that all of it is imported, or failed because it is other code
+                self._hold_to_plan()
             return [tuple(ended) for ended in answered(self.federation, asked)]
-        except UserError as error:
-            return {"error": str(error), "user": True}
-        except Exception:
-            return {"error": traceback.format_exc(), "user": False}
+        except Exception as error:
+            told = explained(error) or error
+            user = isinstance(told, UserError)
+            return {"user": user, "error": f"{told}" if user else f"{type(error).__name__}: {error}\n{traceback.format_exc()}"}
 
-
-def _made(begun: dict[str, Any]) -> Federation:
-    config = RunConfig.model_validate_json(begun["config"])
-    federation = Federation(config, *unpacked(begun), pick_device("cpu"), begun["executor"])
-    if experiments.code_digest(config) != begun["code"]:  # now that all of it is imported
-        raise UserError(experiments.CHANGED)
-    return federation
+    def _hold_to_plan(self) -> None:
+        config = RunConfig.model_validate_json(self.begun["config"])
+        if experiments.code_digest(config) != self.begun["code"]:
+            raise UserError(experiments.CHANGED)
 
 
 def _end_with(run: int) -> None:
@@ -57,7 +56,7 @@ def _end_with(run: int) -> None:
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # who sends these to all processes tells the run, which ends its helpers
         signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with, args=(int(sys.argv[1]),), daemon=True).start()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else prints must not get among the answers
     with contextlib.suppress(EOFError, BrokenPipeError):  # the run is over

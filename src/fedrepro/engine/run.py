@@ -250,7 +250,7 @@ def _make(folder: Path) -> None:
 
 
 class _Clock:
-    """Seconds of a run's training, in all the processes that went on with it, and core seconds: those times the cores that it
+    """Seconds of a run's training, over all the times that it was resumed, and core seconds: those times the cores that it
     took. Written with each checkpoint, so that what a kill takes away counts neither as rounds nor as seconds."""
 
     def __init__(self, run: Run, reached: int, cores: int) -> None:
