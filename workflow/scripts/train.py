@@ -7,4 +7,5 @@ with failures_logged(snakemake):
     from fedrepro.experiments import Paths
 
     given = {key: snakemake.params[key] for key in ("mirror", "device", "gpus", "executor", "checkpoint_seconds")}
-    training.train(snakemake.params.runs, Paths(), snapshots=snakemake.params.snapshots.rounds, cores=snakemake.threads, **given)
+    given |= {"snapshots": snakemake.params.snapshots.rounds, "cores": snakemake.threads}
+    training.train(snakemake.params.runs, Paths(), **given)
