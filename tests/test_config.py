@@ -155,6 +155,8 @@ def test_reading_params(tmp_path, monkeypatch):
     assert params.active.seeds == (0,) and params.mirror is None and params.checkpoint_seconds == 30
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", "there")
     assert params.mirror == "there" and read_params(tmp_path / "params.yaml", {"data_mirror": "here"}).mirror == "here"
+    several = read_params(tmp_path / "params.yaml", {"cores_per_run": 4})
+    assert [several.on(cores).cores_per_run for cores in (1, 2, 16)] == [1, 2, 4] and params.on(16).cores_per_run == 1
 
 
 @pytest.mark.parametrize(("old", "new", "words"), [

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -103,6 +105,13 @@ def test_a_helper_is_a_process_that_ends_with_its_run():
     finally:
         shared.close()
     assert not shared.crew._helpers and second.poll() is not None
+
+
+def test_a_helper_ends_with_a_run_that_was_killed():
+    """Though nobody closed its pipe: it looks who its parent is. Here that is never the run."""
+    command = [sys.executable, "-P", "-m", "fedrepro.engine.helper", "0"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.wait(timeout=60) == 1
 
 
 def test_what_fails_in_a_helper_is_told(monkeypatch):
