@@ -151,9 +151,9 @@ def _paper(
         best = next((scale for scale in reversed(SCALES) if states[scale] != NONE), "paper")  # where there is most to see
         link = _link(specification, f"reports/{best}/{paper}", key, named[paper, key])
         rows.append([link, specification[key].title, *states.values(), _counted(own), spent])
-    done = sum(row[3] not in (NONE, PART) for row in rows)
+    whole = {scale: sum(row[column] not in (NONE, PART) for row in rows) for column, scale in enumerate(SCALES, start=2)}
     found = "; ".join(f"at {scale}: {_counted(verdicts[scale], 'none judged')}" for scale in reversed(SCALES))
-    head = f"**{specification.title}**: {done} of {len(rows)} artifacts at the paper's own scale; claims {found}."
+    head = f"**{specification.title}**: of {len(rows)} artifacts {whole['paper']} whole at the paper's own scale, {whole['small']} at small; claims {found}."
     if (root / spec.FOLDER / f"{paper}.md.j2").exists():
         head += f" [What we found, and what the paper leaves open](docs/{paper}.md)."
     lines = [COLUMNS, ("---",) * (len(COLUMNS) - 1) + ("---:",), *rows]
