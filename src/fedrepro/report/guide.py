@@ -153,7 +153,8 @@ def _paper(
         rows.append([link, specification[key].title, *states.values(), _counted(own), spent])
     whole = {scale: sum(row[column] not in (NONE, PART) for row in rows) for column, scale in enumerate(SCALES, start=2)}
     found = "; ".join(f"at {scale}: {_counted(verdicts[scale], 'none judged')}" for scale in reversed(SCALES))
-    head = f"**{specification.title}**: of {len(rows)} artifacts {whole['paper']} whole at the paper's own scale, {whole['small']} at small; claims {found}."
+    counts = f"of {len(rows)} artifacts {whole['paper']} whole at the paper's own scale, {whole['small']} at small"
+    head = f"**{specification.title}**: {counts}; claims {found}."
     if (root / spec.FOLDER / f"{paper}.md.j2").exists():
         head += f" [What we found, and what the paper leaves open](docs/{paper}.md)."
     lines = [COLUMNS, ("---",) * (len(COLUMNS) - 1) + ("---:",), *rows]
