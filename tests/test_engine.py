@@ -8,6 +8,7 @@ from torch.func import functional_call
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedrepro import datasets, registry, rng
+from fedrepro.config import Scaling
 from fedrepro.engine import augmentation
 from fedrepro.engine.evaluation import flops
 from fedrepro.engine.federation import Federation, columns
@@ -233,7 +234,7 @@ def test_an_augmented_batch_by_hand():
         assert len(feed.index) > 1
         for step, index in enumerate(feed.index):
             pixels = augmentation.apply(dataset.train_x[index].double(), settings.augment, draws)
-            seen, batch = augmentation.scale(pixels, "normalised", dataset), feed.batch(step)
+            seen, batch = augmentation.scale(pixels, Scaling(name="normalised"), dataset), feed.batch(step)
             assert torch.equal(batch.images.flatten(2), seen.flatten(2)[:, :, order])
             assert torch.equal(batch.frozen[0], fed.algorithm.forward(received, batch.images).logits)
 
@@ -293,15 +294,20 @@ def test_brightness_and_contrast():
 def test_scaling():
     dataset = images(shape=(3, 6, 6))
     x = dataset.train_x.double()
-    assert torch.equal(augmentation.scale(x, "unit", dataset), x / 255)
-    assert torch.equal(augmentation.scale(x, "half", dataset), x / 255 - 0.5)
-    assert torch.allclose(augmentation.scale(x, "normalised", dataset), (x / 255 - 0.5) / 0.2)
-    flat = augmentation.scale(x, "standardised", dataset).flatten(1)
+    assert torch.equal(augmentation.scale(x, Scaling(name="unit"), dataset), x / 255)
+    assert torch.equal(augmentation.scale(x, Scaling(name="half"), dataset), x / 255 - 0.5)
+    assert torch.allclose(augmentation.scale(x, Scaling(name="normalised"), dataset), (x / 255 - 0.5) / 0.2)
+    own = Scaling(name="normalised", mean=(0.4, 0.5, 0.6), std=(0.1, 0.2, 0.4))
+    by_hand = [(x[:, c] / 255 - mean) / std for c, (mean, std) in enumerate([(0.4, 0.1), (0.5, 0.2), (0.6, 0.4)])]
+    assert torch.allclose(augmentation.scale(x, own, dataset), torch.stack(by_hand, 1), rtol=1e-12)
+    with pytest.raises(UserError, match=r"inputs: .* has 1 to a pixel: as many numbers in mean and in std .got 3"):
+        augmentation.check(config(inputs=own), 1, real=False)
+    flat = augmentation.scale(x, Scaling(name="standardised"), dataset).flatten(1)
     assert flat.mean(1).abs().max() < 1e-12 and (flat.std(1, correction=0) - 1).abs().max() < 1e-12
-    assert (augmentation.scale(torch.full((1, 3, 6, 6), 7.0), "standardised", dataset) == 0).all()
+    assert (augmentation.scale(torch.full((1, 3, 6, 6), 7.0), Scaling(name="standardised"), dataset) == 0).all()
     dim = torch.full((1, 1, 2, 2), 7.0)
     dim[0, 0, 0, 0] = 7.4  # deviation below 1/sqrt(4): divided by that
-    assert augmentation.scale(dim, "standardised", dataset).max().item() == pytest.approx(0.3 * 2, rel=1e-4)
+    assert augmentation.scale(dim, Scaling(name="standardised"), dataset).max().item() == pytest.approx(0.3 * 2, rel=1e-4)
 
 
 def test_real_numbers_are_taken_as_they_are(tmp_path):
@@ -314,7 +320,7 @@ def test_real_numbers_are_taken_as_they_are(tmp_path):
     assert torch.equal(train_part(fed, 3)[0], data.train_x[60:].double())
     _, rows = advance(fed, 2)
     assert all(np.isfinite(row["test_loss"]) for row in rows)
-    for changes, words in (({"inputs": "unit"}, "inputs: synthetic holds real"), ({"augment": ("flip",)}, "augment: synth")):
+    for changes, words in (({"inputs": Scaling(name="unit")}, "inputs: synthetic holds real"), ({"augment": ("flip",)}, "augment: synth")):
         with pytest.raises(UserError, match=words):
             federation(settings.model_copy(update=changes), data)
     pixels = images()
@@ -325,7 +331,7 @@ def test_augmented_runs_repeat_and_leave_test_images_alone():
     settings = config(augment=("crop", "flip", "brightness", "contrast"), inputs="standardised", algorithm={"name": "l2"})
     one, again = federation(settings), federation(settings)
     assert_same(advance(one, 2)[0].weights, advance(again, 2)[0].weights)
-    assert torch.equal(one.data.test_x, augmentation.scale(images().test_x.double(), "standardised", images()))
+    assert torch.equal(one.data.test_x, augmentation.scale(images().test_x.double(), Scaling(name="standardised"), images()))
     calm = federation(config(inputs="standardised", algorithm={"name": "l2"}))
     assert any(not torch.equal(calm.start()[0].weights[key], tensor) for key, tensor in advance(one, 1)[0].weights.items())
 

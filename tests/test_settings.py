@@ -58,6 +58,8 @@ def test_what_all_series_share_and_what_is_their_own():
 @pytest.mark.parametrize(("changes", "name", "words"), [
     ({"train_images": 1600}, "Images", "1,600 random training images and all test images"),
     ({"inputs": "half", "augment": ["flip"]}, "Inputs", "pixels scaled to -0.5 to 0.5; random mirroring"),
+    ({"inputs": {"name": "normalised", "mean": [0.4914, 0.4822], "std": [0.2023, 0.1994]}}, "Inputs",
+     "by mean 0.4914, 0.4822 and deviation 0.2023, 0.1994 per channel; no augmentation"),
     ({"partition": {"name": "iid", "clients": 2}}, "Partition", "2 clients, random equal parts"),
     ({"partition": {"name": "classes", "clients": 2, "redraw": False, "groups": [[0, 1], [2, 3]]}}, "Partition",
      "2 clients with whole classes, dealt once, classes 0, 1 and 2, 3"),

@@ -6,9 +6,9 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from fedrepro.errors import UserError
 from fedrepro.fields import (
@@ -19,6 +19,7 @@ from fedrepro.fields import (
     Executor,
     Fraction,
     Frozen,
+    Listed,
     Measures,
     NonNegative,
     Numbers,
@@ -51,13 +52,43 @@ class Proxy(Frozen):
         return max(1, round(self.share * images))
 
 
+class Scaling(Frozen):
+    """What becomes of pixels, 0 to 255: a plain name, or `normalised` with moments of one's own."""
+
+    name: Literal["raw", "unit", "half", "standardised", "normalised"]
+    mean: Annotated[tuple[Fraction, ...], Listed] | None = None  # per channel, of pixels as 0 to 1; None: the training images'
+    std: Annotated[tuple[Positive, ...], Listed] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _moments_belong_together(self) -> "Scaling":
+        mean, std = self.mean, self.std
+        if (mean is None) != (std is None) or (mean and std and len(mean) != len(std)):
+            raise ValueError("mean and std: both, one number per channel each, or neither")
+        if mean and self.name != "normalised":
+            raise ValueError(f"mean and std: of normalised alone (got {self.name})")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _plain(self, written: SerializerFunctionWrapHandler) -> Any:
+        return written(self) if self.mean else self.name
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        return {"anyOf": [{"enum": list(get_args(cls.model_fields["name"].annotation))}, handler(core)]}
+
+
 class Training(Frozen):
     """What every series of an experiment shares; defaults are FedAvg's plainest form."""
 
     dataset: PlainChoice
     train_images: Count | None = None  # keep only the first n of a fixed shuffle (scales small and quick)
     test_images: Count | None = None
-    inputs: Literal["raw", "unit", "half", "standardised", "normalised"] = "unit"
+    inputs: Scaling = Scaling(name="unit")
     augment: tuple[Change, ...] = ()
     partition: Choice
     model: Choice

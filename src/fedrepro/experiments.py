@@ -184,8 +184,8 @@ def _runs(params: Params, training: Experiment, choice: Choice, data: Data, find
 
 def _suited(config: RunConfig) -> None:
     """What can be told of the data before any are there; the rest fails when the partition is drawn."""
-    augmentation.check(config, datasets.is_real(config.dataset))
-    _, train, test = datasets.extent(config.dataset)
+    shape, train, test = datasets.extent(config.dataset)
+    augmentation.check(config, shape[0], datasets.is_real(config.dataset))
     for key, asked, there in (("train_images", config.train_images, train), ("test_images", config.test_images, test)):
         if asked and asked > there:
             raise UserError(f"{key}: {config.dataset.name} has {there} (got {asked})")

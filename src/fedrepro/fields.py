@@ -32,7 +32,7 @@ def _distinct(values: tuple) -> tuple:
 
 
 def _listed(value: Any) -> Any:
-    if isinstance(value, int | str):
+    if isinstance(value, int | float | str):
         raise ValueError("expected a list such as [0]")
     return value
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedrepro.config import RunConfig
+from fedrepro.config import RunConfig, Scaling
 from fedrepro.datasets import Dataset
 from fedrepro.errors import UserError
 
@@ -183,21 +183,25 @@ CHANGES = {
 }
 
 
-def check(config: RunConfig, real: bool) -> None:
-    """Raises UserError where the settings are made for pixels and the data are real numbers."""
-    if real and config.inputs != "raw":
-        raise UserError(f"inputs: {config.dataset.name} holds real numbers, not pixels 0-255: only raw (got {config.inputs})")
+def check(config: RunConfig, channels: int, real: bool) -> None:
+    """Raises UserError where the settings are made for pixels and the data are real numbers, or for other channels."""
+    inputs = config.inputs
+    if real and inputs.name != "raw":
+        raise UserError(f"inputs: {config.dataset.name} holds real numbers, not pixels 0-255: only raw (got {inputs.name})")
     if real and config.augment:
         changes = ", ".join(config.augment)
         raise UserError(f"augment: {config.dataset.name} holds real numbers, not pixels 0-255: only [] (got [{changes}])")
+    if inputs.mean and len(inputs.mean) != channels:
+        told = f"inputs: {config.dataset.name} has {channels} to a pixel: as many numbers in mean and in std"
+        raise UserError(f"{told} (got {len(inputs.mean)})")
 
 
-def scale(images: Tensor, inputs: str, dataset: Dataset) -> Tensor:
+def scale(images: Tensor, inputs: Scaling, dataset: Dataset) -> Tensor:
     """Values as they are stored (B, C, H, W) to what the network sees, by the setting `inputs`; all but raw are for pixels."""
-    return INPUTS[inputs](images, dataset)
+    return INPUTS[inputs.name](images, inputs, dataset)
 
 
-def _standardised(images: Tensor, dataset: Dataset) -> Tensor:
+def _standardised(images: Tensor, inputs: Scaling, dataset: Dataset) -> Tensor:
     """Each image to mean 0, deviation 1 (at least 1/sqrt(values), as TensorFlow)."""
     values = images[0].numel()
     mean = images.mean((1, 2, 3), keepdim=True)
@@ -205,17 +209,18 @@ def _standardised(images: Tensor, dataset: Dataset) -> Tensor:
     return (images - mean) / deviation.clamp(min=values**-0.5)
 
 
-def _normalised(images: Tensor, dataset: Dataset) -> Tensor:
-    """By the train set's mean and deviation per channel."""
-    known = torch.tensor([dataset.meta["mean"], dataset.meta["std"]], dtype=torch.float64)
+def _normalised(images: Tensor, inputs: Scaling, dataset: Dataset) -> Tensor:
+    """By mean and deviation per channel, those given or the train set's."""
+    moments = [inputs.mean or dataset.meta["mean"], inputs.std or dataset.meta["std"]]
+    known = torch.tensor(moments, dtype=torch.float64)
     mean, deviation = known.to(images, non_blocking=True)[:, :, None, None]
     return (images / 255 - mean) / deviation
 
 
 INPUTS = {
-    "raw": lambda images, dataset: images,
-    "unit": lambda images, dataset: images / 255,  # [0, 1]
-    "half": lambda images, dataset: images / 255 - 0.5,  # [-0.5, 0.5]
+    "raw": lambda images, inputs, dataset: images,
+    "unit": lambda images, inputs, dataset: images / 255,  # [0, 1]
+    "half": lambda images, inputs, dataset: images / 255 - 0.5,  # [-0.5, 0.5]
     "standardised": _standardised,
     "normalised": _normalised,
 }

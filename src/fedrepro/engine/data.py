@@ -18,7 +18,7 @@ class FederatedData:
     """Images and labels on `device`; without augmentation the images are scaled once and for all."""
 
     def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, device: torch.device) -> None:
-        augmentation.check(config, dataset.train_x.is_floating_point())
+        augmentation.check(config, dataset.train_x.shape[1], dataset.train_x.is_floating_point())
         train, test = subset(dataset, config.train_images, config.test_images)
         self.config, self.dataset, self.partition, self.device = config, dataset, partition, device
         self.dtype = precision.dtype(config.precision)

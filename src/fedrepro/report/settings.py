@@ -124,7 +124,12 @@ def _images(config: Config) -> str:
 
 def _inputs(config: Config) -> str:
     changes = [phrases.CHANGES.get(change, change) for change in config.get("augment", ())]
-    return f"{phrases.INPUTS.get(config['inputs'], config['inputs'])}; {', '.join(changes) or 'no augmentation'}"
+    inputs = config["inputs"]
+    if isinstance(inputs, str):
+        scaled = phrases.INPUTS.get(inputs, inputs)
+    else:  # moments of one's own
+        scaled = f"by mean {_plain(inputs['mean'])} and deviation {_plain(inputs['std'])} per channel"
+    return f"{scaled}; {', '.join(changes) or 'no augmentation'}"
 
 
 def _participants(config: Config) -> str:
