@@ -120,7 +120,8 @@ def local(federation: Federation, received: dict, clients, round: int = 1, lr: f
     work = Round(federation, State(round - 1, {}, {}), {})
     asked = work.asked(received, lr=lr)
     feeds = [work.feed(work.client(client, asked), asked) for client in clients]
-    return list(federation.executor.train(received, feeds, lr, federation.algorithm.trained))
+    ends = federation.executor.train(received, feeds, lr, federation.algorithm.trained)
+    return [(weights, loss) for weights, loss, _ in ends]
 
 
 def scores(federation: Federation, weights: dict, x: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:

@@ -124,6 +124,27 @@ def test_one_client_and_full_batches_are_plain_sgd(name, optimiser):
     assert_close(advance(fed)[0].weights, weights, 1e-12)
 
 
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_momentum_that_is_kept_knows_no_rounds(nesterov):
+    """Of one client and full batches: two rounds are one of as many epochs; where each round begins without, they are not."""
+    settings = {"partition": {"clients": 1}, "clients_per_round": 1, "batch_size": 80, "momentum": 0.9, "nesterov": nesterov}
+    whole = advance(federation(config(**settings, rounds=1, local_epochs=6)), 1)[0].weights
+    kept, anew = (advance(federation(config(**settings, rounds=2, local_epochs=3, keep_momentum=keep)), 2)[0]
+                  for keep in (True, False))  # fmt: skip
+    assert_close(kept.weights, whole, 1e-12)
+    assert max((anew.weights[key] - tensor).abs().max() for key, tensor in whole.items()) > 1e-4
+    assert not anew.clients and len(kept.clients[0].tensors) == len(whole)
+
+
+def test_a_method_does_not_see_the_momentum_that_the_engine_keeps():
+    settings = config(algorithm={"name": "scaffold"}, momentum=0.9, keep_momentum=True, clients_per_round=2)
+    fed = federation(settings)
+    state, _ = advance(fed, 2)
+    plain, _ = advance(federation(settings.model_copy(update={"keep_momentum": False})), 2)
+    for number, kept in state.clients.items():
+        assert Round(fed, state, {}).client(number).state.keys() == plain.clients[number].tensors.keys() < kept.tensors.keys()
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_order_of_clients_does_not_matter(name):
     fed = federation(config(algorithm={"name": name}))
@@ -386,8 +407,9 @@ def gated(w, local, frozen):
 
 def convolved(w, local, frozen):
     """Channel by channel, the local ones first."""
-    weight, bias = w["fusion.convolution.weight"], w["fusion.convolution.bias"]
+    weight = w["fusion.convolution.weight"]
     both = [*local.swapaxes(0, 1), *frozen.swapaxes(0, 1)]
+    bias = w.get("fusion.convolution.bias", np.zeros(len(weight)))
     fused = np.stack([bias[o] + sum(weight[o, i, 0, 0] * maps for i, maps in enumerate(both)) for o in range(len(bias))], 1)
 
     def back(slope):
@@ -470,6 +492,7 @@ METHODS = [
     ("fedmmd", {"weight": 0.6, "kernel": "mean_distance"}, partial(discrepancy, 0.6, "logits", "mean_distance", 1e-4), alone),
     ("fedmmd", {"weight": 0.6, "floor": 50.0}, partial(discrepancy, 0.6, "logits", "fixed19", 50.0), alone),
     ("fedfusion", {"operator": "conv"}, none, convolved),
+    ("fedfusion", {"operator": "conv", "bias": False}, none, convolved),
     ("fedfusion", {"operator": "multi"}, none, gated),
     ("fedfusion", {"operator": "single"}, none, gated),
     ("activation_l2", {"beta": 0.4}, partial(sized, 0.4, "frobenius"), alone),
@@ -552,9 +575,9 @@ def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
     """The first step starts at the received weights, where most methods are FedAvg still; the second does not."""
     algorithm, scene, own, _ = three_layers(name, options)
     batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x), own=own)
-    feed = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, own=own, start=scene.received)
+    feed = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, own=own, start=scene.received, velocity={})
     executor = Sequential(algorithm, config(batch_size=6), None)
-    [(trained, loss)] = executor.train(scene.received, [feed], 0.5, algorithm.trained)
+    [(trained, loss, _)] = executor.train(scene.received, [feed], 0.5, algorithm.trained)
     at, losses = in_numpy(scene), []
     w = {key: at.received[key] for key in algorithm.names}
     for _ in range(2):

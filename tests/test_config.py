@@ -80,6 +80,7 @@ def test_every_mistake_is_told_at_once():
     ({"algorithm": {"name": "fedprox", "mu": -1}}, "algorithm fedprox: mu: .*greater than or equal to 0 .got -1"),
     ({"algorithm": {"name": "fedavg", "mu": 1}}, "algorithm fedavg: mu: unknown key"),
     ({"partition": {"name": "iid"}}, "partition iid: clients: Field required"),
+    ({"keep_momentum": True, "momentum": 0.9, "algorithm": {"name": "fednova"}}, "keep_momentum: fednova begins each round"),
     ({"clients_per_round": 9}, "clients_per_round: at most the 4 clients of the partition .got 9"),
 ], ids=str)  # fmt: skip
 def test_mistakes_in_choices(changes, words):
@@ -108,8 +109,9 @@ def test_kept_runs_are_read_as_they_were_written():
         assert resolve(parse(RunConfig, renamed(values), str(path))).model_dump(mode="json")["dataset"] == values["dataset"]
 
 
-def test_nesterov_needs_momentum():
-    refused(RunConfig, RUN | {"nesterov": True}, "nesterov", "momentum")
+@pytest.mark.parametrize("key", ["nesterov", "keep_momentum"])
+def test_what_needs_momentum(key):
+    refused(RunConfig, RUN | {key: True}, key, "needs a momentum above 0")
 
 
 def test_settings_are_frozen_and_a_choice_keeps_its_options():

@@ -293,7 +293,7 @@ def test_every_measure_has_its_column_and_value():
         for phase in ([""] if number in cohort else [OTHERS])
     ]
     ends = fed.executor.train(state.weights, feeds, fed.lr(2), fed.algorithm.trained)
-    found = [scores(fed, weights, *own[number])[0] for number, (weights, _) in enumerate(ends)]
+    found = [scores(fed, weights, *own[number])[0] for number, (weights, *_) in enumerate(ends)]
     assert row["personal_accuracy_all"] == pytest.approx(np.mean(found)) and np.mean(found) > np.mean(list(before.values()))
     assert row["personal_accuracy"] == pytest.approx(np.mean([found[number] for number in cohort]))
     plain = federation(config(partition={"name": "classes", "clients": 4}, lr=0.05))

@@ -70,6 +70,7 @@ def test_stacked_is_sequential(name, options, partition):
     "changes",
     [
         {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "partition": UNEVEN},
+        {"keep_momentum": True, "momentum": 0.9, "partition": UNEVEN, "algorithm": {"name": "scaffold"}},
         {"augment": ["resized_crop", "flip"]},
         {"model": {"dropout": 0.4}, "algorithm": {"name": "fedfusion"}},
         {"partition": {"name": "permuted", "clients": 4}},

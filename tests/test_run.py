@@ -70,6 +70,7 @@ def test_stopping_and_going_on_changes_nothing(name, tmp_path):
 @pytest.mark.parametrize("changes", [
     {"partition": {"name": "classes", "clients": 2, "redraw": True}, "clients_per_round": 1},
     {"partition": {"name": "permuted", "clients": 4}, "evaluate_every": 2},
+    {"keep_momentum": True, "momentum": 0.9},
     {"augment": ("crop", "brightness"), "inputs": "standardised"},
 ], ids=lambda changes: next(iter(changes)))  # fmt: skip
 def test_stopping_in_other_settings(changes, tmp_path):

@@ -98,7 +98,8 @@ class Training(Frozen):
     batch_size: Count
     lr: Positive
     schedule: Choice = Choice(name="constant")  # of the rate, from round to round
-    momentum: Fraction = 0.0  # restarts every round: each round builds a fresh optimiser
+    momentum: Fraction = 0.0
+    keep_momentum: bool = False  # a client goes on with it when it takes part next; else each round begins without
     nesterov: bool = False
     weight_decay: NonNegative = 0.0
     weighting: Literal["uniform", "samples"] = "uniform"
@@ -109,9 +110,11 @@ class Training(Frozen):
     precision: Literal["float32", "float64", "tf32", "bfloat16"] = "float32"
 
     @model_validator(mode="after")
-    def _nesterov_has_momentum(self) -> "Training":
+    def _has_momentum(self) -> "Training":
         if self.nesterov and self.momentum == 0:
             raise ValueError("nesterov: true needs a momentum above 0")
+        if self.keep_momentum and self.momentum == 0:
+            raise ValueError("keep_momentum: true needs a momentum above 0")
         return self
 
 

@@ -134,6 +134,7 @@ class FedAvg:
 
     neutral: ClassVar[dict | None] = {}  # the Params at which the method equals FedAvg; None where there are none
     buffers: ClassVar[bool] = True  # whether it takes networks with running statistics
+    keeps_momentum: ClassVar[bool] = True  # whether it allows `keep_momentum`
 
     @classmethod
     def caution(cls, params: Params, precision: str) -> str | None:

@@ -3,7 +3,8 @@
 The trained network is C(F(E_l(x), E_g(x))). The local extractor E_l, the fusion F and the classifier C start from what the
 client receives and learn on the cross entropy; E_g is the received extractor, frozen. E_l, F and C are sent back and averaged.
 
-conv    F = W (E_l || E_g) + b, a 1x1 convolution from 2C to C channels; the paper writes E_g first, the code E_l
+conv    F = W (E_l || E_g) + b, a 1x1 convolution from 2C to C channels; the paper writes E_g first, the code E_l, and no b
+        (`bias: false`)
 multi   F = lambda E_g + (1 - lambda) E_l, one unbounded lambda per channel, 0 at the start
 single  the same with one lambda for all channels
 
@@ -33,13 +34,14 @@ GATE = "fusion.gate"  # lambda
 class Algorithm(FedAvg):
     class Params(Frozen):
         operator: Literal["conv", "multi", "single"] = "conv"
+        bias: bool = True  # of conv
         ema: Fraction = 0.9  # of multi and single; 0: a plain mean
         tested_with: Literal["previous", "new"] = "previous"
 
     neutral: ClassVar[None] = None
 
     def wrap(self, net: Net, generator: torch.Generator) -> Net:
-        fusion = OPERATORS[self.params.operator](net.channels, generator)
+        fusion = OPERATORS[self.params.operator](net.channels, self.params.bias, generator)
         return Fused(net, fusion.to(net.head.weight))
 
     def forward(self, weights: Weights, images: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
@@ -90,9 +92,9 @@ class Fused(Net):
 
 
 class Convolution(nn.Module):
-    def __init__(self, channels: int, generator: torch.Generator) -> None:
+    def __init__(self, channels: int, bias: bool, generator: torch.Generator) -> None:
         super().__init__()
-        self.convolution = nn.utils.skip_init(nn.Conv2d, 2 * channels, channels, 1)
+        self.convolution = nn.utils.skip_init(nn.Conv2d, 2 * channels, channels, 1, bias=bias)
         initialise(self.convolution, "pytorch", generator)
 
     def forward(self, local: Tensor, reference: Tensor) -> Tensor:
@@ -110,6 +112,6 @@ class Gate(nn.Module):
 
 OPERATORS = {
     "conv": Convolution,
-    "multi": lambda channels, generator: Gate(channels),
-    "single": lambda channels, generator: Gate(1),
+    "multi": lambda channels, bias, generator: Gate(channels),
+    "single": lambda channels, bias, generator: Gate(1),
 }

@@ -66,6 +66,7 @@ class Algorithm(FedAvg):
 
     neutral: ClassVar[None] = None
     buffers: ClassVar[bool] = False
+    keeps_momentum: ClassVar[bool] = False  # its weights change their shapes
 
     def wrap(self, net: Net, generator: torch.Generator) -> Net:
         if self.task.outputs != self.task.classes:

@@ -17,6 +17,7 @@ from fedrepro.algorithms.base import Client, FedAvg, Sent, Server, Weights
 
 
 class Algorithm(FedAvg):
+    keeps_momentum: ClassVar[bool] = False  # its norm is that of steps that begin without
     neutral: ClassVar[None] = None  # whether it is FedAvg depends on the clients, not on its settings
 
     def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:

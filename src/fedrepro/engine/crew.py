@@ -64,7 +64,7 @@ class Crew:
         own, *others = (clients[first :: self.cores] for first in range(min(self.cores, len(clients))))
         helpers = self._at_work(len(others))
         for helper, part in zip(helpers, others, strict=True):
-            states = {client: kept.tensors for client in part if (kept := round.before(client))}
+            states = {client: kept for client in part if (kept := round.before(client))}
             starts = {client: start for client, start in assignment.starts.items() if client in part}
             asked = tuple(assignment._replace(starts=starts))
             helper.tell({"round": round.number, "clients": list(part), "states": states, "assignment": asked})

@@ -24,7 +24,7 @@ from fedrepro.engine.feed import Feed, together
 from fedrepro.engine.step import Step
 from fedrepro.errors import UserError
 
-Ends = Iterator[tuple[Weights, Tensor]]
+Ends = Iterator[tuple[Weights, Tensor, Weights]]
 SMALL_STEP = 8_000_000  # floating-point operations of a client's forward pass over a batch
 FEW = 4  # clients
 HIDING = 300_000_000  # the same: three times as many take a GPU as long, at 1e13 a second, as 50 nodes of a graph take to begin
@@ -50,7 +50,8 @@ class Executor:
 
     def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
         """Local training from where a feed starts: mini-batch SGD over its batches, on the `trained` weights. Yields for each
-        feed, in order, the weights and the mean loss over the steps (a scalar tensor, not yet read from the device)."""
+        feed, in order, the weights, the mean loss over the steps (a scalar tensor, not yet read from the device), and, where
+        the settings keep it, the momentum of each trained weight."""
         raise NotImplementedError
 
 
@@ -62,10 +63,11 @@ class Sequential(Executor):
     def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
         for feed in feeds:
             weights = {name: feed.start[name].clone() for name in self.algorithm.names}
-            velocity = self.step.velocity(weights, trained)
+            velocity = self.step.velocity(weights, trained, feed.velocity)
             steps = range(len(feed.sizes))
             losses = [self.step(weights, velocity, received, feed.batch(step), lr, trained) for step in steps]
-            yield weights, torch.stack(losses).double().mean()
+            kept = dict(zip(trained, velocity, strict=True)) if self.config.keep_momentum else {}
+            yield weights, torch.stack(losses).double().mean(), kept
 
 
 class Plain(Sequential):
@@ -100,7 +102,7 @@ class Stacked(Executor):
     def _train(self, received: Weights, feeds: list[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
         weights = {name: torch.stack([feed.start[name] for feed in feeds]) for name in self.algorithm.names}
         own = {name: torch.stack([feed.own[name] for feed in feeds]) for name in feeds[0].own}
-        velocity = self.step.velocity(weights, trained)
+        velocity = self.step.velocity(weights, trained, self._moving(feeds, trained))
         total = torch.zeros(len(feeds), dtype=torch.float64, device=self.data.device)
         for step in range(max(len(feed.sizes) for feed in feeds)):
             for clients in _alike(feeds, step):
@@ -110,8 +112,17 @@ class Stacked(Executor):
                 else:
                     losses = self._some(weights, velocity, received, batch, lr, trained, clients).double()
                     torch._foreach_add_([total[client] for client in clients], list(losses))
+        kept = dict(zip(trained, velocity, strict=True)) if self.config.keep_momentum else {}
         for client, feed in enumerate(feeds):
-            yield {name: tensor[client] for name, tensor in weights.items()}, total[client] / len(feed.sizes)
+            ended = {name: tensor[client] for name, tensor in weights.items()}
+            yield ended, total[client] / len(feed.sizes), {name: tensor[client].clone() for name, tensor in kept.items()}
+
+    def _moving(self, feeds: list[Feed], trained: tuple[str, ...]) -> Weights:
+        """The momentum that clients start with, stacked; nothing where none has any."""
+        if not any(feed.velocity for feed in feeds):
+            return {}
+        none = torch.zeros_like
+        return {name: torch.stack([feed.velocity.get(name, none(feed.start[name])) for feed in feeds]) for name in trained}
 
     def _some(
         self,

@@ -20,7 +20,8 @@ CHUNK = 100  # images per pass of the frozen network
 class Feed:
     """The batches of one local training. They are asked for in order: augmentation and dropout draw as they come. `own`: what
     the method's `prepare` found. `phase` names another training of the same client in the same round, with draws of its own.
-    `start`: the weights that it starts from (None: those received)."""
+    `start`: the weights that it starts from (None: those received). `velocity`: the momentum, by weight, that it starts with
+    (what is not named starts without)."""
 
     def __init__(
         self,
@@ -33,10 +34,11 @@ class Feed:
         own: Weights | None = None,
         phase: str = "",
         start: Weights | None = None,
+        velocity: Weights | None = None,
     ) -> None:
         self.algorithm, self.config, self.data, self.received, self.client = algorithm, config, data, received, client
         self.start = received if start is None else start
-        self.own = own or {}
+        self.own, self.velocity = own or {}, velocity or {}
         held = data.train_index(client, round)
 
         def draw(purpose: str) -> torch.Generator:

@@ -16,6 +16,7 @@ from fedrepro.engine.site import Site
 from fedrepro.engine.state import Kept, State
 from fedrepro.measures import MEASURES, Measure
 
+MOMENTUM = "momentum/"  # begins the names of what a client keeps of it, among those of its method's state
 OTHERS = " of others"  # draws of clients that train only to be measured are not those of a participant
 
 
@@ -86,18 +87,19 @@ class Round:
     def perform(self, asked: Assignment, numbers: Sequence[int]) -> Iterator[Ended]:
         """What these clients do, one after the other or, as the executor has it, at once."""
         site, members = self.site, [self.client(number, asked) for number in numbers]
-        ended: Iterable = ((None, None) for _ in members)
+        ended: Iterable = ((None, None, {}) for _ in members)
         if asked.trains:
             feeds = (self.feed(client, asked) for client in members)
             ended = site.executor.train(asked.received, feeds, asked.lr, asked.trained)
-        for client, (weights, loss) in zip(members, ended, strict=True):
+        for client, (weights, loss, velocity) in zip(members, ended, strict=True):
             values = self._measured(client.number, asked, weights)
             if not asked.sends:
                 yield Ended(loss, values)
                 continue
             if self.watch:
                 self.watch(Trained(client, asked.received, weights))
-            yield Ended(loss, values, *site.algorithm.finish(weights, asked.received, client))
+            message, kept = site.algorithm.finish(weights, asked.received, client)
+            yield Ended(loss, values, message, kept | {MOMENTUM + name: tensor for name, tensor in velocity.items()})
 
     def sent(self, down: int = 0, up: int = 0) -> None:
         self.down, self.up = self.down + down, self.up + up
@@ -111,9 +113,10 @@ class Round:
         means = {name: _mean(list(values.values())) for name, values in self.seen.items()}
         return means | {"train_loss": loss, "bytes_down": self.down, "bytes_up": self.up}
 
-    def before(self, number: int) -> Kept | None:
+    def before(self, number: int) -> Weights:
         """What a client kept when it took part last."""
-        return self.kept.get(number) or self.state.clients.get(number)
+        kept = self.kept.get(number) or self.state.clients.get(number)
+        return kept.tensors if kept else {}
 
     def asked(self, received: Weights, **chosen: Any) -> Assignment:
         """What a round asks of its clients, but for what is chosen."""
@@ -126,7 +129,7 @@ class Round:
         index = data.train_index(number, round)
         # as large as the server's, so that an estimate that depends on their size has one scale on either side
         together = config.proxy.batch_size if config.proxy else config.batch_size
-        state = self.before(number)
+        state = {name: kept for name, kept in self.before(number).items() if not name.startswith(MOMENTUM)}
 
         def batches() -> Iterator[Batch]:
             def draw(purpose: str) -> torch.Generator:
@@ -144,7 +147,7 @@ class Round:
             lr=asked.lr,
             momentum=config.momentum,
             nesterov=config.nesterov,
-            state=state.tensors if state else {},
+            state=state,
             classes=lambda: data.counts(index),
             batches=batches,
         )
@@ -156,8 +159,9 @@ class Round:
             own = site.algorithm.prepare(received, client)
         start = asked.starts.get(client.number)
         start = site.place(start) if start else received
-        config = site.config_for(asked.epochs)
-        return Feed(site.algorithm, config, site.data, received, client.number, self.number, own, asked.phase, start)
+        config, before = site.config_for(asked.epochs), self.before(client.number)
+        velocity = {name.removeprefix(MOMENTUM): kept for name, kept in before.items() if name.startswith(MOMENTUM)}
+        return Feed(site.algorithm, config, site.data, received, client.number, self.number, own, asked.phase, start, velocity)
 
     def _measured(self, client: int, asked: Assignment, weights: Weights | None) -> Values:
         """Own-test measures of one client, each model's at once; `weights` after its training, None where it did not train."""

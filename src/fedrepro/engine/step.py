@@ -43,9 +43,12 @@ class Step:
         self.recordings = {} if recordings is None or plain else recordings
         self.pool = torch.cuda.graph_pool_handle() if captured else None
 
-    def velocity(self, weights: Weights, trained: tuple[str, ...]) -> list[Tensor]:
-        """Of the momentum, before the first step: zeros, or nothing where there is no momentum."""
-        return [torch.zeros_like(weights[name]) for name in trained] if self.config.momentum else []
+    def velocity(self, weights: Weights, trained: tuple[str, ...], kept: Weights | None = None) -> list[Tensor]:
+        """Of the momentum, before the first step: what is `kept` of it, else zeros, or nothing where there is no momentum."""
+        if not self.config.momentum:
+            return []
+        kept = kept or {}
+        return [kept[name].clone() if name in kept else torch.zeros_like(weights[name]) for name in trained]
 
     @torch.no_grad()
     def __call__(

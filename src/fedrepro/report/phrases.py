@@ -40,6 +40,7 @@ CHOICES = {
 # (kind, option) -> the value that needs no word; of a partition's and a network's too, where any name has it
 SILENT = {
     ("algorithm", "every"): 1,
+    ("algorithm", "bias"): True,
     ("partition", "permute_pixels"): True,
     ("partition", "overlap"): False,
     ("partition", "groups"): None,
@@ -97,7 +98,7 @@ VALUES = {
 
 # option -> its name in words, where it is told behind the phrase
 OPTIONS = {"groups": "classes", "width": "width times", "norm": "normalisation", "frozen": "frozen weights", "floor": "down to"}
-OPTIONS |= {"every": "sent in one round of", "fallback": "in rounds without it", "late": "one round late"}
+OPTIONS |= {"every": "sent in one round of", "fallback": "in rounds without it", "late": "one round late", "bias": "the convolution's bias"}
 
 INPUTS = {
     "raw": "as stored",

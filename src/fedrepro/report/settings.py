@@ -150,7 +150,8 @@ def _optimiser(config: Config) -> str:
     momentum = f"{'Nesterov ' * bool(config.get('nesterov'))}momentum {_plain(config['momentum'])}"
     decay = f"weight decay {_plain(config.get('weight_decay', 0))}"
     parts = [momentum if config["momentum"] else "", decay if config.get("weight_decay") else ""]
-    return ", ".join(["SGD, fresh in every round", *filter(None, parts)])
+    start = "each client goes on with its momentum" if config.get("keep_momentum") else "fresh in every round"
+    return ", ".join([f"SGD, {start}", *filter(None, parts)])
 
 
 def _measured(config: Config) -> str:
@@ -171,7 +172,7 @@ TOPICS = (
     Topic("Rounds", ("rounds",), lambda config: _plain(config["rounds"])),
     Topic("Local training", ("local_epochs", "batch_size"), _epochs),
     Topic("Learning rate", ("lr", "schedule"), _rate),
-    Topic("Optimiser", ("momentum", "nesterov", "weight_decay"), _optimiser),
+    Topic("Optimiser", ("momentum", "nesterov", "keep_momentum", "weight_decay"), _optimiser),
     Topic("Averaging", ("weighting",), lambda config: phrases.WEIGHTING.get(config["weighting"], config["weighting"])),
     Topic("Images of the server", ("proxy",), lambda config: _plain(config["proxy"] or "none")),
     Topic("Measured", ("measures", "evaluate_every"), _measured),
