@@ -320,7 +320,10 @@ def test_real_numbers_are_taken_as_they_are(tmp_path):
     assert torch.equal(train_part(fed, 3)[0], data.train_x[60:].double())
     _, rows = advance(fed, 2)
     assert all(np.isfinite(row["test_loss"]) for row in rows)
-    for changes, words in (({"inputs": Scaling(name="unit")}, "inputs: synthetic holds real"), ({"augment": ("flip",)}, "augment: synth")):
+    for changes, words in (
+        ({"inputs": Scaling(name="unit")}, "inputs: synthetic holds real"),
+        ({"augment": ("flip",)}, "augment: synth"),
+    ):
         with pytest.raises(UserError, match=words):
             federation(settings.model_copy(update=changes), data)
     pixels = images()

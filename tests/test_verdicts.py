@@ -57,7 +57,7 @@ HALF = {"reported": 0.5, "tolerance": 0.1}
 @pytest.mark.parametrize(("method", "baseline", "full", "direction", "why"), [
     ((5,), (10,), "undecided", "undecided", "one seed has no interval"),
     ((10,), (10,), "undecided", "undecided", ""),
-    ((10, 10), (10, 10), "undecided", "undecided", "the interval contains zero"),  # a tie
+    ((10, 10), (10, 10), "not reproduced", "undecided", "the interval contains zero"),  # a tie
     ((20, 20, 20), (10, 11, 10), "not reproduced", "direction disagrees", ""),
     ((10, 10, 10), (20, 20, 19), "reproduced", "direction agrees", ""),  # 50, 50 and 47.4 %
     ((10, 9, 11), (20, 20, 20), "partly", "direction agrees", ""),  # 50, 55 and 45 %: +- 12.4
@@ -118,6 +118,8 @@ def test_edge_of_the_tolerance():
     ((-0.03, -0.031, -0.029), -0.09, "partly", "direction agrees"),
     ((-0.14, -0.04), -0.09, "undecided", "undecided"),  # 12.706 x 0.0707 / sqrt 2 = 0.64
     ((0.05, 0.051, 0.049), -0.09, "not reproduced", "direction disagrees"),
+    ((-0.01, 0.01, 0.0), -0.09, "not reproduced", "undecided"),  # +- 0.0248: nothing as large as -0.0900 +- a tenth
+    ((-0.07, 0.01, 0.0), -0.09, "undecided", "undecided"),  # -0.02 +- 0.11
     ((0.01,), 0, "undecided", "not compared"),
     ((0.001, 0.002), 0, "reproduced", "not compared"),  # 0.0015 +- 0.0064
     ((0.001, 0.004), 0, "undecided", "not compared"),  # 0.0025 +- 0.0191

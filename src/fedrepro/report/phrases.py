@@ -98,7 +98,12 @@ VALUES = {
 
 # option -> its name in words, where it is told behind the phrase
 OPTIONS = {"groups": "classes", "width": "width times", "norm": "normalisation", "frozen": "frozen weights", "floor": "down to"}
-OPTIONS |= {"every": "sent in one round of", "fallback": "in rounds without it", "late": "one round late", "bias": "the convolution's bias"}
+OPTIONS |= {
+    "every": "sent in one round of",
+    "fallback": "in rounds without it",
+    "late": "one round late",
+    "bias": "the convolution's bias",
+}
 
 INPUTS = {
     "raw": "as stored",

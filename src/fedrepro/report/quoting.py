@@ -72,9 +72,12 @@ class Line:
     def lead(self, other: "Line", first: int, last: int) -> str:
         """How far the mean over the rounds from first to last lies above another's: in points, seed by seed, with its interval
         where there are seeds for one."""
-        pairs = self._pairs(other)
-        found = [Line("", {0: mine}).over(first, last) - Line("", {0: theirs}).over(first, last) for mine, theirs in pairs]
-        return str(replace(numbers.over(found, 1), signed=True))
+        return str(replace(numbers.over(self._leads(other, first, last), 1), signed=True))
+
+    def side(self, other: "Line", first: int, last: int) -> int:
+        """1 or -1 where that lead is above or below zero with its whole interval; 0 where it is neither, as of one seed."""
+        leads = self._leads(other, first, last)
+        return estimate(leads).side() if len(leads) > 1 else 0
 
     def above(self, other: "Line") -> int:
         """In how many rounds it lies above another one, of those that both have."""
@@ -88,6 +91,10 @@ class Line:
         if None in found:
             raise UserError(f"{self.name}: no round in common with {other.name}")
         return 100 * mean([points for points, _ in found])
+
+    def _leads(self, other: "Line", first: int, last: int) -> list[float]:
+        of_one = [(Line("", {0: mine}), Line("", {0: theirs})) for mine, theirs in self._pairs(other)]
+        return [mine.over(first, last) - theirs.over(first, last) for mine, theirs in of_one]
 
     def _pairs(self, other: "Line") -> list[tuple[Curve, Curve]]:
         """Curves of one seed each. Raises UserError where a seed has one only."""

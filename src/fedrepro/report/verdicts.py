@@ -27,11 +27,12 @@ RULES = {
     "zero lies outside it and the tolerance is at most half of the difference.",
     PARTLY: "Of a claimed difference only the direction is shown: the whole interval lies on the reported side of zero, but "
     "not within the tolerance, or the tolerance is wider than half of the difference; or only one of two arrives.",
-    NOT: "The whole interval lies outside the tolerance; where a difference is claimed, on the other side of zero.",
+    NOT: "The whole interval lies outside the tolerance; where a difference is claimed, on the other side of zero, or around "
+    "zero, so that neither its size nor its direction is there.",
     AGREES: "At a scale where only directions are judged: the whole interval lies on the reported side of zero.",
     DISAGREES: "At such a scale: the whole interval lies on the other side of zero.",
-    UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval contains zero where a "
-    "difference is claimed, or reaches over the edge of the tolerance. More seeds would tell.",
+    UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval reaches over the edge of the "
+    "tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell.",
     CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",
     NOT_COMPARED: "Our runs cannot speak of it: too short, or at a scale where such a number means something else.",
     NOT_RUN: "The runs that it needs are not finished, or are left out at this scale.",
@@ -224,6 +225,8 @@ def _difference(claim: Claim, ours: Estimate) -> tuple[str, str]:
     """Of a claim that something is better: first its sign, then its size."""
     reported, tolerance = claim.reported, claim.tolerance
     if (side := ours.side()) == 0:
+        if _outside(claim, ours):
+            return NOT, "the interval contains zero and nothing as large as is reported"
         return UNDECIDED, "the interval contains zero"
     if side * reported < 0:
         return NOT, "the direction is not as reported"
@@ -237,9 +240,14 @@ def _difference(claim: Claim, ours: Estimate) -> tuple[str, str]:
 def _level(claim: Claim, ours: Estimate) -> tuple[str, str]:
     if ours.within(claim.tolerance, claim.reported):
         return REPRODUCED, ""
-    if ours.side(claim.reported - claim.tolerance) < 0 or ours.side(claim.reported + claim.tolerance) > 0:
+    if _outside(claim, ours):
         return NOT, ""
     return UNDECIDED, "the interval reaches over the edge of the tolerance"
+
+
+def _outside(claim: Claim, ours: Estimate) -> bool:
+    """Whether nothing of the interval lies within the tolerance."""
+    return ours.side(claim.reported - claim.tolerance) < 0 or ours.side(claim.reported + claim.tolerance) > 0
 
 
 def _over(claim: Claim, ours: Estimate) -> str:

@@ -110,7 +110,9 @@ def _line(axes: Any, panel: Panel, label: str, look: Look, window: int, index: i
         axes.plot([step * round for round in every[0]], every[1], color=look.colour, linewidth=0.5, alpha=0.25, zorder=1)
     rounds, means, low, high = _band({seed: _averaged(curve, window) for seed, curve in seeds.items()}, unit)
     rounds = [step * round for round in rounds]
-    [line] = axes.plot(rounds, means, **drawn, label=label + lost, zorder=2.2 if look.proposed else 2)
+    [line] = axes.plot(
+        rounds, means, **drawn, label=label + lost, zorder=1.9 if look.proposed else 2
+    )  # the heavy line hides none
     if len(seeds) > 1:
         axes.fill_between(rounds, low, high, color=look.colour, alpha=0.15, linewidth=0, zorder=1)
     apart = max(1, len(rounds) // 8)
