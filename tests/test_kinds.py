@@ -315,7 +315,7 @@ def test_a_legend_ends_with_what_series_are_held_against(paper, evidence):
     names = [text.get_text() for text in pictured(paper, evidence, "heights").legends[0].get_texts()]
     assert names == ["FedMMD", "FedAvg", "in the paper"]
     names = [text.get_text() for text in pictured(paper, evidence, "beta").legends[0].get_texts()]
-    assert names == ["ours", "FedAvg"]
+    assert names == ["FedMAX", "FedAvg"]
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,11 @@ def test_a_sweep_reads_the_resolved_settings(paper, evidence):
     assert split.get_legend_handles_labels()[1] == ["fedmax", "fedavg"]
     [bars] = [lines.get_segments() for lines in axes.collections if hasattr(lines, "get_segments")]
     assert [top - bottom for (_, bottom), (_, top) in bars] == pytest.approx([2 * 2**0.5] * 4)  # one standard deviation
-    assert "Test accuracy (%) over β. Mean and s.d. (whisker) over 2 seeds." in paper.figures["beta"].caption(evidence)
+    [band] = axes.patches
+    assert (band.get_y(), band.get_height()) == pytest.approx((73 - 2**0.5, 2 * 2**0.5))
+    text = "over β. Dashed: FedAvg, without β, in a band of one standard deviation. Mean and s.d. (whisker) over 2 seeds."
+    assert f"Test accuracy (%) {text}" in paper.figures["beta"].caption(evidence)
+    assert axes.get_legend_handles_labels()[1] == ["FedMAX", "FedAvg"]
 
 
 def test_grouped_bars_of_a_cell(paper, evidence):

@@ -1,9 +1,10 @@
 """Over a setting: x is a number in each series' resolved settings, y a cell of the series; one line for each experiment, and
 for each value of `lines` where another setting splits them. Series in `reference` do not have it: each is a horizontal
-line."""
+line with its band of one standard deviation."""
 
 from typing import Any, ClassVar
 
+from fedrepro.report import phrases
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.figures import _cells
 from fedrepro.report.figures._style import grid, palette
@@ -33,7 +34,7 @@ class Figure(_cells.OfCells):
         colours = palette(list(dict.fromkeys(f"{key}{line}" for key, line in groups)))
         for place, ((key, line), points) in enumerate(groups.items()):
             xs, means, stds = zip(*sorted(points), strict=True)
-            name = ", ".join(text for text in (key if len(panels) > 1 else "", line) if text) or "ours"
+            name = ", ".join(text for text in (key if len(panels) > 1 else "", line) if text) or self._method(panels[0])
             look = Look(colours[f"{key}{line}"], MARKERS[place % len(MARKERS)])
             axes.plot(xs, means, color=look.colour, linewidth=look.width, label=name, **look.marks)
             if any(stds):
@@ -66,10 +67,22 @@ class Figure(_cells.OfCells):
                 name = label if number is None else f"{label}, {panel.name}"
                 look = {"color": evidence.looks_of(panel.results)[label].colour, "linewidth": 1, "label": name}
                 axes.axhline(value.mean, linestyle=(0, DASHES[1 + (place + (number or 0)) % 2]), **look)
+                if value.std:
+                    axes.axhspan(value.mean - value.std, value.mean + value.std, color=look["color"], alpha=0.1, linewidth=0)
+
+    def _method(self, panel: Panel) -> str:
+        """What the series are of, where one method has all of them and is told in words."""
+        names = {panel.setting(label, "algorithm.name") for label in panel.results.labels if label not in self.reference}
+        phrase = phrases.CHOICES.get(("algorithm", *names), "ours")
+        return phrase.partition(",")[0]
 
     def told(self, evidence: Evidence) -> list[str]:
-        axis = self.axis(evidence)
-        return [f"{axis[0].upper()}{axis[1:]} over {self.label or self.setting}.", *super().told(evidence)]
+        axis, setting = self.axis(evidence), self.label or self.setting
+        text = [f"{axis[0].upper()}{axis[1:]} over {setting}."]
+        if self.reference:
+            level = "Dashed: " if len(self.reference) == 1 else "Dashed and dotted: "
+            text.append(f"{level}{' and '.join(self.reference)}, without {setting}, in a band of one standard deviation.")
+        return [*text, *super().told(evidence)]
 
 
 def _apart(ticks: list[float]) -> bool:
