@@ -26,6 +26,7 @@ FIGURES = {
     "alone": {"title": "One panel", **CURVES, "name": "α = 1"},
     "other": {"title": "Another measure", "experiment": "first", "measure": "test_loss", "target": {"paper": 0.5}},
     "trained": {"title": "Over local epochs", **CURVES, "over": "epochs"},
+    "leads": {"title": "Above FedAvg", "kind": "leads", "experiment": "first", "baseline": "FedAvg"},
     "absent": {"title": "Not run", "experiment": "second"},
     "grid": {
         "title": "A grid",
@@ -434,6 +435,29 @@ def test_a_round_counts_as_its_local_epochs(paper, evidence):
     assert axes.get_xlabel() == "local epochs in all" and axes.get_xlim() == (0, 102)
 
 
+def test_leads_are_differences_seed_by_seed(paper, evidence):
+    """Of series that rise apart: their mean, the band of one standard deviation, and the difference of the paper's curves."""
+    levels = {"FedMMD": {0: 0.70, 1: 0.74}, "FedAvg": {0: 0.60, 1: 0.70}}
+    found = made({label: {seed: ends(level) for seed, level in seeds.items()} for label, seeds in levels.items()})
+    keys = {"FedMMD": "a", "FedAvg": "b"}
+    shown = paper.model_copy(
+        update={"experiments": {"first": paper.experiments["first"].model_copy(update={"reported": keys})},
+                "figures": {"leads": paper.figures["leads"]}}
+    )  # fmt: skip
+    reported = {"a": [(1, 0.5), (2, 0.9)], "b": [(2, 0.6), (3, 0.7)]}
+    told = spec.evidence(shown, {"first": found}, reported)
+    axes = drawing.compose(shown.figures["leads"], told).axes[0]
+    ours = next(line for line in axes.lines if line.get_label() == "FedMMD")
+    assert ours.get_ydata()[-1] == pytest.approx(7) and not [line for line in axes.lines if line.get_label() == "FedAvg"]
+    [band] = axes.collections
+    top = max(y for x, y in band.get_paths()[0].vertices if x == ours.get_xdata()[-1])
+    assert top == pytest.approx(7 + 3 * 2**0.5)  # 10 and 4 points
+    assert [line.get_xydata().tolist() for line in axes.lines if len(line.get_xdata()) == 1] == [[[2, pytest.approx(30)]]]
+    assert axes.get_ylabel() == "above FedAvg (points)" and axes.get_ylim()[1] > 30
+    text = shown.figures["leads"].caption(told)
+    assert "The difference from FedAvg, seed by seed." in text and "target" not in text
+
+
 def test_in_how_many_columns_all_rows_agree(paper, evidence):
     """conv1: unit 0 is the same everywhere, unit 1 is not, unit 2 has no class at one client; fc1: nobody has any."""
     tops = {"conv1": {0: (3, 3), 1: (3, 4), 2: (-1, 5)}, "fc1": {0: (-1, -1)}}
@@ -522,6 +546,8 @@ def test_images_of_maps(paper, evidence):
      "figures.f.setting: 'algorithm.betta' of experiment 'sweep' in params.yaml: no series states it"),
     (FIGURES["beta"] | {"reference": list(BETAS)}, "no series states it"),
     (FIGURES["epochs"] | {"setting": "series"}, "FedMAX 0.1: {'FedMAX 0.1': {'beta': 0.1}"),
+    (FIGURES["leads"] | {"baseline": "FedX"}, "figures.f.baseline: unknown series 'FedX'"),
+    (FIGURES["leads"] | {"shown": {"paper": [0.5, 1]}}, "figures.f.shown: the axis is as long as the differences are"),
     ({"kind": "bars", "panels": ["first"], "cell": {"kind": "accuracy"}}, "needs last or round"),
     ({"kind": "bars", "panels": ["first"], "cell": FINAL, "reported": {"FedAvg": {"x": 1}}}, "unknown panel of this figure 'x"),
     ({"kind": "bars", "panels": ["first"], "cell": {"kind": "epochs"}}, "experiment 'first' has no newcomers in params.yaml"),

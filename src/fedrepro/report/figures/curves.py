@@ -39,10 +39,26 @@ class Figure(base.Figure, Ref):
     def draw(self, axes: Any, evidence: Evidence) -> None:
         panel, window = evidence.panel(self), self._window(evidence)
         drawn = evidence.looks_of(panel.results)
-        for index, label in enumerate(panel.results.labels):
-            _line(axes, panel, label, drawn[label], window, index, self._step(panel, label))
-        _paper(axes, panel, evidence.curves, drawn, window)
+        for index, label in enumerate(self._labels(panel)):
+            _line(axes, panel, label, self._seeds(panel, label), drawn[label], window, index, self._step(panel, label))
+        _paper(axes, panel, self._theirs(panel, evidence.curves), drawn, window)
         self._frame(axes, panel)
+
+    def _labels(self, panel: Panel) -> list[str]:
+        """The series that are drawn."""
+        return panel.results.labels
+
+    def _seeds(self, panel: Panel, label: str) -> dict[int, Curve]:
+        """What is drawn of each seed of a series."""
+        return panel.curves(label)
+
+    def _theirs(self, panel: Panel, curves: Mapping[str, Curve]) -> dict[str, Curve]:
+        """What is drawn of the paper's curves, by their names."""
+        return {key: curves[key] for key in panel.shown.reported.values()}
+
+    def _target(self, panel: Panel) -> float | None:
+        """Where a line is drawn across."""
+        return panel.target
 
     def _window(self, evidence: Evidence) -> int:
         return self.smooth.get(evidence.panel(self).scale, 1)
@@ -52,12 +68,12 @@ class Figure(base.Figure, Ref):
         return 1 if self.over == "rounds" else panel.results.note["series"][label]["config"]["local_epochs"]
 
     def _frame(self, axes: Any, panel: Panel) -> None:
-        measure, unit = panel.measure, factor(panel.measure)
-        if panel.target is not None:
-            axes.axhline(unit * panel.target, color="0.5", linewidth=0.6, zorder=0, label=TARGET)
-            place = {"xy": (1, unit * panel.target), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        measure, unit, target = panel.measure, factor(panel.measure), self._target(panel)
+        if target is not None:
+            axes.axhline(unit * target, color="0.5", linewidth=0.6, zorder=0, label=TARGET)
+            place = {"xy": (1, unit * target), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
             look = {"fontsize": 6, "color": "0.4", "ha": "left", "va": "center"}
-            axes.annotate(amount(measure, panel.target), **place, xytext=(2, 0), **look)
+            axes.annotate(amount(measure, target), **place, xytext=(2, 0), **look)
         last = max(int(row["round"]) * self._step(panel, row["series"]) for row in panel.results.rows)
         name = "round of communication" if self.over == "rounds" else "local epochs in all"
         axes.set(xlabel=name, ylabel=measure.axis, xlim=(0, (1 + EDGE) * max(last, 1)))
@@ -72,13 +88,14 @@ class Figure(base.Figure, Ref):
         results, measure = panel.results, panel.measure
         step = results.note["training"]["evaluate_every"]
         who = f"Mean over the {measure.over}, {measure.title}, in" if measure.over else f"Global model, {measure.title} after"
+        target = self._target(panel)
         text = [f"{who} every {'round' if step == 1 else f'{step} rounds'}.", base.over_seeds([results], "band")]
         if window > 1:
             rounds = f"{window} rounds" if step == 1 else f"{window} measured rounds"
             text.append(f"Lines are means over the last {rounds}, faint ones the single rounds.")
         text += [*base.lost(results), *base.proposed(evidence, [results], "Heavier"), *self._compared(evidence, window)]
-        if panel.target is not None:
-            text.append(f"Grey line: the target, {amount(measure, panel.target)}.")
+        if target is not None:
+            text.append(f"Grey line: the target, {amount(measure, target)}.")
         if cut := self.shown.get(panel.scale):
             text.append(f"Only {100 * cut[0]:g} to {100 * cut[1]:g} % is shown.")
         how = sorted({f"{run['precision']} ({run['executor']} executor)" for run in results.runs()})
@@ -87,9 +104,9 @@ class Figure(base.Figure, Ref):
     def _compared(self, evidence: Evidence, window: int) -> list[str]:
         """What the paper's curves look like, and where they are from."""
         panel = evidence.panel(self)
-        if not panel.full or not panel.shown.reported:
+        groups = _groups(panel, self._theirs(panel, evidence.curves))
+        if not panel.full or not groups:
             return []
-        groups = _groups(panel)
         what = "Dashed: the paper's curve" if _alone(groups) else "Thin and dashed: the paper's curves in the colours of ours"
         shared = [labels for labels in groups.values() if len(labels) > 1 and not _alone(groups)]
         first = "".join(f" (its one curve of {' and '.join(labels)} in that of {labels[0]})" for labels in shared)
@@ -97,8 +114,8 @@ class Figure(base.Figure, Ref):
         return [f"{what}{first}, {evidence.curves_from}{averaged}."]
 
 
-def _line(axes: Any, panel: Panel, label: str, look: Look, window: int, index: int, step: int) -> None:
-    seeds, unit = panel.curves(label), factor(panel.measure)
+def _line(axes: Any, panel: Panel, label: str, seeds: dict[int, Curve], look: Look, window: int, index: int, step: int) -> None:
+    unit = factor(panel.measure)
     drawn = {"color": look.colour, "linewidth": look.width} | look.marks
     if not seeds:
         why = "diverged" if panel.results.diverged(label) else "not measured"
@@ -139,9 +156,10 @@ def _band(seeds: Mapping[int, Curve], unit: float) -> tuple[list[int], list[floa
 
 def _paper(axes: Any, panel: Panel, curves: Mapping[str, Curve], drawn: Mapping[str, Look], window: int) -> None:
     """The paper's digitised curves, behind ours; only where the scale allows to compare."""
-    if not panel.full or not panel.shown.reported:
+    shown = _groups(panel, curves)
+    if not panel.full or not shown:
         return
-    last, shown = max(int(row["round"]) for row in panel.results.rows), _groups(panel)
+    last = max(int(row["round"]) for row in panel.results.rows)
     whole = {"linestyle": DASHED, "linewidth": 1.2, "zorder": 3} if _alone(shown) else THIN | {"zorder": 1.5}
     for key, labels in shown.items():
         points = [(round, value) for round, value in _averaged(curves[key], window) if round <= last]
@@ -151,11 +169,12 @@ def _paper(axes: Any, panel: Panel, curves: Mapping[str, Curve], drawn: Mapping[
     axes.plot([], [], color="black", label=PAPER, **whole)
 
 
-def _groups(panel: Panel) -> dict[str, list[str]]:
-    """The paper's curves, and which of our series each is of."""
+def _groups(panel: Panel, curves: Mapping[str, Curve]) -> dict[str, list[str]]:
+    """Those of the paper's curves that are drawn, and which of our series each is of."""
     shown: dict[str, list[str]] = {}
     for label, key in panel.shown.reported.items():
-        shown.setdefault(key, []).append(label)
+        if key in curves:
+            shown.setdefault(key, []).append(label)
     return shown
 
 
