@@ -83,6 +83,23 @@ def test_what_was_not_run_is_not_quoted(quoted):
         quoted.claim("nobody")
 
 
+@pytest.mark.parametrize(("text", "words"), [
+    ("<% set short %>x<% endset %>\n<< paper.ours('fig4d', 'FedMD') >>", "unknown series of experiment fig4d 'FedMD': choose from"),
+    ("\n<< paper.theirs('4d:FedMD') >>", "unknown curve '4d:FedMD': nearest are 4d:"),
+    ("\n<< paper.claims('4d') >>", r"fedmmd\.md\.j2, line 2: .* has no attribute 'claims'"),
+    ("\n\n<< paper", r"fedmmd\.md\.j2, line 3: "),
+    ("<< short >>", r"fedmmd\.md\.j2, line 1: 'short' is undefined"),
+])  # fmt: skip
+def test_mistakes_in_a_template_are_told(committed, tmp_path, monkeypatch, text, words):
+    monkeypatch.chdir(committed)
+    for name in ("reports", "workflow/experiments"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(name, tmp_path / name)
+    (tmp_path / "workflow/experiments/fedmmd.md.j2").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=words):
+        guide.page(spec.read("fedmmd", read_params()), "fedmmd", tmp_path)
+
+
 def test_verdicts_that_hang_on_a_seed(quoted):
     """With one seed alone nothing is decided."""
     decided = {
@@ -99,6 +116,11 @@ def test_lines_reduce_as_worked_out_by_hand():
     assert line.reaches(70) == 2 and line.reaches(85) is None
     assert Line("one", {0: CURVE}).reaches(70, smooth=2) == 4
     assert [line.arrives(percent) for percent in (70, 85, 99)] == ["2", "4 (1 of 2 seeds)", "never"]
+    low, apart, one = (
+        {seed: [(1, value)] for seed, value in enumerate(values)} for values in ((0.5, 0.6), (0.71, 0.8), (0.4,))
+    )
+    found = [Line("", low).side(Line("", other), 1, 1) for other in (apart, {0: [(1, 0.4)], 1: [(1, 0.7)]})]
+    assert found == [-1, 0] and Line("", one).side(Line("", {0: [(1, 0.9)]}), 1, 1) == 0  # 20.5 +- 6.4, 0 +- 127, one seed
     assert line.band() == pytest.approx(10) and line.apart(Line("same", line.seeds)) == 0
     assert line.apart(Line("one seed twice", {0: CURVE, 1: CURVE})) == pytest.approx(10)
     # of 0 and 10 points the mean is 5, the standard error 5, and Student's t of one degree of freedom 12.706

@@ -75,7 +75,7 @@ def read(folder: Path, values: dict, curves: str = CURVES) -> Paper:
 
     (folder / "p.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     (folder / "curves.json").write_text(curves, encoding="utf-8")
-    series = {"series": dict.fromkeys(SERIES, {})}
+    series = {"series": dict.fromkeys(SERIES, {}), "rounds": 20}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
     found = spec.read("p", parse(Params, scales | {"papers": {"p": {"first": series, "second": series}}}, "test"), folder)
@@ -527,6 +527,8 @@ def changed(*path, value) -> dict:
 
 LEAD = {"kind": "gains_more", "series": "FedMMD", "baseline": "FedAvg", "last": 1}
 MORE = {"text": "t", "source": "s", "experiment": "first", "reported": "larger", "cell": LEAD | {"than": "third"}}
+ENDS = {"text": "t", "source": "s", "experiment": "first", "reported": 0.9}
+ENDS |= {"cell": {"kind": "accuracy", "series": "L2", "last": 3}}
 MORE_APART = MORE | {"artifact": "one", "cell": LEAD | {"than": "second"}}
 
 
@@ -551,6 +553,11 @@ MORE_APART = MORE | {"artifact": "one", "cell": LEAD | {"than": "second"}}
     (changed("claims", "saves", "experiment", value="six"), "claims.saves: unknown experiment 'six': choose from first, secon"),
     (changed("claims", "saves", "reported", value="never"), "reported: a number goes with a cell of kind reduction (got 'neve"),
     (changed("claims", "saves", "reported", value=float("inf")), "claims.saves: reported"),
+    (changed("claims", "saves", "reported", value=20), "reported: a number of kind reduction is between -inf and 1 (got 20)"),
+    (changed("claims", "saves", value=ENDS | {"reported": 88}), "a number of kind accuracy is between 0 and 1 (got 88)"),
+    (changed("claims", "saves", value=ENDS | {"cell": ENDS["cell"] | {"last": 99}}), "cell.last: experiment 'first' has 20 rou"),
+    (changed("claims", "saves", "cell", "target", value=80), "saves.cell.target: test accuracy is between 0 and 1 (got 80)"),
+    (changed("claims", "saves", "scales", value={"quick": {"target": 80}}), "scales.quick.cell.target: test accuracy is betwe"),
     (changed("claims", "saves", "cell", "baseline", value=None), "claims.saves.cell: baseline: Input should be a valid string"),
     (changed("claims", "saves", "cell", "baseline", value="FedX"), "claims.saves: unknown series 'FedX'"),
     (changed("claims", "saves", "cell", "kind", value="reduce"), "claims.saves.cell.kind: unknown cell 'reduce': choose from"),

@@ -151,6 +151,20 @@ def test_a_failed_job_names_run_reason_and_log(runs, tmp_path):
     assert shown.stream.getvalue().splitlines()[-2:] == ["FAILED fig b: ValueError: boom", f"  its log: {log}"]
 
 
+def test_a_failed_study_names_its_run_and_reason(tmp_path):
+    """Each of several; the error that sums them up, or carries them on, is none of its own."""
+    log, names = tmp_path / "job.log", {"b": "fig b, seed 0"}
+    stamp = "2026-01-02 03:04:06,000"
+    text = f"{stamp} activations of b failed: ValueError: the reason\nTraceback\n{stamp} new clients of c failed: no weights\n"
+    log.write_text(text + f"{stamp} error: failed: activations of b, new clients of c (2 sub-exceptions)\nTraceback\n")
+    lines = [
+        "FAILED activations of fig b, seed 0: ValueError: the reason",
+        "FAILED new clients of c: no weights",
+        f"  its log: {log}",
+    ]
+    assert failure.told("activations_x", [log], names).splitlines() == lines
+
+
 def test_a_crash_is_told_by_its_last_line(tmp_path):
     log = tmp_path / "page.log"
     log.write_text("2026-01-02 03:04:05,678 error: x\nTraceback (most recent call last):\n  File\nKeyError: 'x'\n\n")

@@ -87,7 +87,7 @@ def _vouched(named: str, code: str, *executed: Any) -> dict[str, str | None] | s
     named = named.removesuffix(provenance.DIRTY)
     commit = provenance.commit().removesuffix(provenance.DIRTY) if named == "unknown" else named  # made outside a checkout
     committed = provenance.committed_digest(commit, *executed)
-    if committed is None:
+    if committed is None and provenance.commit_date(commit) is None:
         return f"names commit {named}, whose code cannot be read here; keep it in a checkout that has that commit"
     if committed != code:
         return f"comes from code that commit {commit} does not have; commit the code and make it anew"

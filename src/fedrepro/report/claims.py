@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import FiniteFloat, SerializeAsAny, model_validator
 
 from fedrepro.fields import Frozen, NonNegative, Number, parse
+from fedrepro.measures import MEASURES
 from fedrepro.report import cells
 from fedrepro.report.cells.base import Cell
 from fedrepro.report.evidence import Measured, Ref, source
@@ -58,6 +59,14 @@ class Claim(Frozen):
     def check(self, known: Known) -> None:
         known.at("scales").names("scale", self.scales, known.scales)
         self.cell.check(known, self.ref)
+        if not self.cell.word:
+            low, high = self.cell.limits(MEASURES[self.ref.resolved(known.shown).measure])
+            if not low <= self.reported <= high:
+                known.at("reported").refuse(
+                    f"a number of kind {self.cell.kind} is between {low:g} and {high:g} (got {self.reported:g})"
+                )
+        for scale, cell in self.scales.items():
+            cell.check(known.at("scales", scale), self.ref)
         known.at("calibrated").names("experiment", [self.calibrated] if self.calibrated else [], known.experiments)
         if self.tolerance and not self.because:
             known.refuse("because: a tolerance needs its reason")

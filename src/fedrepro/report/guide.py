@@ -1,6 +1,7 @@
 """What the repository's front pages take from committed results: the README's table of artifacts, and `docs/<paper>.md`."""
 
 import functools
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import jinja2
 from fedrepro import experiments
 from fedrepro.config import Params, read_params
 from fedrepro.engine.run import pick_device
+from fedrepro.errors import UserError
 from fedrepro.estimate import Known, cost, size
 from fedrepro.files import read_json, replacing
 from fedrepro.report import spec, tally, view
@@ -78,8 +80,20 @@ def page(specification: Paper, paper: str, root: Path, size: Callable[..., tuple
         "round": lambda found: "never" if found is None else f"{found:g}",
     }
     results = {scale: Quoted(specification, root / "reports" / scale / paper) for scale in SCALES}
-    text = environment.get_template(f"{paper}.md.j2").render(spec=specification, size=size, **results)
+    try:
+        text = environment.get_template(f"{paper}.md.j2").render(spec=specification, size=size, **results)
+    except jinja2.TemplateError as error:
+        raise UserError(f"{root / spec.FOLDER / paper}.md.j2{_line(error)}: {error.message}") from error
     return f"<!-- written by `fedrepro docs` from {spec.FOLDER}/{paper}.md.j2 and the committed results -->\n{text}"
+
+
+def _line(error: jinja2.TemplateError) -> str:
+    """Where in a template: a mistake of its syntax says so itself, another one in the frames that it went through."""
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return f", line {error.lineno}"
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename.endswith(".md.j2")]
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame in frames]
+    return f", line {lines[-1]}" if lines else ""
 
 
 def _size(planned: Callable[[str], dict], paper: str, scale: str, experiment: str, series: str) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedrepro.errors import UserError
+from fedrepro.errors import UserError, unknown
 from fedrepro.metrics import Curve, at_round, distance, estimate, mean_last, rounds_to
 from fedrepro.report import artifacts, cells, numbers, plotted, tally, view
 from fedrepro.report.evidence import Evidence, Ref, source
@@ -126,6 +126,8 @@ class Quoted:
         panel, name = self.evidence.panel(Ref(experiment=experiment, measure=measure)), f"{self.folder}: {experiment}, {series}"
         if panel.skipped:
             raise UserError(f"{name}: {panel.skipped}")
+        if series not in panel.results.labels:
+            raise unknown(f"series of experiment {experiment}", series, panel.results.labels)
         curves = panel.curves(series)
         if not curves:
             raise UserError(f"{name}: no values")
@@ -158,7 +160,9 @@ class Quoted:
         return found[0]
 
     def theirs(self, key: str) -> Line:
-        """A digitised curve."""
+        """A digitised curve. Raises UserError for one that there is not."""
+        if key not in self.evidence.curves:
+            raise unknown("curve", key, list(self.evidence.curves))
         return Line(key, {0: self.evidence.curves[key]})
 
     def seeds(self, experiment: str) -> str:

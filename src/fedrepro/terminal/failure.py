@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-FAILED = re.compile(r"^\S+ \S+ (\S+) failed: (.*)$", re.MULTILINE)  # as errors.Failures logs it
+# as errors.Failures logs a run, or a study of one; not as the error that sums them up
+FAILED = re.compile(r"^\d\S+ \d\S+ ((?:\S[^:\n]*? of )?)([^\s:]+) failed: (.*)$", re.MULTILINE)
 STAMP = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ ")
 
 
@@ -12,8 +13,9 @@ def told(rule: str, logs: Iterable[Path], names: Mapping[str, str]) -> str:
     """Of a job that failed; `names`: run -> how it is called."""
     for log in logs:
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-        runs = FAILED.findall(text)
-        lines = [f"FAILED {names.get(run, run)}: {why}" for run, why in runs] or [f"FAILED {rule}: {_last(text)}"]
+        found = FAILED.findall(text)
+        lines = [f"FAILED {study}{names.get(run, run)}: {why}" for study, run, why in found]
+        lines = lines or [f"FAILED {rule}: {_last(text)}"]
         return "\n".join([*lines, f"  its log: {log}"])
     return f"FAILED {rule}"
 

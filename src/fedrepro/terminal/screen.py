@@ -75,7 +75,7 @@ class Screen:
     def _failed(self, record: LogRecord) -> None:
         self.progress.running.pop(record.jobid, None)
         logs = [Path(str(path).split(" (")[0]) for path in record.log or []]
-        names = {over.parent.name: task.name for over, task in self.progress.tasks.items()}
+        names = {over.parent.name: task.name for over, task in self.progress.tasks.items() if over.name == "summary.json"}
         self.say(failure.told(record.rule_name, logs, names))
 
     def _tick(self) -> None:

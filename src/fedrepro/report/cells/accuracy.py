@@ -1,6 +1,7 @@
 """A series' value of the measure (an accuracy, unless the experiment is shown in another): the mean of its `last` rounds, or
 the value at a `round`, averaged over the `smooth` rounds that end there."""
 
+import math
 from typing import ClassVar
 
 from pydantic import model_validator
@@ -9,7 +10,8 @@ from fedrepro.fields import Count
 from fedrepro.measures import Measure
 from fedrepro.metrics import Curve, at_round, mean_last
 from fedrepro.report.cells import base
-from fedrepro.report.evidence import Panel
+from fedrepro.report.evidence import Panel, Ref
+from fedrepro.report.known import Known
 from fedrepro.report.numbers import factor
 
 
@@ -24,6 +26,15 @@ class Cell(base.OfCurves):
         if (self.last is None) == (self.round is None):
             raise ValueError(f"a cell of kind {self.kind} needs last or round (one of them)")
         return self
+
+    def check(self, known: Known, ref: Ref) -> None:
+        super().check(known, ref)
+        rounds = known.experiments[ref.experiment].get("rounds")
+        if self.last and rounds and self.last > rounds:
+            known.at("cell", "last").refuse(f"experiment '{ref.experiment}' has {rounds} rounds (got {self.last})")
+
+    def limits(self, measure: Measure) -> tuple[float, float]:
+        return (0, 1) if measure.percent else (0, math.inf)
 
     def level(self, curve: Curve) -> float | None:
         return at_round(curve, self.round, self.smooth) if self.last is None else mean_last(curve, self.last)

@@ -41,6 +41,10 @@ class Cell(Frozen):
         else:
             known.ref(ref, self.labels)
 
+    def limits(self, measure: Measure) -> tuple[float, float]:
+        """Between which numbers it lies."""
+        return -math.inf, math.inf
+
     def lost(self, panel: Panel) -> str:
         """Which of the runs that it needs diverged."""
         return "; ".join(f"{label}, {text}" for label in self.labels for text in panel.results.diverged(label))
@@ -135,6 +139,10 @@ class ToTarget(OfCurves):
 
     target: NonNegative
     smooth: Count = 1
+
+    def check(self, known: Known, ref: Ref) -> None:
+        super().check(known, ref)
+        known.at("cell", "target").values(ref.resolved(known.shown).measure, [self.target])
 
     def absent(self, panel: Panel) -> str:
         short = [curve[-1][0] for label in self.labels for curve in panel.curves(label).values() if curve[-1][0] < self.smooth]

@@ -18,6 +18,9 @@ class Cell(accuracy.Cell):
     def labels(self) -> list[str]:
         return [self.series, self.baseline]
 
+    def limits(self, measure: Measure) -> tuple[float, float]:
+        return (-1, 1) if measure.percent else base.Cell.limits(self, measure)
+
     def of(self, series: str) -> "Cell":
         """The same difference, of a series."""
         options = {"last": self.last, "round": self.round, "smooth": self.smooth, "baseline": self.baseline}

@@ -1,6 +1,7 @@
 """The saving of new clients' epochs: 1 - epochs(series) / epochs(baseline), each the mean over the new clients of a seed's
 run."""
 
+import math
 from typing import ClassVar
 
 from fedrepro.measures import Measure
@@ -17,6 +18,9 @@ class Cell(epochs.Cell):
     @property
     def labels(self) -> list[str]:
         return [self.series, self.baseline]
+
+    def limits(self, measure: Measure) -> tuple[float, float]:
+        return -math.inf, 1
 
     def absent(self, panel: Panel) -> str:
         found = {label: means(panel.results, label) for label in self.labels}

@@ -1,5 +1,6 @@
 """The saving of rounds: 1 - rounds(series) / rounds(baseline), both to the same target, of the same seed."""
 
+import math
 from typing import ClassVar
 
 from fedrepro.measures import Measure
@@ -15,6 +16,9 @@ class Cell(base.ToTarget):
     @property
     def labels(self) -> list[str]:
         return [self.series, self.baseline]
+
+    def limits(self, measure: Measure) -> tuple[float, float]:
+        return -math.inf, 1
 
     def value(self, panel: Panel, curve: Curve, baseline: Curve) -> float | str:
         reached, needed = (panel.rounds_to(one, self.target, self.smooth) for one in (curve, baseline))
