@@ -64,6 +64,13 @@ def test_mistakes_in_a_run(changes, words):
     refused(RunConfig, RUN | changes, *words)
 
 
+def test_a_list_of_wrong_names_is_not_short_too():
+    with pytest.raises(UserError) as caught:
+        parse(RunConfig, RUN | {"measures": ["accuracy"]}, "run")
+    assert str(caught.value).count("\n") == 0 and "measures.0: " in str(caught.value)
+    refused(RunConfig, RUN | {"measures": []}, "measures: ", "at least 1 item")
+
+
 def test_every_mistake_is_told_at_once():
     refused(
         RunConfig, RUN | {"rounds": -1, "lr": 0, "sed": 1}, "settings.yaml: rounds: ", "settings.yaml: lr: ", "sed: unknown key"
@@ -73,7 +80,7 @@ def test_every_mistake_is_told_at_once():
 @pytest.mark.parametrize(("changes", "words"), [
     ({"partition": {"name": "halves"}}, "unknown partition 'halves': choose from balanced_classes, class_shards, classes, "),
     ({"model": {"name": "vgg"}}, "unknown model 'vgg': choose from cifar_cnn, fedmax_cnn, logistic, mlp, mnist_cnn, "),
-    ({"algorithm": {"name": "sgd"}}, "unknown algorithm 'sgd': choose from activation_l2, fedavg, "),
+    ({"algorithm": {"name": "sgd"}}, "unknown algorithm 'sgd': choose from .*fedavg, .*scaffold"),
     ({"algorithm": {"name": "_private"}}, "unknown algorithm '_private'"),
     ({"algorithm": {"name": "base"}}, "unknown algorithm 'base'"),
     ({"algorithm": {"name": "fedprox", "nu": 1}}, "algorithm fedprox: nu: unknown key: choose from mu, norm"),

@@ -84,7 +84,7 @@ def test_what_was_not_run_is_not_quoted(quoted):
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("<% set short %>x<% endset %>\n<< paper.ours('fig4d', 'FedMD') >>", "unknown series of experiment fig4d 'FedMD': choose from"),
+    ("<% set short %>x<% endset %>\n<< paper.ours('fig4d', 'FedMD') >>", "unknown series of experiment fig4d 'FedMD': "),
     ("\n<< paper.theirs('4d:FedMD') >>", "unknown curve '4d:FedMD': nearest are 4d:"),
     ("\n<< paper.claims('4d') >>", r"fedmmd\.md\.j2, line 2: .* has no attribute 'claims'"),
     ("\n\n<< paper", r"fedmmd\.md\.j2, line 3: "),

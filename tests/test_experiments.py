@@ -369,7 +369,7 @@ def test_with_overrides_one_series(paths):
     ({"dataset": "mnst"}, "unknown dataset 'mnst': choose from aptos, chest_xray, cifar10"),
     ({"partition": {"name": "random"}}, "unknown partition 'random': choose from "),
     ({"model": {"name": "resnet"}}, "unknown model 'resnet': choose from "),
-    ({"series": {"X": {"name": "fedx"}}}, "series.X: unknown algorithm 'fedx': choose from activation_l2, fedavg, "),
+    ({"series": {"X": {"name": "fedx"}}}, "series.X: unknown algorithm 'fedx': choose from "),
     ({"series": {"FedMMD": {"wait": 1}}}, "wait: unknown key: choose from "),
     ({"series": {"FedMMD": {"weight": -1}}}, "weight: "),
     ({"series": {"FedAvg": {"with": 3}}}, "with: expected settings of the training, e.g. {lr: 0.01} (got 3)"),
@@ -575,3 +575,11 @@ def test_folders(paths):
     planned = plan(params(), paths)["p"]["one"]
     assert experiments.folders(planned)["FedAvg"] == [run.folder for run in planned.series[1].runs]
     assert Paths().raw == Path("data/raw") and Paths().prepared("mnist") == Path("data/prepared/mnist")
+
+
+def test_a_scale_that_changes_a_series_that_there_is_not(paths):
+    """A new one names its method; else the label is misspelt."""
+    changed = params(scales={"quick": {"experiments": {"p": {"one": {"series": {"FedPrx": {"weight": 2}}}}}}})
+    words = r"test: scales\.quick\.experiments\.p\.one: unknown series 'FedPrx': choose from FedMMD, FedAvg"
+    with pytest.raises(UserError, match=words):
+        plan(changed, paths, "test")

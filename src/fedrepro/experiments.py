@@ -104,6 +104,7 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml", fetching: bool
                     raise UserError(f"{where}: skip: expected the reason as text (got {reason!r})")
                 planned[paper][name] = Planned(paper, name, None, (), reason)
                 continue
+            _check_series(values, overlay, f"{file}: scales.{params.scale}.experiments.{paper}.{name}")
             training = parse(Experiment, merge(values, overlay), where)
             _check_studies(training, where)
             try:
@@ -124,6 +125,14 @@ def _finder(paths: Paths, paper: str) -> Finder:
         return Run(paths.runs(paper) / run_id(config, data), config, data, code_digest(config))
 
     return Finder(stored_runs(paths.kept(paper)), lambda: stored_runs(paths.runs(paper)), new)
+
+
+def _check_series(values: dict, overlay: dict, where: str) -> None:
+    """That what an overlay changes of a series, and does not name a method for, is there to be changed."""
+    known, changed = (given.get("series") if isinstance(given.get("series"), dict) else {} for given in (values, overlay))
+    for label, choice in changed.items():
+        if label not in known and isinstance(choice, dict) and "name" not in choice:
+            raise UserError(f"{where}: {unknown('series', label, list(known))}")
 
 
 def _check_studies(training: Experiment, where: str) -> None:

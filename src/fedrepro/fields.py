@@ -103,7 +103,9 @@ def parse(model: type[Model], values: Any, where: str) -> Model:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        lines = [_explain(model, item) for item in error.errors()]
+        found = error.errors()
+        within = {item["loc"][:-1] for item in found}  # a list of which all items are wrong is not short too
+        lines = [_explain(model, item) for item in found if item["type"] != "too_short" or item["loc"] not in within]
         raise UserError("\n".join(f"{where}: {line}" for line in lines)) from None
 
 

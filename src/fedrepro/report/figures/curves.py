@@ -75,6 +75,7 @@ class Figure(base.Figure, Ref):
             look = {"fontsize": 6, "color": "0.4", "ha": "left", "va": "center"}
             axes.annotate(amount(measure, target), **place, xytext=(2, 0), **look)
         last = max(int(row["round"]) * self._step(panel, row["series"]) for row in panel.results.rows)
+        axes.locator_params(axis="x", integer=True)
         name = "round of communication" if self.over == "rounds" else "local epochs in all"
         axes.set(xlabel=name, ylabel=measure.axis, xlim=(0, (1 + EDGE) * max(last, 1)))
         if measure.percent:

@@ -64,6 +64,8 @@ class Figure(base.Figure):
         if any(str(place) != x for x, place in places.items()):
             slanted = sum(map(len, places)) > 30
             axes.set_xticks(range(len(places)), list(places), rotation=45 * slanted, ha="right" if slanted else "center")
+        else:
+            axes.locator_params(axis="x", integer=True)
         grid(axes)
 
     def labels(self, results: Results) -> list[str]:
