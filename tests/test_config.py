@@ -51,6 +51,7 @@ def refused(model, values, *words):
     ({"inputs": {"name": "unit", "mean": [0.5], "std": [0.2]}}, ["inputs: mean and std: of normalised alone (got unit)"]),
     ({"inputs": {"name": "normalised", "mean": 0.5, "std": [0.2]}}, ["inputs.mean: expected a list"]),
     ({"inputs": {"name": "normalised", "mean": [0.5], "std": [0]}}, ["inputs.std.0: ", "greater than 0"]),
+    ({"inputs": {"name": "raw", "mean": [], "std": []}}, ["inputs.mean: ", "at least 1 item"]),
     ({"inputs": {"name": "normalised", "deviation": [0.5]}}, ["inputs.deviation: unknown key: choose from mean, name, std"]),
     ({"weighting": "size"}, ["weighting: ", "'uniform' or 'samples'"]),
     ({"precision": "float16"}, ["precision: ", "'float32', 'float64', 'tf32' or 'bfloat16'"]),

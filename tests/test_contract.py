@@ -251,6 +251,23 @@ def test_a_method_may_own_its_round(executor):
     assert not torch.equal(state.weights["hidden.fc1.layer.weight"], start.weights["hidden.fc1.layer.weight"])
 
 
+def test_phases_keep_the_momentum_of_what_they_do_not_train():
+    """And a method's own state, where it has nothing new to keep."""
+
+    class Keeping(TwoPhases):
+        def finish(self, weights, received, client):
+            return Finished(weights, {"own": weights["head.bias"]} if client.lr == 0.05 else {})
+
+    fed = federation(config(momentum=0.5, keep_momentum=True))
+    start, _ = fed.start()
+    fed.algorithm.__class__ = Keeping
+    state, _ = fed.advance(start)
+    first, others = fed.cohort(1)[0], fed.cohort(1)[1:]
+    head = {"momentum/head.weight", "momentum/head.bias", "own"}
+    assert state.clients[first].tensors.keys() == {*head, *(f"momentum/{name}" for name in fed.algorithm.trained)}
+    assert all(state.clients[number].tensors.keys() == head for number in others)
+
+
 def test_phases_draw_anew():
     fed = federation(config())
     start, _ = fed.start()

@@ -88,6 +88,7 @@ def test_what_was_not_run_is_not_quoted(quoted):
     ("\n<< paper.theirs('4d:FedMD') >>", "unknown curve '4d:FedMD': nearest are 4d:"),
     ("\n<< paper.claims('4d') >>", r"fedmmd\.md\.j2, line 2: .* has no attribute 'claims'"),
     ("\n\n<< paper", r"fedmmd\.md\.j2, line 3: "),
+    ("<% include '_head.md.j2' %>", r"_head\.md\.j2, line 8: 'short' is undefined"),
     ("<< short >>", r"fedmmd\.md\.j2, line 1: 'short' is undefined"),
 ])  # fmt: skip
 def test_mistakes_in_a_template_are_told(committed, tmp_path, monkeypatch, text, words):

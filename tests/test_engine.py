@@ -300,7 +300,7 @@ def test_scaling():
     own = Scaling(name="normalised", mean=(0.4, 0.5, 0.6), std=(0.1, 0.2, 0.4))
     by_hand = [(x[:, c] / 255 - mean) / std for c, (mean, std) in enumerate([(0.4, 0.1), (0.5, 0.2), (0.6, 0.4)])]
     assert torch.allclose(augmentation.scale(x, own, dataset), torch.stack(by_hand, 1), rtol=1e-12)
-    with pytest.raises(UserError, match=r"inputs: .* has 1 to a pixel: as many numbers in mean and in std .got 3"):
+    with pytest.raises(UserError, match=r"inputs: mean and std need a number for each channel of .*, 1 .got 3"):
         augmentation.check(config(inputs=own), 1, real=False)
     flat = augmentation.scale(x, Scaling(name="standardised"), dataset).flatten(1)
     assert flat.mean(1).abs().max() < 1e-12 and (flat.std(1, correction=0) - 1).abs().max() < 1e-12

@@ -548,6 +548,14 @@ def test_keep_refuses_a_commit_that_is_not_here(paths):
     assert run.summary.exists()
 
 
+def test_keep_refuses_a_commit_that_lacks_the_methods_file(paths, history, monkeypatch):
+    """As of a method that was trained before it was committed: the commit is here, its code is another."""
+    finish(plan(params(), paths)["p"]["one"].runs[0])
+    monkeypatch.setattr(provenance, "committed_digest", lambda commit, *executed: None)
+    with pytest.raises(UserError, match="comes from code that commit .* does not have; commit the code and make it anew"):
+        shelf.keep([plan(params(), paths)["p"]["one"]], paths)
+
+
 def test_prune_lists_what_no_scale_names(paths):
     everything = {run for scale in ("quick", "long") for run in unique(select(plan(params(scale=scale), paths), None, None))}
     for run in everything:

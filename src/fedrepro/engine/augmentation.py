@@ -192,7 +192,7 @@ def check(config: RunConfig, channels: int, real: bool) -> None:
         changes = ", ".join(config.augment)
         raise UserError(f"augment: {config.dataset.name} holds real numbers, not pixels 0-255: only [] (got [{changes}])")
     if inputs.mean and len(inputs.mean) != channels:
-        told = f"inputs: {config.dataset.name} has {channels} to a pixel: as many numbers in mean and in std"
+        told = f"inputs: mean and std need a number for each channel of {config.dataset.name}, {channels}"
         raise UserError(f"{told} (got {len(inputs.mean)})")
 
 

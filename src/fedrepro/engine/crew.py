@@ -18,10 +18,10 @@ import numpy as np
 import torch
 
 from fedrepro import provenance
+from fedrepro.algorithms.base import Weights
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine.assignment import Assignment, Ended
-from fedrepro.engine.state import Kept
 from fedrepro.errors import GOES_ON, UserError
 from fedrepro.partitions import Partition
 
@@ -33,7 +33,7 @@ class Round(Protocol):
 
     number: int
 
-    def before(self, number: int) -> Kept | None:
+    def before(self, number: int) -> Weights:
         """What a client kept when it took part last."""
         ...
 

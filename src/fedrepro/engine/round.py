@@ -74,10 +74,19 @@ class Round:
             self._see(client.number, ended.values)
             self.up += size({name: part for name, part in ended.message.items() if back is None or name in back})
             if ended.state:
-                self.kept[client.number] = Kept(self.number, ended.state)
+                self.kept[client.number] = Kept(self.number, self._beside(client.number, ended.state))
             yield Sent(client, share, ended.message)
         if received.keys() >= set(site.algorithm.names):  # else it goes on with what only participants have
             self._measure_others(received, first=not phase)
+
+    def _beside(self, number: int, state: Weights) -> Weights:
+        """What a client keeps now, with the momentum of weights that this phase did not train, and with what its method kept
+        before where it keeps nothing new."""
+        if not self.site.config.keep_momentum:
+            return state
+        own = any(not name.startswith(MOMENTUM) for name in state)
+        before = self.before(number).items()
+        return {name: tensor for name, tensor in before if name.startswith(MOMENTUM) or not own} | state
 
     def _performed(self, asked: Assignment, numbers: Sequence[int]) -> Iterator[Ended]:
         """`perform`, shared out where there are helpers; who watches a round does so here."""

@@ -58,7 +58,7 @@ class Claim(Frozen):
 
     def check(self, known: Known) -> None:
         known.at("scales").names("scale", self.scales, known.scales)
-        self.cell.check(known, self.ref)
+        self.cell.check(known.at("cell"), self.ref)
         if not self.cell.word:
             low, high = self.cell.limits(MEASURES[self.ref.resolved(known.shown).measure])
             if not low <= self.reported <= high:

@@ -83,17 +83,17 @@ def page(specification: Paper, paper: str, root: Path, size: Callable[..., tuple
     try:
         text = environment.get_template(f"{paper}.md.j2").render(spec=specification, size=size, **results)
     except jinja2.TemplateError as error:
-        raise UserError(f"{root / spec.FOLDER / paper}.md.j2{_line(error)}: {error.message}") from error
+        raise UserError(f"{_place(error) or root / spec.FOLDER / f'{paper}.md.j2'}: {error.message}") from error
     return f"<!-- written by `fedrepro docs` from {spec.FOLDER}/{paper}.md.j2 and the committed results -->\n{text}"
 
 
-def _line(error: jinja2.TemplateError) -> str:
-    """Where in a template: a mistake of its syntax says so itself, another one in the frames that it went through."""
+def _place(error: jinja2.TemplateError) -> str:
+    """File and line of a template: a mistake of its syntax says them itself, another one in the frames that it went through."""
     if isinstance(error, jinja2.TemplateSyntaxError):
-        return f", line {error.lineno}"
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename.endswith(".md.j2")]
-    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame in frames]
-    return f", line {lines[-1]}" if lines else ""
+        return f"{error.filename}, line {error.lineno}"
+    frames = ((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
+    places = [f"{file}, line {line}" for file, line in frames if file.endswith(".md.j2")]
+    return places[-1] if places else ""
 
 
 def _size(planned: Callable[[str], dict], paper: str, scale: str, experiment: str, series: str) -> tuple[int, int]:

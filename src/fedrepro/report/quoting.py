@@ -124,8 +124,8 @@ class Quoted:
     def ours(self, experiment: str, series: str, measure: str | None = None) -> Line:
         """In a measure, else in the experiment's own. Raises UserError where there is nothing to quote."""
         panel, name = self.evidence.panel(Ref(experiment=experiment, measure=measure)), f"{self.folder}: {experiment}, {series}"
-        if panel.skipped:
-            raise UserError(f"{name}: {panel.skipped}")
+        if absent := panel.results.absent([series]):
+            raise UserError(f"{name}: {absent}")
         if series not in panel.results.labels:
             raise unknown(f"series of experiment {experiment}", series, panel.results.labels)
         curves = panel.curves(series)

@@ -4,7 +4,7 @@ Yao et al. 2019, Fig. 6, plots "local epochs to reach convergence for newly inco
 measured; this is our reading. A new client sees images of the run's data in a pixel order of its own, which none of the run's
 clients has. It receives what a participant of a next round would (E_g of FedFusion is that received extractor, frozen) and
 trains as the run's clients do: batch size, augmentation, dropout, momentum and weight decay are the run's, the learning rate
-that of its first round. Unlike in a round, one optimiser serves all epochs: its momentum never restarts.
+that of its first round. It begins without momentum, and one optimiser serves all epochs.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ from fedrepro.fields import Count
 from fedrepro.measures import Measure
 from fedrepro.metrics import Curve, at_round, mean_last
 from fedrepro.report.cells import base
-from fedrepro.report.evidence import Panel, Ref
-from fedrepro.report.known import Known
+from fedrepro.report.evidence import Panel
 from fedrepro.report.numbers import factor
 
 
@@ -27,12 +26,6 @@ class Cell(base.OfCurves):
             raise ValueError(f"a cell of kind {self.kind} needs last or round (one of them)")
         return self
 
-    def check(self, known: Known, ref: Ref) -> None:
-        super().check(known, ref)
-        rounds = known.experiments[ref.experiment].get("rounds")
-        if self.last and rounds and self.last > rounds:
-            known.at("cell", "last").refuse(f"experiment '{ref.experiment}' has {rounds} rounds (got {self.last})")
-
     def limits(self, measure: Measure) -> tuple[float, float]:
         return (0, 1) if measure.percent else (0, math.inf)
 
@@ -47,7 +40,7 @@ class Cell(base.OfCurves):
         return self.level(curve)
 
     def needs(self, reported: float, tolerance: float) -> int:
-        return self.round or 0
+        return self.round or self.last or 0
 
     def digits(self, reported: float, measure: Measure) -> int:
         return 2

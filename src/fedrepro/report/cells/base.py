@@ -142,7 +142,7 @@ class ToTarget(OfCurves):
 
     def check(self, known: Known, ref: Ref) -> None:
         super().check(known, ref)
-        known.at("cell", "target").values(ref.resolved(known.shown).measure, [self.target])
+        known.at("target").values(ref.resolved(known.shown).measure, [self.target])
 
     def absent(self, panel: Panel) -> str:
         short = [curve[-1][0] for label in self.labels for curve in panel.curves(label).values() if curve[-1][0] < self.smooth]

@@ -80,8 +80,11 @@ class Figure(_cells.OfCells):
         axis, setting = self.axis(evidence), self.label or self.setting
         text = [f"{axis[0].upper()}{axis[1:]} over {setting}."]
         if self.reference:
-            level = "Dashed: " if len(self.reference) == 1 else "Dashed and dotted: "
-            text.append(f"{level}{' and '.join(self.reference)}, without {setting}, in a band of one standard deviation.")
+            panels = self.shown(evidence)
+            found = [value for panel in panels for label in self.reference if (value := self.value(panel, label))]
+            level = "Dashed and dotted" if len(self.reference) * len(panels) > 1 else "Dashed"
+            band = ", in a band of one standard deviation" if any(value.std for value in found) else ""
+            text.append(f"{level}: {' and '.join(self.reference)}, without {setting}{band}.")
         return [*text, *super().told(evidence)]
 
 
