@@ -383,7 +383,7 @@ def test_only_the_direction_at_a_smaller_scale():
     ({"target": {"paper": 0.9}}, {}, "figures.f: target: unknown key: choose from bars, experiment"),
     ({"kind": "curves"}, {}, "figures.f: bars: unknown key"),
     ({"experiment": "other"}, {}, "figures.f: experiment 'other' has no newcomers in params.yaml"),
-    ({}, {"experiment": "other"}, "claims.c: experiment 'other' has no newcomers in params.yaml"),
+    ({}, {"experiment": "other"}, "claims.c.cell: experiment 'other' has no newcomers in params.yaml"),
     ({}, {"cell": {"kind": "epochs_saved", "series": "Conv"}}, "claims.c.cell: baseline: Field required"),
 ])  # fmt: skip
 def test_artifacts_that_do_not_fit(figure, claim, message, tmp_path):

@@ -266,7 +266,7 @@ class Trainings:
     def watch(self, original):
         def train(executor, received, *rest, **options):
             ended = list(original(executor, received, *rest, **options))
-            tensors = [received, *(weights for weights, _ in ended)]
+            tensors = [received, *(weights for weights, *_ in ended)]
             self.seen.append([{name: tensor.clone() for name, tensor in weights.items()} for weights in tensors])
             yield from ended
 

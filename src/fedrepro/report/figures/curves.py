@@ -4,7 +4,7 @@ each round's value."""
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Literal
 
 from fedrepro.fields import Count, Fraction
@@ -41,7 +41,8 @@ class Figure(base.Figure, Ref):
         drawn = evidence.looks_of(panel.results)
         for index, label in enumerate(self._labels(panel)):
             _line(axes, panel, label, self._seeds(panel, label), drawn[label], window, index, self._step(panel, label))
-        _paper(axes, panel, self._theirs(panel, evidence.curves), drawn, window)
+        if panel.full and self._keys(panel):
+            _paper(axes, panel, self._theirs(panel, evidence.curves), drawn, window)
         self._frame(axes, panel)
 
     def _labels(self, panel: Panel) -> list[str]:
@@ -52,9 +53,13 @@ class Figure(base.Figure, Ref):
         """What is drawn of each seed of a series."""
         return panel.curves(label)
 
+    def _keys(self, panel: Panel) -> list[str]:
+        """Which of the paper's curves are drawn."""
+        return list(dict.fromkeys(panel.shown.reported.values()))
+
     def _theirs(self, panel: Panel, curves: Mapping[str, Curve]) -> dict[str, Curve]:
-        """What is drawn of the paper's curves, by their names."""
-        return {key: curves[key] for key in panel.shown.reported.values()}
+        """What is drawn of each of them."""
+        return {key: curves[key] for key in self._keys(panel)}
 
     def _target(self, panel: Panel) -> float | None:
         """Where a line is drawn across."""
@@ -105,7 +110,7 @@ class Figure(base.Figure, Ref):
     def _compared(self, evidence: Evidence, window: int) -> list[str]:
         """What the paper's curves look like, and where they are from."""
         panel = evidence.panel(self)
-        groups = _groups(panel, self._theirs(panel, evidence.curves))
+        groups = _groups(panel, self._keys(panel))
         if not panel.full or not groups:
             return []
         what = "Dashed: the paper's curve" if _alone(groups) else "Thin and dashed: the paper's curves in the colours of ours"
@@ -158,8 +163,6 @@ def _band(seeds: Mapping[int, Curve], unit: float) -> tuple[list[int], list[floa
 def _paper(axes: Any, panel: Panel, curves: Mapping[str, Curve], drawn: Mapping[str, Look], window: int) -> None:
     """The paper's digitised curves, behind ours; only where the scale allows to compare."""
     shown = _groups(panel, curves)
-    if not panel.full or not shown:
-        return
     last = max(int(row["round"]) for row in panel.results.rows)
     whole = {"linestyle": DASHED, "linewidth": 1.2, "zorder": 3} if _alone(shown) else THIN | {"zorder": 1.5}
     for key, labels in shown.items():
@@ -170,11 +173,11 @@ def _paper(axes: Any, panel: Panel, curves: Mapping[str, Curve], drawn: Mapping[
     axes.plot([], [], color="black", label=PAPER, **whole)
 
 
-def _groups(panel: Panel, curves: Mapping[str, Curve]) -> dict[str, list[str]]:
+def _groups(panel: Panel, keys: Collection[str]) -> dict[str, list[str]]:
     """Those of the paper's curves that are drawn, and which of our series each is of."""
     shown: dict[str, list[str]] = {}
     for label, key in panel.shown.reported.items():
-        if key in curves:
+        if key in keys:
             shown.setdefault(key, []).append(label)
     return shown
 

@@ -34,11 +34,15 @@ class Figure(curves.Figure):
         own, other = panel.curves(label), panel.curves(self.baseline)
         return {seed: _above(curve, other[seed]) for seed, curve in own.items() if seed in other}
 
+    def _keys(self, panel: Panel) -> list[str]:
+        """None where the paper has none of the baseline."""
+        other = panel.shown.reported.get(self.baseline)
+        return [key for key in super()._keys(panel) if other and key != other]
+
     def _theirs(self, panel: Panel, curves: Mapping[str, Curve]) -> dict[str, Curve]:
-        """Of the rounds that both of the paper's curves have; none where it has none of the baseline."""
-        keys = panel.shown.reported
-        other = keys.get(self.baseline)
-        return {key: _above(curves[key], curves[other]) for key in keys.values() if other and key != other}
+        """Of the rounds that both curves have."""
+        other = curves[panel.shown.reported[self.baseline]]
+        return {key: _above(curve, other) for key, curve in super()._theirs(panel, curves).items()}
 
     def _target(self, panel: Panel) -> None:
         return None
