@@ -56,9 +56,8 @@ class Scaling(Frozen):
     """What becomes of pixels, 0 to 255: a plain name, or `normalised` with moments of one's own."""
 
     name: Literal["raw", "unit", "half", "standardised", "normalised"]
-    mean: Annotated[tuple[Fraction, ...], Field(min_length=1), Listed] | None = (
-        None  # per channel, of pixels as 0 to 1; None: the training images'
-    )
+    # per channel, of pixels as 0 to 1; None: the training images'
+    mean: Annotated[tuple[Fraction, ...], Field(min_length=1), Listed] | None = None
     std: Annotated[tuple[Positive, ...], Field(min_length=1), Listed] | None = None
 
     @model_validator(mode="before")
