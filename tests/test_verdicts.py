@@ -303,12 +303,19 @@ def test_where_directions_are_judged_no_lower_has_no_slack():
     assert found.why == "FedAvg is higher"  # without the slack
 
 
-def test_what_is_asked_beside_the_paper_is_told_apart():
-    cell, told = {"kind": "higher", "last": 5}, {"ours": True}
-    asked = verdict(cell, seeds((0.9, 0.91), ends), seeds((0.8, 0.81), ends), reported="higher", **told)
-    assert (asked.status, asked.reported) == ("reproduced", "nothing")
-    number = verdict(LAST, seeds((0.9,), ends), seeds((0.8,), ends), reported=0.1, **told)
-    assert number.reported == "+10.0 points"
+@pytest.mark.parametrize(("ours", "baseline", "status"), [
+    ((0.9,), (0.8,), "undecided"),
+    ((0.9, 0.91), (0.8, 0.81), "holds"),
+    ((0.8, 0.81), (0.9, 0.91), "does not hold"),
+    ((0.9, 0.7), (0.8, 0.81), "undecided"),
+])  # fmt: skip
+def test_what_is_asked_beside_the_paper_is_told_apart(ours, baseline, status):
+    """Nothing is there to be reproduced, at whatever scale; a number of the paper's is, whoever asks."""
+    for compare in ("full", "direction"):
+        found = verdict(HIGHER, seeds(ours, ends), seeds(baseline, ends), compare, reported="higher", ours=True)
+        assert (found.status, found.reported) == (status, "nothing")
+    asked = verdict(LAST, seeds((0.8, 0.81), ends), seeds((0.9, 0.91), ends), reported=0.05, tolerance=0.01, ours=True)
+    assert (asked.status, asked.reported) == ("not reproduced", "+5.0 points")
 
 
 @pytest.mark.parametrize(("tolerance", "told"), [(0.0055, "0.55"), (0.00665, "0.665"), (0.005, "0.5"), (0.0149, "1.49")])
@@ -581,8 +588,8 @@ def test_tallies(tmp_path):
 
 
 def test_every_status_has_a_rule():
-    shown = ("reproduced", "partly", "not reproduced", "direction agrees", "direction disagrees", "undecided")
-    assert tuple(RULES) == (*shown, "calibrated on this", "not compared", "not run")
+    shown = ("reproduced", "partly", "not reproduced", "direction agrees", "direction disagrees")
+    assert tuple(RULES) == (*shown, "holds", "does not hold", "undecided", "calibrated on this", "not compared", "not run")
     assert all(rule.endswith(".") for rule in RULES.values()) and "95 %" in SPREAD
 
 

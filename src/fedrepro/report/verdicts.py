@@ -14,6 +14,7 @@ from fedrepro.results import unfinished
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
 AGREES, DISAGREES, UNDECIDED = "direction agrees", "direction disagrees", "undecided"
+HOLDS, FAILS = "holds", "does not hold"
 CALIBRATED, NOT_COMPARED, NOT_RUN = "calibrated on this", "not compared", "not run"
 SPREAD = (
     "± is half of the 95 % interval of the mean over n seeds (Student's t); of a difference or a saving, over its values seed "
@@ -21,6 +22,7 @@ SPREAD = (
     "is called s.d."
 )
 NONE_REPORTED = "nothing"  # by the paper, of what we ask
+OWN = {REPRODUCED: HOLDS, AGREES: HOLDS, NOT: FAILS, DISAGREES: FAILS}  # of what is told as reporting nothing
 NONE = "Nothing at this scale is held against the papers, so no claim is judged."
 RULES = {
     REPRODUCED: "The whole 95 % interval lies within the tolerance around the reported value. Where a difference is claimed, "
@@ -31,6 +33,8 @@ RULES = {
     "zero, so that neither its size nor its direction is there.",
     AGREES: "At a scale where only directions are judged: the whole interval lies on the reported side of zero.",
     DISAGREES: "At such a scale: the whole interval lies on the other side of zero.",
+    HOLDS: "Asked by us, where the paper reports nothing: the whole interval lies on the side that our sentence names.",
+    FAILS: "Of such a question: the whole interval lies on the other side.",
     UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval reaches over the edge of the "
     "tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell.",
     CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",
@@ -60,7 +64,7 @@ class Verdict:
     @property
     def reported(self) -> str:
         """What the paper reports; of a question of ours that has no number of it, that it reports nothing."""
-        if self.claim.ours and self.claim.cell.word:
+        if _unreported(self.claim):
             return NONE_REPORTED
         return self.claim.cell.show(self.claim.reported, self.measure, digits=self.digits)
 
@@ -109,7 +113,7 @@ def _calibrated(verdict: Verdict, chosen: Mapping[str, str]) -> Verdict:
     told = [f"{label}: {chosen[label]}" for label in verdict.claim.cell.labels if label in chosen]
     if not told:
         return verdict
-    whole = len(told) == len(verdict.claim.cell.labels) and verdict.status not in (NOT, DISAGREES)
+    whole = len(told) == len(verdict.claim.cell.labels) and verdict.status not in (NOT, DISAGREES, FAILS)
     return replace(verdict, status=CALIBRATED if whole else verdict.status, why="; ".join([verdict.why, *told]))
 
 
@@ -127,7 +131,13 @@ def _decide(key: str, claim: Claim, panel: Panel) -> Verdict:
     ours = estimate(values) if values else None
     arrived = cell.arrived(panel) if problem or cell.word else ""
     asked = "" if panel.full else _asked(claim, cell, panel.measure)
-    return verdict(*_judged(claim, cell, panel, ours, problem), ours, arrived, asked)
+    status, reason = _judged(claim, cell, panel, ours, problem)
+    return verdict(OWN.get(status, status) if _unreported(claim) else status, reason, ours, arrived, asked)
+
+
+def _unreported(claim: Claim) -> bool:
+    """Whether the paper has neither this claim nor a number for it, so that nothing of it is there to be reproduced."""
+    return bool(claim.ours and claim.cell.word)
 
 
 def _judged(claim: Claim, cell: Cell, panel: Panel, ours: Estimate | None, problem: str) -> tuple[str, str]:
