@@ -58,7 +58,7 @@ def test_stages_fit_the_settings(copy, scale):
                 dependency.validate_filepath()
                 assert set(dependency.params) <= set(dependency.read_params()), stage.addressing
             else:
-                produced = dependency.def_path.startswith(("data/", "results/runs"))
+                produced = dependency.def_path.startswith(("data/", "results/stored"))
                 assert produced or Path(dependency.def_path).exists(), f"{stage.addressing}: {dependency}"
 
 
@@ -66,8 +66,8 @@ def test_runs_and_artifacts_persist(copy):
     """What Snakemake makes anew only where it changed must not be deleted before it is asked."""
     found = stages()
     for paper in PARAMS["papers"]:
-        runs = outputs(found[f"train@{paper}"])[f"results/runs/{paper}"]
-        assert runs.persist and runs.use_cache
+        (runs,) = found[f"train@{paper}"].outs
+        assert (runs.def_path, runs.persist, runs.use_cache) == (f"results/stored/{paper}", True, True)
         made = outputs(found["report"])[f"reports/quick/{paper}"]
         assert made.persist and not made.use_cache
     assert not any(out.use_cache for out in found["report"].outs)
@@ -125,9 +125,28 @@ def test_a_clone_that_only_reports_has_all_outputs(copy, monkeypatch):
         repo.reproduce("data")
         (report,) = (stage for stage in repo.index.stages if stage.addressing == "report")
     assert [list(Path("data", name).iterdir()) for name in ("prepared", "partitions")] == [[], []]
-    made, _ = report.cmd
-    subprocess.run(["sh", "-c", made], check=True)
+    subprocess.run(["sh", "-c", report.cmd[0]], check=True)
     assert Path("reports/quick/notebooks").is_dir()
+
+
+@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning:dvc")
+def test_an_experiment_deletes_no_run(copy, monkeypatch):
+    """Not even one that DVC has never seen, nor what an unfinished one left; and DVC stores them all."""
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    change(shrink)
+    subprocess.run(["git", "add", "."], check=True)
+    subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "m"], check=True)
+    subprocess.run(["snakemake", "--cores", "1", "--quiet", "all", "--", f"train_{PAPER}"], check=True)
+    first = trained()
+    begun = Path("results/runs", PAPER, "begun", "checkpoint.safetensors")
+    begun.parent.mkdir()
+    begun.touch()
+    changed = f"papers.{PAPER}.fig4c.series.FedMMD.weight=0.5"
+    subprocess.run(["dvc", "exp", "run", "-q", "-S", changed, f"train@{PAPER}"], check=True)
+    assert begun.exists() and len(trained()) == len(first) + 1 and first.items() <= trained().items()
+    shutil.rmtree(Path("results/runs"))
+    subprocess.run([sys.executable, "-m", "fedrepro.cli", "restore"], check=True)
+    assert trained().keys() > first.keys()
 
 
 def shrink(values: dict) -> None:
@@ -145,5 +164,10 @@ def repro(stage: str) -> dict[str, int]:
     """The finished runs after `dvc repro`, and when each of them was trained."""
     with Repo(".") as repo:
         repo.reproduce(stage)
+    return trained()
+
+
+def trained() -> dict[str, int]:
+    """The finished runs, and when each of them was trained."""
     runs = Path("results/runs", PAPER).glob("*/model.safetensors")
     return {run.parent.name: run.stat().st_mtime_ns for run in runs}

@@ -568,7 +568,9 @@ def test_prune_lists_what_no_scale_names(paths):
     drawn.parent.mkdir(parents=True)
     for path in (drawn, drawn.with_suffix(".png"), drawn.with_name("digits-iid-s9-gone.npz"), drawn.with_name(".gitignore")):
         path.write_text("")
-    expected = sorted([stale.folder, drawn.with_name("digits-iid-s9-gone.npz")])
+    for run in (stale, some):
+        shutil.copytree(run.folder, paths.stored("p") / run.id)
+    expected = sorted([stale.folder, paths.stored("p") / stale.id, drawn.with_name("digits-iid-s9-gone.npz")])
     for settings in (params(), params(only_finished=True), params(scale="long")):
         assert shelf.prune(settings, paths, delete=False) == expected
     assert stale.folder.exists()

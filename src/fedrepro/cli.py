@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.engine import progress
-from fedrepro.errors import Failures, UserError, explained, interrupted, stoppable
+from fedrepro.errors import Failures, UserError, explained, interrupted, stoppable, unknown
 from fedrepro.results import is_kept
 from fedrepro.words import count
 
@@ -222,6 +222,32 @@ def _keep(options: argparse.Namespace) -> int:
     return 0
 
 
+def _store(options: argparse.Namespace) -> int:
+    from fedrepro import stored
+
+    paths, papers = _papers(options)
+    for paper in papers:
+        sys.stdout.writelines(f"{folder}\n" for folder in stored.store(paths.runs(paper), paths.stored(paper)))
+    return 0
+
+
+def _restore(options: argparse.Namespace) -> int:
+    from fedrepro import stored
+
+    paths, papers = _papers(options)
+    for paper in papers:
+        sys.stdout.writelines(f"{folder}\n" for folder in stored.restore(paths.stored(paper), paths.runs(paper)))
+    return 0
+
+
+def _papers(options: argparse.Namespace):
+    """Folders, and the papers that the options choose."""
+    params, paths = _settings(options)
+    if options.paper not in (None, *params.papers):
+        raise unknown("paper", options.paper, list(params.papers))
+    return paths, [options.paper] if options.paper else list(params.papers)
+
+
 def _prune(options: argparse.Namespace) -> int:
     from fedrepro import shelf
 
@@ -284,6 +310,8 @@ COMMANDS = (  # name, function, those of the shared options that it obeys, what 
     ("train", _train, WORK, "train what is not finished"),
     ("plan", _plan, WORK, "what would run, and what it costs"),
     ("keep", _keep, "params scale data-mirror paper experiment results", "copy finished runs to results/kept, to be committed"),
+    ("store", _store, "params paper results", "give results/stored, which is DVC's, the finished runs that it lacks"),
+    ("restore", _restore, "params paper results", "give results/runs the finished runs that DVC brought"),
     ("prune", _prune, "params data-mirror results", "delete runs and partitions that no scale of the settings names any more"),
     ("notebook", _notebook, "params scale", "write a notebook that goes on from a figure's numbers"),
     ("docs", _docs, "", "write README's table of artifacts and docs/ anew from the committed results"),

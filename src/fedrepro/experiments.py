@@ -56,6 +56,9 @@ class Paths:
     def kept(self, paper: str) -> Path:
         return self.results / "kept" / paper
 
+    def stored(self, paper: str) -> Path:
+        return self.results / "stored" / paper
+
 
 @dataclass(frozen=True)
 class Series:

@@ -139,11 +139,13 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml")
         for item in experiments.select(planned, None, None):
             for studied in studying.plan(item, wanted, paths).values():
                 named |= {path for case in studied.cases for path in studying.files(case)}
-    runs = paths.results / "runs"
-    there = [*runs.glob("*/*"), *(paths.data / "partitions").glob("*")]
-    patterns = [*(f"*/*/{name}-*" for name in registry.names("studies")), "*/*/snapshots/*"]
-    there += [path for pattern in patterns for path in runs.glob(pattern) if named & {path.parent, path.parent.parent}]
+    runs, stored = paths.results / "runs", paths.results / "stored"
     named |= _spared(untold, paths)
+    named |= {stored / path.relative_to(runs) for path in named if path.is_relative_to(runs)}
+    there = [*runs.glob("*/*"), *stored.glob("*/*"), *(paths.data / "partitions").glob("*")]
+    patterns = [*(f"*/*/{name}-*" for name in registry.names("studies")), "*/*/snapshots/*"]
+    below = [path for pattern in patterns for folder in (runs, stored) for path in folder.glob(pattern)]
+    there += [path for path in below if named & {path.parent, path.parent.parent}]
     stale = sorted(path for path in there if path not in named and path.name != ".gitignore" and path.suffix != ".part")
     busy = {path for path in stale if path.parent.parent == runs and held(path)}
     for path in busy:
