@@ -50,6 +50,8 @@ SETTINGS = {  # what else a step or its batches can be made of
     "permuted": {"partition": {"name": "permuted", "clients": 4}},
     "bfloat16": {"precision": "bfloat16", "model": NARROW},
     "tf32": {"precision": "tf32"},
+    "constants": {"inputs": {"name": "normalised", "mean": [0.4], "std": [0.2]}},
+    "kept": {"momentum": 0.9, "keep_momentum": True},
 }
 
 
