@@ -55,7 +55,7 @@ def refused(model, values, *words):
     ({"inputs": {"name": "normalised", "deviation": [0.5]}}, ["inputs.deviation: unknown key: choose from mean, name, std"]),
     ({"weighting": "size"}, ["weighting: ", "'uniform' or 'samples'"]),
     ({"precision": "float16"}, ["precision: ", "'float32', 'float64', 'tf32' or 'bfloat16'"]),
-    ({"augment": ["rotate"]}, ["augment.0: ", "'crop', 'resized_crop', 'flip', ", "or 'contrast_jitter'"]),
+    ({"augment": ["rotate"]}, ["augment.0: ", "'crop', 'reflected_crop', 'resized_crop', ", "or 'contrast_jitter'"]),
     ({"executor": "stacked"}, ["executor: unknown key"]),  # as the device: of a machine, not of a run
     ({"model": {"width": 0.1}}, ["model.name: "]),
     ({"model": 3}, ["model: "]),

@@ -270,13 +270,18 @@ def test_each_seed_has_its_own_start_and_its_own_draws():
     assert not torch.equal(*(feed.masks(0)[0] for feed in feeds))
 
 
-def test_crop_and_flip():
+@pytest.mark.parametrize(("change", "border"), [("crop", "constant"), ("reflected_crop", "reflect")])
+def test_crops(change, border):
     x = torch.arange(1, 82).view(1, 1, 9, 9).expand(2000, 1, 9, 9).double()
-    padded = torch.nn.functional.pad(x[0, 0], (4, 4, 4, 4))
+    padded = np.pad(x[0, 0].numpy(), 4, mode=border)
     windows = {tuple(padded[r : r + 9, c : c + 9].flatten().tolist()) for r in range(9) for c in range(9)}
-    found = {tuple(image.flatten().tolist()) for image in augmentation.apply(x, ("crop",), rng.generator(0, "augment"))}
+    found = {tuple(image.flatten().tolist()) for image in augmentation.apply(x, (change,), rng.generator(0, "augment"))}
     assert found == windows  # that one of 81 is missing has a chance of 81 (80/81)^2000, some 1e-9
-    flipped = augmentation.apply(x[:200], ("flip",), rng.generator(0, "augment"))
+
+
+def test_flip():
+    x = torch.arange(1, 82).view(1, 1, 9, 9).double()
+    flipped = augmentation.apply(x.expand(200, 1, 9, 9), ("flip",), rng.generator(0, "augment"))
     mirrored = [torch.equal(image, x[0].flip(-1)) for image in flipped]
     assert all(m or torch.equal(image, x[0]) for m, image in zip(mirrored, flipped, strict=True)) and 70 < sum(mirrored) < 130
 

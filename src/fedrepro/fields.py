@@ -56,7 +56,9 @@ Fraction = Annotated[float, Number, Field(ge=0, le=1)]
 Numbers = Annotated[tuple[Annotated[int, Number, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_distinct), Listed]
 Device = Literal["auto", "cpu", "cuda"]
 Executor = Literal["auto", "sequential", "stacked", "plain", "sequential+graph", "stacked+graph"]
-Change = Literal["crop", "resized_crop", "flip", "vertical_flip", "affine", "brightness", "contrast", "contrast_jitter"]
+Change = Literal[
+    "crop", "reflected_crop", "resized_crop", "flip", "vertical_flip", "affine", "brightness", "contrast", "contrast_jitter"
+]
 Measures = Annotated[tuple[Literal[tuple(MEASURES)], ...], Field(min_length=1), AfterValidator(_distinct)]
 
 

@@ -6,6 +6,7 @@ What is drawn depends on the number and the size of the images alone, so that it
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -62,10 +63,10 @@ def _shifts(count: int, height: int, width: int, generator: torch.Generator) -> 
     return (torch.randint(0, 2 * PADDING + 1, (2, count), generator=generator),)
 
 
-def _crop(images: Tensor, shift: Tensor) -> Tensor:
-    """Pad with zeros by 4 on each side, cut the original size out at a random place."""
+def _crop(images: Tensor, shift: Tensor, border: str = "constant") -> Tensor:
+    """Pad by 4 on each side, with zeros or as `border` has it in torch, and cut the original size out at a random place."""
     count, channels, height, width = images.shape
-    padded = F.pad(images, (PADDING,) * 4)
+    padded = F.pad(images, (PADDING,) * 4, mode=border)
     shift = shift.to(images.device, non_blocking=True)
     rows = shift[0][:, None] + torch.arange(height, device=images.device)
     columns = shift[1][:, None] + torch.arange(width, device=images.device)
@@ -173,6 +174,7 @@ def _contrast(images: Tensor, factor: Tensor) -> Tensor:
 
 CHANGES = {
     "crop": Change(_shifts, _crop),
+    "reflected_crop": Change(_shifts, partial(_crop, border="reflect")),  # FedMA's code
     "resized_crop": Change(_stretches, _resized_crop),
     "flip": Change(_halves, _flip),
     "vertical_flip": Change(_halves, _vertical_flip),

@@ -114,6 +114,7 @@ INPUTS = {
 }
 CHANGES = {
     "crop": "random crop",
+    "reflected_crop": "random crop with mirrored borders",
     "resized_crop": "random resized crop",
     "flip": "random mirroring",
     "vertical_flip": "random mirroring upside down",
