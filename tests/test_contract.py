@@ -337,11 +337,13 @@ def test_macro_f1_is_scikit_learns():
 
 
 def test_macro_f1_over_batches():
-    fed = federation(config(measures=["test_macro_f1_batches"]), images(test=70))
+    fed = federation(config(measures=["test_accuracy", "test_macro_f1", "test_macro_f1_batches"]), images(test=70))
     state, row = fed.start()
     decided = fed.algorithm.forward(state.weights, fed.data.test_x).logits.argmax(1)
     parts = zip(decided.split(32), fed.data.test_y.split(32), strict=True)
     assert row["test_macro_f1_batches"] == pytest.approx(np.mean([macro_f1(*part) for part in parts]))
+    assert row["test_macro_f1"] == pytest.approx(macro_f1(decided, fed.data.test_y))
+    assert len({row[name] for name in ("test_accuracy", "test_macro_f1", "test_macro_f1_batches")}) == 3
 
 
 # Tasks, schedules

@@ -122,6 +122,19 @@ def test_rounds_test_clients_with_the_extractor_that_they_received():
     assert row["personal_accuracy"] == pytest.approx(np.mean(accuracies))
 
 
+def test_rounds_test_what_a_client_is_said_to_be_tested_with(monkeypatch):
+    """One that says class 3 of every image has the share of threes in the own test parts, whatever was trained."""
+    fed = fused(operator="multi")
+    state = after_a_round(fed)
+    _, usual = fed.advance(state)
+    threes = [(fed.data.test_part(client, 2)[1] == 3).double().mean().item() for client in fed.cohort(2)]
+    own, bias = fed.algorithm.personal, 1e6 * torch.eye(10)[3].double()
+    monkeypatch.setattr(fed.algorithm, "personal", lambda weights, received: own(weights, received) | {"head.bias": bias})
+    _, row = fed.advance(state)
+    assert row["personal_accuracy"] == pytest.approx(np.mean(threes)) != usual["personal_accuracy"]
+    assert row["initial_accuracy"] == usual["initial_accuracy"]
+
+
 @pytest.mark.parametrize("operator", ["conv", "multi", "single"])
 def test_received_extractor_is_frozen(operator):
     fed = fused(operator=operator)

@@ -1,6 +1,7 @@
 """FedMA: which units are the same one, and what becomes of networks whose units are matched."""
 
 import sys
+from dataclasses import replace
 from itertools import pairwise, permutations
 from types import SimpleNamespace
 
@@ -89,8 +90,12 @@ def test_units_have_no_gaps_and_no_doubles():
 def test_a_limit_leaves_no_unit_without_a_place(monkeypatch):
     """The code lets a client alone have 700 at most, here 7."""
     monkeypatch.setattr(_matching, "WIDEST", 7)
-    found = match([np.ones((9, 1))], Prior(np.zeros(1), 1.0, 1.0, 7.0), 2, np.random.default_rng(0))
-    assert sorted(found[0]) == list(range(9))
+    prior = Prior(np.zeros(1), 1.0, 1.0, 7.0)
+    assert sorted(match([np.ones((9, 1))], prior, 2, np.random.default_rng(0))[0]) == list(range(9))
+    five = np.ones((5, 1))
+    for known, places in ((4, 4 + 3), (9, 9 + 1)):  # what is left of 7, and one in any case
+        assert prior.gains(five, np.ones((known, 1)), np.ones(known, int), 6).shape == (5, places)
+    assert replace(prior, grow=False).gains(five, np.ones((4, 1)), np.ones(4, int), 6).shape == (5, 5)
 
 
 # Networks

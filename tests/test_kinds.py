@@ -487,7 +487,11 @@ def test_rounds_until_it_has_converged():
     found = made({"FedMMD": {0: [0.1, 0.5, 0.78, 0.8, 0.79]}, "FedAvg": {0: [0.1, 0.1]}})
     told = [cells.read({"kind": "settles", "series": "FedMMD", "within": 0.03, "smooth": n}, "t") for n in (1, 2, 9)]
     panel = Panel("first", Shown(), found)
-    assert [cell.found(panel) for cell in told] == [([2.0], ""), ([3.0], ""), ([], "seed 0: FedMMD has no 9 rounds")]
+    assert [cell.found(panel) for cell in told] == [
+        ([2.0], ""),
+        ([3.0], ""),
+        ([], "a run that was measured in 4 rounds has no mean of 9"),
+    ]
     spike = made({"FedMMD": {0: [0.1, 0.5, 0.78, 0.9, 0.79]}})  # the best mean of two is 0.845: 0.84 at round 3 is near it
     assert told[1].found(Panel("first", Shown(), spike)) == ([3.0], "")
     assert told[0].show(2.0, panel.measure) == "2 rounds" and told[0].axis(panel.measure) == "rounds until it has converged"
@@ -584,6 +588,17 @@ def test_a_loss_is_told_in_nats_and_comes_down():
     level = {"kind": "accuracy", "series": "FedMMD", "last": 5}
     verdict = decide("k", claims.read(claim | {"cell": level, "reported": 0.12}, "t"), found, "test_loss")
     assert (verdict.reported, verdict.found) == ("0.120 nats", "0.115 ± 0.000 nats (n = 2)")
+    never = {"kind": "never", "series": "FedMMD", "target": 0.35}
+    high = Results(found.note, [row | {"test_loss": str(0.385 + float(row["test_loss"]))} for row in found.rows])  # 0.5 at best
+    assert decide("k", claims.read(claim | {"cell": never, "reported": "never"}, "t"), high, "test_loss").status == "reproduced"
+
+
+def test_a_loss_settles_from_above():
+    """2.3, 1.0, 0.5, 0.4, 0.42: within 0.15 of the lowest at round 2."""
+    found = made({"FedMMD": {0: [2.3, 1.0, 0.5, 0.4, 0.42]}})
+    losses = Results(found.note, [row | {"test_loss": row["test_accuracy"]} for row in found.rows])
+    cell = cells.read({"kind": "settles", "series": "FedMMD", "within": 0.15}, "t")
+    assert cell.found(Panel("first", Shown(measure="test_loss"), losses)) == ([2.0], "")
 
 
 def test_tables_of_a_loss(evidence):

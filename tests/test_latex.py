@@ -157,12 +157,6 @@ def test_columns_for_programs():
     assert Grid.of([]).plain() == [["panel", "series"]]
 
 
-def test_a_data_frame_has_numbers():
-    frame = Grid.of([{"Series": "x", "y (%)": Number(0.5, 1, 0.25, 2)}, {"Series": "7", "y (%)": Number(n=0)}]).frame()
-    assert list(frame["series"]) == ["x", "7"] and frame["y_percent"].mean() == 0.5
-    assert set(frame.select_dtypes("number")) == {"y_percent", "y_percent_half_width", "y_percent_n"}
-
-
 # ---- numbers for running text
 
 

@@ -50,6 +50,7 @@ def test_mean_last():
 def test_at_round():
     assert at_round(CURVE, 4) == 0.7
     assert at_round(CURVE, 6, 3) == pytest.approx(0.8)
+    assert at_round(CURVE, 2, 3) == pytest.approx(0.5) and at_round(CURVE, 0) == 0.95  # in no mean, but told alone
     assert at_round(CURVE, 7) is None and at_round(CURVE, 7, 5) is None
     gaps = [(0, 0.0), (5, 0.2), (10, 0.4)]
     assert at_round(gaps, 7) is None and at_round(gaps, 7, 3) == 0.2

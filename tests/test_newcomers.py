@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from conftest import advance, config, federation, images, local, partition, scores
+from conftest import advance, assert_close, config, federation, images, local, partition, scores
 from test_results import OFFICIAL, record, store
 from test_studies import plans, rows
 
@@ -17,6 +17,8 @@ from fedrepro import experiments, registry, studying
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.fedcl import OMEGA
 from fedrepro.config import Params as Settings
+from fedrepro.engine import evaluation
+from fedrepro.engine.evaluation import measured
 from fedrepro.engine.federation import Federation
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths
@@ -106,17 +108,24 @@ def test_more_clients_do_not_change_the_first():
 
 
 @pytest.mark.parametrize("algorithm", [{"name": "fedavg"}, {"name": "fedfusion", "operator": "multi"}, {"name": "fedmmd"}])
-def test_as_the_clients_of_a_round_do(algorithm):
+def test_as_the_clients_of_a_round_do(algorithm, monkeypatch):
     """The same as one local training of all its epochs: one optimiser, what was received is frozen, first learning rate."""
     changes = {"algorithm": algorithm, "momentum": 0.9, "weight_decay": 0.001, "lr": 0.01, "local_epochs": 1}
     changes |= {"schedule": {"name": "exponential", "decay": 0.5}}
     chosen = settings(target=NEVER, epochs=3)
-    found = adaptation(chosen, **changes)
+    found, tested = adaptation(chosen, **changes), []
+
+    def seen(algorithm, measures, weights, *rest):
+        tested.append({name: tensor.clone() for name, tensor in weights.items()})
+        return measured(algorithm, measures, weights, *rest)
+
+    monkeypatch.setattr(evaluation, "measured", seen)
     curve = list(found.follow(2))
     assert [epoch for epoch, _ in curve] == [0, 1, 2, 3]
     run = permuted(**changes | {"local_epochs": 3})
     fed = Federation(run.model_copy(update={"clients_per_round": 1}), images(), invite(chosen, run, images()), CPU)
     ((weights, _),) = local(fed, found.received, [2], run.rounds + 1, 0.01)
+    assert_close(tested[-1], fed.algorithm.personal(weights, found.received), 1e-12)
     part = fed.data.test_part(2, 0)
     assert curve[-1][1] == scores(fed, fed.algorithm.personal(weights, found.received), *part)[0]
     assert curve[0][1] == scores(fed, found.received, *part)[0]

@@ -319,7 +319,7 @@ def test_a_scale_that_is_not_compared_has_one_sentence(tmp_path):
     scale = build(tmp_path, ["fedmmd"], "none")
     for path in (scale / "index.html", scale / "fedmmd/index.html"):
         found = Tags(path)
-        assert found.text.count(html.NONE) == 1 and "the-filter" not in found.ids
+        assert found.text.count(html.NO_CLAIM) == 1 and "the-filter" not in found.ids
         assert "badge" not in {name for names in found.all("span", "class") for name in names.split()}
         assert not any("data-for" in attributes for _, attributes in found.seen)
     assert "Drawn" in Tags(scale / "index.html").text

@@ -372,6 +372,20 @@ def test_dirichlet_uniform_is_the_limit_of_large_alpha():
     assert [np.bincount(labels[part]).tolist() for part in parts.train] == [[25, 50, 25]] * 4
 
 
+def test_overlapping_dirichlet_rounds_down():
+    """Six clients of 66 images, 6.6 a class: 6 of each, 60 in all."""
+    parts = make("dirichlet", alpha="uniform", overlap=True, clients=6)
+    assert (classes_of(parts) == 6).all() and [len(part) for part in parts.train] == [60] * 6
+
+
+def test_dirichlet_around_a_prior():
+    """At a large alpha each client has the classes in their own shares, not evenly."""
+    labels = np.repeat(np.arange(3), [100, 200, 100])
+    parts = make("dirichlet", alpha=1e6, prior="classes", overlap=True, labels=labels, test_labels=labels)
+    counts = np.array([np.bincount(labels[part]) for part in parts.train])
+    assert abs(counts - [25, 50, 25]).max() <= 1
+
+
 @pytest.mark.parametrize("alpha", [0, -1, float("inf"), True, "even"])
 def test_an_alpha_that_cannot_be(alpha):
     with pytest.raises(UserError, match=r"alpha: expected a number above 0, or 'uniform'") as caught:

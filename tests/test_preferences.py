@@ -136,6 +136,12 @@ def test_units_are_asked_after_the_local_training():
     expected = torch.cat([distances(matrix) for matrix in wanted.values()]).tolist()
     told = [math.nan if distance is None else distance for *_, distance in rows]
     assert told == pytest.approx(expected, rel=1e-12, nan_ok=True) and sum(map(math.isfinite, told)) > 10
+    summed = preferences.Study(preferences.Params(images=15, over_images="sum"), fed.config)
+    wanted = preferences.preferences(fed.algorithm, own, fed.data.test_x[:15], fed.data.test_y[:15], mean=False)
+    rows = [row for row in summed.measure(fed, replayed) if row[0] == first.client.number]
+    found = [math.nan if distance is None else distance for *_, distance in rows]
+    assert found == pytest.approx(torch.cat([distances(matrix) for matrix in wanted.values()]).tolist(), rel=1e-12, nan_ok=True)
+    assert found != pytest.approx(told, rel=1e-3, nan_ok=True)
 
 
 def test_classes_need_scores():

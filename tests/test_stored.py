@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from fedrepro import cli, files, intact, stored
-from fedrepro.errors import UserError
 
 RECORD = {"config": {"lr": 0.1}, "data": "d", "code": "c"}
 
@@ -20,17 +19,19 @@ def folders(tmp_path) -> tuple[Path, Path]:
     return runs, kept
 
 
-def a_run(folder: Path, finished: bool = True) -> Path:
+def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5) -> Path:
     """A run whose folder is named as its settings want it."""
     run = folder / f"r-{intact.key(RECORD)}"
     (run / "snapshots").mkdir(parents=True)
     (run / "config.json").write_text(json.dumps(RECORD | {"dataset": "d"}))
     (run / "snapshots" / "3").write_text("weights")
-    (run / "metrics.csv").write_text("round,test_accuracy\n1,0.5\n")
+    (run / "metrics.csv").write_text(f"round,test_accuracy\n1,{accuracy}\n")
+    (run / "log.txt").write_text("finished")
+    files.write_json(run / "environment.json", {"commit": "c"})
     if finished:
         told = {"status": "finished", "rounds": 1, "weights": 1, "bytes_down": 1, "bytes_up": 1, "data": "d", "code": "c"}
         digest = files.digest((run / "metrics.csv").read_bytes())
-        files.write_json(run / "summary.json", told | {"final": {"test_accuracy": 0.5}, "metrics": digest})
+        files.write_json(run / "summary.json", told | {"final": {"test_accuracy": accuracy}, "metrics": digest})
     return run
 
 
@@ -44,6 +45,7 @@ def test_there_and_back(folders):
     before = content(runs)
     assert stored.store(runs, kept) == [kept / run.name] and content(kept) == before
     assert os.path.samefile(run / "metrics.csv", kept / run.name / "metrics.csv")  # no bytes are copied where links can be made
+    assert not os.path.samefile(run / "log.txt", kept / run.name / "log.txt")  # it is written on
     assert stored.store(runs, kept) == stored.restore(kept, runs) == []
     shutil.rmtree(run)
     assert stored.restore(kept, runs) == [run] and content(runs) == before
@@ -61,45 +63,72 @@ def test_without_links(folders, monkeypatch):
 
 
 def test_what_is_unfinished_stays(folders):
+    """It goes on as it is, though DVC brought its end; what was left before a first checkpoint does not."""
     runs, kept = folders
     run = a_run(runs, finished=False)
     assert stored.store(runs, kept) == [] and list(kept.iterdir()) == []
-    (run / "checkpoint.safetensors").write_text("state")
     whole = a_run(kept)
     for name in (".summary.json.1-2.part", "tsne-1.begun"):
         (whole / name).write_text("half")
+    (run / "checkpoint.safetensors").write_text("state")
+    assert stored.restore(kept, runs) == []
+    (run / "checkpoint.safetensors").unlink()
     with files.holding(run):
         assert stored.restore(kept, runs) == []
-    assert stored.restore(kept, runs) == [run]  # the end of what was begun here
-    assert sorted(content(run)) == ["config.json", "metrics.csv", "snapshots/3", "summary.json"]
+    (run / "metrics.csv").write_text("round,test_accuracy\n")
+    assert stored.restore(kept, runs) == [run]
+    assert content(run) == {name: found for name, found in content(whole).items() if not name.endswith((".part", ".begun"))}
 
 
-def test_what_came_later(folders):
-    """A study of a run that is stored already, and a run that was trained anew."""
+def a_study(run: Path, name: str, text: str = "round,x\n1,2\n") -> Path:
+    """Its table and note."""
+    (run / f"{name}.csv").write_text(text)
+    files.write_json(run / f"{name}.json", {"run": run.name, "table": files.digest(text.encode())})
+    return run / f"{name}.csv"
+
+
+def test_studies_that_came_later(folders):
     runs, kept = folders
     run = a_run(runs)
     stored.store(runs, kept)
-    (run / "tsne-1.csv").write_text("x")
+    a_study(run, "tsne-1")
     assert stored.store(runs, kept) == [kept / run.name] and content(kept) == content(runs)
-    (kept / run.name / "tsne-2.csv").write_text("x")
+    a_study(kept / run.name, "tsne-2")
     assert stored.restore(kept, runs) == [run] and content(kept) == content(runs)
-    shutil.rmtree(run)
-    a_run(runs)
-    (run / "summary.json").write_text("{}")
-    assert stored.store(runs, kept) == [kept / run.name] and content(kept) == content(runs)  # none of the old run's studies
 
 
-@pytest.mark.parametrize("name", ["config.json", "metrics.csv"])
-def test_what_is_damaged_does_not_come_back(folders, name):
+def test_another_training_of_the_same_run(folders, caplog):
+    """On another processor its last bits are others. Nothing is mixed; what is here is stored in the other's place."""
     runs, kept = folders
     run = a_run(runs)
+    stored.store(runs, kept)
+    a_study(kept / run.name, "tsne-1")
+    shutil.rmtree(run)
+    a_run(runs, accuracy=0.6)
+    before = content(runs)
+    assert stored.restore(kept, runs) == [] and content(runs) == before and "of another training than" in caplog.text
+    assert stored.store(runs, kept) == [kept / run.name] and content(kept) == before
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.csv", "summary.json", "tsne-1.csv"])
+def test_what_is_damaged_goes_nowhere(folders, caplog, name):
+    """Neither way; trained anew, it takes the place of what is damaged."""
+    runs, kept = folders
+    run = a_run(runs)
+    a_study(run, "tsne-1")
+    whole = content(runs)
     stored.store(runs, kept)
     shutil.rmtree(run)
     path = kept / run.name / name
-    path.write_text(path.read_text().replace("0.", "0.9"))
-    with pytest.raises(UserError, match=f"delete {kept / run.name} to train the run anew"):
-        stored.restore(kept, runs)
-    assert not run.exists()
+    path.write_text(path.read_text().replace("1", "7"))
+    assert stored.restore(kept, runs) == [] and not run.exists() and f"left out: {path}: " in caplog.text
+    a_study(a_run(runs), "tsne-1")
+    if name == "tsne-1.csv":  # of a run that is the same, what DVC has is asked once more
+        shutil.rmtree(kept / run.name)
+    assert stored.store(runs, kept) == [kept / run.name] and content(kept) == whole
+    (run / name).unlink()  # which leaves the other link alone
+    (run / name).write_text("damaged")
+    assert stored.store(runs, kept) == [] and content(kept) == whole
 
 
 def test_commands(tmp_path, monkeypatch, capsys):

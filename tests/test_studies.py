@@ -520,6 +520,23 @@ def test_a_plane_is_of_what_clients_end_with(monkeypatch):
     assert np.allclose(seen[0][:5], expected.detach().numpy(), rtol=1e-12)
 
 
+def test_mean_activations_are_of_augmented_images():
+    """Augmented once, as a client's images are in training."""
+    fed = federation(permuted(augment=("flip",), partition={"name": "iid", "clients": 4}))
+    again = Replay(fed, Path("nowhere"), ())
+    assert again.reach(1)
+    last = again.round().trained[-1]
+    number, own = last.client.number, fed.algorithm.personal(last.weights, last.received)
+    index = fed.data.train_index(number, 1)
+
+    def mean(changes):
+        return fed.algorithm.forward(own, fed.data.images(index, number, changes)).penultimate.double().mean(0).detach()
+
+    found = activations.mean(fed, 1, last)
+    assert torch.allclose(found, mean(rng.generator(fed.config.seed, "activations", 1, number)), rtol=1e-12)
+    assert not torch.allclose(found, mean(None), rtol=1e-3)
+
+
 def test_a_plane_of_a_run_that_diverged_is_empty(tmp_path, monkeypatch):
     made = Made(tmp_path, monkeypatch, "tsne", lr=1e30)
     assert made.conduct(made.case()) == [] and rows(made.case().table) == []
@@ -535,6 +552,22 @@ def test_clusters_stay_apart():
     assert np.array_equal(points, tsne.embedded(noise))
     np.random.seed(5)
     assert np.array_equal(points, tsne.embedded(noise))
+
+
+@pytest.mark.parametrize(("points", "perplexity"), [(400, 30), (31, 10)])
+def test_a_plane_is_laid_out_as_in_the_authors_code(points, perplexity, monkeypatch):
+    asked = []
+
+    class Recorded:
+        def __init__(self, **options):
+            asked.append(options)
+
+        def fit_transform(self, rows):
+            return rows[:, :2]
+
+    monkeypatch.setattr("sklearn.manifold.TSNE", Recorded)
+    tsne.embedded(np.random.default_rng(0).normal(size=(points, 3)))
+    assert asked == [{"init": "pca", "method": "exact", "perplexity": perplexity, "learning_rate": 200, "random_state": 0}]
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (8, 5)])

@@ -12,7 +12,7 @@ from fedrepro.errors import UserError
 from fedrepro.measures import MEASURES
 from fedrepro.report import artifacts, cells, claims, spec, tally
 from fedrepro.report.loading import Results
-from fedrepro.report.verdicts import NONE, RULES, SPREAD, decide
+from fedrepro.report.verdicts import NO_CLAIM, RULES, SPREAD, decide
 
 
 def verdict(cell: dict, method: dict, baseline: dict | None = None, compare: str = "full", lost: dict | None = None, **claim):
@@ -190,6 +190,26 @@ def test_never(curves, cell, status, ours):
     assert found.tolerance == "none: the best value is held against 90 %"
 
 
+@pytest.mark.parametrize(("cell", "claim", "curve", "measured"), [
+    ({"kind": "settles", "within": 0.01, "smooth": 3}, {"reported": 2, "tolerance": 1}, [0.1, 0.5, 0.6], "2 rounds"),
+    (NEVER | {"round": 3, "smooth": 5}, {"reported": "never"}, ends(0.8), "3 rounds"),  # of 20, three count
+    (ROUNDS | {"smooth": 5}, {"reported": 3, "tolerance": 1}, [0.1, *[0.95] * 4], "4 rounds"),
+])  # fmt: skip
+def test_too_few_rounds_for_a_mean(cell, claim, curve, measured):
+    found = verdict(cell, {0: curve, 1: curve}, **claim)
+    assert (found.status, found.found) == ("not compared", "-") and f"measured in {measured} has no mean of" in found.why
+
+
+def test_rounds_that_were_not_measured_do_not_count_in_a_mean():
+    """Four values of a run of 20 rounds, all at the target: no mean of five."""
+    claim = {"text": "t", "source": "s", "experiment": "f", "reported": 10, "tolerance": 2, "because": "asked"}
+    claim = claims.read(claim | {"cell": ROUNDS | {"series": "FedMMD", "smooth": 5}}, "test")
+    found = made({"FedMMD": seeds((0.95, 0.95), lambda value: [0.1, *[value] * 20])})
+    found = Results(found.note, [row for row in found.rows if int(row["round"]) % 5 == 0])
+    told = decide("key", claim, found, "test_accuracy")
+    assert told.status == "not compared" and "measured in 4 rounds has no mean of 5" in told.why
+
+
 HIGHER = {"kind": "higher", "last": 5}
 
 
@@ -281,6 +301,14 @@ def test_bytes_more_than_the_baselines(down, status):
     assert told.found == f"{100 * ((down + 5e5) / 2e6 - 1):+.1f} ± 0.0 % (n = 2)"
     found.note["compare"] = "direction"
     assert decide("key", claim, found, "test_accuracy").status == "not compared"  # whatever the sign
+
+
+def test_bytes_are_those_of_a_round():
+    """A series that trains half as long sends no less in a round."""
+    claim = {"text": "t", "source": "s", "experiment": "f", "reported": 0.5, "tolerance": 0.01, "because": "counted"}
+    claim = claims.read(claim | {"cell": {"kind": "traffic", "series": "FedMMD", "baseline": "FedAvg"}}, "test")
+    found = made({label: {0: [0.5] * values, 1: [0.5] * values} for label, values in (("FedMMD", 21), ("FedAvg", 41))})
+    assert decide("key", claim, found, "test_accuracy").found == "0.0 ± 0.0 % (n = 2)"
 
 
 def test_bytes_are_paired_by_seed():
@@ -425,7 +453,6 @@ def test_other_data_than_the_official_are_named():
     ("difference", -0.0924, "-9.2 points"),
     ("difference", 0.0, "+0.0 points"),
     ("difference", -0.0001, "+0.0 points"),
-    ("never", "never", "never"),
     ("never", 0.987, "98.7 %"),
 ])  # fmt: skip
 def test_how_values_are_shown(kind, value, text):
@@ -573,7 +600,7 @@ def test_files(written):
 def test_no_rows_at_a_scale_that_is_not_compared(written):
     folder = written("none")
     assert tally.read(folder) == [] and len((folder / "tables" / "verdicts.csv").read_text().splitlines()) == 1
-    assert (folder / "tables" / "verdicts.tex").read_text(encoding="utf-8") == f"{NONE}\n"
+    assert (folder / "tables" / "verdicts.tex").read_text(encoding="utf-8") == f"{NO_CLAIM}\n"
 
 
 def test_tallies(tmp_path):

@@ -1,4 +1,4 @@
-"""The command line: `fedrepro list | train | plan | keep | prune | notebook | docs | schema`, which Snakemake calls too."""
+"""The command line, `fedrepro`: its commands stand in `COMMANDS`."""
 
 import argparse
 import io
@@ -156,7 +156,7 @@ def _train(options: argparse.Namespace) -> int:
         runs = export.read(options.runs, paths)
         where = {"device": options.device or "auto", "executor": options.executor or "auto"}
         cases, given = studying.read(options.runs, paths), {"mirror": mirror(options.data_mirror), "device": where["device"]}
-        more = {"budget": options.budget, "snapshots": studying.snapshots(cases).rounds, "failures": failures}
+        more = {"deadline": deadline, "snapshots": studying.snapshots(cases).rounds, "failures": failures}
         left = training.train(runs, paths, mirror=given["mirror"], **where, **more)
     else:
         params, paths, chosen = _selected(options)
@@ -171,7 +171,7 @@ def _train(options: argparse.Namespace) -> int:
             executor=params.executor,
             cores=params.cores_per_run,
             checkpoint_seconds=params.checkpoint_seconds,
-            budget=options.budget,
+            deadline=deadline,
             snapshots=studying.snapshots(cases).rounds,
             failures=failures,
         )

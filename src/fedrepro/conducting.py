@@ -46,6 +46,9 @@ def conduct(
             left.append(case)
             continue
         place = place or devices.take(device, gpus, limits.forbid)
+        if place is None:
+            left.append(case)
+            continue
         name = f"{case.study.title} of {case.run.id}"
         with failed.of(name):
             if case.table.stem != studying.stem(case.study):

@@ -46,10 +46,10 @@ def numbers(gpus: Gpus = ANY) -> list[int]:
     return list(range(there) if gpus.numbers is None else gpus.numbers)
 
 
-def take(name: str, gpus: Gpus = ANY, forbid: Callable[[float], bool] = lambda seconds: False) -> torch.device:
+def take(name: str, gpus: Gpus = ANY, forbid: Callable[[float], bool] = lambda seconds: False) -> torch.device | None:
     """The named device, made ready. A GPU is this process's for as long as it lives: one of those that have fewer jobs than
-    they may have, the emptiest first. Where there is none it waits; `forbid` is told the seconds of a further wait, and ends it
-    in a UserError."""
+    they may have, the emptiest first. Where there is none it waits; `forbid` is told the seconds of a further wait, and may end
+    it: None."""
     device = pick_device(name)
     if device.type == "cuda" and not held:
         told = f"every GPU ({_list(numbers(gpus))}) has its {count(gpus.jobs, 'job')}, the most by gpu_jobs_per_device"
@@ -57,7 +57,8 @@ def take(name: str, gpus: Gpus = ANY, forbid: Callable[[float], bool] = lambda s
             if (number := _taken(gpus)) is not None:
                 break
             if forbid(SECONDS):
-                raise UserError(f"{told}, and the time is over; call again")
+                log.warning("%s, and the time is over", told)
+                return None
             if not waited:
                 log.info("%s: waiting", told)
             time.sleep(SECONDS)

@@ -281,7 +281,7 @@ def select(planned: dict[str, dict[str, Planned]], paper: str | None, names: lis
     """The experiments of one paper (or all) with these names (or all). Raises UserError for a name that is unknown, or that
     several papers have."""
     if paper is not None and paper not in planned:
-        raise UserError(f"unknown paper '{paper}': choose from {', '.join(planned)}")
+        raise unknown("paper", paper, list(planned))
     chosen = [item for key, group in planned.items() if paper in (None, key) for item in group.values()]
     valid = [item.name for item in chosen]
     for name in names or []:

@@ -16,6 +16,7 @@ from typing import Any
 from fedrepro.errors import UserError
 
 AGAIN = "delete it and run again"
+NO_LOCKS = {errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # what network disks say of a lock
 SEAL = "seal"  # the key of the digest over all others
 MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk that several share, whose process a number is
 
@@ -50,7 +51,7 @@ def _lock(handle: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        if error.errno not in (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL):  # what network disks say of it
+        if error.errno not in NO_LOCKS:
             raise
     return True
 
@@ -103,10 +104,15 @@ def _runs(process: int) -> bool:
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Only one process at a time is in such a block with this lock file; the lock ends with its process, however that ends."""
+    """Only one process at a time is in such a block with this lock file; the lock ends with its process, however that ends. A
+    file system that knows no locks lets all in."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
         yield
 
 

@@ -9,6 +9,7 @@ T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2
 T975 += (2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 
 Curve = Sequence[tuple[int, float]]  # (round, value), in the order of rounds
+EQUAL = 1e-12  # less is the rounding of float64, where numbers are about 1
 SLACK = 1e-9  # the last bits of a number decide nothing: what lies on an edge lies on it
 
 
@@ -35,14 +36,7 @@ def rounds_to(curve: Curve, target: float, smooth: int = 1) -> int | None:
 
     A single value may be a spike: `smooth` > 1 asks for more. Round 0, before any training, does not count.
     """
-    values: list[float] = []
-    for round, value in curve:
-        if round == 0:
-            continue
-        values.append(value)
-        if len(values) >= smooth and _mean(values[-smooth:]) >= target - SLACK:
-            return round
-    return None
+    return next((round for round, value in smoothed(curve, smooth).items() if value >= target - SLACK), None)
 
 
 @dataclass(frozen=True)

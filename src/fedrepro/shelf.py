@@ -159,7 +159,12 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml")
 def _spared(untold: dict[Path, set[tuple[str, str]]], paths: Paths) -> set[Path]:
     """The runs, and their partitions, whose settings are named, of other data than the release that stands for what is not here
     to be compared: run folders -> settings and that release."""
-    begun = [(run, asked) for folder, asked in untold.items() for run in experiments.begun_runs(folder)]
+    begun = [
+        (run, asked)
+        for folder, asked in untold.items()
+        for place in (folder, paths.stored(folder.name))
+        for run in experiments.begun_runs(place)
+    ]
     asking = [(run, {data for question, data in asked if question == lookup.question(run.config)}) for run, asked in begun]
     runs = [run for run, data in asking if data - {run.data}]
     if runs:

@@ -4,45 +4,66 @@
 lies there. So the folder that runs are trained in is none of DVC's.
 """
 
-import filecmp
+import logging
 import os
 import shutil
 from pathlib import Path
 
 from fedrepro import intact
+from fedrepro.errors import UserError
 from fedrepro.files import held, replacing
 
-SUMMARY = Path("summary.json")  # makes a run a finished one
+log = logging.getLogger(__name__)
+SUMMARY = "summary.json"  # makes a run a finished one
+RESULTS = ("config.json", "metrics.csv", "environment.json", SUMMARY)  # what another training of the same run does not share
 HALF = {".part", ".begun"}  # what a process, or a study, left that did not come to its end
+GROWS = "log.txt"  # written on in place, so it is copied
 
 
 def store(runs: Path, stored: Path) -> list[Path]:
-    """Give DVC's folder the finished runs, with studies and snapshots, that it lacks; one that was trained anew is stored anew.
-    Returns the folders there that were given something."""
+    """Give DVC's folder the finished runs, with studies and snapshots, that it lacks; one that was trained anew is stored anew,
+    a damaged one is left out with a warning. Returns the folders there that were given something."""
     stored.mkdir(parents=True, exist_ok=True)
     given = []
-    for run in _finished(runs):
+    for run in _sound(runs):
         twin = stored / run.name
-        if (twin / SUMMARY).exists() and not filecmp.cmp(run / SUMMARY, twin / SUMMARY, shallow=False):
+        if twin.exists() and not _same(run, twin):
             shutil.rmtree(twin)
         given += _give(run, twin)
     return given
 
 
 def restore(stored: Path, runs: Path) -> list[Path]:
-    """Give the runs' folder what DVC brought and it lacks; a run that a process is at work in gets nothing. Returns the folders
-    there that were given something. Raises UserError for a stored run whose settings or numbers are damaged."""
+    """Give the runs' folder what DVC brought and it lacks. A damaged run is left out with a warning, as is one that was trained
+    here too, to other bits; one that was begun here goes on as it is. Returns the folders there that were given something."""
     given = []
-    for run in _finished(stored):
-        if not (runs / run.name / SUMMARY).exists():
-            intact.settings(run)
-            intact.metrics(run)
-        given += _give(run, runs / run.name)
+    for run in _sound(stored):
+        twin = runs / run.name
+        if (twin / SUMMARY).exists() and not _same(run, twin):
+            log.warning("%s: left alone, of another training than %s", twin, run)
+        elif not any(twin.glob("checkpoint.*")) and not held(twin):
+            given += _give(run, twin)
     return given
 
 
-def _finished(folder: Path) -> list[Path]:
-    return sorted(path.parent for path in folder.glob(f"*/{SUMMARY}"))
+def _sound(folder: Path) -> list[Path]:
+    """Its finished runs whose settings, numbers and studies are as they were written."""
+    found = []
+    for run in sorted(path.parent for path in folder.glob(f"*/{SUMMARY}")):
+        try:
+            intact.settings(run)
+            intact.metrics(run)
+            for note in run.glob("*-*.json"):
+                intact.table(note.with_suffix(".csv"))
+        except UserError as error:
+            log.warning("left out: %s", error)
+        else:
+            found.append(run)
+    return found
+
+
+def _same(run: Path, twin: Path) -> bool:
+    return all((twin / name).exists() and (run / name).read_bytes() == (twin / name).read_bytes() for name in RESULTS)
 
 
 def _give(source: Path, target: Path) -> list[Path]:
@@ -50,19 +71,17 @@ def _give(source: Path, target: Path) -> list[Path]:
     names = [path.relative_to(source) for path in source.rglob("*") if path.is_file() and path.suffix not in HALF]
     new = not (target / SUMMARY).exists()
     lacking = [name for name in names if new or not (target / name).exists()]
-    if not lacking or held(target):
-        return []
-    if new and target.exists():  # of an unfinished run
-        shutil.rmtree(target)
-    for name in sorted(lacking, key=lambda name: (name == SUMMARY, name)):
+    for name in sorted(lacking, key=lambda name: (name.name == SUMMARY, name)):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         with replacing(target / name) as part:
-            _link(source / name, part)
-    return [target]
+            if name.name == GROWS or not _linked(source / name, part):
+                shutil.copy2(source / name, part)
+    return [target] if lacking else []
 
 
-def _link(source: Path, target: Path) -> None:
+def _linked(source: Path, target: Path) -> bool:
     try:
         os.link(source, target)
-    except OSError:  # another disk, or a file system that has none
-        shutil.copy2(source, target)
+    except OSError:  # another disk, or a file system that has no links
+        return False
+    return True

@@ -2,7 +2,6 @@
 
 import functools
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -48,11 +47,11 @@ def train(
     executor: str = "auto",
     cores: int = 1,
     checkpoint_seconds: float = 30,
-    budget: float | None = None,
+    deadline: float | None = None,
     snapshots: Mapping[Path, frozenset[int]] | None = None,
     failures: Failures | None = None,
 ) -> list[Run]:
-    """Bring every run to its end; finished ones cost milliseconds. `budget` in seconds ends the work at a checkpoint.
+    """Bring every run to its end; finished ones cost milliseconds. `deadline`, on the monotonic clock, ends it at a checkpoint.
 
     `cores`: of a processor, for each run.
     `snapshots`: run folder -> the rounds before which its training stores its state, for studies.
@@ -60,7 +59,7 @@ def train(
     their end; what failed goes to `failures`, else it is raised at the end, naming the runs and data sets: a UserError when the
     data, or the code, are not those that a run is named after.
     """
-    limits = Limits(checkpoint_seconds, None if budget is None else time.monotonic() + budget)
+    limits = Limits(checkpoint_seconds, deadline)
     place, unfinished, failed = None, [], Failures() if failures is None else failures
     recordings: dict[str, dict] = defaultdict(dict)
     for run in runs:
@@ -70,6 +69,9 @@ def train(
             unfinished.append(run)
             continue
         place = place or devices.take(device, gpus, limits.forbid)
+        if place is None:
+            unfinished.append(run)
+            continue
         if (key := datasets.key(run.config.dataset)) not in failed.found:  # what cannot be had is told once
             with failed.of(key):
                 data = dataset(run.config.dataset, paths, mirror)

@@ -58,7 +58,7 @@ class Client:
     classes: Callable[[], Tensor]  # (classes,): how many of its training images are of each
     # its training images of this round once, augmented as in training, nothing dropped, in batches as large as the server's
     batches: Callable[[], Iterator[Batch]]
-    nesterov: bool = False  # what its momentum is
+    nesterov: bool = False  # whether its momentum is Nesterov's
 
 
 @dataclass(frozen=True)

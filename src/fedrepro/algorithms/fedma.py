@@ -11,7 +11,7 @@ A round of ours is one "communication round" of the code, with all of that in it
 phase for each hidden block. A network of N layers goes once up, layer by layer, and twice down, and a client trains N - 1 +
 `last_epochs` times the local epochs (VGG9: 11 times). Figures that compare methods by rounds seem to count a round for each
 layer: the 54 of Psi-Net's Fig. 4a are then 6 of ours with VGG9; its Fig. 4b has 1,500 epochs for 150 a round, 10 of ours, where
-the curve over rounds ends at 100. That is our reading. It counts the epochs of the first phase alone.
+the curve over rounds ends at 100. That is our reading, and counts the epochs of the first phase alone.
 
 Where paper and code differ, or leave a choice:
 - sigma, sigma0, gamma, iterations     of the posterior, as in the code; sigma and sigma0 are variances

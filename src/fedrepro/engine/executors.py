@@ -27,7 +27,8 @@ from fedrepro.errors import UserError
 Ends = Iterator[tuple[Weights, Tensor, Weights]]
 SMALL_STEP = 8_000_000  # floating-point operations of a client's forward pass over a batch
 FEW = 4  # clients
-HIDING = 300_000_000  # the same: three times as many take a GPU as long, at 1e13 a second, as 50 nodes of a graph take to begin
+# Of the same operations: three times as many take a GPU as long, at 1e13 a second, as 50 nodes of a graph take to begin
+HIDING = 300_000_000
 STACK = 2**26  # numbers in the weights and in what the layers put out of one stack; a step has a few times as many
 
 
@@ -78,7 +79,8 @@ class Plain(Sequential):
 
 
 class Stacked(Executor):
-    """All clients at once over stacked weights: one call where `Sequential` makes as many as there are clients.
+    """Clients at once over stacked weights, as many as `together` says: one call where `Sequential` makes as many as there are
+    clients.
 
     Clients that have no batch left, or one of another size, step apart from the others: no objective and no norm layer ever
     sees a padded row.

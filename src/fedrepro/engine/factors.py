@@ -19,8 +19,8 @@ Number = fx.Node | float
 
 
 def factor(recording: fx.GraphModule) -> None:
-    """Multiply numbers with each other, sums in place of what is added up, and what is added to something in one operation with
-    that (`addcmul`). What is changed in place stays as it is."""
+    """Multiply numbers together first, multiply a sum in place of its terms, and make one operation, `addcmul`, of a product
+    and the addition that follows it. What is changed in place stays as it is."""
     factors = _Factors(recording.graph, changed(recording))
     for node in list(recording.graph.nodes):
         if node.target is aten.pow.Tensor_Scalar and node.args[1] == 1 and viewed(node.args[0]) not in factors.changed:

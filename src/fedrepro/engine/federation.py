@@ -27,7 +27,7 @@ from fedrepro.runs import Row
 def columns(config: RunConfig) -> tuple[str, ...]:
     """Of a run's metrics.csv: the measures that it asks for, and
 
-    train_loss            local objective, mean over the participants' steps
+    train_loss            local objective: mean over a participant's steps, then over the participants
     bytes_down, bytes_up  sent to, and by, all participants of the round
     lr                    of the round"""
     return ("round", *config.measures, "train_loss", "bytes_down", "bytes_up", "lr")

@@ -18,7 +18,8 @@ def dtype(precision: str) -> torch.dtype:
 
 
 def set_products(precision: str, device: torch.device) -> None:
-    """Whether products may be rounded; torch itself lets convolutions on CUDA. Holds for the process until the next call."""
+    """Allow or forbid that products round their factors, which torch by itself allows in CUDA's convolutions. Holds for the
+    process until the next call. Raises UserError for tf32 without CUDA."""
     if precision == "tf32" and device.type != "cuda":
         raise UserError("precision: tf32 is a mode of CUDA devices; choose float32, float64 or bfloat16 here")
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")

@@ -10,7 +10,7 @@ from fedrepro.report.evidence import Evidence
 from fedrepro.report.loading import Results, Stored
 from fedrepro.report.spec import VERDICTS, Paper, evidence, read_curves
 from fedrepro.report.tally import PAPER, US
-from fedrepro.report.verdicts import NONE, Verdict, decide
+from fedrepro.report.verdicts import NO_CLAIM, Verdict, decide
 
 ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
 FOUND = ("claim", "source", "reported", "ours", "asked", "verdict", "why")
@@ -91,7 +91,7 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
     printed = [[record[name] for name in PRINTED] for record in records]
     caption = f"Verdicts on what the paper claims: {spec.title}."
     told = ([name.capitalize() for name in PRINTED], printed, SHARES, caption, f"tab:{paper}-{key}", source)
-    (out / f"{key}.tex").write_text(latex.long_table(*told) if records else f"{NONE}\n", encoding="utf-8")
+    (out / f"{key}.tex").write_text(latex.long_table(*told) if records else f"{NO_CLAIM}\n", encoding="utf-8")
     (folder / NUMBERS).write_text(macros.macros(paper, verdicts, source), encoding="utf-8")
 
 

@@ -5,16 +5,7 @@ from pathlib import Path
 from fedrepro.report import origin, tally
 from fedrepro.report.content import Content
 from fedrepro.report.latex import escape
-from fedrepro.report.rendering import environment
-
-BRACKETS = {
-    "block_start_string": "<%",
-    "block_end_string": "%>",
-    "variable_start_string": "<<",
-    "variable_end_string": ">>",
-    "comment_start_string": "<#",
-    "comment_end_string": "#>",
-}
+from fedrepro.report.rendering import BRACKETS, environment
 
 
 def write(papers: list[Content], folder: Path) -> None:

@@ -126,7 +126,7 @@ def _legend(drawing: plt.Figure, width: int) -> None:
     drawing.set_figheight(drawing.get_figheight() + LINE * max(0, rows - 2))
 
 
-def explain(axes: Axes, reason: str, width: int = 50) -> None:
+def explain(axes: Axes, reason: str, width: int) -> None:
     """In place of a drawing: why there is none."""
     axes.text(0.5, 0.5, "not run:\n" + textwrap.fill(reason, width), ha="center", va="center", fontsize=8, color="0.3")
     axes.set_axis_off()

@@ -55,18 +55,6 @@ class Grid:
                 parts.append(["" if number.n is None else number.n for number in numbers])
         return [names, *([part[i] for part in parts] for i in range(len(self.rows)))]
 
-    def frame(self):
-        """The plain rows as a pandas data frame, numbers as numbers."""
-        import pandas as pd  # slow to import, and only here
-
-        names, *rows = self.plain()
-        found = pd.DataFrame(rows, columns=names)
-        numeric = {slug(column) for column in self.columns if self.numeric(column)}
-        for name in names:
-            if name.removesuffix("_half_width").removesuffix("_n") in numeric:
-                found[name] = pd.to_numeric(found[name])
-        return found
-
 
 def mark(rows: Sequence[Row], column: str, least: bool, lost: Iterable[str] = ()) -> None:
     """Mark the best number of a column, at the digits that are shown, ties all; among at least two whole ones, of series that

@@ -17,6 +17,7 @@ from fedrepro.files import read_json, replacing
 from fedrepro.report import spec, tally, view
 from fedrepro.report.numbers import NONE
 from fedrepro.report.quoting import Quoted
+from fedrepro.report.rendering import BRACKETS, environment
 from fedrepro.report.spec import Paper
 from fedrepro.report.verdicts import RULES
 
@@ -62,18 +63,8 @@ def pages(root: Path) -> dict[Path, str]:
 def page(specification: Paper, paper: str, root: Path, size: Callable[..., tuple[int, int]] | None = None) -> str:
     """A paper's page. `size`: scale, experiment and series -> weights and multiply-adds of its network, which is built for it.
     Raises UserError where it quotes what was not run."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(root / spec.FOLDER),
-        undefined=jinja2.StrictUndefined,
-        block_start_string="<%",
-        block_end_string="%>",
-        variable_start_string="<<",
-        variable_end_string=">>",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {
+    templates = environment(jinja2.FileSystemLoader(root / spec.FOLDER), **BRACKETS)
+    templates.filters |= {
         "points": "{:.1f}".format,
         "signed": "{:+.1f}".format,
         "nats": lambda percent: f"{percent / 100:.1f}",  # lines are in percent, losses too
@@ -81,7 +72,7 @@ def page(specification: Paper, paper: str, root: Path, size: Callable[..., tuple
     }
     results = {scale: Quoted(specification, root / "reports" / scale / paper) for scale in SCALES}
     try:
-        text = environment.get_template(f"{paper}.md.j2").render(spec=specification, size=size, **results)
+        text = templates.get_template(f"{paper}.md.j2").render(spec=specification, size=size, **results)
     except jinja2.TemplateError as error:
         raise UserError(f"{_place(error) or root / spec.FOLDER / f'{paper}.md.j2'}: {error.message}") from error
     return f"<!-- written by `fedrepro docs` from {spec.FOLDER}/{paper}.md.j2 and the committed results -->\n{text}"
@@ -159,7 +150,7 @@ def _paper(
     for key in [*specification.figures, *specification.tables]:
         sources = specification.sources([key])
         states = {scale: _state(sources, root / "reports" / scale / paper / "data") for scale in SCALES}
-        own = [item for item in verdicts["paper"] if _beside(specification, item) == key]
+        own = [item for item in verdicts["paper"] if item["artifact"] == key]
         behind = dict.fromkeys(name.partition("-")[0] for name in sources)
         spent = _told([hours[name] for name in behind])
         best = next((scale for scale in reversed(SCALES) if states[scale] != NONE), "paper")  # where there is most to see
@@ -191,15 +182,6 @@ def _state(sources: list[str], folder: Path) -> str:
 
 def _counted(verdicts: list[dict[str, str]], none: str = "") -> str:
     return tally.summary(verdicts, none) if verdicts else none
-
-
-def _beside(specification: Paper, verdict: dict[str, str]) -> str:
-    """The artifact beside which a claim stands: where the record does not say, the first that shows its experiment."""
-    if "artifact" in verdict:
-        return verdict["artifact"]
-    experiment = specification.claims[verdict["key"]].experiment
-    shown = [*specification.figures, *specification.tables]
-    return next((key for key in shown if experiment in specification.sources([key])), NONE)
 
 
 def _link(specification: Paper, folder: str, key: str, name: str) -> str:

@@ -15,7 +15,7 @@ from fedrepro.report.content import Content
 from fedrepro.report.rendering import environment
 from fedrepro.report.settings import described
 from fedrepro.report.tally import PAPER, summary, tally
-from fedrepro.report.verdicts import NONE, RULES, SPREAD
+from fedrepro.report.verdicts import NO_CLAIM, RULES, SPREAD
 
 
 def write(papers: list[Content], folder: Path) -> None:
@@ -24,9 +24,9 @@ def write(papers: list[Content], folder: Path) -> None:
     note = next(iter(views[0].results.values())).note
     templates = environment(autoescape=True)
     templates.filters |= {"unbroken": unbroken}
-    words = {"rules": RULES, "spread": SPREAD, "nothing": NONE, "unjudged_words": view.UNJUDGED, "version": origin.version()}
+    words = {"rules": RULES, "spread": SPREAD, "no_claim": NO_CLAIM, "unjudged_words": view.UNJUDGED}
     tools = (tally, summary, view.together, view.judged, view.unjudged, view.command, described)
-    templates.globals |= words | {tool.__name__: tool for tool in tools}
+    templates.globals |= words | {"version": origin.version()} | {tool.__name__: tool for tool in tools}
     rows = [
         (name if by == PAPER else f"{paper.spec.title}: asked by us", f"{paper.key}/index.html?by={quote(by)}", counts)
         for paper in views

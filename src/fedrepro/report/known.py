@@ -40,12 +40,17 @@ class Known:
         self.names("experiment", [name], self.experiments)
         self.names("series", [label for label in series if label], self.experiments[name].get("series", {}))
 
+    def series(self, experiment: str) -> dict[str, dict[str, Any]]:
+        """What params.yaml says of each series, a name alone written out."""
+        found = self.experiments[experiment].get("series", {})
+        return {label: choice if isinstance(choice, dict) else {"name": choice} for label, choice in found.items()}
+
     def numbers(self, experiment: str, setting: str, leave: Collection[str] = ()) -> None:
         """That a setting, such as `algorithm.beta`, is a number wherever the experiment's series state it, and that one of them
         does. `leave`: series that need not."""
         shared, stated = self.experiments[experiment], {}
-        for label, choice in shared.get("series", {}).items():
-            own = merge(shared, choice.get("with", {})) | {"algorithm": choice} if isinstance(choice, dict) else shared
+        for label, choice in self.series(experiment).items():
+            own = merge(shared, choice.get("with", {})) | {"algorithm": choice}
             if label not in leave and (value := at_path(own, setting)) is not None:
                 stated[label] = value
         wrong = [f"{label}: {value}" for label, value in stated.items() if not isinstance(value, int | float)]

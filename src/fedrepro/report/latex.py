@@ -51,8 +51,7 @@ def table(grid: Grid, caption: str, notes: str, label: str, source: str) -> str:
 
 
 def _panels(grid: Grid) -> int:
-    """To how many panels its rows belong: one is told by the caption, several over their rows. None where it has no such
-    column."""
+    """To how many panels its rows belong, 0 without such a column: one is told by the caption, several over their rows."""
     return len(set(grid.cells(GROUPS))) if GROUPS in grid.columns else 0
 
 

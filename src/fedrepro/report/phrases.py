@@ -37,7 +37,7 @@ CHOICES = {
     ("task", "regression"): "ordered classes as one number, by squared error",
 }
 
-# (kind, option) -> the value that needs no word; of a partition's and a network's too, where any name has it
+# (kind, option) -> the value that needs no word, whatever name has the option
 SILENT = {
     ("algorithm", "every"): 1,
     ("algorithm", "bias"): True,

@@ -1,4 +1,4 @@
-"""One verdict per published claim, computed from the claim's cell over seeds. Nothing here is typed in by hand."""
+"""One verdict per claim, a paper's or one that we ask, computed from its cell over seeds. Nothing here is typed in by hand."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from fedrepro.report.cells.base import Cell, decimals
 from fedrepro.report.claims import Claim
 from fedrepro.report.evidence import Panel, Shown
 from fedrepro.report.loading import Results
-from fedrepro.report.numbers import SCORES, amount
+from fedrepro.report.numbers import NONE, SCORES, amount
 from fedrepro.results import unfinished
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
@@ -23,7 +23,7 @@ SPREAD = (
 )
 NONE_REPORTED = "nothing"  # by the paper, of what we ask
 OWN = {REPRODUCED: HOLDS, AGREES: HOLDS, NOT: FAILS, DISAGREES: FAILS}  # of what is told as reporting nothing
-NONE = "Nothing at this scale is held against the papers, so no claim is judged."
+NO_CLAIM = "Nothing at this scale is held against the papers, so no claim is judged."
 RULES = {
     REPRODUCED: "The whole 95 % interval lies within the tolerance around the reported value. Where a difference is claimed, "
     "zero lies outside it and the tolerance is at most half of the difference.",
@@ -66,6 +66,8 @@ class Verdict:
         """What the paper reports; of a question of ours that has no number of it, that it reports nothing."""
         if _unreported(self.claim):
             return NONE_REPORTED
+        if self.claim.cell.word:
+            return self.claim.reported
         return self.claim.cell.show(self.claim.reported, self.measure, digits=self.digits)
 
     @property
@@ -81,7 +83,7 @@ class Verdict:
     def found(self) -> str:
         """Our mean with its 95 % interval, or that there is one seed only; where there is no mean, who arrives."""
         if self.ours is None:
-            return self.arrived or "-"
+            return self.arrived or NONE
         cell = self.claim.cell
         text = cell.told(self.ours, self.measure, self.digits)
         return f"{self.arrived}; best {text}" if cell.word and self.arrived else text

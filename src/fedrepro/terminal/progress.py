@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedrepro.words import count, duration
@@ -36,7 +36,6 @@ class Job:
 
     rule: str
     outputs: list[Path]
-    log: list[Path] = field(default_factory=list)
 
 
 def position(folder: Path) -> Position | None:

@@ -5,6 +5,7 @@ Elsewhere, as in a file, the line is written now and then.
 
 import shutil
 import threading
+from collections.abc import Iterable
 from logging import INFO, WARNING, LogRecord
 from pathlib import Path
 from typing import TextIO
@@ -57,8 +58,7 @@ class Screen:
                 self.say(("" if record.levelno < WARNING or event == "error" else f"{record.levelname.lower()}: ") + text)
 
     def _job(self, record: LogRecord) -> None:
-        outputs, logs = ([Path(str(path).split(" (")[0]) for path in getattr(record, key) or []] for key in ("output", "log"))
-        self.progress.jobs[record.jobid] = Job(record.rule_name, outputs, logs)
+        self.progress.jobs[record.jobid] = Job(record.rule_name, _paths(record.output))
 
     def _started(self, record: LogRecord) -> None:
         for number in record.jobs:
@@ -74,9 +74,8 @@ class Screen:
 
     def _failed(self, record: LogRecord) -> None:
         self.progress.running.pop(record.jobid, None)
-        logs = [Path(str(path).split(" (")[0]) for path in record.log or []]
         names = {over.parent.name: task.name for over, task in self.progress.tasks.items() if over.name == "summary.json"}
-        self.say(failure.told(record.rule_name, logs, names))
+        self.say(failure.told(record.rule_name, _paths(record.log), names))
 
     def _tick(self) -> None:
         while not self.over.wait(MOVES if self.moves else WRITTEN):
@@ -108,3 +107,8 @@ class Screen:
         with self.lock:
             self._clear()
             self.stream.flush()
+
+
+def _paths(told: Iterable[str] | None) -> list[Path]:
+    """Files as Snakemake's log names them, some with a remark behind."""
+    return [Path(str(path).split(" (")[0]) for path in told or []]

@@ -1,7 +1,7 @@
 """What every kind of cell has, and the two shapes that most of them take."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import ClassVar
 
 from fedrepro.fields import Count, Frozen, NonNegative
@@ -26,8 +26,8 @@ class Cell(Frozen):
 
     @property
     def labels(self) -> list[str]:
-        """The series that it needs."""
-        return [self.series]
+        """The series that it needs: its own, and the baseline where it has one."""
+        return [self.series, *filter(None, [getattr(self, "baseline", None)])]
 
     @property
     def others(self) -> list[str]:
@@ -56,6 +56,11 @@ class Cell(Frozen):
     def found(self, panel: Panel) -> tuple[list[float], str]:
         """The value of each seed, of two series always of the same seed, and what keeps it from being one (empty if nothing
         does)."""
+        problem = self.lost(panel) or self.absent(panel)
+        return ([], problem) if problem else self.values(panel)
+
+    def values(self, panel: Panel) -> tuple[list[float], str]:
+        """The same where nothing is lost or absent."""
         raise NotImplementedError
 
     def needs(self, reported: float | str, tolerance: float) -> int:
@@ -86,7 +91,7 @@ class Cell(Frozen):
         """Decimals: of points two where the reported number has two, else one."""
         return 1 if isinstance(reported, str) or math.isclose(round(100 * reported, 1), 100 * reported) else 2
 
-    def show(self, value: float | str, measure: Measure, signed: bool = True, digits: int = 1) -> str:
+    def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
         """A value with its unit behind it."""
         raise NotImplementedError
 
@@ -124,13 +129,30 @@ class OfCurves(Cell):
             return f"no values of {panel.shown.measure} for {' and '.join(unmeasured)}"
         return unpaired(curves)
 
-    def found(self, panel: Panel) -> tuple[list[float], str]:
-        if problem := self.lost(panel) or self.absent(panel):
-            return [], problem
+    def values(self, panel: Panel) -> tuple[list[float], str]:
         method, *baseline = (panel.curves(label) for label in self.labels)
         found = {seed: self.value(panel, method[seed], baseline[0][seed] if baseline else None) for seed in sorted(method)}
         problem = _told({seed: value for seed, value in found.items() if isinstance(value, str)})
         return ([], problem) if problem else (list(found.values()), "")
+
+
+class Saving:
+    """Of a cell that is a share saved of the baseline's number."""
+
+    signed: ClassVar = True
+    absolute: ClassVar = None
+
+    def limits(self, measure: Measure) -> tuple[float, float]:
+        return -math.inf, 1
+
+    def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
+        return fraction(value)
+
+    def gap(self, value: float, measure: Measure, digits: int) -> str:
+        return apart(value)
+
+    def drawn(self, value: float, measure: Measure) -> float:
+        return 100 * value
 
 
 class ToTarget(OfCurves):
@@ -145,8 +167,8 @@ class ToTarget(OfCurves):
         known.at("target").values(ref.resolved(known.shown).measure, [self.target])
 
     def absent(self, panel: Panel) -> str:
-        short = [curve[-1][0] for label in self.labels for curve in panel.curves(label).values() if curve[-1][0] < self.smooth]
-        return super().absent(panel) or (f"a run of {short[0]} rounds has no mean of {self.smooth}" if short else "")
+        curves = [curve for label in self.labels for curve in self.curves(panel, label).values()]
+        return super().absent(panel) or too_few(curves, self.smooth)
 
     def curves(self, panel: Panel, label: str) -> dict[int, Curve]:
         """Seed -> the part of the curve in which the target counts."""
@@ -192,6 +214,12 @@ def unpaired(seeds: dict[str, Collection[int]]) -> str:
     every = sorted({seed for own in seeds.values() for seed in own})
     lacking = [(seed, label) for seed in every for label, own in seeds.items() if seed not in own]
     return "; ".join(f"seed {seed}: no run of {label} with this seed" for seed, label in lacking)
+
+
+def too_few(curves: Iterable[Curve], smooth: int) -> str:
+    """That one of them has no mean of so many rounds."""
+    measured = min((sum(round > 0 for round, _ in curve) for curve in curves), default=smooth)
+    return f"a run that was measured in {counted(measured, 'round')} has no mean of {smooth}" if measured < smooth else ""
 
 
 def decimals(value: float) -> int:

@@ -6,20 +6,15 @@ from statistics import fmean
 from typing import ClassVar
 
 from fedrepro.measures import Measure
+from fedrepro.metrics import EQUAL
 from fedrepro.report.cells import base
 from fedrepro.report.evidence import Panel
-
-EQUAL = 1e-12  # nats per unit: less is the rounding of float64
 
 
 class Cell(base.Cell):
     baseline: str
     study: ClassVar = "activations"
     word: ClassVar = "closer"
-
-    @property
-    def labels(self) -> list[str]:
-        return [self.series, self.baseline]
 
     def absent(self, panel: Panel) -> str:
         found = {label: _means(panel, label) for label in self.labels}
@@ -29,9 +24,7 @@ class Cell(base.Cell):
             return f"in most rounds the activations of {' and '.join(equal)} do not differ at all, as where every unit is dead"
         return base.unpaired(found)
 
-    def found(self, panel: Panel) -> tuple[list[float], str]:
-        if problem := self.lost(panel) or self.absent(panel):
-            return [], problem
+    def values(self, panel: Panel) -> tuple[list[float], str]:
         method, other = (_means(panel, label) for label in self.labels)
         return [method[seed] / other[seed] - 1 for seed in sorted(method)], ""
 
@@ -45,8 +38,8 @@ class Cell(base.Cell):
         closer, farther = (f"{one}'s are closer" for one in (self.series, self.baseline))
         return closer, "the interval of the difference contains zero", farther
 
-    def show(self, value: float | str, measure: Measure, signed: bool = True, digits: int = 1) -> str:
-        return value if isinstance(value, str) else f"{100 * value:{'+' if signed else ''}z.{digits}f} %"
+    def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
+        return f"{100 * value:{'+' if signed else ''}z.{digits}f} %"
 
     def axis(self, measure: Measure) -> str:
         return f"divergence above {self.baseline}'s (%)"

@@ -14,10 +14,6 @@ class Cell(accuracy.Cell):
     absolute: ClassVar = None
     signed: ClassVar = True
 
-    @property
-    def labels(self) -> list[str]:
-        return [self.series, self.baseline]
-
     def limits(self, measure: Measure) -> tuple[float, float]:
         return (-1, 1) if measure.percent else base.Cell.limits(self, measure)
 

@@ -15,8 +15,8 @@ class Cell(base.Cell):
     def absent(self, panel: Panel) -> str:
         return "" if means(panel.results, self.series) else f"{self.series} has no new clients"
 
-    def found(self, panel: Panel) -> tuple[list[float], str]:
-        if problem := self.lost(panel) or self.absent(panel) or late(panel.results, self.labels):
+    def values(self, panel: Panel) -> tuple[list[float], str]:
+        if problem := late(panel.results, self.labels):
             return [], problem
         return list(means(panel.results, self.series).values()), ""
 

@@ -29,9 +29,7 @@ class Cell(higher.Cell):
         problems = "; ".join(filter(None, map(super().absent, both)))
         return problems or base.unpaired({f"{self.series} in {one.key}": one.curves(self.series) for one in both})
 
-    def found(self, panel: Panel) -> tuple[list[float], str]:
-        if problem := self.lost(panel) or self.absent(panel):
-            return [], problem
+    def values(self, panel: Panel) -> tuple[list[float], str]:
         here, there = (self.of(self.series).found(one)[0] for one in self._both(panel))
         return [own - other for own, other in zip(here, there, strict=True)], ""
 

@@ -23,6 +23,3 @@ class Cell(difference.Cell):
 
     def digits(self, reported: str, measure: Measure) -> int:
         return 2
-
-    def show(self, value: float | str, measure: Measure, signed: bool = True, digits: int = 1) -> str:
-        return value if isinstance(value, str) else super().show(value, measure, signed, digits)

@@ -16,9 +16,7 @@ class Cell(higher.Cell):
     def labels(self) -> list[str]:
         return [*super().labels, self.whole]
 
-    def found(self, panel: Panel) -> tuple[list[float], str]:
-        if problem := self.lost(panel) or self.absent(panel):
-            return [], problem
+    def values(self, panel: Panel) -> tuple[list[float], str]:
         own, gains = (self.of(name).found(panel)[0] for name in (self.series, self.whole))
         return [min(gain, kept - gain / 2) for kept, gain in zip(own, gains, strict=True)], ""
 

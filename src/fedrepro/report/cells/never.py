@@ -40,8 +40,8 @@ class Cell(base.ToTarget):
     def _counted(self, curve: Curve) -> Curve:
         return [point for point in curve if point[0] <= (self.round or point[0])]
 
-    def show(self, value: float | str, measure: Measure, signed: bool = True, digits: int = 1) -> str:
-        return value if isinstance(value, str) else base.level(value, measure, digits)
+    def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
+        return base.level(value, measure, digits)
 
     def axis(self, measure: Measure) -> str:
         return f"best {measure.axis}"

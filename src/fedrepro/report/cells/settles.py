@@ -15,10 +15,12 @@ class Cell(base.OfCurves):
     smooth: Count = 1
     absolute: ClassVar = "a number of rounds"
 
-    def value(self, panel: Panel, curve: Curve, baseline: None) -> float | str:
+    def absent(self, panel: Panel) -> str:
+        return super().absent(panel) or base.too_few(panel.curves(self.series).values(), self.smooth)
+
+    def value(self, panel: Panel, curve: Curve, baseline: None) -> float:
         worse = -1 if panel.measure.score == "loss" else 1
-        reached = panel.rounds_to(curve, panel.best(curve, self.smooth) - worse * self.within, self.smooth)
-        return f"{self.series} has no {self.smooth} rounds" if reached is None else float(reached)
+        return float(panel.rounds_to(curve, panel.best(curve, self.smooth) - worse * self.within, self.smooth))
 
     def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
         return base.counted(value, "round")

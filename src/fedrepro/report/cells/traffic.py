@@ -1,5 +1,4 @@
-"""Bytes more than the baseline's, down and up together, in all rounds of a run: bytes(series) / bytes(baseline) - 1, seed by
-seed."""
+"""Bytes more than the baseline's, down and up together, of a round: bytes(series) / bytes(baseline) - 1, seed by seed."""
 
 from typing import ClassVar
 
@@ -13,16 +12,10 @@ class Cell(base.Cell):
     baseline: str
     absolute: ClassVar = "a number of bytes"  # which way it goes is no question
 
-    @property
-    def labels(self) -> list[str]:
-        return [self.series, self.baseline]
-
     def absent(self, panel: Panel) -> str:
         return base.unpaired({label: self._rates(panel, label) for label in self.labels})
 
-    def found(self, panel: Panel) -> tuple[list[float], str]:
-        if problem := self.lost(panel) or self.absent(panel):
-            return [], problem
+    def values(self, panel: Panel) -> tuple[list[float], str]:
         ours, usual = (self._rates(panel, label) for label in self.labels)
         return [ours[seed] / usual[seed] - 1 for seed in sorted(ours)], ""
 

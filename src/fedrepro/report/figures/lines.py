@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from fedrepro.errors import UserError
-from fedrepro.report.cells.closer import EQUAL
+from fedrepro.metrics import EQUAL
 from fedrepro.report.evidence import Evidence, source
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import grid, series

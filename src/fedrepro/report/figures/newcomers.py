@@ -18,10 +18,13 @@ OPEN = "////"  # the hatch of a mean over some of the clients only
 
 
 class Figure(base.Figure):
-    """`bars`: series -> the paper's mean, lowest and highest epochs."""
+    """`bars`: series -> the paper's mean, lowest and highest epochs; `bars_from`: where it has them; `receives`: what new
+    clients of a method have beside the final global model."""
 
     experiment: str
     bars: dict[str, tuple[NonNegative, NonNegative, NonNegative]] = {}
+    bars_from: str = "its figure"
+    receives: str = ""
     shows: ClassVar = "epochs that new clients need, one bar per method"
     height: ClassVar = 2.4
     numbered: ClassVar = True
@@ -62,7 +65,7 @@ class Figure(base.Figure):
         settings, seeds = results.settings, len({run["seed"] for run in results.runs()})
         whose = "of one run" if seeds == 1 else f"of each of {seeds} seeds' runs"
         text = f"Epochs of local training until the own-test accuracy first is at {100 * settings['target']:g} %; "
-        sentences = [f"{text}mean and s.d. (whisker) over {settings['clients']} new clients {whose}.", _protocol(settings)]
+        sentences = [f"{text}mean and s.d. (whisker) over {settings['clients']} new clients {whose}.", self._protocol(settings)]
         for label in results.labels:
             sentences += [f"{label}: {told}, not shown." for told in results.diverged(label)]
             _, arrived, clients = summary(results, label)
@@ -71,9 +74,19 @@ class Figure(base.Figure):
                 rest = "; the mean (hatched) is over the others, so too low" if arrived else ""
                 sentences.append(f"{label}: {absent}{rest}.")
         if results.compare == "full" and self.bars:
-            axis = "(its axis says rounds, its caption local epochs)"
-            sentences.append(f"Diamonds: the paper's means and ranges, read from its figure {axis}.")
+            sentences.append(f"Diamonds: the paper's means and ranges, read from {self.bars_from}.")
         return [*sentences, *base.proposed(evidence, [results], "Framed"), base.data([results])]
+
+    def _protocol(self, settings: dict[str, Any]) -> str:
+        images = settings["images"]
+        own = f"{images} training images" if images else "as many training images as a client of the run"
+        beside = f" ({self.receives})" if self.receives else ""
+        return (
+            "The paper does not say how it measured this, the protocol is our reading: a new client has a fresh order of "
+            f"pixels, {own}, drawn at random, and an equal share of its test images; it receives the final global "
+            f"model{beside} and trains as the run's clients do, at the learning rate of the first round and with one optimiser "
+            "for all epochs."
+        )
 
 
 def summary(results: Results, label: str) -> tuple[Estimate | None, int, int]:
@@ -93,13 +106,3 @@ def _bar(axes: Any, place: int, results: Results, label: str, drawn: Look) -> No
         text = f"{arrived} of {clients}\narrive" if clients else "diverged"
         top = 0 if found is None else found.mean + (found.std or 0)
         axes.annotate(text, (place, top), (0, 3), textcoords="offset points", ha="center", fontsize=6, color="0.3")
-
-
-def _protocol(settings: dict[str, Any]) -> str:
-    held = f"{settings['images']} training images" if settings["images"] else "as many training images as a client of the run"
-    return (
-        "The paper does not say how it measured this, the protocol is our reading: a new client has a fresh order of pixels, "
-        f"{held}, drawn at random, and an equal share of its test images; it receives the final global model (of FedFusion "
-        "with its fusion, the extractor also as the frozen one) and trains as the run's clients do, at the learning rate of "
-        "the first round and with one optimiser for all epochs."
-    )

@@ -15,8 +15,9 @@ class Table(base.WithTargets):
     def check(self, known: Known) -> None:
         super().check(known)
         for ref in self.panels:
-            series = known.experiments[ref.experiment].get("series", {})
-            if own := [name for name, choice in series.items() if "clients_per_round" in choice.get("with", {})]:
+            if own := [
+                name for name, choice in known.series(ref.experiment).items() if "clients_per_round" in choice.get("with", {})
+            ]:
                 known.at("panels").refuse(f"{ref.key}: {', '.join(own)} has its own clients_per_round")
 
     def rows(self, panels: list[Panel], evidence: Evidence) -> list[Row]:

@@ -25,7 +25,7 @@ class Table(base.Table):
     def check(self, known: Known) -> None:
         super().check(known)
         for ref in self.panels:
-            series = known.experiments[ref.experiment].get("series", {})
+            series = known.series(ref.experiment)
             for label in series:
                 self._of(label, f"{known.file}: {known.key}.cell").check(known.at("cell"), ref)
             self._once(known, series)
