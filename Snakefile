@@ -48,7 +48,9 @@ onsuccess:
 
 onerror:
     for piece in PIECES:
-        engine.finished(piece.work)  # Snakemake deleted its summary with those of the job's other runs
+        engine.finished(
+            piece.work
+        )  # Snakemake deleted its summary with those of the job's other runs
     logger.error(
         "Not done. What is finished stays: the same command goes on with the rest."
     )
