@@ -196,7 +196,7 @@ def test_code_that_is_edited_after_the_plan_trains_nothing_under_the_old_name(pr
     told = snakemake(other, "--cores", "1", "train", fails=True)
     assert "FAILED fig4d L2 0.001, seed 0: code changed since the work was planned; start the same command again\n" in told
     without = trained()
-    assert len(summaries(other)) == len(without)  # Snakemake deletes those of a job that failed; they count at once all the same
+    assert len(summaries(other)) == len(without)  # though Snakemake deletes those of a job that failed
     script.write_text(text, encoding="utf-8")
     snakemake(other, "--cores", "1", "train")
     assert without and trained() == without | {"l2"} != without

@@ -9,6 +9,7 @@ from fedrepro.config import Params
 from fedrepro.errors import unknown
 from fedrepro.experiments import Paths, Planned
 from fedrepro.report import spec
+from fedrepro.report.evidence import split_source
 from fedrepro.report.spec import VERDICTS, Paper
 from fedrepro.words import count, duration
 
@@ -80,7 +81,7 @@ def selected(targets: Iterable[str], planned: Plan, params: Params) -> list[Plan
 
 
 def _experiments(specification: Paper, key: str) -> list[str]:
-    return list(dict.fromkeys(source.partition("-")[0] for source in specification.sources([key])))
+    return list(dict.fromkeys(split_source(source)[0] for source in specification.sources([key])))
 
 
 def _line(target: str, title: str, items: list[Planned], left: list[Entry], params: Params, paths: Paths, cores: int) -> Line:

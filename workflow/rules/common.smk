@@ -22,6 +22,7 @@ from fedrepro.fields import parse as settings_from
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
 from fedrepro.report import artifacts, spec, typeset, upkeep
+from fedrepro.report.evidence import split_source
 from fedrepro.terminal import ending, hooks
 
 CLUSTER = bool(workflow.global_resources["_nodes"].value)  # jobs are submitted
@@ -75,7 +76,7 @@ def asked_for():
     """The folders of the runs that the command line asks for, by artifacts or papers; all where it names none."""
     given = set(sys.argv)
     found = [
-        PLAN[paper][source.partition("-")[0]]
+        PLAN[paper][split_source(source)[0]]
         for paper, artifact in (TARGETS[name] for name in given & set(TARGETS))
         for source in SPECS[paper].sources([artifact])
     ]
@@ -173,7 +174,7 @@ def gathering(paper, keys=None):
     """What `results.gather` takes for each source of some artifacts of a paper (None: of all)."""
     found = {}
     for source in SPECS[paper].sources(keys):
-        experiment, _, study = source.partition("-")
+        experiment, study = split_source(source)
         if study:
             item = STUDIED[paper][experiment][study]
             note, series = studying.note(item, PARAMS), studying.folders(item)
@@ -200,7 +201,7 @@ def finished(paper, keys=None):
             for folder in group
         ]
         if "tables" in given:
-            experiment, _, study = source.partition("-")
+            experiment, study = split_source(source)
             found += studying.notes([STUDIED[paper][experiment][study]])
     return list(dict.fromkeys(found))
 

@@ -38,6 +38,11 @@ class Replayed:
     def round(self) -> int:
         return self.after.round
 
+    @property
+    def last(self) -> dict[int, Trained]:
+        """Participant -> its last training in the round."""
+        return {trained.client.number: trained for trained in self.trained}
+
 
 def snapshot(folder: Path, round: int) -> Path:
     """Where a run's state before a round is stored."""

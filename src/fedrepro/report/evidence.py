@@ -121,15 +121,19 @@ class Panel:
 
     def rounds_to(self, curve: Curve, target: float, smooth: int = 1) -> int | None:
         """First round at the target; a loss comes down to it."""
-        if self.measure.score == "loss":
-            return rounds_to([(round, -value) for round, value in curve], -target, smooth)
-        return rounds_to(curve, target, smooth)
+        return rounds_to(self._rising(curve), self.sign * target, smooth)
 
     def best(self, curve: Curve, smooth: int = 1) -> float:
         """The highest value, of a loss the lowest, averaged over `smooth` rounds."""
-        if self.measure.score == "loss":
-            return -best([(round, -value) for round, value in curve], smooth)
-        return best(curve, smooth)
+        return self.sign * best(self._rising(curve), smooth)
+
+    @property
+    def sign(self) -> int:
+        """1, of a loss -1: times it, a value is the better the higher it is."""
+        return -1 if self.measure.score == "loss" else 1
+
+    def _rising(self, curve: Curve) -> Curve:
+        return [(round, self.sign * value) for round, value in curve]
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ class Evidence:
 
     def looks_of(self, results: Results) -> Mapping[str, Look]:
         """Series -> look: the paper's; where it does not know one of them, as if the paper had nothing else."""
-        experiment = results.note["experiment"].partition("-")[0]
+        experiment, _ = split_source(results.note["experiment"])
         known = self.looks.get(experiment, {})
         if known.keys() >= results.note["series"].keys():
             return known
@@ -167,3 +171,9 @@ class Evidence:
 def source(experiment: str, study: str | None) -> str:
     """The name of gathered results."""
     return f"{experiment}-{study}" if study else experiment
+
+
+def split_source(source: str) -> tuple[str, str]:
+    """Of such a name the experiment, and the study or nothing."""
+    experiment, _, study = source.partition("-")
+    return experiment, study

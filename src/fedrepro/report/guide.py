@@ -15,6 +15,7 @@ from fedrepro.errors import UserError
 from fedrepro.estimate import Known, cost, size
 from fedrepro.files import read_json, replacing
 from fedrepro.report import spec, tally, view
+from fedrepro.report.evidence import split_source
 from fedrepro.report.numbers import NONE
 from fedrepro.report.quoting import Quoted
 from fedrepro.report.rendering import BRACKETS, environment
@@ -151,7 +152,7 @@ def _paper(
         sources = specification.sources([key])
         states = {scale: _state(sources, root / "reports" / scale / paper / "data") for scale in SCALES}
         own = [item for item in verdicts["paper"] if item["artifact"] == key]
-        behind = dict.fromkeys(name.partition("-")[0] for name in sources)
+        behind = dict.fromkeys(split_source(name)[0] for name in sources)
         spent = _told([hours[name] for name in behind])
         best = next((scale for scale in reversed(SCALES) if states[scale] != NONE), "paper")  # where there is most to see
         link = _link(specification, f"reports/{best}/{paper}", key, named[paper, key])

@@ -12,7 +12,7 @@ from fedrepro.config import Params, read_params
 from fedrepro.errors import UserError, unknown
 from fedrepro.provenance import digest
 from fedrepro.report import spec
-from fedrepro.report.evidence import Shown
+from fedrepro.report.evidence import Shown, split_source
 from fedrepro.report.loading import Stored
 from fedrepro.report.spec import FOLDER, Paper
 
@@ -67,7 +67,7 @@ def compose(specification: Paper, paper: str, figure: str, scale: str) -> nbform
     cells = [new_markdown_cell(text), new_code_cell(f"paper, figure, scale = {paper!r}, {figure!r}, {scale!r}")]
     for name in drawn.sources(specification.figures):
         cells += [new_markdown_cell(f"## {name}"), new_code_cell(LOADED.format(name=name))]
-        if "-" in name:  # a study's table has columns of its own
+        if split_source(name)[1]:  # a study's table has columns of its own
             cells.append(new_code_cell("curves"))
             continue
         measure = specification.experiments.get(name, Shown()).measure

@@ -11,7 +11,7 @@ from typing import Any
 from fedrepro.errors import UserError, unknown
 from fedrepro.metrics import Curve, at_round, distance, estimate, mean_last, rounds_to
 from fedrepro.report import artifacts, cells, numbers, plotted, tally, view
-from fedrepro.report.evidence import Evidence, Ref, source
+from fedrepro.report.evidence import Evidence, Ref, source, split_source
 from fedrepro.report.numbers import mean
 from fedrepro.report.spec import Paper
 
@@ -190,7 +190,8 @@ class Quoted:
         return any(len(kinds) > 1 for kinds in of_seed.values())
 
     def _ran(self) -> list[str]:
-        there = [name for name in self.spec.sources() if "-" not in name and (self.folder / "data" / f"{name}.json").exists()]
+        names = [name for name in self.spec.sources() if not split_source(name)[1]]
+        there = [name for name in names if (self.folder / "data" / f"{name}.json").exists()]
         return [name for name in there if not self.evidence.results[name].skipped]
 
     def verdicts(self) -> list[dict[str, str]]:

@@ -17,7 +17,7 @@ from fedrepro.metrics import Curve
 from fedrepro.report import looks
 from fedrepro.report.claims import Claim
 from fedrepro.report.claims import read as read_claim
-from fedrepro.report.evidence import Evidence, Ref, Shown
+from fedrepro.report.evidence import Evidence, Ref, Shown, split_source
 from fedrepro.report.figures.base import Figure
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
@@ -204,7 +204,7 @@ def identity(spec: Paper, keys: Iterable[str] | None = None, folder: Path = FOLD
     parts: list[Frozen] = [spec]
     told: list = [repr(spec._looks)]
     if keys is not None:
-        named = {name.partition("-")[0] for name in spec.sources(keys)}
+        named = {split_source(name)[0] for name in spec.sources(keys)}
         shown = _shown(spec, named)
         claims = list(spec.claims.values()) if VERDICTS in keys else []
         drawn = [part for key in keys if key != VERDICTS for part in spec[key].parts(spec.figures)]

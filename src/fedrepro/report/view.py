@@ -11,6 +11,7 @@ from typing import Any
 
 from fedrepro.report import artifacts
 from fedrepro.report.content import Content
+from fedrepro.report.evidence import split_source
 from fedrepro.report.loading import Results
 from fedrepro.report.spec import Paper
 from fedrepro.report.tally import PAPER, US, made, tally
@@ -187,7 +188,7 @@ def files(spec: Paper, key: str) -> list[tuple[str, str]]:
 
 def _source(spec: Paper, stem: str) -> str:
     """Gathered results in words: the experiment, and the study of it."""
-    experiment, _, study = stem.partition("-")
+    experiment, study = split_source(stem)
     return ", ".join(filter(None, [called(spec, experiment), study]))
 
 

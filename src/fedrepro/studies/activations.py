@@ -42,9 +42,8 @@ class Study(OfRounds):
     def measure(self, federation: Federation, replayed: Replayed) -> Iterator[tuple[int, float]]:
         import torch
 
-        last = {trained.client.number: trained for trained in replayed.trained}  # of several phases
-        means = [mean(federation, replayed.round, trained) for trained in last.values()]
-        yield from zip(last, divergences(torch.stack(means)).tolist(), strict=True)
+        means = [mean(federation, replayed.round, trained) for trained in replayed.last.values()]
+        yield from zip(replayed.last, divergences(torch.stack(means)).tolist(), strict=True)
 
 
 def mean(federation: Federation, round: int, trained: Trained) -> Tensor:

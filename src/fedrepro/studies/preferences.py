@@ -52,8 +52,7 @@ class Study(OfRounds):
     def measure(self, federation: Federation, replayed: Replayed) -> Iterator[tuple[int, str, int, int, float | None]]:
         data, algorithm = federation.data, federation.algorithm
         images, labels = (tensor[: self.settings.images] for tensor in (data.test_x, data.test_y))
-        last = {trained.client.number: trained for trained in replayed.trained}  # of several phases
-        for client, trained in last.items():
+        for client, trained in replayed.last.items():
             own = algorithm.personal(trained.weights, trained.received)
             found = preferences(algorithm, own, images, labels, self.settings.over_images == "mean", federation.chunk)
             for block, matrix in found.items():

@@ -58,8 +58,8 @@ class Study(OfRounds):
         """Nothing in a round in which none of the clients takes part, or the training diverges."""
         import torch
 
-        last = {trained.client.number: trained for trained in replayed.trained}  # of several phases
-        shown = [last[number] for number in sorted(last) if self.settings.clients is None or number in self.settings.clients]
+        chosen = self.settings.clients
+        shown = [last for number, last in sorted(replayed.last.items()) if chosen is None or number in chosen]
         if not shown:
             return
         found = [self._activations(federation, replayed.round, trained) for trained in shown]

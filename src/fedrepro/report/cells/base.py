@@ -175,9 +175,8 @@ class ToTarget(OfCurves):
         return panel.curves(label)
 
     def margins(self, panel: Panel, label: str) -> list[float]:
-        better = -1 if panel.measure.score == "loss" else 1
         found = [panel.best(curve, self.smooth) for curve in self.curves(panel, label).values()]
-        return [better * (value - self.target) for value in found]
+        return [panel.sign * (value - self.target) for value in found]
 
     def arrived(self, panel: Panel) -> str:
         if self.lost(panel) or self.absent(panel):

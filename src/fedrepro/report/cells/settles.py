@@ -19,8 +19,8 @@ class Cell(base.OfCurves):
         return super().absent(panel) or base.too_few(panel.curves(self.series).values(), self.smooth)
 
     def value(self, panel: Panel, curve: Curve, baseline: None) -> float:
-        worse = -1 if panel.measure.score == "loss" else 1
-        return float(panel.rounds_to(curve, panel.best(curve, self.smooth) - worse * self.within, self.smooth))
+        near = panel.best(curve, self.smooth) - panel.sign * self.within
+        return float(panel.rounds_to(curve, near, self.smooth))
 
     def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
         return base.counted(value, "round")

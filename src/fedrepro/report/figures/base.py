@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedrepro.fields import Frozen
-from fedrepro.report.evidence import Evidence, Shown, source
+from fedrepro.report.evidence import Evidence, Shown, source, split_source
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
 
@@ -103,7 +103,7 @@ def data(results: list[Results]) -> str:
 def unfinished(figure: Figure, evidence: Evidence) -> list[str]:
     """A sentence for each experiment of which series are not finished."""
     sources = figure.sources(evidence.figures)
-    missing = {name.partition("-")[0]: own for name in sources if (own := evidence.results[name].missing)}
+    missing = {split_source(name)[0]: own for name in sources if (own := evidence.results[name].missing)}
     where = {name: evidence.experiments.get(name, Shown()).name or name for name in missing}
     alone = len(figure.experiments(evidence.figures)) == 1
     return [f"Not finished{'' if alone else f' ({where[name]})'}: {', '.join(own)}." for name, own in missing.items()]

@@ -35,7 +35,7 @@ class Table(base.Table):
         rows: dict[str, Row] = {label: {"Series": label} for panel in panels for label in panel.results.labels}
         for panel in panels:
             told = {label: values[panel.key] for label, values in self.reported.items() if panel.key in values}
-            title, loss = unit(panel.measure), panel.measure.score == "loss"
+            title, loss = unit(panel.measure), panel.sign < 0
             ours, theirs = f"{panel.name} ({title})", f"{panel.name}, paper ({title})"
             for label, row in rows.items():
                 row[ours] = self._final(panel, label)
@@ -57,7 +57,7 @@ class Table(base.Table):
         """The row of differences, seed by seed, from the series with the best mean among the others."""
         row: Row = {"Series": f"{self.improvement} above the best other"}
         for panel in panels:
-            title, best = unit(panel.measure), min if panel.measure.score == "loss" else max
+            title, best = unit(panel.measure), min if panel.sign < 0 else max
             ends = {label: self._ends(panel, label) for label in panel.results.labels if label not in base.lost(panel)}
             own = ends.pop(self.improvement, {})
             others = [values for values in ends.values() if values.keys() == own.keys()]

@@ -49,7 +49,7 @@ class Table(base.WithTargets):
         for panel in panels:
             for index, target in enumerate(self.at(panel)):
                 group = [self._row(panel, label, index, target, evidence) for label in panel.results.labels]
-                gone, loss = base.lost(panel), panel.measure.score == "loss"
+                gone, loss = base.lost(panel), panel.sign < 0
                 for name in ("Rounds", self._smoothed):
                     mark(group, name, least=True, lost=gone)
                 mark(group, column("Final", panel.measure), least=loss, lost=gone)
