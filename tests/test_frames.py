@@ -34,6 +34,14 @@ def test_curves_have_types_and_all_seeds():
     )
 
 
+def test_a_series_may_be_called_none(tmp_path):
+    """As Psi-Net without groups is in Table 3; what was not measured is missing all the same."""
+    (tmp_path / "quick/p/data").mkdir(parents=True)
+    (tmp_path / "quick/p/data/fig.csv").write_text("series,seed,run,round,test_accuracy\nNone,0,NA,0,\nNone,0,NA,1,0.5\n")
+    found = results.curves("p", "fig", reports=tmp_path)
+    assert found.groupby("series").size().to_dict() == {"None": 2} and found["test_accuracy"].isna().tolist() == [True, False]
+
+
 def test_runs_have_their_settings_beside_them():
     found = results.runs(PAPER, "fig4d_calibration", SCALE, REPORTS).set_index("series")
     assert found["settings.lr"]["paper net, 0.03"] == 0.03 and found["settings.model.arch"]["code net, 0.01"] == "code"

@@ -425,6 +425,15 @@ def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
     assert found == [f"{label}, {round}: {note}" for label in ("FedAvg", "FedMMD") for round, note in notes.items()]
     nothing = paper.figures["points"].model_copy(update={"only": (7,)})
     assert nothing.labels(told.results["first-tsne"]) == []
+    [axes] = drawing.compose(nothing, told).axes
+    assert axes.texts[0].get_text().replace("\n", " ") == "not run: no finished run has what it shows"
+
+
+def test_the_seed_is_told_of_each_series_where_it_differs(paper, evidence):
+    """Where one's first is lost, its next is shown."""
+    rows = [row | {"seed": str(int(row["series"] == "FedMMD"))} for row in studied(points()).rows]
+    told = spec.evidence(paper, {**evidence.results, "first-tsne": Results(studied(points()).note, rows)}, {})
+    assert "FedAvg: seed 0; FedMMD: seed 1." in paper.figures["points"].caption(told)
 
 
 def test_a_round_counts_as_its_local_epochs(paper, evidence):
@@ -470,6 +479,15 @@ def test_in_how_many_columns_all_rows_agree(paper, evidence):
     told = spec.evidence(paper, {**evidence.results, "third-layers": studied(rows)}, {})
     text = paper.figures["tops"].caption(told)
     assert "White: no neuron of that number, or one without class. " in text
+    earlier = spec.evidence(
+        paper,
+        {
+            **evidence.results,
+            "third-layers": studied([row | {"round": 1, "class": 0} for row in rows] + [row | {"round": 10} for row in rows]),
+        },
+        {},
+    )
+    assert text.split(" Seed 0")[0] == paper.figures["tops"].caption(earlier).split(" Seed 0")[0]  # the last round alone
     same = "conv1 1 of 2 (50 %; 3 in all), fc1 0 of 0 (1 in all)"
     assert f"FedAvg: of the neurons with a class in all clients, so many have the same one: {same}." in text
     picture = pictured(paper, told, "tops")

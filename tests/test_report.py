@@ -191,6 +191,7 @@ def test_distances():
     assert far["Distance (points)"] == "40.00" and far["Paper's curve"] == "c"
     assert near["Rounds compared"] == "2" and gone["Rounds compared"] == "none" and gone["Distance (points)"] == "-"
     assert best(found, table, curves, **reported) == ["near"]
+    assert best(made(series, lost={("near", 1): "diverged at round 2"}), table, curves, **reported) == ["gone"]  # of whole ones
     assert build(made({}, skipped="why"), table, curves) == []
 
 
@@ -354,6 +355,16 @@ def test_settings_of_a_method_among_many_take_colours_beyond_the_pool():
 def test_more_methods_than_colours_differ_in_their_markers():
     own = looks.assign({"e": {f"m{n}": {"name": f"m{n}"} for n in range(12)}})["e"]
     assert len({look.marker for look in own.values()}) == 12 and len({look.colour for look in own.values()}) == len(looks.POOL)
+
+
+def test_looks_run_out_in_the_end():
+    """More series than markers, and two methods with shades each: told apart while there is something to do it by."""
+    many = {f"m{n}": {"name": f"m{n}"} for n in range(len(looks.MARKERS))}
+    own = looks.assign({"e": many | {"rate 1": {"name": "m0", "with": {"lr": 1}}}})["e"]
+    assert len(own) == len(many) + 1 and own["rate 1"].colour == looks.MORE[0]
+    rates = {f"{name} {rate}": {"name": name, "with": {"lr": rate}} for name in ("a", "b") for rate in range(4)}
+    own = looks.assign({"e": rates})["e"]
+    assert len(set(own.values())) == len({look.marker for look in own.values()}) == len(rates)
 
 
 def test_the_proposed_method_is_emphasised(tmp_path):

@@ -71,7 +71,8 @@ def bring(maps: Mapping[Path, Path], whole: bool = False) -> list[Path]:
 def _name(run: Run) -> str:
     """Of the question alone, so that it outlives a change of code."""
     config = run.config
-    key = provenance.digest([config.partition.model_dump(mode="json"), config.train_images, config.test_images], 8)
+    held = [config.proxy.share] if config.proxy and config.proxy.removed else []
+    key = provenance.digest([config.partition.model_dump(mode="json"), config.train_images, config.test_images, *held], 8)
     return f"{datasets.key(config.dataset)}-{config.partition.name}-s{config.seed}-{key}.png"
 
 

@@ -132,7 +132,8 @@ def curves(paper: str, experiment: str, scale: str = "quick", reports: Path | No
     import pandas
 
     path = _gathered(paper, experiment, scale, reports, "csv")
-    return pandas.read_csv(path, dtype={"series": "string", "run": "string"})
+    missing = {"keep_default_na": False, "na_values": ["", "nan"]}  # a series may be called None
+    return pandas.read_csv(path, dtype={"series": "string", "run": "string"}, **missing)
 
 
 def verdicts(paper: str, scale: str = "quick", reports: Path | None = None) -> "pandas.DataFrame":

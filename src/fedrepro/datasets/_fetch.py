@@ -135,7 +135,8 @@ def bring_folders(module: ModuleType, folder: Path, mirror: str | None) -> None:
         if source is None or not all((source / part).is_dir() for part in module.FOLDERS):
             looked = f"{folder}" + (f" or {source}" if source else "")
             raise Unavailable(f"{module.TITLE}: no folders {', '.join(module.FOLDERS)} in {looked}. {module.HOW}")
-        for part in (*module.FOLDERS, *(extra for extra in module.OPTIONAL if (source / extra).is_dir())):
+        optional = [part for part in module.OPTIONAL if (source / part).is_dir()]
+        for part in (*optional, *module.FOLDERS):  # with those of the latter all is there
             _copy_folder(source / part, folder / part)
     write_json(folder / STAMP, {"source": "folder", "files": {}})
 

@@ -23,4 +23,4 @@ def _verdicts(folder: Path) -> str:
 
 def _plain(text: str) -> str:
     """Without meaning to reStructuredText and to Jinja."""
-    return "{{ " + json.dumps(re.sub(r"([\\*`_|])", r"\\\1", text)) + " }}"
+    return "{{ " + json.dumps(re.sub(r"([\\*`_|])", r"\\\1", text), ensure_ascii=False) + " }}"

@@ -25,6 +25,7 @@ from fedrepro.report.verdicts import RULES
 SCALES = ("small", "paper")  # whose reports are committed
 BEGIN, END = "<!-- artifacts: written by `fedrepro docs` -->", "<!-- end of artifacts -->"
 PART = "in part"
+MID = r"\|"  # a line that ends no cell
 COLUMNS = ("target", "what it shows", "small", "paper", "verdicts", "core hours")
 NOWHERE = experiments.Paths(results=Path("/dev/null"))  # as if nothing were kept
 
@@ -164,7 +165,7 @@ def _paper(
     if (root / spec.FOLDER / f"{paper}.md.j2").exists():
         head += f" [What we found, and what the paper leaves open](docs/{paper}.md)."
     lines = [COLUMNS, ("---",) * (len(COLUMNS) - 1) + ("---:",), *rows]
-    shown = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    shown = "".join(f"| {' | '.join(cell.replace('|', MID) for cell in cells)} |\n" for cells in lines)
     return f"{head}\n\n<details><summary>Its {len(rows)} artifacts</summary>\n\n{shown}\n</details>\n"
 
 

@@ -101,10 +101,12 @@ def _of_experiment(own: Mapping[str, tuple], pairs: Mapping[tuple, tuple], propo
 
 
 def _variants(pair: tuple[str, str], count: int, taken: set[tuple[str, str]]) -> list[tuple[str, str]]:
-    """So many looks of one method; those beyond the first are none of the taken ones."""
+    """So many looks of one method; but for the first they are none of the taken ones, while there are enough."""
+    others = {marker for _, marker in taken - {pair}}
+    marks = [marker for marker in MARKERS if marker not in others] or list(MARKERS)
     if count > SETTINGS:
-        return [(shade, MARKERS[place % len(MARKERS)]) for place, shade in enumerate(shades(count))]
-    colours, markers = {colour for colour, _ in taken}, {marker for _, marker in taken}
+        return [(shade, marks[place % len(marks)]) for place, shade in enumerate(shades(count))]
+    colours = {colour for colour, _ in taken}
     spare = [colour for colour in (*reversed(POOL), *MORE) if colour not in colours] or list(POOL)
-    marks = [marker for marker in reversed(MARKERS) if marker not in markers]
-    return [pair, *((spare[place % len(spare)], marks[place]) for place in range(count - 1))]
+    rest = [marker for marker in reversed(marks) if marker != pair[1]] or list(MARKERS)
+    return [pair, *((spare[place % len(spare)], rest[place % len(rest)]) for place in range(count - 1))]

@@ -169,14 +169,20 @@ def read_curves(spec: Paper, folder: Path = FOLDER) -> dict[str, Curve]:
         return {key: _points(*lists) for key, lists in stored}
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise UserError(
-            f"{folder / spec.curves}: expected key -> [rounds, values], two lists of numbers of equal length"
+            f"{folder / spec.curves}: expected key -> [rounds, values], whole numbers and numbers, as many of each"
         ) from None
 
 
 def _points(rounds: Any, values: Any) -> Curve:
     if not isinstance(rounds, list) or not isinstance(values, list):
         raise ValueError("a curve consists of two lists")
-    return [(_finite(round), _finite(value)) for round, value in zip(rounds, values, strict=True)]
+    return [(_whole(round), _finite(value)) for round, value in zip(rounds, values, strict=True)]
+
+
+def _whole(round: Any) -> int:
+    if _finite(round) != int(round):
+        raise ValueError(f"{round} is no round")
+    return int(round)
 
 
 def _finite(value: Any) -> float:

@@ -15,7 +15,7 @@ Row = Mapping[str, str]
 
 class OfStudy(base.Figure):
     """Rows of the first seed of some series (none named: all), in a panel for each value of the column `by`, or for those in
-    `only`."""
+    `only`; of several rounds the last, unless `by`, or a column that is drawn, is the round."""
 
     experiment: str
     of: str  # the study
@@ -42,13 +42,18 @@ class OfStudy(base.Figure):
             if found and column not in found[0]:
                 raise UserError(f"{self.title}: no column '{column}' in the study: choose from {', '.join(found[0])}")
         wanted = [str(value) for value in self.only]
-        return [row for row in found if row["seed"] == found[0]["seed"] and (not wanted or row[self.by] in wanted)]
+        rows = [row for row in found if row["seed"] == found[0]["seed"] and (not wanted or row[self.by] in wanted)]
+        if "round" in (self.by, *self.columns()):
+            return rows
+        last = max((int(row["round"]) for row in rows if "round" in row), default=None)
+        return [row for row in rows if last is None or int(row["round"]) == last]
 
     def labels(self, results: Results) -> list[str]:
         return [label for label in self.series or results.labels if self.rows(results, label)]
 
     def skipped(self, evidence: Evidence) -> str | None:
-        return self.first(evidence).absent(self.series)
+        results = self.first(evidence)
+        return results.absent(self.series) or (None if self.labels(results) else "no finished run has what it shows")
 
     def grid(self, evidence: Evidence) -> list[list[base.Part]]:
         """A row for each series, in it a panel for each value of `by`."""
@@ -78,8 +83,13 @@ class OfStudy(base.Figure):
 
     def told(self, evidence: Evidence) -> list[str]:
         results = self.first(evidence)
-        rows = [row for label in self.labels(results) for row in self.rows(results, label)]
-        shown = [", ".join([f"Seed {rows[0]['seed']}", *_round(rows)]) + "."] if rows else []
+        rows = {label: self.rows(results, label) for label in self.labels(results)}
+        seeds = {label: own[0]["seed"] for label, own in rows.items()}
+        if len(set(seeds.values())) == 1:
+            seed = f"Seed {next(iter(seeds.values()))}"
+        else:
+            seed = "; ".join(f"{label}: seed {own}" for label, own in seeds.items())
+        shown = [", ".join([seed, *_round([row for own in rows.values() for row in own])]) + "."] if rows else []
         return [*shown, *base.lost(results), base.data([results])]
 
 

@@ -67,8 +67,11 @@ class Table(base.Table):
         axes = {panel.name: self._of("").axis(panel.measure) for panel in panels}
         words = list(dict.fromkeys(axes.values()))
         parts = [f"Down: {_title(self.row).lower()}; across: {_title(self.column).lower()}; in each place: {', '.join(words)}"]
-        problems = {label: self._of(label).found(panel)[1] for panel in panels for label in self._places(panel)}
-        return [*parts, *(f"No number of {label}: {problem}" for label, problem in problems.items() if problem)]
+        for panel in panels:
+            where = f"{panel.name}, " * (len(panels) > 1)
+            problems = {label: self._of(label).found(panel)[1] for label in self._places(panel)}
+            parts += [f"No number of {where}{label}: {problem}" for label, problem in problems.items() if problem]
+        return parts
 
 
 def _title(path: str) -> str:

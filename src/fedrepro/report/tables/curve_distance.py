@@ -34,9 +34,11 @@ class Table(base.Table):
                 for label, key in panel.shown.reported.items():
                     reported = [point for point in evidence.curves[key] if point[0] <= (self.rounds or math.inf)]
                     found.append(self._row(panel, label, evidence.curve_name(key), reported))
-        for curve in dict.fromkeys(row[CURVE] for row in found):
+        gone = {(panel.name, label) for panel in panels for label in base.lost(panel)}
+        whole = [row for row in found if (row["Panel"], row["Series"]) not in gone]
+        for curve in dict.fromkeys(row[CURVE] for row in whole):
             for title in {_title(panel) for panel in panels}:
-                mark([row for row in found if row[CURVE] == curve], title, least=True)
+                mark([row for row in whole if row[CURVE] == curve], title, least=True)
         return found
 
     def _row(self, panel: Panel, label: str, curve: str, reported: list) -> Row:
