@@ -405,3 +405,23 @@ def test_subset_of_the_images():
     fed = federation(config(train_images=40, test_images=20))
     assert (len(fed.data.train_x), len(fed.data.test_x)) == (40, 20)
     assert sum(len(train_part(fed, client)[1]) for client in range(4)) == 40
+
+
+def test_what_a_method_computes_elsewhere_is_brought_to_the_device(monkeypatch):
+    """As FedMA's server does with numpy: before it is looked at beside what lies there."""
+
+    class Elsewhere(torch.Tensor):
+        def isfinite(self):
+            raise RuntimeError("not on the device")
+
+        def to(self, *given, **options):
+            return self.as_subclass(torch.Tensor).to(*given, **options)
+
+    def elsewhere(tensors):
+        return {name: tensor.as_subclass(Elsewhere) for name, tensor in tensors.items()}
+
+    fed, row = federation(config()), {"train_loss": 1.0, "bytes_down": 0, "bytes_up": 0}
+    monkeypatch.setattr(fed.algorithm, "round", lambda weights, *_: (elsewhere(weights), elsewhere({"s": torch.ones(1)})))
+    monkeypatch.setattr("fedrepro.engine.federation.Round.row", lambda round: row)
+    state, _ = fed.advance(fed.start()[0])
+    assert not state.diverged and type(state.server["s"]) is torch.Tensor

@@ -1,7 +1,9 @@
 """Two ways to train a cohort that must agree, and the recorded step that both are made of."""
 
+import gc
 import itertools
 import re
+import weakref
 
 import pytest
 import torch
@@ -353,6 +355,16 @@ def test_runs_share_their_recordings(name, executor):
     assert rows == same and recorded and shared.keys() == recorded.keys()
 
 
+def test_the_oldest_recordings_go(monkeypatch):
+    """Batches of several sizes where two recordings are held: the same weights come out."""
+    fed, few = (federation(config(partition=UNEVEN), recordings={}) for _ in (0, 1))
+    state, _ = advance(fed, 1)
+    assert len(fed.executor.step.recordings) > 2
+    monkeypatch.setattr("fedrepro.engine.step.MANY", 2)
+    assert_same(advance(few, 1)[0].weights, state.weights)
+    assert len(few.executor.step.recordings) == 2
+
+
 def test_the_rate_is_not_part_of_a_recording():
     fed = large()
     weights = fed.start()[0].weights
@@ -381,6 +393,21 @@ def graphs_are_acted(monkeypatch) -> None:
 
     monkeypatch.setattr(capture, "capture", acted)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+
+
+def test_a_graph_keeps_the_constants_that_it_reads(monkeypatch):
+    """They belong to what was captured, which nothing else holds, and the graph knows their addresses alone."""
+
+    class Work:
+        def __call__(self, *tensors):
+            return tensors
+
+    monkeypatch.setattr(capture, "capture", lambda work, pool: (list, work()))
+    work = Work()
+    alive, graph = weakref.ref(work), capture.Captured(work, [torch.zeros(1)], [0], [])
+    del work
+    gc.collect()
+    assert alive() is not None and graph.outputs
 
 
 MOMENTUM = {"momentum": 0.9, "nesterov": True}

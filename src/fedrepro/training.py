@@ -2,7 +2,7 @@
 
 import functools
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -62,7 +62,10 @@ def train(
     limits = Limits(checkpoint_seconds, deadline)
     place, unfinished, failed = None, [], Failures() if failures is None else failures
     recordings: dict[str, dict] = defaultdict(dict)
+    runs = list(runs)
+    waiting = Counter(run.recorded for run in runs)
     for run in runs:
+        waiting[run.recorded] -= 1
         if engine.finished(run):
             continue
         if unfinished or limits.forbid(0):
@@ -86,6 +89,8 @@ def train(
             own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
             if not engine.train(run, data, own, place, limits, executor, stored, recordings[run.recorded], cores):
                 unfinished.append(run)
+        if not waiting[run.recorded]:
+            recordings.pop(run.recorded, None)  # on a GPU each keeps its graphs' memory
     if failures is None:
         failed.tell()
     return unfinished

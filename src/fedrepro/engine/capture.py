@@ -19,6 +19,7 @@ class Captured:
     def __init__(
         self, function: Callable, tensors: Sequence[Tensor], read: list[int], changed: list[int], pool: object = None
     ) -> None:
+        self.function = function  # the graph reads its constants where they lie
         self.held = [tensor.clone() if place in read else tensor for place, tensor in enumerate(tensors)]
         self.read, self.changed = _by_type(self.held, read), _by_type(self.held, changed)
         self.replay, self.outputs = capture(lambda: function(*self.held), pool)

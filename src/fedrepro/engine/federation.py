@@ -102,7 +102,7 @@ class Federation(Site):
         round = Round(self, state, self.measures if due else {}, watch)
         server = self.server(state, len(round.clients))
         try:
-            new, kept = self.algorithm.round(state.weights, server, round)
+            new, kept = map(self.place, self.algorithm.round(state.weights, server, round))
             finite = bool(torch.stack([tensor.isfinite().all() for tensor in (*new.values(), *kept.values())]).all())
         except Diverged:
             finite = False

@@ -58,6 +58,7 @@ def store(folder: Path, state: State) -> Path:
     """Keep a state for the round that follows it."""
     path = snapshot(folder, state.round + 1)
     path.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint.delete(path)  # of the same round, but maybe from another machine or executor: nothing of it may stay
     checkpoint.save(path, state, [], folder.name)
     return path
 

@@ -20,6 +20,8 @@ from fedrepro.engine import recording
 from fedrepro.engine.capture import Captured
 from fedrepro.engine.factors import factor
 
+MANY = 256  # recordings that are held at a time: a method whose networks grow has others in every round
+
 
 class Step:
     """`stacked`: the weights and the batch have a leading axis, one entry per client; what was received has not. `captured`: as
@@ -67,6 +69,8 @@ class Step:
         tensors = inputs.flat()
         key = (self.stacked, trained, inputs.names(), tuple(tensor.shape for tensor in tensors))
         if key not in self.recordings:
+            if len(self.recordings) == MANY:
+                del self.recordings[next(iter(self.recordings))]
             self.recordings[key] = self._record(trained, inputs, tensors)
         *slopes, loss = self.recordings[key](lr, *tensors)
         if not self.descends:
@@ -101,8 +105,10 @@ class Step:
             return partial(self._unrecorded, slopes)
         weights = list(like.weights)
         self.algorithm.net.train()
-        recorded = recording.record(slopes, tensors)
-        self.algorithm.net.eval()
+        try:
+            recorded = recording.record(slopes, tensors)
+        finally:
+            self.algorithm.net.eval()
         recording.shorten(recorded)
         factor(recorded)
         recording.fold(recorded)
@@ -123,8 +129,9 @@ class Step:
     def _captured(
         self, recorded: fx.GraphModule, tensors: list[Tensor], weights: list[str], trained: tuple[str, ...]
     ) -> Callable:
-        buffers = [place for place, name in enumerate(weights) if name not in trained]
-        graph = Captured(partial(recorded, 0.0), tensors, recording.read(recorded), buffers, self.pool)
+        read = recording.read(recorded)
+        buffers = [place for place, name in enumerate(weights) if name not in trained and place in read]
+        graph = Captured(partial(recorded, 0.0), tensors, read, buffers, self.pool)
         return lambda lr, *tensors: graph(*tensors)  # its steps are taken outside
 
     def _loss(self, trained: Weights, others: Weights, received: Weights, batch: Batch) -> Tensor:
