@@ -47,10 +47,9 @@ onsuccess:
 
 
 onerror:
-    for piece in PIECES:
-        engine.finished(
-            piece.work
-        )  # Snakemake deleted its summary with those of the job's other runs
     logger.error(
         "Not done. What is finished stays: the same command goes on with the rest."
     )
+    # Snakemake deleted the summaries of a job that failed, also those of runs that were trained
+    for piece in PIECES:
+        engine.finished(piece.work)
