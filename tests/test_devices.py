@@ -19,6 +19,7 @@ def machine(tmp_path, monkeypatch):
 
     def with_gpus(number: int) -> list[int]:
         monkeypatch.setattr(torch.cuda, "device_count", lambda: number)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: number > 0)
         return chosen
 
     monkeypatch.setattr(devices.tempfile, "gettempdir", lambda: str(tmp_path))
@@ -80,11 +81,24 @@ def test_gpus_that_are_not_there(machine, there, told):
 
 def test_a_plan_takes_no_device(machine, monkeypatch, tmp_path, capsys):
     """`auto` means what is there; `cuda` may be elsewhere, as on a cluster whose login node has no GPU."""
+    machine(0)
     assert [devices.meant(name).type for name in ("auto", "cpu", "cuda")] == ["cpu", "cpu", "cuda"]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)  # by a driver that is too old to be used
+    assert devices.meant("auto").type == "cpu" and devices.numbers() == []
     chosen = machine(1)
     assert [devices.meant(name).type for name in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
     machine(0)
     monkeypatch.chdir(tmp_path)
     write(tmp_path, {"device": "cuda"})
     assert cli.main(["plan"]) == 0 and "p/fig" in capsys.readouterr().out
-    assert not chosen and not devices.held and not torch.cuda.is_initialized()
+    assert not chosen and not devices.held
+
+
+@pytest.mark.parametrize(("there", "gpus", "name", "jobs"), [
+    (0, Gpus(), "auto", 16), (0, Gpus(), "cuda", 16), (1, Gpus(), "auto", 1), (1, Gpus(), "cpu", 16),
+    (3, Gpus((0, 2), jobs=2), "cuda", 4), (9, Gpus(jobs=2), "auto", 16),
+])  # fmt: skip
+def test_time_is_told_for_as_many_jobs_as_there_are_gpus(machine, there, gpus, name, jobs):
+    """Elsewhere, as behind a login node, nobody knows: as many as cores."""
+    machine(there)
+    assert devices.at_once(name, gpus, 16) == jobs

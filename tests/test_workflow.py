@@ -32,6 +32,7 @@ def shrink(folder: Path, others: dict | None = None, twin: dict | None = None, *
     skipped, but for `others`."""
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     experiments = params["papers"][PAPER]
+    params["device"] = "cpu"  # cores are counted
     params["papers"] = {PAPER: experiments} | ({TWIN: twin} if twin else {})
     for scale in params["scales"].values():
         scale["experiments"] = {PAPER: scale["experiments"][PAPER]}

@@ -14,7 +14,7 @@ from benchmarks.workloads import Task, network
 from fedrepro import datasets, partitions, rng
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
-from fedrepro.engine import augmentation
+from fedrepro.engine import augmentation, precision
 from fedrepro.experiments import Paths
 from fedrepro.partitions import Partition
 
@@ -119,7 +119,8 @@ def cohort(task: Task, round: int) -> list[int]:
 
 
 def fresh(task: Task) -> nn.Module:
-    """The network with its initial weights, on the device."""
+    """The network with its initial weights, on the device, where products are rounded as the task says: as with us."""
+    precision.set_products(task.config.precision, torch.device(task.device))
     return network(task.config).to(task.device)
 
 

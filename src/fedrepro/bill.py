@@ -9,7 +9,6 @@ import torch
 
 from fedrepro import devices, estimate, studying
 from fedrepro.config import Params
-from fedrepro.engine.run import pick_device
 from fedrepro.errors import UserError
 from fedrepro.estimate import Cost
 from fedrepro.experiments import Paths, Planned
@@ -38,10 +37,10 @@ def entries(
     """All that is not over of some experiments, each once. A speed that is not known is guessed, or measured where `measuring`
     is given, which is told each time for whom."""
     device, found, known = devices.meant(params.device), {}, estimate.Known(paths)
-    if measuring and device.type == "cuda" and not torch.cuda.device_count():
+    if measuring and device.type == "cuda" and not torch.cuda.is_available():
         measuring = None  # trained elsewhere, so measured nowhere
-    if measuring:
-        pick_device(params.device)
+    if measuring and devices.take(params.device, params.gpus, lambda seconds: True) is None:
+        measuring = None  # beside what trains there it would be slower
 
     def add(group: str, name: str, over: Path, run: Run, executor: str, where: str, studies: bool = False) -> None:
         cores = 1 if studies or device.type == "cuda" else params.cores_per_run

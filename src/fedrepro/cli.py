@@ -133,13 +133,14 @@ def _selected(options: argparse.Namespace):
 
 
 def _list(options: argparse.Namespace) -> int:
-    from fedrepro import experiments, listing
+    from fedrepro import devices, experiments, listing
 
     params, paths = _settings(options)
     planned = experiments.plan(params, paths, str(options.params))
     experiments.select(planned, options.paper, None)
-    found = listing.lines(planned, params, paths, options.cores, options.paper)
-    sys.stdout.write(f"scale {params.scale}; left: time on {count(options.cores, 'core')}, rough where never measured\n")
+    cores = devices.at_once(params.device, params.gpus, options.cores)
+    found = listing.lines(planned, params, paths, cores, options.paper)
+    sys.stdout.write(f"scale {params.scale}; left: time on {count(cores, 'core')}, rough where never measured\n")
     sys.stdout.write(listing.table(found) + "\n")
     return 0
 
@@ -190,7 +191,7 @@ def _refuse_choices(options: argparse.Namespace) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from fedrepro import bill, experiments, export, studying
+    from fedrepro import bill, devices, experiments, export, studying
 
     params, paths, chosen = _selected(options)
     if options.export:
@@ -202,7 +203,8 @@ def _plan(options: argparse.Namespace) -> int:
         runs = {run.folder: run for run in (*experiments.unique(chosen), *(case.run for case in cases))}  # some of kept runs
         export.write(list(runs.values()), options.export, studying.listed(cases))
     left = bill.entries(chosen, params, paths, lambda name: sys.stderr.write(f"measuring the speed of {name}\n"))
-    sys.stdout.write(bill.plan(chosen, left, options.cores, params.scale) + "\n")
+    cores = devices.at_once(params.device, params.gpus, options.cores)
+    sys.stdout.write(bill.plan(chosen, left, cores, params.scale) + "\n")
     return 0
 
 

@@ -33,14 +33,19 @@ held: list[IO[str]] = []  # the lock of this process
 def meant(name: str) -> torch.device:
     """The device that work planned here will be done on: `cuda` is taken at its word, since it may be done elsewhere."""
     if name == "auto":
-        name = "cuda" if torch.cuda.device_count() else "cpu"
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
+
+
+def at_once(name: str, gpus: Gpus, cores: int) -> int:
+    """How many jobs may be at work at once: as many as there are cores for, or places on GPUs."""
+    return min(cores, len(numbers(gpus)) * gpus.jobs or cores) if meant(name).type == "cuda" else cores
 
 
 def numbers(gpus: Gpus = ANY) -> list[int]:
     """The GPUs that may be taken, by torch's numbers, which count from 0 what CUDA_VISIBLE_DEVICES leaves. Raises UserError for
     one that is not there."""
-    there = torch.cuda.device_count()
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0  # the driver may be too old for those that it counts
     if unknown := [number for number in gpus.numbers or () if number >= there]:
         raise UserError(f"devices: torch sees {_list(range(there)) or 'none'} (got {_list(unknown)})")
     return list(range(there) if gpus.numbers is None else gpus.numbers)

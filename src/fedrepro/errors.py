@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import threading
+import traceback
 from collections.abc import Collection, Iterator
 
 log = logging.getLogger(__name__)
@@ -108,7 +109,9 @@ class Failures:
             error = explained(caught) or caught
             crash = not isinstance(error, UserError)
             log.error("%s failed: %s%s", name, f"{type(error).__name__}: " if crash else "", error, exc_info=crash)
-            self.found[name] = error if crash else error.with_traceback(None)  # which would keep all tensors of the run
+            if crash:
+                traceback.clear_frames(error.__traceback__)  # which would keep all tensors of the run
+            self.found[name] = error if crash else error.with_traceback(None)
 
     def tell(self) -> None:
         """Raises what was found, if anything: a `UserError` if all are, else the one crash or a group of all."""

@@ -166,7 +166,7 @@ def hardware(device: Any) -> str:
 
     if device.type == "cpu":
         return _processor()
-    return torch.cuda.get_device_name(device) if torch.cuda.device_count() else "a GPU elsewhere"
+    return torch.cuda.get_device_name(device) if torch.cuda.is_available() else "a GPU elsewhere"
 
 
 @functools.cache

@@ -66,6 +66,8 @@ def train(
     waiting = Counter(run.recorded for run in runs)
     for run in runs:
         waiting[run.recorded] -= 1
+        for kind in [kind for kind in recordings if not waiting[kind] and kind != run.recorded]:
+            del recordings[kind]  # on a GPU each keeps its graphs' memory
         if engine.finished(run):
             continue
         if unfinished or limits.forbid(0):
@@ -89,8 +91,6 @@ def train(
             own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
             if not engine.train(run, data, own, place, limits, executor, stored, recordings[run.recorded], cores):
                 unfinished.append(run)
-        if not waiting[run.recorded]:
-            recordings.pop(run.recorded, None)  # on a GPU each keeps its graphs' memory
     if failures is None:
         failed.tell()
     return unfinished

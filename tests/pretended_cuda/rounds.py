@@ -65,6 +65,8 @@ def cases() -> Iterator[tuple[str, dict, tuple[int, int, int], str]]:
             yield f"{name}, {executor}", method | sizes, (1, 12, 12), executor
     for model, (width, shape, executor) in MODELS.items():
         yield f"{model}, {executor}", EVEN | {"model": {"name": model, "width": width}}, shape, executor
+    for norm in ("batch", "group"):  # under vmap, which knows no channels that lie last
+        yield f"norm {norm}, stacked+graph", EVEN | {"model": NARROW | {"norm": norm}}, (1, 12, 12), "stacked+graph"
     for (name, changes), executor in zip(SETTINGS.items(), EXECUTORS * 2, strict=False):
         yield f"{name}, {executor}", changes, (1, 12, 12), executor
 

@@ -4,6 +4,7 @@ A graph works on the memory that it was captured with. So the tensors of each ca
 were held, and what the step changes among them is copied back.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 
 import torch
@@ -39,9 +40,15 @@ def _by_type(tensors: Sequence[Tensor], places: list[int]) -> list[list[int]]:
     return [[place for place in places if tensors[place].dtype == kind] for kind in types]
 
 
+@functools.cache
+def _aside(device: int) -> torch.cuda.Stream:
+    """One for all captures: libraries keep a workspace for each stream that they ever saw."""
+    return torch.cuda.Stream(device)
+
+
 def capture(work: Callable[[], tuple[Tensor, ...]], pool: object) -> tuple[Callable[[], None], tuple[Tensor, ...]]:
     """What does `work` again, and the tensors that it then writes its results to."""
-    aside = torch.cuda.Stream()
+    aside = _aside(torch.cuda.current_device())
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
         for _ in range(WARM_UP):

@@ -70,6 +70,8 @@ class Layers(nn.Sequential):
         for layer in self.modules():
             if isinstance(layer, nn.GroupNorm):
                 layer.register_forward_pre_hook(_contiguous)
+            elif isinstance(layer, nn.BatchNorm2d):
+                layer.register_forward_pre_hook(_contiguous_in_a_stack)
         self.dropout, self.channelwise = block.dropout, block.channelwise
         self.shape = _shape(self, inputs)
 
@@ -94,6 +96,13 @@ def _contiguous(layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
     """torch's group normalisation asks for a copy in the memory layout of its inputs, which `vmap` cannot make of channels that
     lie last."""
     return (inputs[0].contiguous(),)
+
+
+def _contiguous_in_a_stack(layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor] | None:
+    """On CUDA its batch normalisation does the same."""
+    levels = torch._C._functorch.get_interpreter_stack() or ()
+    stacked = any(level.key() == torch._C._functorch.TransformType.Vmap for level in levels)
+    return _contiguous(layer, inputs) if stacked and inputs[0].is_cuda else None
 
 
 class Stage(nn.Sequential):
