@@ -38,10 +38,10 @@ def test_the_committed_pages_are_what_the_command_writes(committed, monkeypatch)
     changed = [path.read_text(encoding="utf-8") for path in guide.write()]
     assert not changed, ANEW
     shutil.rmtree("docs")
-    Path("README.md").write_text(f"before\n{guide.BEGIN}\nold\n{guide.END}\nafter\n", encoding="utf-8")
+    Path("README.md").write_text(f"before\n{guide.BEGIN}\nreplaced\n{guide.END}\nafter\n", encoding="utf-8")
     assert {str(path) for path in guide.write()} == {"README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").iterdir())}
     readme = Path("README.md").read_text(encoding="utf-8")
-    assert readme.startswith("before\n") and readme.endswith("\nafter\n") and "old" not in readme
+    assert readme.startswith("before\n") and readme.endswith("\nafter\n") and "replaced" not in readme
 
 
 @pytest.fixture

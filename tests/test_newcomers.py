@@ -389,7 +389,7 @@ def test_only_the_direction_at_a_smaller_scale():
 
 
 @pytest.mark.parametrize(("figure", "claim", "message"), [
-    ({"target": {"paper": 0.9}}, {}, "figures.f: target: unknown key: choose from bars, experiment"),
+    ({"target": {"paper": 0.9}}, {}, "figures.f: target: unknown key: choose from bars, bars_from, experiment"),
     ({"kind": "curves"}, {}, "figures.f: bars: unknown key"),
     ({"experiment": "other"}, {}, "figures.f: experiment 'other' has no newcomers in params.yaml"),
     ({}, {"experiment": "other"}, "claims.c.cell: experiment 'other' has no newcomers in params.yaml"),
