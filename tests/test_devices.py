@@ -96,6 +96,7 @@ def test_a_plan_takes_no_device(machine, monkeypatch, tmp_path, capsys):
 
 @pytest.mark.parametrize(("there", "gpus", "name", "jobs"), [
     (0, Gpus(), "auto", 16), (0, Gpus(), "cuda", 16), (1, Gpus(), "auto", 1), (1, Gpus(), "cpu", 16),
+    (0, Gpus((0, 1)), "cuda", 16),
     (3, Gpus((0, 2), jobs=2), "cuda", 4), (9, Gpus(jobs=2), "auto", 16),
 ])  # fmt: skip
 def test_time_is_told_for_as_many_jobs_as_there_are_gpus(machine, there, gpus, name, jobs):

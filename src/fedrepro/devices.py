@@ -38,8 +38,9 @@ def meant(name: str) -> torch.device:
 
 
 def at_once(name: str, gpus: Gpus, cores: int) -> int:
-    """How many jobs may be at work at once: as many as there are cores for, or places on GPUs."""
-    return min(cores, len(numbers(gpus)) * gpus.jobs or cores) if meant(name).type == "cuda" else cores
+    """How many jobs may be at work at once: as many as there are cores for, or places on GPUs where those are here."""
+    here = meant(name).type == "cuda" and torch.cuda.is_available()
+    return min(cores, len(numbers(gpus)) * gpus.jobs) if here else cores
 
 
 def numbers(gpus: Gpus = ANY) -> list[int]:
