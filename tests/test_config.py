@@ -154,6 +154,8 @@ def test_an_experiment_needs_a_series():
     shared = {key: value for key, value in RUN.items() if key not in ("algorithm", "seed")}
     refused(Experiment, shared | {"series": {}}, "at least one series")
     refused(Experiment, shared | {"series": {"a": {"mu": 1}}}, "series.a.name: ")
+    for hidden in ("_a", "", " "):  # matplotlib leaves the first out of legends
+        refused(Experiment, shared | {"series": {hidden: {"name": "fedavg"}}}, f"series: '{hidden}' would stand in no legend")
     assert (
         parse(Experiment, shared | {"series": {"a": {"name": "fedavg", "with": {"lr": 1}}}}, "x").series["a"].name == "fedavg"
     )

@@ -6,7 +6,7 @@ from conftest import advance, assert_close, config, federation, local, receive
 from torch.nn import functional as F
 
 from fedrepro import algorithms, models, rng, tasks
-from fedrepro.algorithms import _importance
+from fedrepro.algorithms import _importance, fedcurv
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.base import Batch
 from fedrepro.engine.round import Round, size
@@ -161,6 +161,24 @@ def test_fedcurv_is_the_published_sum():
 
     ours = slope(lambda w: fed.algorithm.loss(w, received, batch._replace(own=own)))
     assert_close(ours, slope(published), 1e-10)
+
+
+def test_sums_of_fedcurv_keep_nothing_of_how_its_first_values_were_rounded(monkeypatch):
+    """In float32, where curvature falls by ten orders of magnitude after the first of three rounds."""
+    last, calls = {}, iter(range(12))
+
+    def falling(definition, algorithm, weights, batches):
+        call = next(calls)
+        size, draw = 1e4 if call < 4 else 1e-6, rng.generator(call, "curvature")
+        last[call % 4] = {n: size * torch.rand(w.shape, generator=draw) for n, w in weights.items()}
+        return last[call % 4]
+
+    monkeypatch.setattr(fedcurv, "importance", falling)
+    settings = {"algorithm": {"name": "fedcurv"}, "precision": "float32", "clients_per_round": 4, "rounds": 3, "lr": 1e-6}
+    state, _ = advance(federation(config(**settings), executor="sequential"))
+    for name in state.weights:
+        true = sum(one[name].double() for one in last.values())
+        torch.testing.assert_close(state.server["curvature." + name], true, rtol=1e-6, atol=0)
 
 
 def test_fedcurv_sends_three_times_as_much():

@@ -538,6 +538,20 @@ def test_what_resnet50_is_not(options, words):
         build("resnet50", COLOUR, **options)
 
 
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_of_one_image_there_is_no_variance(executor):
+    """Nine images a client in batches of 4, so that the last holds one; a map of four pixels still has a variance."""
+    alone = {"partition": {"name": "iid", "clients": 2}, "clients_per_round": 2, "batch_size": 4, "rounds": 1}
+    for side, problem in ((32, False), (16, True)):
+        model = {"name": "mobilenet", "width": 0.05}
+        found = federation(config(**alone, model=model), images(18, shape=(1, side, side)), executor)
+        if not problem:
+            advance(found)
+            continue
+        with pytest.raises(UserError, match="batch_size: a batch of one image"):
+            advance(found)
+
+
 # Every model in every executor
 
 SHAPE = (1, 16, 16)

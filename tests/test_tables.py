@@ -132,6 +132,12 @@ def test_the_untrained_model_is_never_part_of_the_end():
     assert "b has 2 rounds only, all of which count." in asked.remark(evidence(b=B))
 
 
+def test_runs_of_different_lengths_are_told_apart():
+    mixed = own(made({"FedAvg": {0: [0.1, 0.5, 0.7]}, "conv": {0: [0.1, 0.5, 0.8, 0.9, 0.9]}}))
+    told = table(kind="convergence", panels=["a"], last=3).remark(evidence(a=mixed))
+    assert "a, FedAvg has 2 rounds only, all of which count." in told and "a, conv" not in told
+
+
 def test_what_stands_above_and_below_a_table():
     found = evidence(a=A, b=B)
     assert ENDS.caption(found) == "Ends. n = 1 seed (FedAvg of a: 2; conv of a: 2); ± is half of the 95 % interval of the mean."

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.engine import progress
-from fedrepro.errors import Failures, UserError, explained, interrupted, stoppable, unknown
+from fedrepro.errors import Failures, UserError, explained, interrupted, stoppable
 from fedrepro.results import is_kept
 from fedrepro.words import count
 
@@ -244,10 +244,10 @@ def _restore(options: argparse.Namespace) -> int:
 
 def _papers(options: argparse.Namespace):
     """Folders, and the papers that the options choose."""
+    from fedrepro import experiments
+
     params, paths = _settings(options)
-    if options.paper not in (None, *params.papers):
-        raise unknown("paper", options.paper, list(params.papers))
-    return paths, [options.paper] if options.paper else list(params.papers)
+    return paths, experiments.papers(options.paper, params.papers)
 
 
 def _prune(options: argparse.Namespace) -> int:

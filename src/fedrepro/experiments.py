@@ -6,7 +6,7 @@ Committed results under `results/kept/` stand for every run with the same config
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -280,9 +280,7 @@ def begun_runs(folder: Path) -> Iterator[Run]:
 def select(planned: dict[str, dict[str, Planned]], paper: str | None, names: list[str] | None) -> list[Planned]:
     """The experiments of one paper (or all) with these names (or all). Raises UserError for a name that is unknown, or that
     several papers have."""
-    if paper is not None and paper not in planned:
-        raise unknown("paper", paper, list(planned))
-    chosen = [item for key, group in planned.items() if paper in (None, key) for item in group.values()]
+    chosen = [item for key in papers(paper, planned) for item in planned[key].values()]
     valid = [item.name for item in chosen]
     for name in names or []:
         if name not in valid:
@@ -291,6 +289,14 @@ def select(planned: dict[str, dict[str, Planned]], paper: str | None, names: lis
             owners = ", ".join(item.paper for item in chosen if item.name == name)
             raise UserError(f"experiment '{name}': several papers have one; add --paper with one of {owners}")
     return [item for item in chosen if not names or item.name in names]
+
+
+def papers(paper: str | None, known: Iterable[str]) -> list[str]:
+    """The one that is named, or all. Raises UserError for a name that is unknown."""
+    names = list(known)
+    if paper is not None and paper not in names:
+        raise unknown("paper", paper, names)
+    return [name for name in names if paper in (None, name)]
 
 
 def unique(chosen: list[Planned]) -> list[Run]:

@@ -106,12 +106,24 @@ def _imports(path: Path, package: Path) -> list[str]:
 
 @functools.cache
 def _essence(path: Path) -> str:
-    """The source as the interpreter sees it: parsed and written out again without docstrings."""
+    """The source as every version of the interpreter sees it: parsed, without docstrings."""
     tree = _tree(path)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
+    return json.dumps(_plain(tree))
+
+
+def _plain(node: Any) -> Any:
+    """A parsed piece as lists and text. What is empty is left out: later versions have more fields that may be, and some more
+    empty texts in an f-string."""
+    if isinstance(node, list):
+        return [_plain(part) for part in node]
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    if isinstance(node, ast.JoinedStr):
+        return ["JoinedStr", [_plain(part) for part in node.values if getattr(part, "value", None) != ""]]
+    return [type(node).__name__, {name: _plain(value) for name, value in ast.iter_fields(node) if value not in (None, [])}]
 
 
 @functools.cache

@@ -7,7 +7,9 @@ j ended its last training, I_j the diagonal of its Fisher matrix there, on its o
 
 so that the server keeps two sums, and a client takes its own part off. Clients send what changed in their part, which is the
 paper's I_k and I_k w_k where all take part in every round; one that sits out counts with what it sent last. Threefold FedAvg's
-bytes, down and up. The reported train loss lacks the constant, and may be negative.
+bytes, down and up. The reported train loss lacks the constant, and may be negative. Sums, and what a client knows to be its
+part of them, are of double precision: the curvature falls by orders of magnitude, and what its first values were rounded by
+would else stay.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,15 +32,16 @@ class Algorithm(FedAvg):
     neutral: ClassVar[dict] = {"weight": 0.0}
 
     def start(self, weights: Weights) -> Weights:
-        return {kind + name: torch.zeros_like(weights[name]) for kind in (CURVATURE, PULL) for name in self.trained}
+        return {kind + name: torch.zeros_like(weights[name]).double() for kind in (CURVATURE, PULL) for name in self.trained}
 
     def broadcast(self, weights: Weights, server: Server) -> Weights:
-        return weights | server.state
+        like = weights[self.trained[0]]
+        return weights | {name: total.to(like.dtype) for name, total in server.state.items()}
 
     def prepare(self, received: Weights, client: Client) -> Weights:
         """A and b."""
         kinds = [kind + name for kind in (CURVATURE, PULL) for name in self.trained]
-        return {name: received[name] - client.state.get(name, 0) for name in kinds}
+        return {name: (received[name] - client.state.get(name, 0)).to(received[name].dtype) for name in kinds}
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         pulls = (
@@ -50,10 +53,11 @@ class Algorithm(FedAvg):
     def finish(self, weights: Weights, received: Weights, client: Client) -> Finished:
         """The weights, and what changed in I and I w."""
         fisher = importance("fisher", self, weights, client.batches())
-        state = {CURVATURE + name: value for name, value in fisher.items()}
-        state |= {PULL + name: value * weights[name] for name, value in fisher.items()}
-        change = {name: value - client.state.get(name, 0) for name, value in state.items()}
-        return Finished(weights | change, state)
+        found = {CURVATURE + name: value for name, value in fisher.items()}
+        found |= {PULL + name: value * weights[name] for name, value in fisher.items()}
+        before = {name: client.state.get(name, torch.zeros_like(value).double()) for name, value in found.items()}
+        change = {name: (value - before[name]).to(value.dtype) for name, value in found.items()}
+        return Finished(weights | change, {name: before[name] + value for name, value in change.items()})
 
     def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
         sums = dict(server.state)

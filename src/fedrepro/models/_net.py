@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fedrepro.errors import UserError
 from fedrepro.models._blocks import Block, Head, Shape
 
 
@@ -71,6 +72,7 @@ class Layers(nn.Sequential):
             if isinstance(layer, nn.GroupNorm):
                 layer.register_forward_pre_hook(_contiguous)
             elif isinstance(layer, nn.BatchNorm2d):
+                layer.register_forward_pre_hook(_several)
                 layer.register_forward_pre_hook(_contiguous_in_a_stack)
         self.dropout, self.channelwise = block.dropout, block.channelwise
         self.shape = _shape(self, inputs)
@@ -90,6 +92,15 @@ def _shape(layers: Layers, inputs: Shape) -> Shape:
     imports its compiler, which takes longer than many a run."""
     with torch.device("cpu"):
         return tuple(copy.deepcopy(layers).to_empty(device="cpu")(torch.zeros(2, *inputs)).shape[1:])
+
+
+def _several(layer: nn.Module, inputs: tuple[Tensor]) -> None:
+    """Raises UserError for a single number of each channel, which has no variance."""
+    if layer.training and inputs[0][:, 0].numel() == 1:
+        raise UserError(
+            "batch_size: a batch of one image, whose maps are one pixel here, has no variance for batch normalisation; choose "
+            "one that leaves no client a last batch of one image"
+        )
 
 
 def _contiguous(layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:

@@ -73,10 +73,10 @@ class Table(base.Table):
         parts = [f"Mean of the last {'round' if self.last == 1 else f'{self.last} rounds'}: {base.measured(panels)}"]
         if skipping := sorted({panel.results.note["training"]["evaluate_every"] for panel in panels} - {1}):
             parts.append(f"Tested every {' or '.join(map(str, skipping))} rounds")
-        ends = {panel.name: min(_lasts(panel), default=self.last) for panel in panels}
         if self.improvement:
             parts.append(f"The last row: {self.improvement} against the series with the best mean, seed by seed")
-        return parts + [f"{name} has {end} rounds only, all of which count" for name, end in ends.items() if end < self.last]
+        short = [(name, end) for panel in panels for name, end in _shortest(panel) if end < self.last]
+        return parts + [f"{name} has {end} rounds only, all of which count" for name, end in short]
 
 
 def _signed(panel: Panel, values: list[float]) -> Number:
@@ -88,6 +88,10 @@ def _printed(panel: Panel, values: list[float], signed: bool = False) -> Number:
     return Number(found.value, found.digits, signed=signed)
 
 
-def _lasts(panel: Panel) -> list[int]:
-    """The last round of every finished run."""
-    return [curve[-1][0] for label in panel.results.labels for curve in panel.curves(label).values()]
+def _shortest(panel: Panel) -> list[tuple[str, int]]:
+    """The last round of its shortest finished run, by the panel's name; by each series' where they differ."""
+    curves = {label: panel.curves(label).values() for label in panel.results.labels}
+    ends = {label: min(curve[-1][0] for curve in found) for label, found in curves.items() if found}
+    if len(set(ends.values())) < 2:
+        return [(panel.name, end) for end in set(ends.values())]
+    return [(f"{panel.name}, {label}", end) for label, end in ends.items()]
