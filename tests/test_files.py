@@ -1,5 +1,7 @@
 """Files that take their place whole, and what killed processes leave beside them."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -9,7 +11,8 @@ import torch
 from conftest import a_run, config, images, partition
 
 from fedrepro.engine import run as engine
-from fedrepro.files import MACHINE, part, replacing
+from fedrepro.errors import UserError
+from fedrepro.files import MACHINE, alone, held, holding, part, replacing
 
 KILLED = """import os, pathlib, sys
 from fedrepro.files import replacing
@@ -58,3 +61,34 @@ def test_a_block_that_fails_leaves_the_old_file(tmp_path):
         temporary.write_text("half")
         raise ValueError("no")
     assert list(tmp_path.iterdir()) == [path] and path.read_text() == "old"
+
+
+def as_on_nfs(handle, wanted):
+    """Linux makes its locks there of fcntl's, which ask for a file that may be written."""
+    if fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+    return flock(handle, wanted)
+
+
+flock = fcntl.flock
+
+
+@pytest.mark.parametrize("disk", [flock, as_on_nfs])
+def test_only_one_process_holds_a_file(disk, tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", disk)
+    path = tmp_path / "log.txt"
+    assert not held(path) and not path.exists()
+    with holding(path):
+        assert held(path)
+        with pytest.raises(UserError, match=f"{tmp_path}: another process is at work in it"), holding(path):
+            pass
+    assert not held(path) and path.exists()
+
+
+def test_on_a_disk_without_locks_nobody_is_told_to_wait(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with holding(tmp_path / "log.txt"), alone(tmp_path / "lock"):
+        assert not held(tmp_path / "log.txt")

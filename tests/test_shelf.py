@@ -50,8 +50,8 @@ def test_prune_spares_what_is_being_trained(paths, caplog):  # noqa: F811
     half = paths.data / "partitions" / ".digits.npz.abc-1.part"
     half.parent.mkdir(parents=True)
     half.write_text("")
-    with holding(stale.folder):
-        with pytest.raises(UserError, match="another process is at work in it"), holding(stale.folder):
+    with holding(stale.log):
+        with pytest.raises(UserError, match="another process is at work in it"), holding(stale.log):
             pass
         assert shelf.prune(one(), paths, delete=True) == [] and f"spared {stale.folder}" in caplog.text
     assert shelf.prune(one(), paths, delete=True) == [stale.folder] and half.exists()

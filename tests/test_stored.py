@@ -73,7 +73,7 @@ def test_what_is_unfinished_stays(folders):
     (run / "checkpoint.safetensors").write_text("state")
     assert stored.restore(kept, runs) == []
     (run / "checkpoint.safetensors").unlink()
-    with files.holding(run):
+    with files.holding(run / "log.txt"):
         assert stored.restore(kept, runs) == []
     (run / "metrics.csv").write_text("round,test_accuracy\n")
     assert stored.restore(kept, runs) == [run]

@@ -5,7 +5,6 @@ same one; the lock ends with the process, however that ends. To plan takes nothi
 on a GPU.
 """
 
-import fcntl
 import itertools
 import logging
 import os
@@ -20,6 +19,7 @@ import torch
 from fedrepro.config import Gpus
 from fedrepro.engine.run import pick_device
 from fedrepro.errors import UserError
+from fedrepro.files import lock
 from fedrepro.words import count
 
 log = logging.getLogger(__name__)
@@ -76,13 +76,10 @@ def _taken(gpus: Gpus) -> int | None:
     """The GPU of which a lock could be had."""
     for number, path in _locks(gpus):
         file = path.open("w", encoding="utf-8")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
-        else:
+        if lock(file):
             held.append(file)
             return number
+        file.close()
     return None
 
 

@@ -11,7 +11,7 @@ import platform
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fedrepro.errors import UserError
 
@@ -22,32 +22,27 @@ MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk 
 
 
 @contextlib.contextmanager
-def holding(folder: Path) -> Iterator[None]:
-    """Hold a folder until the block ends. Raises UserError while another process holds it. A file system that knows no locks
-    leaves it open who does."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        if not _lock(handle):
-            raise UserError(f"{folder}: another process is at work in it; wait for its end")
+def holding(path: Path) -> Iterator[None]:
+    """Hold a file, made where there is none, until the block ends. Raises UserError while another process holds it. A file
+    system that knows no locks leaves it open who does."""
+    with path.open("a") as file:  # NFS locks only what may be written
+        if not lock(file):
+            raise UserError(f"{path.parent}: another process is at work in it; wait for its end")
         yield
-    finally:
-        os.close(handle)
 
 
-def held(folder: Path) -> bool:
+def held(path: Path) -> bool:
     """Whether a process holds it."""
-    if not folder.is_dir():
+    if not path.is_file():
         return False
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        return not _lock(handle)
-    finally:
-        os.close(handle)
+    with path.open("a") as file:
+        return not lock(file)
 
 
-def _lock(handle: int) -> bool:
+def lock(file: IO[str], wait: bool = False) -> bool:
+    """Whether an open file is locked by this process now, or nobody can tell; it is until it is closed."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:
@@ -108,11 +103,7 @@ def alone(path: Path) -> Iterator[None]:
     file system that knows no locks lets all in."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
+        lock(file, wait=True)
         yield
 
 

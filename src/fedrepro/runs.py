@@ -7,6 +7,7 @@ from typing import Any
 
 from fedrepro.config import RunConfig
 
+LOG = "log.txt"  # in a run's folder; held by the process that trains it
 Row = dict[str, Any]  # what is written down of a round
 # what a recorded step follows from, beside the shapes of its tensors: a method sees its options, the network and the task only
 RECORDED = {"dataset", "model", "algorithm", "task", "momentum", "weight_decay", "precision"}
@@ -28,6 +29,10 @@ class Run:
     @property
     def summary(self) -> Path:
         return self.folder / "summary.json"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / LOG
 
     @property
     def recorded(self) -> str:

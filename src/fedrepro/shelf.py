@@ -13,7 +13,7 @@ from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
 from fedrepro.files import held, read_whole_json, write_json
-from fedrepro.runs import Run
+from fedrepro.runs import LOG, Run
 from fedrepro.studies.base import Study
 from fedrepro.words import count
 
@@ -147,7 +147,7 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml")
     below = [path for pattern in patterns for folder in (runs, stored) for path in folder.glob(pattern)]
     there += [path for path in below if named & {path.parent, path.parent.parent}]
     stale = sorted(path for path in there if path not in named and path.name != ".gitignore" and path.suffix != ".part")
-    busy = {path for path in stale if path.parent.parent == runs and held(path)}
+    busy = {path for path in stale if path.parent.parent == runs and held(path / LOG)}
     for path in busy:
         log.warning("spared %s, in which a process is at work", path)
     stale = [path for path in stale if not busy & {path, *path.parents}]

@@ -12,12 +12,12 @@ from pathlib import Path
 from fedrepro import intact
 from fedrepro.errors import UserError
 from fedrepro.files import held, replacing
+from fedrepro.runs import LOG
 
 log = logging.getLogger(__name__)
 SUMMARY = "summary.json"  # makes a run a finished one
 RESULTS = ("config.json", "metrics.csv", "environment.json", SUMMARY)  # what another training of the same run does not share
 HALF = {".part", ".begun"}  # what a process, or a study, left that did not come to its end
-GROWS = "log.txt"  # written on in place, so it is copied
 
 
 def store(runs: Path, stored: Path) -> list[Path]:
@@ -41,7 +41,7 @@ def restore(stored: Path, runs: Path) -> list[Path]:
         twin = runs / run.name
         if (twin / SUMMARY).exists() and not _same(run, twin):
             log.warning("%s: left alone, of another training than %s", twin, run)
-        elif not any(twin.glob("checkpoint.*")) and not held(twin):
+        elif not any(twin.glob("checkpoint.*")) and not held(twin / LOG):
             given += _give(run, twin)
     return given
 
@@ -67,14 +67,15 @@ def _same(run: Path, twin: Path) -> bool:
 
 
 def _give(source: Path, target: Path) -> list[Path]:
-    """Link, or copy, what a run has in one folder and lacks in the other, the summary last; `[target]` if there was any."""
+    """Link, or copy, what a run has in one folder and lacks in the other, the summary last; `[target]` if there was any. A
+    log, which is written on in place, is copied."""
     names = [path.relative_to(source) for path in source.rglob("*") if path.is_file() and path.suffix not in HALF]
     new = not (target / SUMMARY).exists()
     lacking = [name for name in names if new or not (target / name).exists()]
     for name in sorted(lacking, key=lambda name: (name.name == SUMMARY, name)):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         with replacing(target / name) as part:
-            if name.name == GROWS or not _linked(source / name, part):
+            if name.name == LOG or not _linked(source / name, part):
                 shutil.copy2(source / name, part)
     return [target] if lacking else []
 

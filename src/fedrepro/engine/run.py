@@ -94,7 +94,7 @@ def train(
     # remembered from here on: what is committed while this process trains is not what it runs
     provenance.commit(provenance.modules(run.config))
     _make(run.folder)
-    with holding(run.folder), _Log(run.folder / "log.txt"):
+    with holding(run.log), _Log(run.log):
         write_json(run.folder / "config.json", run.record() | {"dataset": datasets.describe(dataset.meta)})
         federation = None
         try:
