@@ -398,8 +398,3 @@ def test_a_list_says_what_is_kept_of_other_data(monkeypatch, capsys, tmp_path):
     assert cli.main(["list"]) == 0
     told = capsys.readouterr().out
     assert told.count("not run, 1 kept of other data ") == 2 and "only_finished=true reports what is kept" in told
-
-
-def test_schema(capsys):
-    assert cli.main(["schema"]) == 0
-    assert {"scale", "papers", "scales"} <= set(json.loads(capsys.readouterr().out)["properties"])

@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from fedrepro import cli, provenance
-from fedrepro.config import schema
 
 ROOT = Path(__file__).parents[1]
 MADE = shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
@@ -415,8 +414,3 @@ def test_a_cluster_gets_what_trains_and_nothing_else():
     making = [body for body in made if "script:" in body]
     trains = [("scripts/train.py" in body or "scripts/study.py" in body) for body in making]
     assert sum(trains) == 2 and trains == ["localrule: True" not in body for body in making]
-
-
-def test_the_schema_beside_the_settings_is_current():
-    stored = json.loads((ROOT / "workflow/schemas/params.schema.json").read_text(encoding="utf-8"))
-    assert stored == schema(), "write it again: fedrepro schema > workflow/schemas/params.schema.json"

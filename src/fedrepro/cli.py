@@ -284,9 +284,9 @@ def _docs(options: argparse.Namespace) -> int:
 
 
 def _schema(options: argparse.Namespace) -> int:
-    from fedrepro.config import schema
+    from fedrepro import schema
 
-    sys.stdout.write(json.dumps(schema(), indent=1) + "\n")
+    sys.stdout.write(json.dumps(schema.write(), indent=1) + "\n")
     return 0
 
 

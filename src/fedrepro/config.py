@@ -27,6 +27,7 @@ from fedrepro.fields import (
     Positive,
     Seed,
     Seeds,
+    Share,
     parse,
 )
 from fedrepro.measures import USUAL
@@ -42,7 +43,7 @@ class Gpus(NamedTuple):
 class Proxy(Frozen):
     """Training images that the server holds: a random `share` of those in use, the same for every method of a seed."""
 
-    share: Annotated[Fraction, Field(gt=0)]
+    share: Share
     batch_size: Count = 64  # of estimates on them, and of those that clients make on their own images
     augment: bool = False  # as the clients do; drawn anew every round
     removed: bool = False  # from what clients are dealt; else some hold these images too
@@ -309,16 +310,3 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def read_params(path: Path = Path("params.yaml"), overrides: dict[str, Any] | None = None) -> Params:
     """params.yaml with command-line overrides laid over it."""
     return parse(Params, merge(read_yaml(path), overrides or {}), str(path))
-
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of params.yaml, for editors; in it no key of an experiment is required, since overlays may give it."""
-    described = Params.model_json_schema()
-    experiment = Experiment.model_json_schema()
-    described["$defs"] |= experiment.pop("$defs")
-    experiment.pop("required")
-    experiment["properties"]["like"] = {"type": "string", "description": "another experiment, whose settings it takes over"}
-    described["$defs"]["Experiment"] = experiment
-    listed = {"type": "object", "additionalProperties": {"$ref": "#/$defs/Experiment"}}
-    described["properties"]["papers"] = {"type": "object", "additionalProperties": listed}
-    return described

@@ -47,13 +47,15 @@ def _fits(value: float) -> float:
 LARGEST = {int: (1 << 63) - 1, float: 3.4e38}
 Number = BeforeValidator(_no_bool)
 Listed = BeforeValidator(_listed)
-Seed = Annotated[int, Number, Field(ge=0), AfterValidator(_fits)]
+Seed = Annotated[int, Field(ge=0), Number, AfterValidator(_fits)]
 Seeds = Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_distinct), Listed]
-Count = Annotated[int, Number, Field(ge=1)]
-NonNegative = Annotated[float, Number, Field(ge=0, allow_inf_nan=False)]
-Positive = Annotated[float, Number, Field(gt=0, allow_inf_nan=False), AfterValidator(_fits)]
-Fraction = Annotated[float, Number, Field(ge=0, le=1)]
-Numbers = Annotated[tuple[Annotated[int, Number, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_distinct), Listed]
+Count = Annotated[int, Field(ge=1), Number]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Number]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), Number, AfterValidator(_fits)]
+Fraction = Annotated[float, Field(ge=0, le=1), Number]
+Share = Annotated[float, Field(gt=0, le=1), Number]  # of something, not nothing
+Rate = Annotated[float, Field(ge=0, lt=1), Number]  # of what is put out by dropout: not all
+Numbers = Annotated[tuple[Annotated[int, Field(ge=0), Number], ...], Field(min_length=1), AfterValidator(_distinct), Listed]
 Device = Literal["auto", "cpu", "cuda"]
 Executor = Literal["auto", "sequential", "stacked", "plain", "sequential+graph", "stacked+graph"]
 Change = Literal[

@@ -57,7 +57,7 @@ class Algorithm(FedAvg):
         sigma: Positive = 1.0
         sigma0: Positive = 1.0
         gamma: Positive = 7.0
-        iterations: Annotated[int, Number, Field(ge=0)] = 5
+        iterations: Annotated[int, Field(ge=0), Number] = 5
         posterior: Literal["code", "paper"] = "code"
         units: Literal["mean", "posterior"] = "mean"
         grow: bool = True

@@ -23,7 +23,7 @@ MIRROR = ((f"emnist/{ARCHIVE}",),)
 
 
 class Params(Frozen):
-    pad: Annotated[int, Number, Field(ge=0, le=28)] = 0
+    pad: Annotated[int, Field(ge=0, le=28), Number] = 0
 
 
 def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:

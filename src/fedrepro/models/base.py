@@ -4,15 +4,15 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from fedrepro import registry
 from fedrepro.errors import UserError
-from fedrepro.fields import Choice, Count, Fraction, Frozen, Positive, parse
+from fedrepro.fields import Choice, Count, Frozen, Positive, Rate, parse
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Norm, Shape, Weighted, linear, multiple
 from fedrepro.models._net import Layers, Net, Plan, Stage
 
@@ -25,7 +25,7 @@ class BaseParams(Frozen):
 
     width: Positive = 1.0
     init: Init = "pytorch"
-    dropout: Annotated[Fraction, Field(lt=1)] = 0.0  # of the units of every hidden dense layer, in training
+    dropout: Rate = 0.0  # of the units of every hidden dense layer, in training
     norm: Norm = "none"  # after every convolution
     norm_groups: Count | None = None  # of norm `group`; null: as many as the convolution has
     frozen: tuple[str, ...] = ()  # weights that keep their start: `conv1`, `conv*`, `*.norm`, `conv2.layer.bias`

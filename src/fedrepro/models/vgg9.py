@@ -4,18 +4,15 @@
 the first and after the last hidden layer.
 """
 
-from typing import Annotated
-
-from pydantic import Field
 from torch import nn
 
-from fedrepro.fields import Fraction
+from fedrepro.fields import Rate
 from fedrepro.models.base import BaseParams, Block, Head
 
 
 class Params(BaseParams):
-    dropout: Annotated[Fraction, Field(lt=1)] = 0.1
-    map_dropout: Annotated[Fraction, Field(lt=1)] = 0.05
+    dropout: Rate = 0.1
+    map_dropout: Rate = 0.05
 
 
 def blocks(params: Params, outputs: int) -> list[Block | Head]:

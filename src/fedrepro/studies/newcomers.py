@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import Field
+from typing import TYPE_CHECKING
 
 from fedrepro.config import RunConfig
 from fedrepro.errors import UserError
-from fedrepro.fields import Choice, Count, Fraction, Frozen
+from fedrepro.fields import Choice, Count, Frozen, Share
 from fedrepro.measures import MEASURES
 from fedrepro.studies.base import OfFinalWeights, Rows, Scene
 
@@ -39,7 +37,7 @@ class Params(Frozen):
 
     clients: Count
     images: Count | None = None  # training images of each; null: as many as a client of the run holds
-    target: Annotated[Fraction, Field(gt=0)]  # own-test accuracy at which a new client counts as served
+    target: Share  # own-test accuracy at which a new client counts as served
     epochs: Count  # a new client that is not served by then counts as such, never as served at the last epoch
 
 

@@ -35,7 +35,7 @@ class Params(Frozen):
 
     rounds: Rounds = (1, 2, 3, 4, 5, 6, 9, 12, 15)
     clients: Annotated[tuple[Seed, ...], Rising] | None = None  # by number; null: all who take part
-    images: Annotated[int, Number, Field(ge=2)] = 40  # of each client, of those that it trains on
+    images: Annotated[int, Field(ge=2), Number] = 40  # of each client, of those that it trains on
 
 
 class Study(OfRounds):

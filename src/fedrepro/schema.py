@@ -1,0 +1,73 @@
+"""The JSON schema of params.yaml, for editors: its keys, what may be chosen by name, the options of each, and their bounds.
+
+No key of an experiment is required, nor an option, nor the name of a choice: an overlay, or an experiment with `like`, gives
+what it changes. What hangs on several keys at once, or on the data, only the code checks.
+"""
+
+from typing import Any
+
+from fedrepro import registry
+from fedrepro.config import Experiment, Params
+from fedrepro.fields import Frozen
+
+Schema = dict[str, Any]
+CHOSEN = {"dataset": "datasets", "partition": "partitions", "model": "models", "schedule": "schedules", "task": "tasks"}
+DECLARED = {"algorithms": "Algorithm", "tasks": "Task"}  # the class that declares the options; elsewhere the module does
+
+
+def write() -> Schema:
+    described, experiment = Params.model_json_schema(), Experiment.model_json_schema()
+    described["$defs"] |= experiment.pop("$defs")
+    described["$defs"] |= {kind: _choice(kind) for kind in CHOSEN.values()}
+    del described["$defs"]["Choice"]
+    experiment.pop("required")
+    properties = experiment["properties"]
+    properties |= {key: {"$ref": f"#/$defs/{kind}"} for key, kind in CHOSEN.items()}
+    series = {key: value for key, value in properties.items() if key not in ("series", "seeds", "studies")}
+    described["$defs"] |= {"with": _object(series), "algorithms": _choice("algorithms", {"with": {"$ref": "#/$defs/with"}})}
+    properties["series"]["additionalProperties"] = {"$ref": "#/$defs/algorithms"}
+    studies = {name: {"anyOf": [_object(_options("studies", name)), {"type": "null"}]} for name in registry.names("studies")}
+    properties["studies"] = _object(studies)
+    properties["like"] = {"type": "string", "description": "another experiment, whose settings it takes over"}
+    skip = {"type": "string", "description": "why it is left out at this scale"}
+    described["$defs"] |= {"Experiment": experiment, "Overlay": experiment | {"properties": properties | {"skip": skip}}}
+    described["properties"]["papers"] = _papers("Experiment")
+    described["$defs"]["Scale"]["properties"]["experiments"] = _papers("Overlay")
+    return _untitled(described)
+
+
+def _untitled(value: Any) -> Any:
+    """Without pydantic's titles, which say the key once more."""
+    if isinstance(value, list):
+        return [_untitled(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _untitled(part) for key, part in value.items() if not (key == "title" and isinstance(part, str))}
+
+
+def _papers(kind: str) -> Schema:
+    """Paper -> experiment -> its settings."""
+    experiments = {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{kind}"}}
+    return {"type": "object", "additionalProperties": experiments}
+
+
+def _choice(kind: str, more: Schema | None = None) -> Schema:
+    """A name, alone or with its options, or some options of whatever it is that another place names; `more` goes with all."""
+    options = {name: _options(kind, name) | (more or {}) for name in registry.names(kind)}
+    named = [_object({"name": {"const": name}} | own) | {"required": ["name"]} for name, own in options.items()]
+    every: dict[str, list[Schema]] = {}
+    for own in options.values():
+        for key, value in own.items():
+            every.setdefault(key, []).extend([value] if value not in every.get(key, []) else [])
+    some = {key: values[0] if len(values) == 1 else {"anyOf": values} for key, values in every.items()}
+    return {"anyOf": [{"enum": list(options)}, *named, _object(some)]}
+
+
+def _options(kind: str, name: str) -> Schema:
+    module = registry.module(kind, name)
+    declared = getattr(module, DECLARED[kind]) if kind in DECLARED else module
+    return getattr(declared, "Params", Frozen).model_json_schema().get("properties", {})
+
+
+def _object(properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "additionalProperties": False}

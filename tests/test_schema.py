@@ -1,0 +1,75 @@
+"""What an editor is told of params.yaml: all of ours is right, and a mistake in it is one."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from fedrepro import cli, plainyaml, registry
+from fedrepro.config import merge
+
+ROOT = Path(__file__).parents[1]
+STORED = ROOT / "workflow/schemas/params.schema.json"
+SETTINGS = plainyaml.load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+PAPER = next(iter(SETTINGS["papers"]))
+EXPERIMENT = next(iter(SETTINGS["papers"][PAPER]))
+
+
+@pytest.fixture(scope="module")
+def validator() -> Draft202012Validator:
+    schema = json.loads(STORED.read_text(encoding="utf-8"))
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
+def test_the_one_beside_the_settings_is_current(capsys):
+    assert cli.main(["schema"]) == 0
+    assert capsys.readouterr().out == STORED.read_text(encoding="utf-8"), (
+        "fedrepro schema > workflow/schemas/params.schema.json"
+    )
+
+
+def test_our_own_settings_are_right(validator):
+    assert [error.message for error in validator.iter_errors(SETTINGS)] == []
+
+
+@pytest.mark.parametrize("change", [
+    {"rounds": 0}, {"lr": -1}, {"lr": 0}, {"momentum": 7}, {"seeds": [-3]}, {"seeds": []}, {"roundz": 1}, {"batch_size": "ten"},
+    {"dataset": "mnits"}, {"model": "cnn"}, {"model": {"name": "mnist_cnn", "widht": 1}}, {"model": {"dropout": 1}},
+    {"partition": {"name": "iid", "alpha": 1}}, {"partition": {"clients": 0}}, {"partition": {"nonsense": 1}},
+    {"schedule": {"name": "exponential", "decay": 0}}, {"augment": ["mirror"]}, {"measures": ["speed"]},
+    {"series": {"a": {"name": "fedprox", "mew": 1}}}, {"series": {"a": {"name": "fedprox", "mu": -1}}},
+    {"series": {"a": {"name": "fedavg", "with": {"seed": 1}}}}, {"series": {"a": {"name": "fedavg", "with": {"lr": -1}}}},
+    {"studies": {"tsne": {"imags": 3}}}, {"studies": {"dreams": {}}}, {"studies": {"newcomers": {"target": 0}}},
+    {"precision": "float8"}, {"task": "guessing"}, {"proxy": {"share": 0}},
+])  # fmt: skip
+@pytest.mark.parametrize("where", ["papers", "scales"])
+def test_a_mistake_is_told(change, where, validator):
+    """As the code tells it, at the active scale: tests/test_config.py, tests/test_experiments.py."""
+    within = {PAPER: {EXPERIMENT: change}}
+    laid = {"papers": within} if where == "papers" else {"scales": {"small": {"experiments": within}}}
+    assert not validator.is_valid(merge(copy.deepcopy(SETTINGS), laid))
+
+
+@pytest.mark.parametrize("change", [
+    {"cores_per_run": 0}, {"checkpoint_seconds": -1}, {"devices": [-1]}, {"executor": "fast"},
+    {"scales": {"small": {"seeds": []}}},
+])  # fmt: skip
+def test_a_mistake_beside_the_papers_is_told(change, validator):
+    assert not validator.is_valid(merge(copy.deepcopy(SETTINGS), change))
+
+
+@pytest.mark.parametrize("change", [
+    {"like": "fig4a", "skip": "no time"}, {"partition": {"alpha": 2}}, {"studies": {"tsne": None}}, {"model": "logistic"},
+    {"series": {"a": {"mu": 1}}}, {"series": {"a": "fedavg"}}, {"series": {"a": {"name": "fedavg", "with": {"model": "mlp"}}}},
+])  # fmt: skip
+def test_what_an_overlay_may_say(change, validator):
+    laid = {"scales": {"small": {"experiments": {PAPER: {EXPERIMENT: change}}}}}
+    assert validator.is_valid(merge(copy.deepcopy(SETTINGS), laid))
+
+
+def test_it_lists_every_name(validator):
+    for kind in ("algorithms", "datasets", "models", "partitions", "schedules", "tasks"):
+        assert validator.schema["$defs"][kind]["anyOf"][0]["enum"] == registry.names(kind)
