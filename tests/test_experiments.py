@@ -365,7 +365,7 @@ def test_with_overrides_one_series(paths):
     assert found["B"].lr == 0.1 and found["A"].algorithm == found["B"].algorithm
 
 
-@pytest.mark.parametrize(("changes", "words"), [
+MISTAKES = pytest.mark.parametrize(("changes", "words"), [
     ({"dataset": "mnst"}, "unknown dataset 'mnst': choose from aptos, chest_xray, cifar10"),
     ({"partition": {"name": "random"}}, "unknown partition 'random': choose from "),
     ({"model": {"name": "resnet"}}, "unknown model 'resnet': choose from "),
@@ -378,12 +378,25 @@ def test_with_overrides_one_series(paths):
     ({"rounds": -3}, "rounds: "),
     ({"clients_per_round": 9}, "clients_per_round: at most the 4 clients of the partition (got 9)"),
 ], ids=str)  # fmt: skip
+
+
+@MISTAKES
 def test_mistakes_name_the_place(changes, words, paths):
     with pytest.raises(UserError) as caught:
         plan(one(**changes), paths, "mine.yaml")
     assert words in str(caught.value)
     if "dataset" not in changes:
         assert str(caught.value).startswith("mine.yaml: papers.p.one at scale quick: ")
+
+
+@MISTAKES
+def test_mistakes_at_another_scale_are_told_before_it_begins(changes, words, paths):
+    later = {"seeds": [0], "compare": "full", "note": "later", "experiments": {"p": {"one": changes}}}
+    settings = params(scales={"later": later})
+    assert plan(settings, paths)["p"]["one"].runs
+    with pytest.raises(UserError) as caught:
+        experiments.check(settings, "mine.yaml")
+    assert words in str(caught.value) and "p.one at scale later" in str(caught.value)
 
 
 @pytest.mark.parametrize("skip", [True, "", " ", 0])

@@ -118,6 +118,7 @@ def _selected(options: argparse.Namespace):
 
     params, paths = _settings(options)
     planned = experiments.plan(params, paths, str(options.params))
+    experiments.check(params, str(options.params))
     chosen = experiments.select(planned, options.paper, options.experiment)
     if options.targets:
         from fedrepro import listing
@@ -137,6 +138,7 @@ def _list(options: argparse.Namespace) -> int:
 
     params, paths = _settings(options)
     planned = experiments.plan(params, paths, str(options.params))
+    experiments.check(params, str(options.params))
     experiments.select(planned, options.paper, None)
     cores = devices.at_once(params.device, params.gpus, options.cores)
     found = listing.lines(planned, params, paths, cores, options.paper)

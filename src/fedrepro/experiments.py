@@ -99,17 +99,11 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml", fetching: bool
         finder = _finder(paths, paper)
         planned[paper] = {}
         for name, values in experiments.items():
-            overlay = dict(params.active.experiments.get(paper, {}).get(name, {}))
             where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
-            reason = overlay.pop("skip", None)
-            if reason is not None and reason is not False:  # with either it is not skipped, though one that it is like is
-                if not isinstance(reason, str) or not reason.strip():
-                    raise UserError(f"{where}: skip: expected the reason as text (got {reason!r})")
-                planned[paper][name] = Planned(paper, name, None, (), reason)
+            training = _training(params, paper, name, values, file)
+            if isinstance(training, str):
+                planned[paper][name] = Planned(paper, name, None, (), training)
                 continue
-            _check_series(values, overlay, f"{file}: scales.{params.scale}.experiments.{paper}.{name}")
-            training = parse(Experiment, merge(values, overlay), where)
-            _check_studies(training, where)
             try:
                 series = tuple(
                     Series(label, tuple(_runs(params, training, choice, data, finder, f"{where}: series.{label}")))
@@ -121,6 +115,34 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml", fetching: bool
             item = Planned(paper, name, training, series, where=where)
             planned[paper][name] = _reportable(item) if params.only_finished else _remarked(item, data, finder)
     return planned
+
+
+def check(params: Params, file: str = "params.yaml") -> None:
+    """Raises UserError, naming `file`, for a name or number that cannot be at one of the scales that are not asked for: so that
+    nobody learns of it when that one begins."""
+    for scale in [name for name in params.scales if name != params.scale]:
+        other = params.model_copy(update={"scale": scale})
+        for paper, experiments in params.papers.items():
+            for name, values in experiments.items():
+                training = _training(other, paper, name, values, file)
+                for label, choice in () if isinstance(training, str) else training.series.items():
+                    where = f"{file}: papers.{paper}.{name} at scale {scale}: series.{label}"
+                    next(_configs(other, training, choice, where))  # the seed has no say in it
+
+
+def _training(params: Params, paper: str, name: str, values: dict, file: str) -> Experiment | str:
+    """An experiment with the active scale's overlay; where that leaves it out, why."""
+    overlay = dict(params.active.experiments.get(paper, {}).get(name, {}))
+    where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
+    reason = overlay.pop("skip", None)
+    if reason is not None and reason is not False:  # with either it is not skipped, though one that it is like is
+        if not isinstance(reason, str) or not reason.strip():
+            raise UserError(f"{where}: skip: expected the reason as text (got {reason!r})")
+        return reason
+    _check_series(values, overlay, f"{file}: scales.{params.scale}.experiments.{paper}.{name}")
+    training = parse(Experiment, merge(values, overlay), where)
+    _check_studies(training, where)
+    return training
 
 
 def _finder(paths: Paths, paper: str) -> Finder:
@@ -180,7 +202,13 @@ def remarks(chosen: list[Planned]) -> list[str]:
 
 
 def _runs(params: Params, training: Experiment, choice: Choice, data: Data, finder: Finder, where: str) -> Iterator[Run]:
-    """One resolved run per seed."""
+    """One per seed."""
+    for config in _configs(params, training, choice, where):
+        yield finder.find(config, data.identity(config.dataset), params.only_finished)
+
+
+def _configs(params: Params, training: Experiment, choice: Choice, where: str) -> Iterator[RunConfig]:
+    """One per seed, resolved."""
     shared = training.model_dump(exclude=BESIDE)
     own = dict(choice.options)
     shared = merge(shared, _overrides(own.pop("with", {}), where))
@@ -191,7 +219,7 @@ def _runs(params: Params, training: Experiment, choice: Choice, data: Data, find
             _suited(config)
         except UserError as error:
             raise UserError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
-        yield finder.find(config, data.identity(config.dataset), params.only_finished)
+        yield config
 
 
 def _suited(config: RunConfig) -> None:

@@ -109,6 +109,7 @@ try:
     PATHS = experiments.Paths()
     PLAN = experiments.plan(PARAMS, PATHS)
     if workflow.is_main_process:
+        experiments.check(PARAMS)
         for remark in experiments.remarks(experiments.select(PLAN, None, None)):
             logger.warning(remark)
     STUDIED = {
