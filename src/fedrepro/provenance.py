@@ -148,8 +148,12 @@ def commit_date(commit: str) -> str | None:
 
 def _git(*words: str) -> bytes | None:
     """What git says in the package's folder; None where it fails or is not there."""
+    return _printed("git", "-C", str(PACKAGE), *words)
+
+
+def _printed(*command: str) -> bytes | None:
     try:
-        return subprocess.run(["git", "-C", str(PACKAGE), *words], capture_output=True, check=True, timeout=60).stdout
+        return subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -186,5 +190,6 @@ def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return platform.processor() or "unknown"
+        told = _printed("sysctl", "-n", "machdep.cpu.brand_string")  # macOS
+        return (told or b"").decode().strip() or platform.processor() or "unknown"
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

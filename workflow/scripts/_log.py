@@ -11,9 +11,8 @@ from fedrepro.errors import UserError, explained, interrupted, stoppable
 def failures_logged(snakemake):
     """Logs at level INFO into the rule's log file. What goes wrong ends the script with exit code 1 and is its last message: a
     crash with its traceback, a user's mistake without."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(message)s", filename=snakemake.log[0], filemode="w", force=True
-    )
+    file = {"filename": snakemake.log[0], "filemode": "w", "encoding": "utf-8"}
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", force=True, **file)
     stoppable()
     try:
         yield
