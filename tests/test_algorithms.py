@@ -192,7 +192,7 @@ def test_loss_over_stacked_clients(name, options):
     own = {key: torch.stack([one[key] for one in prepared]) for key in prepared[0]}
 
     def step(weights, images, labels, own):
-        rows = fed.algorithm.frozen(received, images)
+        rows = fed.algorithm.frozen(received, images, own)
         return grad_and_value(fed.algorithm.loss)(weights, received, Batch(images, labels, rows, own=own))
 
     gradients, losses = vmap(step)(weights, x, y, own)
@@ -274,7 +274,7 @@ def test_dropout_reaches_every_objective_and_no_test(name):
     x, y = train_part(fed, 0)
     drawn = models.dropout_masks(fed.algorithm.net, len(x), rng.generator(0, "dropout"))
     own = fed.algorithm.prepare(received, Round(fed, start, {}).client(0))
-    batch = Batch(x, y, fed.algorithm.frozen(received, x), own=own)
+    batch = Batch(x, y, fed.algorithm.frozen(received, x, own), own=own)
 
     def loss(*masks):
         return fed.algorithm.loss(received, received, batch._replace(masks=masks)).item()
@@ -590,7 +590,7 @@ def in_numpy(scene: Scene) -> Scene:
 def test_loss_and_gradient_by_hand(name, options, pull, fuse):
     algorithm, scene, own, moved = three_layers(name, options)
     leaves = {key: tensor.requires_grad_() for key, tensor in moved.items()}
-    batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x), own=own)
+    batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x, own), own=own)
     loss = algorithm.loss(leaves, scene.received, batch)
     gradient = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
     value, slopes = by_hand(arrays(moved), in_numpy(scene), pull, fuse)
@@ -602,7 +602,7 @@ def test_loss_and_gradient_by_hand(name, options, pull, fuse):
 def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
     """The first step starts at the received weights, where most methods are FedAvg still; the second does not."""
     algorithm, scene, own, _ = three_layers(name, options)
-    batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x), own=own)
+    batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x, own), own=own)
     feed = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, own=own, start=scene.received, velocity={})
     executor = Sequential(algorithm, config(batch_size=6), None)
     [(trained, loss, _)] = executor.train(scene.received, [feed], 0.5, algorithm.trained)
@@ -619,7 +619,7 @@ def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_gradient_against_finite_differences(name):
     algorithm, scene, own, moved = three_layers(name, {})
-    batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x), own=own)
+    batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x, own), own=own)
     for key, tensor in moved.items():
 
         def loss(value, key=key):

@@ -203,6 +203,38 @@ def test_what_a_method_knows(executor):
         assert state.clients[number].tensors["times"] == 2
 
 
+class Remembering(FedAvg):
+    """Stays near what the client's own last network said of each image."""
+
+    def prepare(self, received, client):
+        return {f"last.{name}": client.state.get(name, received[name]) for name in self.names}
+
+    def frozen(self, received, images, own):
+        return (self.forward({name: own[f"last.{name}"] for name in self.names}, images).logits,)
+
+    def loss(self, weights, received, batch):
+        found = self.outputs(weights, batch)
+        return self.fit(found, batch) + (found.logits - batch.frozen[0]).square().mean()
+
+    def finish(self, weights, received, client):
+        return Finished(weights, dict(weights))
+
+
+@pytest.mark.parametrize("augment", [[], ["flip"]])
+def test_an_objective_may_look_back_at_a_clients_own_network(augment):
+    """Which every executor asks in the same way; its batch normalisation keeps the statistics that it was sent with."""
+    settings = {"clients_per_round": 4, "augment": augment, "model": {"name": "mnist_cnn", "width": 0.05, "norm": "batch"}}
+    found = {}
+    for executor in ("plain", "sequential", "stacked"):
+        fed = federation(config(**settings), images(shape=(1, 28, 28)), executor)
+        fed.algorithm.__class__ = Remembering
+        found[executor], _ = advance(fed, 2)
+    once, _ = advance(federation(config(**settings), images(shape=(1, 28, 28))), 2)
+    for state in found.values():
+        assert_close(state.weights, found["plain"].weights, 1e-9)
+        assert not torch.allclose(state.weights["head.weight"], once.weights["head.weight"], rtol=1e-3)
+
+
 def test_proxy_images():
     one, other = (curious(proxy={"share": 0.1}, seed=seed) for seed in (0, 1))
     again = curious(proxy={"share": 0.1}, algorithm={"name": "fedprox"})

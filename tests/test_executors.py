@@ -187,7 +187,7 @@ def test_a_recorded_step_is_autograd_and_sgd(name, options, optimiser):
     for _ in range(2):
         with torch.no_grad():
             own = fed.algorithm.prepare(received, Round(fed, start, {}).client(0))
-            batch = Batch(images, labels, fed.algorithm.frozen(received, images), own=own)
+            batch = Batch(images, labels, fed.algorithm.frozen(received, images, own), own=own)
         loss = fed.algorithm.loss(leaves, received, batch)
         optimiser.zero_grad()
         loss.backward()
@@ -479,11 +479,11 @@ def away(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor] | None = N
 def test_what_an_objective_compares_with_is_rounded_too(name, options):
     fed = federation(config(algorithm={"name": name, **options}, precision="bfloat16"))
     weights, pictures = fed.start()[0].weights, fed.data.images(torch.arange(5), 0, None)
-    exact = fed.algorithm.frozen(weights, pictures)
+    exact = fed.algorithm.frozen(weights, pictures, {})
     with fed.algorithm.rounding(True):
-        rough = fed.algorithm.frozen(weights, pictures)
+        rough = fed.algorithm.frozen(weights, pictures, {})
         with fed.algorithm.rounding(False):
-            assert all(map(torch.equal, exact, fed.algorithm.frozen(weights, pictures)))
+            assert all(map(torch.equal, exact, fed.algorithm.frozen(weights, pictures, {})))
     assert bool(exact) == fed.algorithm.looks_back and {rows.dtype for rows in rough} <= {torch.float32}
     assert not any(map(torch.equal, exact, rough))
 

@@ -141,7 +141,7 @@ def test_received_extractor_is_frozen(operator):
     start = fed.start()[0].weights
     received, moved = ({key: t + 0.1 * normal(*t.shape, seed=seed) for key, t in start.items()} for seed in (0, 1))
     x, y = train_part(fed, 0)
-    (maps,) = fed.algorithm.frozen(received, x)
+    (maps,) = fed.algorithm.frozen(received, x, {})
     assert torch.equal(maps, extracted(fed, received, x))
     theirs, ours = ({key: t.clone().requires_grad_() for key, t in weights.items()} for weights in (received, moved))
     loss = fed.algorithm.loss(ours, theirs, Batch(x, y, (maps,)))

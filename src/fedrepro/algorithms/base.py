@@ -206,12 +206,14 @@ class FedAvg:
     # a client
 
     def prepare(self, received: Weights, client: Client) -> Weights:
-        """What the objective needs of this client beside the batches: constants of its local training."""
+        """What the objective needs of this client beside the batches: constants of its local training. Names and shapes are
+        those of every client, whatever it kept, since some are trained in a stack."""
         return {}
 
-    def frozen(self, received: Weights, images: Tensor) -> tuple[Tensor, ...]:
-        """Per-image results of the received, unchanging network that the loss needs, a row for each of `images`; the engine
-        evaluates this once per image and round where images are not augmented."""
+    def frozen(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
+        """Per-image results of networks that do not change in the round, which the loss needs: of the one received, or one of
+        the client's `own` from `prepare`. A row for each of `images`; networks are in evaluation mode here. The engine asks
+        this once per image and round where images are not augmented."""
         return ()
 
     @property
@@ -228,7 +230,8 @@ class FedAvg:
         return self.task.loss(outputs.logits, batch.labels)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
-        """The local objective on one batch, a scalar."""
+        """The local objective on one batch, a scalar. The network is in training mode: what another one than the trained says
+        of the images comes from `frozen`."""
         return self.fit(self.outputs(weights, batch), batch)
 
     def personal(self, weights: Weights, received: Weights) -> Weights:

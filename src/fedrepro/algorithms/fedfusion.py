@@ -52,7 +52,7 @@ class Algorithm(FedAvg):
     def outputs(self, weights: Weights, batch: Batch) -> Outputs:
         return self.call(weights, batch.images, batch.frozen[0], batch.masks)
 
-    def frozen(self, received: Weights, images: Tensor) -> tuple[Tensor, ...]:
+    def frozen(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
         """The maps E_g(x)."""
         return (self._maps(received, EXTRACTOR, images),)
 

@@ -40,7 +40,7 @@ class Algorithm(FedAvg):
             return "in bfloat16 most of the distance between two networks that are near each other is rounding; use float32"
         return super().caution(params, precision)
 
-    def frozen(self, received: Weights, images: Tensor) -> tuple[Tensor, ...]:
+    def frozen(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
         return (self._compared(self.forward(received, images)),)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:

@@ -18,7 +18,7 @@ class Algorithm(FedAvg):
 
     neutral: ClassVar[dict] = {"weight": 0.0}
 
-    def frozen(self, received: Weights, images: Tensor) -> tuple[Tensor, ...]:
+    def frozen(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
         return (self.forward(received, images).logits,)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:

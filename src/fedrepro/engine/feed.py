@@ -60,7 +60,7 @@ class Feed:
         return Batch(images, self.data.train_y[self.index[step]], self.rows(step, images), self.masks(step), self.own)
 
     def rows(self, step: int, images: Tensor) -> tuple[Tensor, ...]:
-        """What the received network says of the batch."""
+        """What networks that do not change in the round say of the batch."""
         if self.algorithm.looks_back and self.config.augment:
             return self._frozen([images])
         return tuple(rows[self.order[step].to(rows.device, non_blocking=True)] for rows in self.frozen)
@@ -76,9 +76,9 @@ class Feed:
 
     @torch.no_grad()
     def _frozen(self, chunks: list[Tensor]) -> tuple[Tensor, ...]:
-        """What the unchanging received network says of each image."""
+        """What networks that do not change in the round say of each image."""
         with self.algorithm.rounding(self.config.precision == "bfloat16"):
-            rows = [self.algorithm.frozen(self.received, images) for images in chunks]
+            rows = [self.algorithm.frozen(self.received, images, self.own) for images in chunks]
         return tuple(torch.cat(parts) for parts in zip(*rows, strict=True))
 
 
