@@ -452,11 +452,17 @@ def test_bfloat16_trains_near_single_precision():
     assert rows[-1]["test_loss"] < rows[0]["test_loss"]
 
 
+def rounded(name: str) -> bool:
+    """Whether a method says of itself that bfloat16 changes what it learns."""
+    return algorithms.caution(config(algorithm={"name": name}, precision="bfloat16")) is not None
+
+
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
-@pytest.mark.parametrize(("name", "options"), [(name, options) for name, options in METHODS if name != "fedmmd"], ids=str)
+@pytest.mark.parametrize(("name", "options"), [(name, options) for name, options in METHODS if not rounded(name)], ids=str)
 def test_bfloat16_moves_every_method_as_single_precision_does(name, options, executor):
-    """All but FedMMD, of which its caution tells: what a method adds to the loss is not rounded. Several steps, since in the
-    first a client has not left yet what it received."""
+    """All but those whose caution tells otherwise: what a method adds to the loss is not rounded. Several steps, since in the
+    first a client has not left yet what it received. A tenth: some eight steps of which each is off by up to a hundredth, as
+    products of 8 bits are; a term that is rounded, or lost, is off by as much as it moves."""
     few = {"batch_size": 10, "local_epochs": 2, "lr": 0.05}
 
     def change(algorithm: dict, precision: str) -> dict[str, torch.Tensor]:

@@ -191,6 +191,27 @@ def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
     assert seconds("stacked", rounds=10, cores=4) == seconds("stacked", rounds=10)
 
 
+def test_what_a_look_at_a_frozen_network_costs(tmp_path):
+    """One more forward pass: in every epoch where images change, else in the first."""
+
+    def cost(name: str, device: str = "cpu", **changes) -> estimate.Cost:
+        resolved = experiments.resolve(config(algorithm={"name": name}, local_epochs=2, evaluate_every=2, **changes))
+        known = estimate.Known(Paths(results=tmp_path))
+        return estimate.cost(a_run(tmp_path, resolved), known, "sequential", torch.device(device))
+
+    plain = cost("fedavg")
+    for augment, more in (([], 0.5), (["flip"], 1)):
+        looking = cost("l2", augment=augment)
+        assert looking.operations - plain.operations == pytest.approx(more * plain.samples * passed(plain))
+        assert looking.seconds > plain.seconds
+    assert cost("l2", "cuda").seconds < cost("l2").seconds
+
+
+def passed(cost: estimate.Cost) -> float:
+    """Operations of one image's forward pass."""
+    return cost.operations / (3 * cost.samples + cost.evaluated)
+
+
 def test_an_estimate_of_a_batch_that_nobody_can_hold():
     """It is measured with as many images as a client has: a larger batch is one of these."""
     settings = experiments.resolve(config(batch_size=10**17, train_images=40))

@@ -1,6 +1,7 @@
 """What a run costs before it starts: samples, floating-point operations, seconds on this machine. `bill.py` adds them up.
 
-Operations are counted on the network itself (a training step counts as three forward passes); times come from a short training
+Operations are counted on the network itself (a training step counts as three forward passes, and one more where a method looks
+at a network that does not change); times come from a short training
 measured here for each combination of network, method, cohort and batch. Both are remembered in `results/speed.json`.
 """
 
@@ -32,10 +33,12 @@ STEPS = 2  # of each client that is timed
 TESTS = (16, 300)  # images that are tested on: as many as `TESTED` operations are enough for, between these
 TESTED = 1e11
 LONG = 1.0  # seconds: so long that what the first call does beside its work is little of it
-COUNTED = {"operations", "passes"}  # what is remembered of a network in its method
-SPEEDS = {"operations", "train", "evaluate", "aggregate", "survey"}  # and of what was measured
-# A rough guess of one core's speed, where nothing was measured: enough to tell seconds from hours, which is what packing asks.
-RATE = 5e10  # operations in a second: between the 1.3e11 of large convolutions and the 1e10 of small dense layers
+COUNTED = {"operations", "passes", "looks"}  # what is remembered of a network in its method
+SPEEDS = {"operations", "looks", "train", "evaluate", "aggregate", "survey"}  # and of what was measured
+# A rough guess of the speed of a core or a GPU, where nothing was measured: enough to tell seconds from hours, which is what
+# packing asks. Operations in a second: a core's lies between the 1.3e11 of large convolutions and the 1e10 of small dense
+# layers; a GPU's is a tenth of the some 5e13 that data sheets name for single precision
+RATE = {"cpu": 5e10, "cuda": 5e12}
 START = 1.0  # seconds of a run beside its rounds: its network, the recording of its step, its files
 HELP = 3.0  # seconds until a helper is there: importing torch
 CALL = 2e-3  # seconds that a step takes beside its operations
@@ -110,7 +113,13 @@ def cost(
         + trained * speed["aggregate"]
     )
     seconds += surveyed * speed["survey"]
-    return Cost(samples, evaluated, (3 * samples + evaluated) * speed["operations"], seconds, cores, most)
+    operations = (_forwards(config, speed) * samples + evaluated) * speed["operations"]
+    return Cost(samples, evaluated, operations, seconds, cores, most)
+
+
+def _forwards(config: RunConfig, counted: dict[str, float]) -> float:
+    """Forward passes that a sample of the training costs."""
+    return 3 + counted["looks"] / (1 if config.augment else config.local_epochs)
 
 
 def _named(config: RunConfig, forward: float, executor: str, device: torch.device) -> str:
@@ -148,8 +157,9 @@ def _guess(config: RunConfig, known: Known, executor: str, device: torch.device)
     forward = counted["operations"]
     stacked = _named(config, forward, executor, device).startswith(executors.Stacked.name)
     together = config.clients_per_round if stacked else 1
-    train = 3 * forward / RATE + CALL / (config.batch_size * together)
-    return counted | {"train": train, "evaluate": forward / RATE, "aggregate": CALL, "survey": 0}
+    rate = RATE[device.type]
+    train = _forwards(config, counted) * forward / rate + CALL / (config.batch_size * together)
+    return counted | {"train": train, "evaluate": forward / rate, "aggregate": CALL, "survey": 0}
 
 
 def _counted(config: RunConfig, known: Known) -> dict[str, float]:
@@ -158,13 +168,13 @@ def _counted(config: RunConfig, known: Known) -> dict[str, float]:
     classes = len(datasets.classes(config.dataset))
     choices = [choice.model_dump(mode="json") for choice in (config.model, config.algorithm, config.task)]
     code = provenance.code_digest(provenance.modules(config))
-    key = provenance.digest([choices, shape, classes, code, torch.__version__])
+    key = provenance.digest([choices, shape, classes, code, torch.__version__, sorted(COUNTED)])
     return known.find(key, COUNTED, lambda: _count(config, shape, classes))
 
 
 def _count(config: RunConfig, shape: tuple[int, ...], classes: int) -> dict[str, float]:
     method = _method(config, shape, classes)
-    return {"operations": flops(method, shape), "passes": method.passes}
+    return {"operations": flops(method, shape), "passes": method.passes, "looks": int(method.looks_back)}
 
 
 def _method(config: RunConfig, shape: tuple[int, ...], classes: int) -> FedAvg:
@@ -215,6 +225,7 @@ def _measure(config: RunConfig, known: Known, executor: str, device: torch.devic
         "aggregate": _seconds(lambda: algorithm.aggregate(state.weights, server, sent), device) / len(sent),
         "survey": _seconds(survey, device) / len(data.partition.proxy) if config.proxy else 0,
         "passes": algorithm.passes,
+        "looks": int(algorithm.looks_back),
     }
 
 

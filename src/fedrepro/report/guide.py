@@ -156,7 +156,7 @@ def _paper(
         behind = dict.fromkeys(split_source(name)[0] for name in sources)
         spent = _told([hours[name] for name in behind])
         best = next((scale for scale in reversed(SCALES) if states[scale] != NONE), "paper")  # where there is most to see
-        link = _link(specification, f"reports/{best}/{paper}", key, named[paper, key])
+        link = _link(specification, root, f"reports/{best}/{paper}", key, named[paper, key])
         rows.append([link, specification[key].title, *states.values(), _counted(own), spent])
     whole = {scale: sum(row[column] not in (NONE, PART) for row in rows) for column, scale in enumerate(SCALES, start=2)}
     found = "; ".join(f"at {scale}: {_counted(verdicts[scale], 'none judged')}" for scale in reversed(SCALES))
@@ -186,10 +186,11 @@ def _counted(verdicts: list[dict[str, str]], none: str = "") -> str:
     return tally.summary(verdicts, none) if verdicts else none
 
 
-def _link(specification: Paper, folder: str, key: str, name: str) -> str:
-    """The name on the command line, linked to what is committed."""
+def _link(specification: Paper, root: Path, folder: str, key: str, name: str) -> str:
+    """The name on the command line, linked to what is committed, if anything is."""
     room, ending = ("figures", "png") if key in specification.figures else ("tables", "csv")
-    return f"[`{name}`]({folder}/{room}/{key}.{ending})"
+    path = f"{folder}/{room}/{key}.{ending}"
+    return f"[`{name}`]({path})" if (root / path).exists() else f"`{name}`"
 
 
 def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
