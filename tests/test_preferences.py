@@ -77,6 +77,8 @@ def test_total_variance_by_hand():
     assert value == pytest.approx(2 * math.sqrt(0.5) / 3) and dead == 1
     assert total_variance(torch.tensor([[3.0, -5], [1, 0]])) == (0, 0)
     assert math.isnan(total_variance(torch.zeros(2, 3))[0])
+    kept = torch.tensor([[3.0, -1], [0, 9], [0, -1], [1, -1]], dtype=torch.float64)  # (3/2, -1/2), (0, 1), and two without
+    assert total_variance(kept, negative=True) == (pytest.approx(math.sqrt(2) * 0.75), 2)
 
 
 def test_alignment_by_hand():

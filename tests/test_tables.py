@@ -80,6 +80,13 @@ def test_convergence_by_hand():
     assert (multi["a, paper (%)"], multi["b (%)"], multi["b, paper (%)"]) == ("90.51 *", "-", "-")
 
 
+def test_deviations_that_the_paper_prints():
+    asked = ENDS.model_copy(update={"deviations": {"FedAvg": {"a": 0.0012}}})
+    fedavg, conv, _ = build(asked, a=A, b=B)
+    assert (fedavg["a, paper (%)"], fedavg["b, paper (%)"], conv["a, paper (%)"]) == ("89.89 ± 0.12", "92.21", "90.11")
+    assert "In the paper's columns ± is its standard deviation." in asked.notes(evidence(a=A, b=B))
+
+
 def test_the_row_of_improvements_by_hand():
     asked = ENDS.model_copy(update={"improvement": "conv"})
     *series, last = build(asked, a=A, b=B)
@@ -438,7 +445,7 @@ def changed(table: str, **values) -> dict:
 
 @pytest.mark.parametrize(("values", "words"), [
     (changed("table1", last=None), "tables.table1: last: Input should be a valid integer"),
-    (changed("table1", smooth=3), "tables.table1: smooth: unknown key: choose from improvement, kind, last, "),
+    (changed("table1", smooth=3), "tables.table1: smooth: unknown key: choose from deviations, improvement, kind, last, "),
     (changed("table1", reported={"FedX": {"a": 0.9}}), "unknown series 'FedX': choose from FedAvg, conv"),
     (changed("table1", reported={"FedAvg": {"c": 0.9}}), "table1.reported: unknown panel of this table 'c': choose from a, b"),
     (changed("table1", reported={"FedAvg": {"a": 89.9}}), "table1.reported.FedAvg.a: own-test accuracy after local training i"),

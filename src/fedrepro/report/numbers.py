@@ -17,7 +17,7 @@ class Number:
 
     value: float | None = None
     digits: int = 0
-    half_width: float | None = None  # of the interval
+    half_width: float | None = None  # of the interval; of a paper's number the standard deviation
     n: int | None = None  # seeds behind it; None of a number that no seed has
     word: str = NONE  # where there is no value
     aside: str = ""  # what restricts it: such a number is never the best

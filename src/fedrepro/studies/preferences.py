@@ -4,8 +4,8 @@ Yu et al. 2020 (Psi-Net), Eq. 2: a unit's preference for class c is p_c = A dZ_c
 activation and Z_c the score of the class; over the places of a map it is summed here. Eq. 5: the layer's total variance is the
 mean distance of its units' preferences, each divided by its sum, from their mean. Eq. 2 sums over the images, the text beside
 it averages; the two differ where classes are unequal in number. Negative preferences would make the division of Eq. 5 unstable
-and count as 0 there; a unit without a positive one has no top class and no part in the variance. That is a dead unit, which is
-never active, or one that speaks against every class it has a say in: in groups of one class that is the group's, so that a unit
+and count as 0 there (`negative: kept` has them as they are, of units whose sum is positive); a unit without a positive one has
+no top class and no part in the variance. That is a dead unit, which is never active, or one that speaks against every class it has a say in: in groups of one class that is the group's, so that a unit
 there has this class or none, whatever it learnt.
 
 Every participant's network is asked after its local training, on images of the test set, so that all are asked the same.
@@ -36,6 +36,7 @@ class Params(Frozen):
     rounds: Rounds | None = None  # null: the last alone
     images: Count | None = None  # of the test set, the first so many; null: all
     over_images: Literal["mean", "sum"] = "mean"
+    negative: Literal["zero", "kept"] = "zero"  # in the distance, and the variance
 
 
 class Study(OfRounds):
@@ -56,7 +57,8 @@ class Study(OfRounds):
             own = algorithm.personal(trained.weights, trained.received)
             found = preferences(algorithm, own, images, labels, self.settings.over_images == "mean", federation.chunk)
             for block, matrix in found.items():
-                pairs = zip(top_classes(matrix).tolist(), distances(matrix).tolist(), strict=True)
+                apart = distances(matrix, self.settings.negative == "kept")
+                pairs = zip(top_classes(matrix).tolist(), apart.tolist(), strict=True)
                 for unit, (top, distance) in enumerate(pairs):
                     yield client, block, unit, top, None if math.isnan(distance) else distance
 
@@ -96,18 +98,18 @@ def top_classes(preferences: Tensor) -> Tensor:
     return label.where(value > 0, NONE)
 
 
-def distances(preferences: Tensor) -> Tensor:
-    """How far each unit's preferences, as shares of their sum, lie from the mean over those of the layer that have a
-    positive one; NaN for the others. (units,), from preferences (units, classes)."""
-    positive = preferences.clamp(min=0)
-    total = positive.sum(1, keepdim=True)
-    shares = positive / total  # NaN where none is positive
+def distances(preferences: Tensor, negative: bool = False) -> Tensor:
+    """How far each unit's preferences, as shares of their sum, lie from the mean over those of the layer whose sum is positive;
+    NaN for the others. Negative ones count as 0, or as they are if `negative`. (units,), from preferences (units, classes)."""
+    counted = preferences if negative else preferences.clamp(min=0)
+    total = counted.sum(1, keepdim=True)
+    shares = counted / total.where(total > 0, math.nan)
     return (shares - shares[total[:, 0] > 0].mean(0)).norm(dim=1)
 
 
-def total_variance(preferences: Tensor) -> tuple[float, int]:
-    """Eq. 5 of a layer (units, classes), and how many units it leaves out, without a positive one; NaN where all are."""
-    found = distances(preferences)
+def total_variance(preferences: Tensor, negative: bool = False) -> tuple[float, int]:
+    """Eq. 5 of a layer (units, classes), and how many units it leaves out, whose sum is not positive; NaN where all are."""
+    found = distances(preferences, negative)
     return found.nanmean().item(), int(found.isnan().sum())
 
 

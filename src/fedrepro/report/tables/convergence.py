@@ -7,16 +7,18 @@ from fedrepro.metrics import mean_last
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.grid import Row, mark
 from fedrepro.report.known import Known
-from fedrepro.report.numbers import Number, level, mean, unit
+from fedrepro.report.numbers import Number, factor, level, mean, unit
 from fedrepro.report.tables import base
 
 
 class Table(base.Table):
-    """`reported`: what the paper's table prints, series -> {panel: value}, 0..1, of a loss in nats. `improvement`: the series
-    whose distance from the best of the others is a row of its own."""
+    """`reported`: what the paper's table prints, series -> {panel: value}, 0..1, of a loss in nats, and `deviations` the
+    standard deviations over seeds that it prints beside. `improvement`: the series whose distance from the best of the others
+    is a row of its own."""
 
     last: Count
     reported: dict[str, dict[str, NonNegative]] = {}
+    deviations: dict[str, dict[str, NonNegative]] = {}
     improvement: str | None = None
     labels = ("improvement",)
     best = "of its column"
@@ -29,6 +31,8 @@ class Table(base.Table):
             for key, value in values.items():
                 shown = known.at("reported").ref(panels[key], [label])
                 known.at("reported", label, key).values(shown.measure, [value])
+        for label, values in self.deviations.items():
+            known.at("deviations").names("value that is reported", values, self.reported.get(label, {}))
 
     def rows(self, panels: list[Panel], evidence: Evidence) -> list[Row]:
         """What the paper reports stands there only where ours is held against it."""
@@ -40,7 +44,9 @@ class Table(base.Table):
             for label, row in rows.items():
                 row[ours] = self._final(panel, label)
                 if told and panel.full:
-                    row[theirs] = _printed(panel, [told[label]] if label in told else [])
+                    printed = _printed(panel, [told[label]] if label in told else [])
+                    spread = self.deviations.get(label, {}).get(panel.key)
+                    row[theirs] = printed if spread is None else replace(printed, half_width=factor(panel.measure) * spread)
             mark(list(rows.values()), ours, loss, base.lost(panel))
             mark(list(rows.values()), theirs, loss)
         return [*rows.values(), *([self._improvements(panels)] if self.improvement and panels else [])]
@@ -75,6 +81,8 @@ class Table(base.Table):
             parts.append(f"Tested every {' or '.join(map(str, skipping))} rounds")
         if self.improvement:
             parts.append(f"The last row: {self.improvement} against the series with the best mean, seed by seed")
+        if self.deviations and any(panel.full for panel in panels):
+            parts.append("In the paper's columns ± is its standard deviation")
         short = [(name, end) for panel in panels for name, end in _shortest(panel) if end < self.last]
         return parts + [f"{name} has {end} rounds only, all of which count" for name, end in short]
 
