@@ -5,8 +5,8 @@ activation and Z_c the score of the class; over the places of a map it is summed
 mean distance of its units' preferences, each divided by its sum, from their mean. Eq. 2 sums over the images, the text beside
 it averages; the two differ where classes are unequal in number. Negative preferences would make the division of Eq. 5 unstable
 and count as 0 there (`negative: kept` has them as they are, of units whose sum is positive); a unit without a positive one has
-no top class and no part in the variance. That is a dead unit, which is never active, or one that speaks against every class it has a say in: in groups of one class that is the group's, so that a unit
-there has this class or none, whatever it learnt.
+no top class and no part in the variance. That is a dead unit, which is never active, or one that speaks against every class
+it has a say in: in groups of one class that is the group's, so that a unit there has this class or none, whatever it learnt.
 
 Every participant's network is asked after its local training, on images of the test set, so that all are asked the same.
 """
