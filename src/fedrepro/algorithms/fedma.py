@@ -5,7 +5,7 @@ images on, the server finds out which units of the clients are the same one (`_m
 weights and bias) and averages those. The clients get the matched layer, sort their next layer's inputs by it, freeze it, and
 train the layers above again; then they send their next layer. The head is averaged class by class, with weights n_jc / sum_j
 n_jc of the clients' images. A unit that is like no other client's becomes one of the global network's own, which so grows wider
-than a client's; the next round each client cuts it back to the units that its own were matched to.
+than a client's; the next round each client cuts it back to the units that its own were matched to. `weighting` has no say here.
 
 A round of ours is one "communication round" of the code, with all of that in it: local training of the whole network, then a
 phase for each hidden block. A network of N layers goes once up, layer by layer, and twice down, and a client trains N - 1 +
