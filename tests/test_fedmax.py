@@ -1,15 +1,18 @@
 """FedMAX as a paper: its claims hold every number of its tables, and its runs are of the authors' settings."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
+import numpy
 import pytest
 import torch
 from test_results import made
 
 from fedrepro import experiments, registry
 from fedrepro.config import Experiment, merge, read_params
+from fedrepro.datasets import synthetic
 from fedrepro.fields import parse
 from fedrepro.report import claims, spec
 from fedrepro.report.loading import Results
@@ -98,6 +101,16 @@ def test_quick_needs_no_network():
         if "skip" not in overlay:
             module = registry.module("datasets", settings(name, "quick").dataset.name)
             assert module.FILES == () and not hasattr(module, "FOLDERS"), name
+
+
+@pytest.mark.parametrize(("name", "place"), [("synthetic_0", 0), ("synthetic_05", 1), ("synthetic_1", 2)])
+def test_what_answering_with_each_devices_commonest_class_gives(name, place):
+    """As docs/fedmax.md says it of the three data sets of Fig. 2."""
+    text = (ROOT / "docs" / "fedmax.md").read_text(encoding="utf-8")
+    told = re.search(r"counted in the test sets, would give ([\d.]+), ([\d.]+) and ([\d.]+) %", text)
+    *_, labels, _, owners = synthetic.read(Path(), synthetic.Params(**settings(name).dataset.options))
+    commonest = [numpy.bincount(labels[owners == device]).max() for device in numpy.unique(owners)]
+    assert told[1 + place] == f"{100 * sum(commonest) / len(labels):.2f}"
 
 
 def test_whose_activations_are_closer_by_hand():
