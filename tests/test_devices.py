@@ -55,6 +55,16 @@ def test_each_job_takes_the_emptiest_gpu_that_it_may(machine, monkeypatch, caplo
     assert chosen[-1] == order[1]
 
 
+def test_where_locks_are_unknown_a_gpu_is_taken_all_the_same(machine, monkeypatch, caplog):
+    chosen = machine(3)
+    monkeypatch.setattr(devices, "lock", lambda file: None)
+    for process, gpu in ((6, 0), (7, 2)):
+        monkeypatch.setattr(devices.os, "getpid", lambda process=process: process)
+        devices.take("cuda", Gpus((0, 2)))
+        assert chosen[-1] == gpu
+    assert "knows no locks, so that jobs may share a GPU; TMPDIR may name a folder that does" in caplog.text
+
+
 def test_a_job_waits_for_a_gpu(machine, monkeypatch):
     chosen = machine(1)
     [holder] = jobs(monkeypatch, 1, Gpus())

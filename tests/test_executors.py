@@ -484,12 +484,14 @@ def away(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor] | None = N
 @pytest.mark.parametrize(("name", "options"), METHODS, ids=str)
 def test_what_an_objective_compares_with_is_rounded_too(name, options):
     fed = federation(config(algorithm={"name": name, **options}, precision="bfloat16"))
-    weights, pictures = fed.start()[0].weights, fed.data.images(torch.arange(5), 0, None)
-    exact = fed.algorithm.frozen(weights, pictures, {})
+    state, pictures = fed.start()[0], fed.data.images(torch.arange(5), 0, None)
+    weights = receive(fed, state)
+    own = fed.algorithm.prepare(weights, Round(fed, state, {}).client(0))
+    exact = fed.algorithm.frozen(weights, pictures, own)
     with fed.algorithm.rounding(True):
-        rough = fed.algorithm.frozen(weights, pictures, {})
+        rough = fed.algorithm.frozen(weights, pictures, own)
         with fed.algorithm.rounding(False):
-            assert all(map(torch.equal, exact, fed.algorithm.frozen(weights, pictures, {})))
+            assert all(map(torch.equal, exact, fed.algorithm.frozen(weights, pictures, own)))
     assert bool(exact) == fed.algorithm.looks_back and {rows.dtype for rows in rough} <= {torch.float32}
     assert not any(map(torch.equal, exact, rough))
 

@@ -565,7 +565,7 @@ def test_keep_refuses_a_commit_that_lacks_the_methods_file(paths, history, monke
     """As of a method that was trained before it was committed: the commit is here, its code is another."""
     finish(plan(params(), paths)["p"]["one"].runs[0])
     monkeypatch.setattr(provenance, "committed_digest", lambda commit, *executed: None)
-    with pytest.raises(UserError, match="comes from code that commit .* does not have; commit the code and make it anew"):
+    with pytest.raises(UserError, match="comes from code that commit .* does not have, .* or commit the code and make it anew"):
         shelf.keep([plan(params(), paths)["p"]["one"]], paths)
 
 

@@ -63,6 +63,7 @@ def test_a_mistake_beside_the_papers_is_told(change, validator):
 
 @pytest.mark.parametrize("change", [
     {"like": "fig4a", "skip": "no time"}, {"partition": {"alpha": 2}}, {"studies": {"tsne": None}}, {"model": "logistic"},
+    {"skip": False}, {"skip": None}, {"proxy": {"augment": True}}, {"inputs": {"mean": [0.5], "std": [0.5]}}, {"proxy": None},
     {"series": {"a": {"mu": 1}}}, {"series": {"a": "fedavg"}}, {"series": {"a": {"name": "fedavg", "with": {"model": "mlp"}}}},
 ])  # fmt: skip
 def test_what_an_overlay_may_say(change, validator):

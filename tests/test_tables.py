@@ -85,6 +85,7 @@ def test_deviations_that_the_paper_prints():
     fedavg, conv, _ = build(asked, a=A, b=B)
     assert (fedavg["a, paper (%)"], fedavg["b, paper (%)"], conv["a, paper (%)"]) == ("89.89 ± 0.12", "92.21", "90.11")
     assert "In the paper's columns ± is its standard deviation." in asked.notes(evidence(a=A, b=B))
+    assert "standard deviation" not in asked.notes(evidence(a=own(made({"FedAvg": {0: [0.1, 0.5]}}, "none")), b=B))
 
 
 def test_the_row_of_improvements_by_hand():

@@ -76,10 +76,13 @@ def _taken(gpus: Gpus) -> int | None:
     """The GPU of which a lock could be had."""
     for number, path in _locks(gpus):
         file = path.open("w", encoding="utf-8")
-        if lock(file):
+        if taken := lock(file):
             held.append(file)
             return number
         file.close()
+        if taken is None:
+            log.warning("%s knows no locks, so that jobs may share a GPU; TMPDIR may name a folder that does", path.parent)
+            return numbers(gpus)[os.getpid() % len(numbers(gpus))]
     return None
 
 

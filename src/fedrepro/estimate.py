@@ -1,7 +1,7 @@
 """What a run costs before it starts: samples, floating-point operations, seconds on this machine. `bill.py` adds them up.
 
-Operations are counted on the network itself (a training step counts as three forward passes, and one more where a method looks
-at a network that does not change); times come from a short training
+Operations are counted on the network itself (a training step counts as three forward passes; where a method looks at a network
+that does not change, one more of each image, or of each that augmentation makes); times come from a short training
 measured here for each combination of network, method, cohort and batch. Both are remembered in `results/speed.json`.
 """
 
@@ -148,7 +148,7 @@ def _speed(
         measure()
     found = known.find(key, SPEEDS, lambda: _measure(config, known, executor, device))
     known.save()
-    return found
+    return found | {"train": found["train"] * _forwards(config, found) / (3 + found["looks"])}  # measured in one epoch
 
 
 def _guess(config: RunConfig, known: Known, executor: str, device: torch.device) -> dict[str, float]:

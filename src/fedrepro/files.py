@@ -26,21 +26,24 @@ def holding(path: Path) -> Iterator[None]:
     """Hold a file, made where there is none, until the block ends. Raises UserError while another process holds it. A file
     system that knows no locks leaves it open who does."""
     with path.open("a") as file:  # NFS locks only what may be written
-        if not lock(file):
+        if lock(file) is False:
             raise UserError(f"{path.parent}: another process is at work in it; wait for its end")
         yield
 
 
 def held(path: Path) -> bool:
-    """Whether a process holds it."""
-    if not path.is_file():
+    """Whether a process holds it; also where this one may not ask, since the file is somebody else's."""
+    try:
+        with path.open("r+") as file:
+            return lock(file) is False
+    except PermissionError:
+        return True
+    except FileNotFoundError:
         return False
-    with path.open("a") as file:
-        return not lock(file)
 
 
-def lock(file: IO[str], wait: bool = False) -> bool:
-    """Whether an open file is locked by this process now, or nobody can tell; it is until it is closed."""
+def lock(file: IO[str], wait: bool = False) -> bool | None:
+    """Whether an open file is locked by this process now, until it is closed; None where the file system knows no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -48,6 +51,7 @@ def lock(file: IO[str], wait: bool = False) -> bool:
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
+        return None
     return True
 
 

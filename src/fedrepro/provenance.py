@@ -111,7 +111,7 @@ def _essence(path: Path) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    return json.dumps(_plain(tree))
+    return json.dumps(_plain(tree), sort_keys=True)
 
 
 def _plain(node: Any) -> Any:

@@ -22,14 +22,18 @@ def write() -> Schema:
     del described["$defs"]["Choice"]
     experiment.pop("required")
     properties = experiment["properties"]
-    properties |= {key: {"$ref": f"#/$defs/{kind}"} for key, kind in CHOSEN.items()}
+    for part in (described["$defs"]["Proxy"], described["$defs"]["Scaling"]["anyOf"][1]):
+        part.pop("required")
+    for key, kind in CHOSEN.items():
+        usual = {"default": properties[key]["default"]} if "default" in properties[key] else {}
+        properties[key] = {"$ref": f"#/$defs/{kind}"} | usual
     series = {key: value for key, value in properties.items() if key not in ("series", "seeds", "studies")}
     described["$defs"] |= {"with": _object(series), "algorithms": _choice("algorithms", {"with": {"$ref": "#/$defs/with"}})}
     properties["series"]["additionalProperties"] = {"$ref": "#/$defs/algorithms"}
     studies = {name: {"anyOf": [_object(_options("studies", name)), {"type": "null"}]} for name in registry.names("studies")}
     properties["studies"] = _object(studies)
     properties["like"] = {"type": "string", "description": "another experiment, whose settings it takes over"}
-    skip = {"type": "string", "description": "why it is left out at this scale"}
+    skip = {"anyOf": [{"type": "string"}, {"enum": [False, None]}], "description": "why it is left out at this scale"}
     described["$defs"] |= {"Experiment": experiment, "Overlay": experiment | {"properties": properties | {"skip": skip}}}
     described["properties"]["papers"] = _papers("Experiment")
     described["$defs"]["Scale"]["properties"]["experiments"] = _papers("Overlay")

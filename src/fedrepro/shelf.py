@@ -90,7 +90,10 @@ def _vouched(named: str, code: str, *executed: Any) -> dict[str, str | None] | s
     if committed is None and provenance.commit_date(commit) is None:
         return f"names commit {named}, whose code cannot be read here; keep it in a checkout that has that commit"
     if committed != code:
-        return f"comes from code that commit {commit} does not have; commit the code and make it anew"
+        return (
+            f"comes from code that commit {commit} does not have, or that was named by another rule than today's; keep it in a "
+            "checkout of that commit, or commit the code and make it anew"
+        )
     return {"commit": commit, "commit_date": provenance.commit_date(commit)}
 
 

@@ -22,7 +22,7 @@ from fedrepro import provenance
 from fedrepro.errors import UserError, interrupted, masked
 from fedrepro.files import read_whole_json
 from fedrepro.measures import MEASURES
-from fedrepro.runs import Run, read_metrics
+from fedrepro.runs import LOG, Run, read_metrics
 
 log = logging.getLogger(__name__)
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens the view of training runs
@@ -35,7 +35,7 @@ SETTINGS = {  # for the whole process, where the user has set nothing else; read
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
 }
-FILES = ("config.json", "metrics.csv", "summary.json", "environment.json", "timing.json", "log.txt", "model.safetensors")
+FILES = ("config.json", "metrics.csv", "summary.json", "environment.json", "timing.json", LOG, "model.safetensors")
 LARGEST_FILE, METRICS_PER_CALL = 5_000_000, 1000  # bytes, larger weights stay in the run folder; MLflow takes no more
 
 
@@ -129,7 +129,7 @@ def _times(run: Run) -> tuple[int, int]:
     before it as training took."""
     timed = _json(run.folder / "timing.json", seconds=0.0)
     try:
-        end = datetime.fromisoformat(timed.get("ended") or _logged(run.folder / "log.txt")).timestamp()
+        end = datetime.fromisoformat(timed.get("ended") or _logged(run.log)).timestamp()
     except (OSError, ValueError, IndexError):  # no log, or a last line without a time
         end = run.summary.stat().st_mtime
     return int((end - timed["seconds"]) * 1000), int(end * 1000)

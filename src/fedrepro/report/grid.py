@@ -40,7 +40,7 @@ class Grid:
 
     def plain(self) -> list[list]:
         """Rows for other programs, the first with names of columns; a number that is not there is empty. Beside means over
-        seeds stand half of their 95 % interval and the seeds: `_half_width` and `_n`."""
+        seeds stand half of their 95 % interval and the seeds, `_half_width` and `_n`, beside a paper's its `_deviation`."""
         names, parts = [], []
         for column in self.columns:
             name, cells = slug(column), self.cells(column)
@@ -53,6 +53,8 @@ class Grid:
                 names += [f"{name}_half_width", f"{name}_n"]
                 parts.append([_plain(number.half_width) for number in numbers])
                 parts.append(["" if number.n is None else number.n for number in numbers])
+            elif any(number.half_width is not None for number in numbers):
+                names, parts = [*names, f"{name}_deviation"], [*parts, [_plain(number.half_width) for number in numbers]]
         return [names, *([part[i] for part in parts] for i in range(len(self.rows)))]
 
 

@@ -40,8 +40,8 @@ class Params(Frozen):
 
 
 class Study(OfRounds):
-    """A row per round, participant and unit: its top class, and its distance from the mean of its layer (nothing where it has
-    no class). `total_variance` is the mean of the distances, `alignment` compares the top classes."""
+    """A row per round, participant and unit: its top class, and its distance from the mean of its layer (nothing where its
+    preferences have no positive sum). `total_variance` is the mean of the distances, `alignment` compares the top classes."""
 
     settings: Params
     title = "class preferences"

@@ -33,6 +33,8 @@ class Table(base.Table):
                 known.at("reported", label, key).values(shown.measure, [value])
         for label, values in self.deviations.items():
             known.at("deviations").names("value that is reported", values, self.reported.get(label, {}))
+            for key, value in values.items():
+                known.at("deviations", label, key).values(known.ref(panels[key], [label]).measure, [value])
 
     def rows(self, panels: list[Panel], evidence: Evidence) -> list[Row]:
         """What the paper reports stands there only where ours is held against it."""
@@ -81,7 +83,7 @@ class Table(base.Table):
             parts.append(f"Tested every {' or '.join(map(str, skipping))} rounds")
         if self.improvement:
             parts.append(f"The last row: {self.improvement} against the series with the best mean, seed by seed")
-        if self.deviations and any(panel.full for panel in panels):
+        if any(panel.full and panel.key in values for panel in panels for values in self.deviations.values()):
             parts.append("In the paper's columns ± is its standard deviation")
         short = [(name, end) for panel in panels for name, end in _shortest(panel) if end < self.last]
         return parts + [f"{name} has {end} rounds only, all of which count" for name, end in short]
