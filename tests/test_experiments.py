@@ -233,7 +233,7 @@ def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths,
     assert sorted(read) == [paths.kept("p"), paths.runs("p")]  # each once, however many runs there are
     shutil.rmtree(own[0].folder)
     asked(own[0], paths.runs("p"), "own0")
-    assert plan(mirrored, paths)["p"]["one"].skipped == "1 of 4 runs are not finished"
+    assert plan(mirrored, paths)["p"]["one"].skipped == "1 of 4 runs is not finished"
 
 
 def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
@@ -308,7 +308,7 @@ def test_only_finished(paths):
     for run in item.runs[:3]:
         finish(run)
     planned = plan(params(only_finished=True), paths)["p"]
-    assert planned["one"].skipped == "1 of 4 runs are not finished" and planned["one"].runs == ()
+    assert planned["one"].skipped == "1 of 4 runs is not finished" and planned["one"].runs == ()
     assert planned["one"].waiting == ("FedMMD", "FedAvg")
     assert "missing" not in experiments.note(planned["one"], params())
     assert planned["two"].skipped == "3 of 4 runs are not finished"  # one of the shared baseline is there

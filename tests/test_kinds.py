@@ -2,6 +2,7 @@
 
 import random
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from fedrepro.report import artifacts, cells, claims, drawing, heatmap, spec
 from fedrepro.report.evidence import Panel, Shown
 from fedrepro.report.figures.sweep import _apart
 from fedrepro.report.loading import Results
+from fedrepro.report.looks import Look
 from fedrepro.report.verdicts import decide
 
 BETAS = {"FedMAX 0.1": 0.1, "FedMAX 1": 1, "FedMAX 10": 10, "FedMAX 100": 100}
@@ -258,7 +260,7 @@ def test_every_kind_makes_its_files(paper, results, tmp_path):
         assert (tmp_path / "figures" / f"{key}.png").stat().st_size > 3000, key
         text = (tmp_path / "figures" / f"{key}.txt").read_text(encoding="utf-8")
         assert (
-            text.startswith(f"{paper.figures[key].title}. ") and "Scale paper: " in text or "Not run at this scale" in text
+            text.startswith(f"{paper.figures[key].title}. ") and "Scale paper: " in text or "Not shown at this scale" in text
         ), key
     used = {figure.kind for figure in paper.figures.values()} | {"newcomers"}
     assert used == set(registry.names("report.figures"))
@@ -273,7 +275,7 @@ def test_a_series_that_is_not_finished_is_left_out(label, paper, results):
         names = [text.get_text() for legend in picture.legends for text in legend.get_texts()]
         assert label not in names, key
         told = figure.caption(found)
-        assert "Not run" in told or "Not finished" in told or not found.results[figure.sources(paper.figures)[0]].missing, key
+        assert "Not shown" in told or "Not finished" in told or not found.results[figure.sources(paper.figures)[0]].missing, key
 
 
 def test_nothing_overlaps(paper, evidence):
@@ -293,12 +295,12 @@ def test_a_grid_of_other_figures(paper, evidence):
     picture = pictured(paper, evidence, "grid")
     titles = [axes.get_title() for axes in picture.axes]
     assert titles == ["α = 1", "Another measure", "α = 1", "α = 1", "α = 1", "Not run", "Another measure", "α = 1"]
-    assert picture.axes[5].texts[0].get_text() == "not run:\nleft for the\nnext scale"
+    assert picture.axes[5].texts[0].get_text() == "not shown:\nleft for the\nnext scale"
     assert [text.get_text() for text in picture.legends[0].get_texts()] == ["FedMMD", "FedAvg", "target"]  # once for all panels
     assert [axes.get_ylabel() for axes in picture.axes[:3]] == ["test accuracy (%)", "test loss (nats)", ""]
     assert picture.axes[0].get_xlabel() == "" and picture.axes[4].get_xlabel() == "round of\ncommunication"
     text = paper.figures["grid"].caption(evidence)
-    assert "Not run was not run: left for the next scale." in text and "after every round (α = 1)." in text
+    assert "Not run is not shown: left for the next scale." in text and "after every round (α = 1)." in text
     assert text.count("Mean and s.d. (band) over 2 seeds.") == 1
     assert "Grey line: the target, 0.5 nats (Another measure)." in text
     assert paper.figures["grid"].sources(paper.figures) == ["first", "second"]
@@ -345,6 +347,24 @@ def test_a_panel_with_a_name_needs_no_kind(tmp_path):
     assert (paper.figures["named"].kind, paper.figures["named"].key) == ("curves", "α = 2")
 
 
+@pytest.mark.parametrize(("highs", "shared"), [((80, 90), True), ((80, 160), False)])
+def test_panels_of_one_thing_share_a_scale_that_fits_all(highs, shared):
+    picture, axes = drawing.plt.subplots(1, 3, squeeze=False)
+    for panel, high in zip(axes[0][1:], highs, strict=True):
+        panel.set(ylabel="accuracy", ylim=(0, high))
+    drawing.explain(axes[0][0], "no time", 20)
+    drawing._share(axes)
+    assert [panel.get_ylim()[1] for panel in axes[0][1:]] == ([90, 90] if shared else list(highs))
+    assert [panel.get_ylabel() for panel in axes[0][1:]] == ["accuracy", ""]
+    drawing.plt.close(picture)
+
+
+def test_a_sweep_of_one_method_looks_as_the_method_does_elsewhere(paper, evidence):
+    other = replace(evidence, looks={**evidence.looks, "elsewhere": {"FedMAX": Look("#123456", "p")}})
+    line = pictured(paper, other, "beta").axes[0].lines[0]
+    assert (line.get_color(), line.get_marker()) == ("#123456", "p")
+
+
 def test_close_settings_are_no_ticks():
     assert _apart([1, 2, 3]) and _apart([5]) and not _apart([100, 500, 1000, 10000])
 
@@ -385,7 +405,7 @@ def test_a_sweep_reads_the_resolved_settings(paper, evidence):
     assert [top - bottom for (_, bottom), (_, top) in bars] == pytest.approx([2 * 2**0.5] * 4)  # one standard deviation
     [band] = axes.patches
     assert (band.get_y(), band.get_height()) == pytest.approx((73 - 2**0.5, 2 * 2**0.5))
-    text = "over β. Dashed: FedAvg, without β, in a band of one standard deviation. Mean and s.d. (whisker) over 2 seeds."
+    text = "over β. Dashed: FedAvg, without β, in a band of one standard deviation. Mean over the last 5 rounds. Mean and s.d."
     assert f"Test accuracy (%) {text}" in paper.figures["beta"].caption(evidence)
     assert axes.get_legend_handles_labels()[1] == ["FedMAX", "FedAvg"]
 
@@ -426,7 +446,7 @@ def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
     nothing = paper.figures["points"].model_copy(update={"only": (7,)})
     assert nothing.labels(told.results["first-tsne"]) == []
     [axes] = drawing.compose(nothing, told).axes
-    assert axes.texts[0].get_text().replace("\n", " ") == "not run: no finished run has what it shows"
+    assert axes.texts[0].get_text().replace("\n", " ") == "not shown: no finished run has what it shows"
 
 
 def test_the_seed_is_told_of_each_series_where_it_differs(paper, evidence):
@@ -462,7 +482,7 @@ def test_leads_are_differences_seed_by_seed(paper, evidence):
     top = max(y for x, y in band.get_paths()[0].vertices if x == ours.get_xdata()[-1])
     assert top == pytest.approx(7 + 3 * 2**0.5)  # 10 and 4 points
     assert [line.get_xydata().tolist() for line in axes.lines if len(line.get_xdata()) == 1] == [[[2, pytest.approx(30)]]]
-    assert axes.get_ylabel() == "above FedAvg (points)" and axes.get_ylim()[1] > 30
+    assert axes.get_ylabel().split() == ["test", "accuracy", "minus", "FedAvg's", "(points)"] and axes.get_ylim()[1] > 30
     text = shown.figures["leads"].caption(told)
     assert "The difference from FedAvg, seed by seed." in text and "target" not in text
 

@@ -337,6 +337,13 @@ def test_each_variant_of_a_method_has_a_look_of_its_own():
     assert found["fig4"]["FedAvg"].colour == found["bits"]["float32"].colour == looks.POOL[0]
 
 
+def test_a_name_looks_the_same_whatever_its_options_are():
+    normed = {"name": "fedavg", "with": {"model": {"norm": "batch"}}}
+    ours = {"a": {"name": "psi_net", "groups": 2}, "b": {"name": "psi_net", "groups": 5}}
+    found = looks.assign({name: {"FedAvg": FEDAVG, "FedAvg + BN": normed, "Psi-Net": own} for name, own in ours.items()})
+    assert found["a"] == found["b"] and found["a"]["FedAvg"].colour != found["a"]["FedAvg + BN"].colour
+
+
 def test_settings_of_one_method_are_shades():
     colours = [look.colour for look in looks.assign(PAPERS)["rates"].values()]
     assert colours == looks.shades(5) and len(set(looks.shades(9))) == 9
@@ -348,20 +355,21 @@ def test_settings_of_one_method_are_shades():
 def test_settings_of_a_method_among_many_take_colours_beyond_the_pool():
     many = {f"m{n}": {"name": f"m{n}"} for n in range(len(looks.POOL))}
     own = looks.assign({"e": many | {f"rate {rate}": {"name": "m0", "with": {"lr": rate}} for rate in (1, 2)}})["e"]
-    assert [own[label].colour for label in ("rate 1", "rate 2")] == list(looks.MORE[:2])
+    assert {own[label].colour for label in ("rate 1", "rate 2")} == set(looks.MORE[:2])
     assert len({look.colour for look in own.values()}) == len({look.marker for look in own.values()}) == len(own)
 
 
 def test_more_methods_than_colours_differ_in_their_markers():
     own = looks.assign({"e": {f"m{n}": {"name": f"m{n}"} for n in range(12)}})["e"]
-    assert len({look.marker for look in own.values()}) == 12 and len({look.colour for look in own.values()}) == len(looks.POOL)
+    assert len({look.marker for look in own.values()}) == 12
+    assert len({look.colour for look in own.values()}) == len(looks.POOL) + len(looks.MORE)
 
 
 def test_looks_run_out_in_the_end():
     """More series than markers, and two methods with shades each: told apart while there is something to do it by."""
     many = {f"m{n}": {"name": f"m{n}"} for n in range(len(looks.MARKERS))}
     own = looks.assign({"e": many | {"rate 1": {"name": "m0", "with": {"lr": 1}}}})["e"]
-    assert len(own) == len(many) + 1 and own["rate 1"].colour == looks.MORE[0]
+    assert len(own) == len(many) + 1 and own["rate 1"].colour in looks.POOL
     rates = {f"{name} {rate}": {"name": name, "with": {"lr": rate}} for name in ("a", "b") for rate in range(4)}
     own = looks.assign({"e": rates})["e"]
     assert len(set(own.values())) == len({look.marker for look in own.values()}) == len(rates)
@@ -382,6 +390,38 @@ def test_the_proposed_method_is_emphasised(tmp_path):
         read(tmp_path, PAPER | {"proposed": ["FedX"]})
 
 
+def test_a_caption_counts_the_seeds_that_are_left_and_names_the_others_once():
+    curve = [0.1, 0.5]
+    lost = {("FedMMD", seed): "diverged at round 1" for seed in (0, 1)}
+    text = caption(made({"FedMMD": dict.fromkeys((0, 1, 2), curve), "FedAvg": dict.fromkeys((0, 1, 2), curve)}, lost=lost))
+    assert "(band) over 1 to 3 seeds." in text
+    assert "FedMMD: seed 0 diverged at round 1, seed 1 diverged at round 1, not shown." in text
+    lost |= {("FedAvg", seed): "diverged at round 1" for seed in (0, 1, 2)}
+    text = caption(made({"FedMMD": dict.fromkeys((0, 1, 2), curve), "FedAvg": dict.fromkeys((0, 1, 2), curve)}, lost=lost))
+    assert "One seed, so no band." in text
+
+
+def test_a_caption_says_how_long_was_trained():
+    found = made({label: {0: [0.1, 0.5]} for label in ("FedMMD", "FedAvg")})
+    settings = {"rounds": 1, "local_epochs": 5}
+    for own in found.note["series"].values():
+        own["config"] = settings
+    assert "Trained for 1 round of 5 local epochs in float32" in caption(found)
+    found.note["series"]["FedAvg"]["config"] = settings | {"rounds": 9}
+    assert "Trained for 1 round of 5 local epochs (FedMMD), 9 rounds of 5 local epochs (FedAvg) in float32" in caption(found)
+
+
+def test_remarks_of_a_scale_stand_in_the_caption():
+    found = made({"FedAvg": {0: [0.1, 0.5]}})
+    assert "F. Anywhere. Here. Global" in caption(found, remarks={"all": "Anywhere.", "paper": "Here.", "small": "There."})
+
+
+def test_a_series_that_is_not_finished_stands_in_the_legend():
+    found = made({"FedAvg": {0: [0.1, 0.5]}, "FedMMD": {}})
+    found.note["missing"] = ["FedMMD"]
+    assert "FedMMD: not finished" in legend(picture_of(found))
+
+
 def test_a_smooth_line_lies_over_the_single_rounds():
     found = made({"FedMMD": {0: [0.1, 0.2, 0.4, 0.9], 1: [0.1, 0.4, 0.6, 0.5]}})
     picture = picture_of(found, smooth={"paper": 2}, reported={"FedMMD": "c"})
@@ -389,7 +429,9 @@ def test_a_smooth_line_lies_over_the_single_rounds():
     [faint] = [line for line in picture.axes[0].lines if line.get_alpha() == 0.25]
     assert faint.get_ydata().tolist() == pytest.approx([10, 30, 50, 70])
     assert picture.axes[0].collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(60 + 100 * 0.05 * 2**0.5)
-    words = "Lines are means over the last 2 rounds, faint ones the single rounds. Thin and dashed: the paper's curves in the"
+    words = (
+        "Lines and bands are of means over the last 2 rounds, faint lines of the single rounds. Thin and dashed: the paper's"
+    )
     assert words in caption(found, smooth={"paper": 2}, reported={"FedMMD": "c"})
     plain = picture_of(found, smooth={"small": 2})
     assert len(drawn(plain)["FedMMD"].get_xdata()) == 4 and "faint" not in caption(found, smooth={"small": 2})
@@ -461,17 +503,17 @@ def test_the_papers_curves_only_where_they_may_be_compared():
 
 def test_a_skipped_figure_says_why():
     picture = picture_of(made({}, skipped="no time for this one"))
-    assert "not run" in picture.axes[0].texts[0].get_text() and "no time for this one" in picture.axes[0].texts[0].get_text()
+    assert "not shown" in picture.axes[0].texts[0].get_text() and "no time for this one" in picture.axes[0].texts[0].get_text()
 
 
 def test_captions(reports):
     one, two = ((reports / "p" / "figures" / f"{key}.txt").read_text() for key in ("one", "two"))
-    for words in ("One. ", "test accuracy after every round. Mean and s.d. (band) over 2 seeds.", MIRROR,
+    for words in ("One. ", "test accuracy after every round. Mean and s.d. (band) over 1 to 2 seeds.", MIRROR,
                   "Thin and dashed: the paper's curves in the colours of ours", "Grey line: the target, 90 %.",
                   "Scale paper: how scale paper is", "Trained in float32 (sequential executor)."):  # fmt: skip
         assert words in one
     assert one.count("seeds") == 1
-    assert two == "Two. Not run at this scale: left for the next scale.\n"
+    assert two == "Two. Not shown at this scale: left for the next scale.\n"
     single = caption(made({"FedMMD": {3: arrives(1)}}, "none"), reported={"FedMMD": "c"})
     assert "One seed, so no band" in single and "dashed" not in single
     assert "after every 5 rounds" in caption(made({"FedMMD": {3: arrives(1)}}, evaluate_every=5))

@@ -20,6 +20,7 @@ from fedrepro.lookup import Data, Finder
 from fedrepro.packing import Piece
 from fedrepro.results import is_kept
 from fedrepro.runs import Run
+from fedrepro.words import count
 
 log = logging.getLogger(__name__)
 BESIDE = {"series", "seeds", "studies"}  # what an experiment says beside the training that its runs share
@@ -177,7 +178,7 @@ def _reportable(planned: Planned) -> Planned:
         return planned
     done = tuple(series for series in planned.series if not set(series.runs) & set(missing))
     waiting = replace(planned, series=done, waiting=tuple(series.label for series in planned.series))
-    reason = f"{len(missing)} of {len(planned.runs)} runs are not finished"
+    reason = f"{len(missing)} of {count(len(planned.runs), 'run')} {'is' if len(missing) == 1 else 'are'} not finished"
     return waiting if len(done) > 1 else replace(waiting, training=None, series=(), skipped=reason)
 
 

@@ -18,6 +18,7 @@ from fedrepro.report.figures._style import PAPER, TARGET
 from fedrepro.report.figures.base import Figure, Part
 
 COLUMN, PAGE = 3.3, 7.0  # inches: one column of a two-column page, and both
+NEARLY = 1.3  # so much longer may a common axis be
 LINE = 0.15  # inches, of a legend; its first two are part of a figure's height
 
 
@@ -80,13 +81,17 @@ def _size(figure: Figure, rows: int, columns: int, skipped: bool) -> tuple[float
     if columns == 1 and rows == 1:
         return COLUMN, 0.8 if skipped else figure.height
     width = COLUMN if columns == 1 else PAGE
+    if skipped:
+        return width, 0.6 * rows
     return width, 0.5 + rows * max(1.5, min(2.3, 0.85 * width / columns))
 
 
 def _share(axes) -> None:
     """What neighbours have in common is said once: left of a row, below a column."""
-    for first, *others in axes:
-        alike = all(panel.axison and _ruled(panel) == _ruled(first) for panel in others)
+    for line in axes:
+        first, *others = [panel for panel in line if panel.axison] or line
+        _level([first, *others])
+        alike = all(_ruled(panel) == _ruled(first) for panel in others) and line[0].axison
         for panel in others:
             if panel.get_ylabel() == first.get_ylabel():
                 panel.set_ylabel("")
@@ -96,6 +101,15 @@ def _share(axes) -> None:
         for panel, last in zip(line, axes[-1], strict=True):
             if panel.get_xlabel() == last.get_xlabel():
                 panel.set_xlabel("")
+
+
+def _level(axes: list[Axes]) -> None:
+    """One scale for panels of one thing whose scales are nearly the same."""
+    lows, highs = zip(*(panel.get_ylim() for panel in axes), strict=True)
+    alike = len({(panel.get_ylabel(), panel.get_yscale()) for panel in axes}) == 1
+    if alike and max(highs) - min(lows) <= NEARLY * min(high - low for low, high in zip(lows, highs, strict=True)):
+        for panel in axes:
+            panel.set_ylim(min(lows), max(highs))
 
 
 def _ruled(axes: Axes) -> tuple:
@@ -108,7 +122,7 @@ def _legend(drawing: plt.Figure, width: int) -> None:
     found: dict = {}
     for panel in drawing.axes:
         handles, labels = panel.get_legend_handles_labels()
-        found = dict(zip(labels, handles, strict=True)) | found
+        found |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in found}
     if not found:
         return
     names = sorted(found, key=(PAPER, TARGET).__contains__)
@@ -128,7 +142,7 @@ def _legend(drawing: plt.Figure, width: int) -> None:
 
 def explain(axes: Axes, reason: str, width: int) -> None:
     """In place of a drawing: why there is none."""
-    axes.text(0.5, 0.5, "not run:\n" + textwrap.fill(reason, width), ha="center", va="center", fontsize=8, color="0.3")
+    axes.text(0.5, 0.5, "not shown:\n" + textwrap.fill(reason, width), ha="center", va="center", fontsize=8, color="0.3")
     axes.set_axis_off()
 
 

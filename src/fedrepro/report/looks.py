@@ -1,7 +1,7 @@
-"""How series look in figures: within a paper a method has one colour and one marker wherever it is drawn.
+"""How series look in figures: within a paper a name has one colour and one marker wherever it is drawn.
 
-A method is an algorithm with its options. Series of one experiment that share their method differ in settings, such as the
-learning rate; the first has the method's look, and more than three are shades of an ordered scale.
+More than three series of one experiment that share their method, which is an algorithm with its options, differ in a setting,
+such as the learning rate: they are shades of an ordered scale.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">", "d", "p", "h")
 OWN = {"fedavg": 0, "fedmmd": 1, "l2": 2, "fedprox": 3, "fedfusion": 4, "fedmax": 6, "psi_net": 1}  # the same in all papers
 SIZES = {"o": 3.4, "s": 3.2, "D": 3.0, "h": 3.6, "p": 3.8}  # points, so that all look as large
 DASHES = ((), (4, 1.5), (1, 1))
-SETTINGS = 3  # so many series of one method are told apart by the pool
+SETTINGS = 3  # so many series of one method have looks of their own
 
 Series = Mapping[str, str | Mapping[str, Any]]  # label -> algorithm, alone or with its options, as in params.yaml
 
@@ -42,11 +42,11 @@ class Look:
 
 
 def assign(experiments: Mapping[str, Series], proposed: Collection[str] = ()) -> dict[str, dict[str, Look]]:
-    """Experiment -> series -> look; `proposed` are labels. Methods that meet in an experiment differ in colour while there are
+    """Experiment -> series -> look; `proposed` are labels. Series that meet in an experiment differ in colour while there are
     enough, and in marker."""
-    methods = {name: {label: _method(label, given) for label, given in series.items()} for name, series in experiments.items()}
-    pairs = _methods(methods)
-    return {name: _of_experiment(own, pairs, proposed) for name, own in methods.items()}
+    keys = {name: _keys(series) for name, series in experiments.items()}
+    pairs = _pairs(keys)
+    return {name: _of_experiment(own, pairs, proposed) for name, own in keys.items()}
 
 
 def shades(count: int) -> list[str]:
@@ -57,6 +57,13 @@ def shades(count: int) -> list[str]:
     return [to_hex(colormaps["viridis"](0.82 * place / max(count - 1, 1))) for place in range(count)]
 
 
+def _keys(series: Series) -> dict[str, tuple[str, ...]]:
+    """Label -> its algorithm and what has a look together: the label alone, or a method with many settings."""
+    methods = {label: _method(label, given) for label, given in series.items()}
+    many = Counter(methods.values())
+    return {label: method if many[method] > SETTINGS else (method[0], label) for label, method in methods.items()}
+
+
 def _method(label: str, given: str | Mapping[str, Any]) -> tuple[str, ...]:
     """Name and options, without the settings that a series overrides."""
     if isinstance(given, str):
@@ -65,14 +72,14 @@ def _method(label: str, given: str | Mapping[str, Any]) -> tuple[str, ...]:
     return (given.get("name", label), *options)
 
 
-def _methods(experiments: Mapping[str, Mapping[str, tuple]]) -> dict[tuple, tuple[str, str]]:
-    """Method -> colour and marker, in the order in which they come."""
+def _pairs(experiments: Mapping[str, Mapping[str, tuple]]) -> dict[tuple, tuple[str, str]]:
+    """Key -> colour and marker, in the order in which they come."""
     found: dict[tuple, tuple[str, str]] = {}
-    order = list(dict.fromkeys(method for own in experiments.values() for method in own.values()))
-    claims = Counter(POOL[OWN[name]] for name in {method[0] for method in order} & OWN.keys())
-    for method in order:
-        beside = {other for own in experiments.values() if method in own.values() for other in own.values()} & found.keys()
-        found[method] = _next(method[0], claims, [found[other] for other in beside], list(found.values()))
+    order = list(dict.fromkeys(key for own in experiments.values() for key in own.values()))
+    claims = Counter(POOL[OWN[name]] for name in {key[0] for key in order} & OWN.keys())
+    for key in order:
+        beside = {other for own in experiments.values() if key in own.values() for other in own.values()} & found.keys()
+        found[key] = _next(key[0], claims, [found[other] for other in beside], list(found.values()))
     return found
 
 
@@ -80,33 +87,29 @@ def _next(algorithm: str, claims: Counter, beside: list[tuple], given: list[tupl
     """The algorithm's own pair where it is free, else the colour and the marker that the paper uses least."""
     used, marks = claims + Counter(colour for colour, _ in given), Counter(marker for _, marker in given)
     place = OWN.get(algorithm)
-    free = [colour for colour in POOL if colour not in {other for other, _ in beside}] or list(POOL)
+    taken = {other for other, _ in beside}
+    free = (
+        [colour for colour in POOL if colour not in taken] or [colour for colour in MORE if colour not in taken] or list(POOL)
+    )
     colour = POOL[place] if place is not None and POOL[place] in free else min(free, key=used.__getitem__)
     if place is not None and not marks[MARKERS[place]]:
         return colour, MARKERS[place]
-    reserved = {MARKERS[own] for own in OWN.values()}
-    return colour, min(MARKERS, key=lambda marker: (marks[marker], marker in reserved))
+    near, reserved = {marker for _, marker in beside}, {MARKERS[own] for own in OWN.values()}
+    return colour, min(MARKERS, key=lambda marker: (marker in near, marks[marker], marker in reserved))
 
 
 def _of_experiment(own: Mapping[str, tuple], pairs: Mapping[tuple, tuple], proposed: Collection[str]) -> dict[str, Look]:
     groups: dict[tuple, list[str]] = {}
-    for label, method in own.items():
-        groups.setdefault(method, []).append(label)
-    taken = {pairs[method] for method in groups}
-    found = {}
-    for method, labels in groups.items():
-        found |= dict(zip(labels, _variants(pairs[method], len(labels), taken), strict=True))
-        taken |= set(found.values())
+    for label, key in own.items():
+        groups.setdefault(key, []).append(label)
+    found = {labels[0]: pairs[key] for key, labels in groups.items() if len(labels) == 1}
+    for labels in groups.values():
+        if len(labels) > 1:
+            found |= zip(labels, _shaded(len(labels), {marker for _, marker in found.values()}), strict=True)
     return {label: Look(*found[label], label in proposed) for label in own}
 
 
-def _variants(pair: tuple[str, str], count: int, taken: set[tuple[str, str]]) -> list[tuple[str, str]]:
-    """So many looks of one method; but for the first they are none of the taken ones, while there are enough."""
-    others = {marker for _, marker in taken - {pair}}
-    marks = [marker for marker in MARKERS if marker not in others] or list(MARKERS)
-    if count > SETTINGS:
-        return [(shade, marks[place % len(marks)]) for place, shade in enumerate(shades(count))]
-    colours = {colour for colour, _ in taken}
-    spare = [colour for colour in (*reversed(POOL), *MORE) if colour not in colours] or list(POOL)
-    rest = [marker for marker in reversed(marks) if marker != pair[1]] or list(MARKERS)
-    return [pair, *((spare[place % len(spare)], rest[place % len(rest)]) for place in range(count - 1))]
+def _shaded(count: int, taken: Collection[str]) -> list[tuple[str, str]]:
+    """Looks of the settings of one method, with none of the taken markers while there are others."""
+    marks = [marker for marker in MARKERS if marker not in taken] or list(MARKERS)
+    return [(shade, marks[place % len(marks)]) for place, shade in enumerate(shades(count))]

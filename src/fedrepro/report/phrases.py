@@ -8,6 +8,7 @@ CHOICES = {
     ("algorithm", "fedprox"): "FedProx, μ = {mu}, squares {norm}",
     ("algorithm", "fedfusion"): "FedFusion, operator {operator}, its gates' moving average {ema}, tested with {tested_with}",
     ("algorithm", "fedmax"): "FedMAX, β = {beta}, {direction}, {reduction}",
+    ("algorithm", "activation_l2"): "L2 penalty, β = {beta}, {norm}",
     ("algorithm", "fedcl"): "FedCL, λ = {weight}, Ω: {importance}",
     ("algorithm", "fedcurv"): "FedCurv, λ = {weight}",
     ("algorithm", "fednova"): "FedNova",

@@ -18,7 +18,7 @@ from fedrepro.report import looks
 from fedrepro.report.claims import Claim
 from fedrepro.report.claims import read as read_claim
 from fedrepro.report.evidence import Evidence, Ref, Shown, split_source
-from fedrepro.report.figures.base import Figure
+from fedrepro.report.figures.base import ALL, Figure
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
 from fedrepro.report.looks import Look
@@ -126,6 +126,8 @@ def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
     for room in (*ROOMS, "claims"):
         for key, item in getattr(spec, room).items():
             item.check(known.at(room, key))
+    for key, figure in spec.figures.items():
+        known.at("figures", key, "remarks").names("scale", figure.remarks, (ALL, *known.scales))
     for key, item in spec.claims.items():
         if not spec.beside(item):
             needed = " and ".join(item.sources)

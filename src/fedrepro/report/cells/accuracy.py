@@ -26,6 +26,11 @@ class Cell(base.OfCurves):
             raise ValueError(f"a cell of kind {self.kind} needs last or round (one of them)")
         return self
 
+    @property
+    def about(self) -> str:
+        after = "After the last round." if self.last == 1 else f"Mean over the last {self.last} rounds."
+        return after if self.last else f"Round {self.round}{base.averaged(self.smooth)}."
+
     def limits(self, measure: Measure) -> tuple[float, float]:
         return (0, 1) if measure.percent else (0, math.inf)
 

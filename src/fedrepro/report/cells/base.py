@@ -30,6 +30,11 @@ class Cell(Frozen):
         return [self.series, *filter(None, [getattr(self, "baseline", None)])]
 
     @property
+    def about(self) -> str:
+        """A sentence on what its number is, where an axis does not say it all."""
+        return ""
+
+    @property
     def others(self) -> list[str]:
         """The experiments whose results it needs beside those of the claim's own."""
         return []
@@ -213,6 +218,11 @@ def unpaired(seeds: dict[str, Collection[int]]) -> str:
     every = sorted({seed for own in seeds.values() for seed in own})
     lacking = [(seed, label) for seed in every for label, own in seeds.items() if seed not in own]
     return "; ".join(f"seed {seed}: no run of {label} with this seed" for seed, label in lacking)
+
+
+def averaged(smooth: int) -> str:
+    """What is to be said of values that are single ones, or means over so many rounds."""
+    return ", of single rounds" if smooth == 1 else f", of means over {smooth} rounds"
 
 
 def too_few(curves: Iterable[Curve], smooth: int) -> str:

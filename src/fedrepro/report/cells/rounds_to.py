@@ -12,6 +12,10 @@ from fedrepro.report.evidence import Panel
 class Cell(base.ToTarget):
     absolute: ClassVar = "a number of rounds"
 
+    @property
+    def about(self) -> str:
+        return f"The first round at the target{base.averaged(self.smooth)}."
+
     def value(self, panel: Panel, curve: Curve, baseline: None) -> float | str:
         reached = panel.rounds_to(curve, self.target, self.smooth)
         return self.missed(panel, self.series, curve) if reached is None else float(reached)

@@ -15,6 +15,10 @@ class Cell(base.OfCurves):
     smooth: Count = 1
     absolute: ClassVar = "a number of rounds"
 
+    @property
+    def about(self) -> str:
+        return f"The first round that comes within {100 * self.within:g} points of the best{base.averaged(self.smooth)}."
+
     def absent(self, panel: Panel) -> str:
         return super().absent(panel) or base.too_few(panel.curves(self.series).values(), self.smooth)
 

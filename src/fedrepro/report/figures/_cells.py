@@ -83,7 +83,8 @@ class OfCells(base.Figure):
         """Seeds, targets, data, what was not run, and which series have no number."""
         panels = self.shown(evidence)
         results = [panel.results for panel in panels]
-        text = [base.over_seeds(results, "whisker")]
+        about = filter(None, [self.of("", 0).about])
+        text = [*about, base.over_seeds(results, "whisker"), *base.trained(results)]
         if self._aims:
             targets = [f"{amount(panel.measure, panel.target)} ({panel.name})" for panel in panels]
             text.append(f"Target at this scale: {', '.join(targets)}.")

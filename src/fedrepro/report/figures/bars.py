@@ -11,6 +11,7 @@ from fedrepro.report.known import Known
 from fedrepro.report.looks import Look
 
 WIDTH = 0.8  # of a group
+ROUNDS = "a number of rounds"  # what such a cell is
 
 
 class Figure(_cells.OfCells):
@@ -37,6 +38,8 @@ class Figure(_cells.OfCells):
             self._series(axes, panels, label, shift, width, looks[label])
         if any(panel.full for panel in panels) and self.reported:
             axes.errorbar([], [], [], label=PAPER, **REPORTED)
+        for place, last in enumerate(self._ends(panels)):
+            axes.plot([place - 0.48, place + 0.48], [last, last], color="0.5", linewidth=0.6, zorder=0)
         axes.set(ylabel=self.axis(evidence), xlim=(-0.6, len(panels) - 0.4))
         axes.set_xticks(range(len(panels)), [fold(panel.name, len(panels)) for panel in panels])
         axes.margins(y=0.12)
@@ -47,7 +50,15 @@ class Figure(_cells.OfCells):
         text = base.proposed(evidence, [panel.results for panel in panels], "Framed")
         if any(panel.full for panel in panels) and self.reported:
             text.append("Diamonds: the paper's numbers.")
+        if self._ends(panels):
+            text.append("Grey line: the last round, beyond which nobody looked.")
         return [*text, *super().told(evidence)]
+
+    def _ends(self, panels: list) -> list[int]:
+        """The last round of each panel, where bars are rounds."""
+        if self.of("", 0).absolute != ROUNDS:
+            return []
+        return [max(int(row["round"]) for row in panel.results.rows) for panel in panels]
 
     def _series(self, axes: Any, panels: list, label: str, shift: float, width: float, look: Look) -> None:
         for place, panel in enumerate(panels):
@@ -57,7 +68,7 @@ class Figure(_cells.OfCells):
                     "none", (place + shift, 0), (0, 2), textcoords="offset points", ha="center", fontsize=5, rotation=90
                 )
             else:
-                whisker = {"capsize": 1.5, "error_kw": {"linewidth": 0.8, "ecolor": "0.4"}}
+                whisker = {"capsize": 1.5, "error_kw": {"linewidth": 0.9, "ecolor": "black"}}
                 axes.bar([place + shift], [value.mean], 0.92 * width, yerr=value.std, **bar(look), **whisker)
             if panel.full and panel.key in self.reported.get(label, {}):
                 axes.errorbar([place + shift], [self.reported[label][panel.key]], **REPORTED)

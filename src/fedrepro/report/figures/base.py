@@ -9,6 +9,9 @@ from fedrepro.fields import Frozen
 from fedrepro.report.evidence import Evidence, Shown, source, split_source
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
+from fedrepro.words import count
+
+ALL = "all"  # scales, of a remark
 
 
 @dataclass(frozen=True)
@@ -21,12 +24,14 @@ class Part:
 
 
 class Figure(Frozen):
-    """`name`: what it is called among others, after its number in the paper. A kind with one panel of one experiment overrides
-    `draw` and `told`; others `sources`, `grid` and more."""
+    """`name`: what it is called among others, after its number in the paper. `remarks`: sentences that belong into its caption,
+    by scale or at `all` of them. A kind with one panel of one experiment overrides `draw` and `told`; others `sources`, `grid`
+    and more."""
 
     title: str
     kind: str
     name: str | None = None
+    remarks: dict[str, str] = {}
 
     shows: ClassVar[str]  # in words, for those who cannot see it
     height: ClassVar[float] = 2.7  # inches, of a single panel
@@ -67,9 +72,10 @@ class Figure(Frozen):
     def caption(self, evidence: Evidence) -> str:
         """What a reader must know beside the picture: what was measured, seeds, data, scale."""
         if reason := self.skipped(evidence):
-            return f"{self.title}. Not run at this scale: {reason}."
+            return f"{self.title}. Not shown at this scale: {reason}."
         note = self.first(evidence).note
-        text = " ".join([f"{self.title}.", *self.told(evidence), *unfinished(self, evidence)])
+        remark = [self.remarks[scale] for scale in (ALL, note["scale"]) if scale in self.remarks]
+        text = " ".join([f"{self.title}.", *remark, *self.told(evidence), *unfinished(self, evidence)])
         return f"{text} Scale {note['scale']}: {note['scale_note']}."
 
     def told(self, evidence: Evidence) -> list[str]:
@@ -83,8 +89,9 @@ class Figure(Frozen):
 
 def over_seeds(results: list[Results], mark: str) -> str:
     """A sentence on what is drawn of the seeds; `mark` is what shows their standard deviation, such as a band."""
-    counts = {len(found.runs(label)) for found in results for label in found.labels}
-    if counts <= {1}:
+    left = {len(found.runs(label)) - len(found.diverged(label)) for found in results for label in found.labels}
+    counts = left - {0} or {0}
+    if counts <= {0, 1}:
         return f"One seed, so no {mark}."
     few = "" if len(counts) == 1 else f"{min(counts)} to "
     return f"Mean and s.d. ({mark}) over {few}{max(counts)} seeds."
@@ -110,5 +117,21 @@ def unfinished(figure: Figure, evidence: Evidence) -> list[str]:
 
 
 def lost(results: Results) -> list[str]:
-    """A sentence for each run that diverged."""
-    return [f"{label}: {text}, not shown." for label in results.labels for text in results.diverged(label)]
+    """A sentence for each series of which runs diverged."""
+    found = {label: results.diverged(label) for label in results.labels}
+    return [f"{label}: {', '.join(texts)}, not shown." for label, texts in found.items() if texts]
+
+
+def trained(results: list[Results], how: str = "") -> list[str]:
+    """A sentence on how long, and `how`, was trained: all series, or each where they differ."""
+    told = {
+        label: f"{count(config['rounds'], 'round')} of {count(config['local_epochs'], 'local epoch')}"
+        for found in results
+        for label in found.labels
+        if (config := found.note["series"][label].get("config", {})).keys() >= {"rounds", "local_epochs"}
+    }
+    if len(set(told.values())) > 1:
+        text = ", ".join(f"{text} ({label})" for label, text in told.items())
+    else:
+        text = next(iter(told.values()), "")
+    return [f"Trained{' for ' * bool(text)}{text}{how}."] if text or how else []

@@ -16,7 +16,7 @@ from fedrepro.report.known import Known
 from fedrepro.report.looks import Look
 from fedrepro.report.numbers import amount, factor
 
-THIN = {"linestyle": DASHED, "linewidth": 0.8, "alpha": 0.6}  # the paper's curve beside ours
+THIN = {"linestyle": DASHED, "linewidth": 0.8, "alpha": 0.9}  # the paper's curve beside ours
 EDGE = 0.02  # of the rounds: room for the last marker
 
 
@@ -41,6 +41,8 @@ class Figure(base.Figure, Ref):
         drawn = evidence.looks_of(panel.results)
         for index, label in enumerate(self._labels(panel)):
             _line(axes, panel, label, self._seeds(panel, label), drawn[label], window, index, self._step(panel, label))
+        for label in [label for label in panel.results.missing if label in drawn]:
+            axes.plot([], [], color=drawn[label].colour, **drawn[label].marks, label=f"{label}: not finished")
         if panel.full and self._keys(panel):
             _paper(axes, panel, self._theirs(panel, evidence.curves), drawn, window)
         self._frame(axes, panel)
@@ -98,14 +100,14 @@ class Figure(base.Figure, Ref):
         text = [f"{who} every {'round' if step == 1 else f'{step} rounds'}.", base.over_seeds([results], "band")]
         if window > 1:
             rounds = f"{window} rounds" if step == 1 else f"{window} measured rounds"
-            text.append(f"Lines are means over the last {rounds}, faint ones the single rounds.")
+            text.append(f"Lines and bands are of means over the last {rounds}, faint lines of the single rounds.")
         text += [*base.lost(results), *base.proposed(evidence, [results], "Heavier"), *self._compared(evidence, window)]
         if target is not None:
             text.append(f"Grey line: the target, {amount(measure, target)}.")
         if cut := self.shown.get(panel.scale):
             text.append(f"Only {100 * cut[0]:g} to {100 * cut[1]:g} % is shown.")
         how = sorted({f"{run['precision']} ({run['executor']} executor)" for run in results.runs()})
-        return [*text, f"Trained in {' and '.join(how)}.", base.data([results])]
+        return [*text, *base.trained([results], f" in {' and '.join(how)}"), base.data([results])]
 
     def _compared(self, evidence: Evidence, window: int) -> list[str]:
         """What the paper's curves look like, and where they are from."""
@@ -161,10 +163,10 @@ def _band(seeds: Mapping[int, Curve], unit: float) -> tuple[list[int], list[floa
 
 
 def _paper(axes: Any, panel: Panel, curves: Mapping[str, Curve], drawn: Mapping[str, Look], window: int) -> None:
-    """The paper's digitised curves, behind ours; only where the scale allows to compare."""
+    """The paper's digitised curves, before ours, which are heavier; only where the scale allows to compare."""
     shown = _groups(panel, curves)
     last = max(int(row["round"]) for row in panel.results.rows)
-    whole = {"linestyle": DASHED, "linewidth": 1.2, "zorder": 3} if _alone(shown) else THIN | {"zorder": 1.5}
+    whole = {"linestyle": DASHED, "linewidth": 1.2, "zorder": 3} if _alone(shown) else THIN | {"zorder": 2.5}
     for key, labels in shown.items():
         points = [(round, value) for round, value in _averaged(curves[key], window) if round <= last]
         rounds, values = [point[0] for point in points], [factor(panel.measure) * point[1] for point in points]

@@ -51,7 +51,8 @@ class Figure(curves.Figure):
         super()._frame(axes, panel)
         axes.autoscale(axis="y")
         axes.axhline(0, color="0.3", linewidth=0.8, zorder=1.2)
-        axes.set_ylabel(f"above {self.baseline} ({'points' if panel.measure.percent else unit(panel.measure)})")
+        title, in_unit = panel.measure.title, "points" if panel.measure.percent else unit(panel.measure)
+        axes.set_ylabel(f"{title} minus {self.baseline}'s ({in_unit})")
 
     def told(self, evidence: Evidence) -> list[str]:
         return [f"The difference from {self.baseline}, seed by seed.", *super().told(evidence)]

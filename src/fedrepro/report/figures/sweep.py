@@ -2,6 +2,7 @@
 for each value of `lines` where another setting splits them. Series in `reference` do not have it: each is a horizontal
 line with its band of one standard deviation."""
 
+import math
 from typing import Any, ClassVar
 
 from fedrepro.report import phrases
@@ -35,7 +36,8 @@ class Figure(_cells.OfCells):
         for place, ((key, line), points) in enumerate(groups.items()):
             xs, means, stds = zip(*sorted(points), strict=True)
             name = ", ".join(text for text in (key if len(panels) > 1 else "", line) if text) or self._method(panels[0])
-            look = Look(colours[f"{key}{line}"], MARKERS[place % len(MARKERS)])
+            look = self._look(evidence, panels[0]) if len(groups) == 1 else None
+            look = look or Look(colours[f"{key}{line}"], MARKERS[place % len(MARKERS)])
             axes.plot(xs, means, color=look.colour, linewidth=look.width, label=name, **look.marks)
             if any(stds):
                 axes.errorbar(xs, means, stds, fmt="none", ecolor=look.colour, elinewidth=0.8, capsize=2)
@@ -45,9 +47,16 @@ class Figure(_cells.OfCells):
         ticks = sorted({x for points in groups.values() for x, *_ in points})
         if self.log:
             axes.set_xscale("log")
-        elif _apart(ticks):
+            axes.minorticks_off()
+        places = [math.log10(x) for x in ticks] if self.log else ticks
+        if _apart(places):
             axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
         grid(axes)
+
+    def _look(self, evidence: Evidence, panel: Panel) -> Look | None:
+        """Of the one line that is no reference: what its method's name has in the paper's other figures, if it has a look."""
+        known = {label: look for own in evidence.looks.values() for label, look in own.items()}
+        return known.get(self._method(panel))
 
     def _points(self, panel: Panel) -> dict[str, list[tuple[float, float, float]]]:
         """Line -> (setting, mean, standard deviation) of the series that have a value."""
