@@ -12,6 +12,7 @@ from fedrepro.report.looks import Look
 
 WIDTH = 0.8  # of a group
 ROUNDS = "a number of rounds"  # what such a cell is
+NEAR = 0.7  # of the last round: a bar as high as that may be as high because nobody looked further
 
 
 class Figure(_cells.OfCells):
@@ -55,10 +56,12 @@ class Figure(_cells.OfCells):
         return [*text, *super().told(evidence)]
 
     def _ends(self, panels: list) -> list[int]:
-        """The last round of each panel, where bars are rounds."""
+        """The last round of each panel, where bars are rounds and one comes near it."""
         if self.of("", 0).absolute != ROUNDS:
             return []
-        return [max(int(row["round"]) for row in panel.results.rows) for panel in panels]
+        ends = [max(int(row["round"]) for row in panel.results.rows) for panel in panels]
+        tops = [value.mean for panel in panels for label in panel.results.labels if (value := self.value(panel, label))]
+        return ends if max(tops, default=0) > NEAR * min(ends) else []
 
     def _series(self, axes: Any, panels: list, label: str, shift: float, width: float, look: Look) -> None:
         for place, panel in enumerate(panels):
