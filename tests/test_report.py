@@ -14,7 +14,7 @@ from fedrepro.errors import UserError
 from fedrepro.fields import parse
 from fedrepro.report import artifacts, drawing, looks, page, plotted, spec, tally, typeset
 from fedrepro.report.evidence import Evidence
-from fedrepro.report.figures import curves
+from fedrepro.report.figures import base, curves
 from fedrepro.report.loading import Results, load
 from fedrepro.report.spec import Paper
 
@@ -399,6 +399,11 @@ def test_a_caption_counts_the_seeds_that_are_left_and_names_the_others_once():
     lost |= {("FedAvg", seed): "diverged at round 1" for seed in (0, 1, 2)}
     text = caption(made({"FedMMD": dict.fromkeys((0, 1, 2), curve), "FedAvg": dict.fromkeys((0, 1, 2), curve)}, lost=lost))
     assert "One seed, so no band." in text
+
+
+def test_parts_that_lack_the_same_are_told_together():
+    told = base.absent({"a": "no time", "b": "no data", "c": "no time"})
+    assert told == ["a; c are not shown: no time.", "b is not shown: no data."]
 
 
 def test_a_caption_says_how_long_was_trained():

@@ -88,9 +88,9 @@ class OfCells(base.Figure):
         if self._aims:
             targets = [f"{amount(panel.measure, panel.target)} ({panel.name})" for panel in panels]
             text.append(f"Target at this scale: {', '.join(targets)}.")
-        for ref in self.panels:
-            if reason := self._absent(evidence, ref):
-                text.append(f"{evidence.panel(ref).name} is not shown: {reason}.")
+        text += base.absent(
+            {evidence.panel(ref).name: reason for ref in self.panels if (reason := self._absent(evidence, ref))}
+        )
         for panel in panels:
             problems = {label: self.of(label, panel.target).found(panel)[1] for label in panel.results.labels}
             text += [f"No number of {label} ({panel.name}): {problem}." for label, problem in problems.items() if problem]

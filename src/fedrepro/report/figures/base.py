@@ -116,6 +116,14 @@ def unfinished(figure: Figure, evidence: Evidence) -> list[str]:
     return [f"Not finished{'' if alone else f' ({where[name]})'}: {', '.join(own)}." for name, own in missing.items()]
 
 
+def absent(reasons: Mapping[str, str]) -> list[str]:
+    """A sentence for each reason why parts, by their names, are not shown."""
+    alike: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        alike.setdefault(reason, []).append(name)
+    return [f"{'; '.join(own)} {'are' if len(own) > 1 else 'is'} not shown: {reason}." for reason, own in alike.items()]
+
+
 def lost(results: Results) -> list[str]:
     """A sentence for each series of which runs diverged."""
     found = {label: results.diverged(label) for label in results.labels}

@@ -57,7 +57,7 @@ class Figure(base.Figure):
             where = [called for called, told in run.items() if sentence in told]
             text.append(sentence if len(where) == len(run) else f"{sentence.rstrip('.')} ({'; '.join(where)}).")
         missing = {_called(figure): reason for figure in members if (reason := figure.skipped(evidence))}
-        return [*text, *(f"{called} is not shown: {reason}." for called, reason in missing.items())]
+        return [*text, *base.absent(missing)]
 
     def first(self, evidence: Evidence):
         return next(results for name in self.sources(evidence.figures) if not (results := evidence.results[name]).skipped)
