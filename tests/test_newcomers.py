@@ -341,7 +341,7 @@ def test_without_data_it_says_why(tmp_path):
     assert (
         tmp_path / "figures" / "fig6.txt"
     ).read_text() == "New clients. Not shown at this scale: 2 of 2 runs are not finished.\n"
-    assert axes_of(missing).texts[0].get_text() == "not run:\n2 of 2 runs are not finished"
+    assert axes_of(missing).texts[0].get_text() == "not shown:\n2 of 2 runs are not finished"
     assert rows(tmp_path / "figures" / "fig6.csv") == []
 
 
