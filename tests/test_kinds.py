@@ -427,6 +427,16 @@ def test_grouped_bars_of_a_cell(paper, evidence):
     assert "No number of FedMMD (CIFAR-10): seed 0: FedMMD does not reach 90 % within 20 rounds." in text
 
 
+def test_bars_that_come_near_the_last_round_show_it(paper, evidence):
+    late = spec.evidence(
+        paper, {**evidence.results, "third": made({"FedMMD": {0: arrives(19)}, "FedAvg": {0: arrives(3)}})}, {}
+    )
+    for found, shown in ((evidence, False), (late, True)):
+        lines = [line for line in pictured(paper, found, "heights").axes[0].lines if list(line.get_ydata()) == [20, 20]]
+        assert len(lines) == 2 * shown  # 20 rounds in both panels
+        assert ("Grey line: the last round" in paper.figures["heights"].caption(found)) == shown
+
+
 def test_points_by_round_and_series(paper, evidence):
     picture = pictured(paper, evidence, "points")
     titles = [axes.get_title() for axes in picture.axes]

@@ -202,12 +202,12 @@ def test_what_a_look_at_a_frozen_network_costs(tmp_path):
     plain = cost("fedavg")
     for augment, more in (([], 0.5), (["flip"], 1)):
         looking = cost("l2", augment=augment)
-        assert looking.operations - plain.operations == pytest.approx(more * plain.samples * passed(plain))
+        assert looking.operations - plain.operations == pytest.approx(more * plain.samples * of_one_image(plain))
         assert looking.seconds > plain.seconds
     assert cost("l2", "cuda").seconds < cost("l2").seconds
 
 
-def passed(cost: estimate.Cost) -> float:
+def of_one_image(cost: estimate.Cost) -> float:
     """Operations of one image's forward pass."""
     return cost.operations / (3 * cost.samples + cost.evaluated)
 

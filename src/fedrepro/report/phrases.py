@@ -64,6 +64,8 @@ VALUES = {
     ("algorithm", "norm"): {
         "sum": "summed over all weights",
         "mean": "averaged within each tensor",
+        "frobenius": "Frobenius norm of the whole batch",
+        "samples": "mean norm of an image's",
         "group": "group normalisation in each group",
         "model": "the network's own normalisation",
     },

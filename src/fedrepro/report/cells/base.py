@@ -11,6 +11,8 @@ from fedrepro.report.evidence import Panel, Ref
 from fedrepro.report.known import Known
 from fedrepro.report.numbers import amount, unit
 
+ROUNDS = "a number of rounds"  # what such a cell is
+
 
 class Cell(Frozen):
     """A number of one series, or of one beside its baseline."""

@@ -14,7 +14,7 @@ from fedrepro.report.numbers import amount, factor
 class Cell(base.ToTarget):
     round: Count | None = None
     word: ClassVar = "never"
-    absolute: ClassVar = "a number of rounds"
+    absolute: ClassVar = base.ROUNDS
 
     def value(self, panel: Panel, curve: Curve, baseline: None) -> float:
         return panel.best(self._counted(curve), self.smooth)

@@ -10,7 +10,7 @@ from fedrepro.report.evidence import Panel
 
 
 class Cell(base.ToTarget):
-    absolute: ClassVar = "a number of rounds"
+    absolute: ClassVar = base.ROUNDS
 
     @property
     def about(self) -> str:

@@ -13,7 +13,7 @@ from fedrepro.report.evidence import Panel
 class Cell(base.OfCurves):
     within: NonNegative
     smooth: Count = 1
-    absolute: ClassVar = "a number of rounds"
+    absolute: ClassVar = base.ROUNDS
 
     @property
     def about(self) -> str:

@@ -4,6 +4,7 @@ reports."""
 from typing import Any, ClassVar
 
 from fedrepro.fields import NonNegative
+from fedrepro.report.cells.base import ROUNDS
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.figures import _cells, base
 from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid, series
@@ -11,7 +12,6 @@ from fedrepro.report.known import Known
 from fedrepro.report.looks import Look
 
 WIDTH = 0.8  # of a group
-ROUNDS = "a number of rounds"  # what such a cell is
 NEAR = 0.7  # of the last round: a bar as high as that may be as high because nobody looked further
 
 
