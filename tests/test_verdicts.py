@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from test_results import arrives, ends, made
@@ -10,7 +11,9 @@ from test_tables import SPEC, read
 
 from fedrepro.errors import UserError
 from fedrepro.measures import MEASURES
-from fedrepro.report import artifacts, cells, claims, spec, tally
+from fedrepro.metrics import estimate
+from fedrepro.report import artifacts, cells, claims, plotted, spec, tally
+from fedrepro.report.evidence import Shown
 from fedrepro.report.loading import Results
 from fedrepro.report.verdicts import NO_CLAIM, RULES, SPREAD, decide
 
@@ -224,9 +227,23 @@ def test_higher(ours, baseline, full, direction, why):
     for compare, status in (("full", full), ("direction", direction)):
         found = verdict(HIGHER, seeds(ours, ends), seeds(baseline, ends), compare, reported="higher")
         assert (found.status, found.reported) == (status, "higher") and why in found.why
-        assert found.tolerance == "none: FedMMD is held against FedAvg"
+        assert found.tolerance == "none: FedMMD is held against FedAvg; less than 0.1 points is no lead"
     gap = 100 * (sum(ours) - sum(baseline)) / len(ours)
     assert found.found.startswith(f"{gap:+.2f} ")
+
+
+@pytest.mark.parametrize(("leads", "full", "why"), [
+    ((0.0008, 0.0009), "reproduced", "FedMMD is higher"),  # +- 0.0006: all of it above zero, however little
+    ((0.0, 0.0001), "not reproduced", "the interval contains zero and nothing as large as 0.1 points"),  # 0.00005 +- 0.00064
+    ((0.0, 0.0002), "undecided", "the interval of the difference contains zero"),  # 0.0001 +- 0.0013: 0.1 points lie in it
+])  # fmt: skip
+def test_higher_by_nothing_that_counts(leads, full, why):
+    """More seeds would not make a tenth of a point of an interval that ends below it."""
+    ours, baseline = seeds([0.8 + lead for lead in leads], ends), seeds((0.8, 0.8), ends)
+    for compare, status in (("full", full), ("direction", full if full != "not reproduced" else "undecided")):
+        found = verdict(HIGHER, ours, baseline, compare, reported="higher")
+        assert found.status == status.replace("reproduced", "direction agrees" if compare == "direction" else "reproduced")
+        assert compare == "direction" or why in found.why
 
 
 @pytest.mark.parametrize(("ours", "status", "why"), [
@@ -262,8 +279,9 @@ def test_most_of_a_gain(ours, whole, status, found, why):
 
 @pytest.mark.parametrize(("there", "status", "found", "why"), [
     (((0.84, 0.85), (0.8, 0.81)), "reproduced", "+6.00 ± 0.00 points", "lead of FedMMD over FedAvg is larger in f"),  # 10, 4
-    (((0.95, 0.96), (0.8, 0.81)), "not reproduced", "-5.00 ± 0.00 points", "is larger in other"),
-    (((0.95, 0.85), (0.8, 0.81)), "undecided", "+0.50 ± ", "the interval of the difference contains zero"),
+    (((0.95, 0.96), (0.8, 0.81)), "not reproduced", "-5.00 ± 0.00 points", "or a larger one in other"),
+    (((0.95, 0.85), (0.8, 0.81)), "undecided", "+0.50 ± ", "the interval contains zero"),
+    (((0.6, 0.6), (0.8, 0.81)), "reproduced", "+10.00 ± 0.00 points", "larger in f than in other"),  # the lead itself
 ])  # fmt: skip
 def test_a_lead_larger_than_elsewhere(there, status, found, why):
     cell = {"kind": "gains_more", "series": "FedMMD", "baseline": "FedAvg", "than": "other", "last": 5}
@@ -278,13 +296,21 @@ def test_a_lead_larger_than_elsewhere(there, status, found, why):
     verdict = told(made(other, dataset="Mirror (copy)"))
     assert verdict.status == status and verdict.found.startswith(found) and why in verdict.why
     assert verdict.why.endswith("; on Mirror (copy)")
-    assert verdict.tolerance == "none: FedMMD's lead over FedAvg is held against that of other"
+    assert verdict.tolerance == "none: FedMMD's lead over FedAvg, where there is one, is held against that of other"
     left_out = told(made(other, skipped="too long"))
     assert (left_out.status, left_out.why) == ("not run", "too long")
     assert "diverged" in told(made(other, lost={("FedMMD", 1): "diverged"})).why
     for label in other:
         other[label].pop(1)
     assert "seed 1: no run of FedMMD in other with this seed" in told(made(other)).why
+
+
+def test_no_lead_has_grown_where_there_is_none():
+    """It loses less than elsewhere: 10 points here, 20 there."""
+    cell = {"kind": "gains_more", "series": "FedMMD", "baseline": "FedAvg", "than": "other", "last": 5}
+    claim = claims.read({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": "larger"}, "test")
+    here, there = (made({"FedMMD": seeds(own, ends), "FedAvg": seeds((0.8, 0.81), ends)}) for own in ((0.7, 0.71), (0.6, 0.61)))
+    assert decide("key", claim, here, "test_accuracy", others=[there]).status == "not reproduced"
 
 
 @pytest.mark.parametrize(("down", "status"), [
@@ -593,8 +619,11 @@ def test_files(written):
     }
     assert told.items() <= record.items() and record["ours"] == "50.0 ± 0.0 % (n = 2)"
     header, row = (folder / "tables" / "verdicts.csv").read_text(encoding="utf-8").splitlines()
-    assert header == "Claim,Source,Reported,Ours,Asked,Verdict,Why,Note,Key,Experiment,Artifact,Tolerance,By"
-    assert row.endswith(",n,saves,first,a,10.0 points: why not,the paper")
+    assert header == (
+        "Claim,Source,Reported,Ours,Asked,Verdict,Why,Note,Key,Experiment,Artifact,Tolerance,By,"
+        "Mean,Half_width,Seeds,P,Reported_number"
+    )
+    assert row.endswith(",n,saves,first,a,10.0 points: why not,the paper,0.5,0.0,2,,0.5")
 
 
 def test_no_rows_at_a_scale_that_is_not_compared(written):
@@ -624,3 +653,71 @@ def test_tallies_are_light():
     code = "import sys; from fedrepro.report import tally; print({'torch', 'matplotlib', 'pandas', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_a_sign_that_changes_on_the_way_is_not_asked_of_shorter_runs():
+    method, baseline = seeds((0.59, 0.591), ends), seeds((0.5, 0.5), ends)
+
+    def told(compare: str, held: float | None):
+        claim = claims.read(
+            {
+                "text": "t",
+                "source": "s",
+                "experiment": "f",
+                "reported": 0.09,
+                "cell": LAST | {"series": "FedMMD", "baseline": "FedAvg"},
+            },
+            "test",
+        )
+        return decide("key", claim, made({"FedMMD": method, "FedAvg": baseline}, compare), "test_accuracy", held=held)
+
+    assert [told("direction", held).status for held in (None, 1, 0.9)] == ["direction agrees"] * 3
+    short = told("direction", 0.89)
+    assert short.status == "not compared" and "curves have this sign in 89 % of their rounds" in short.why
+    assert short.found == "+9.0 ± 0.6 points (n = 2)" and short.tested is None
+    assert told("full", 0.4).status == "partly"  # as long as the paper's; tolerance 0
+
+
+def test_how_often_the_papers_own_curves_have_a_claimed_sign(tmp_path):
+    """`conv` above `none` in rounds 2 and 4 of the four that both have."""
+    curves = {"5:conv": [(1, 0.1), (2, 0.3), (3, 0.2), (4, 0.5)], "5:none": [(1, 0.2), (2, 0.2), (3, 0.2), (4, 0.4), (5, 0.9)]}
+    shown = Shown(reported={"conv": "5:conv", "none": "5:none"})
+
+    def held(cell: dict, reported: float | str, shown: Shown = shown) -> float | None:
+        claim = claims.read({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": reported}, "test")
+        return plotted.held(SimpleNamespace(experiments={"f": shown}), claim, curves)
+
+    ends = {"kind": "difference", "series": "conv", "baseline": "none", "last": 5}
+    assert held(ends, 0.1) == 0.5 and held(ends, -0.1) == 0.25
+    assert held(ends, 0) is held(ends, 0.1, Shown()) is held({**ends, "last": None, "round": 2}, 0.1) is None
+    assert held({**ends, "kind": "higher"}, "higher") is None
+
+
+def test_a_scale_that_cannot_speak_of_a_claim_says_why():
+    claim = {"reported": 0.09, "beyond": {"small": "one round only"}}
+    method, baseline = seeds((0.59, 0.591), ends), seeds((0.5, 0.5), ends)
+    told = verdict(LAST, method, baseline, "direction", **claim)
+    assert (told.status, told.why) == ("not compared", "one round only")
+    assert verdict(LAST, method, baseline, **claim).status == "partly"
+
+
+@pytest.mark.parametrize(("ps", "told"), [
+    ([0.01, 0.04, 0.03, 0.2, None], "4 differences over seeds were held against zero: the intervals of 3 do not hold it (by "
+     "chance alone 0.2 would not), of 1 when all are corrected together (Holm, 5 %)"),  # 0.01 <= 0.05 / 4; 0.03 > 0.05 / 3
+    ([0.0125, 0.0166, 0.025, 0.05], "of 4 when all"),  # each at its limit
+    ([0.3], "1 difference over seeds was held against zero: the intervals of 0 do not hold it"),
+    ([None], ""),
+])  # fmt: skip
+def test_what_of_the_verdicts_would_be_chance(ps, told):
+    assert told in tally.chance([{"p": p} for p in ps]) and bool(told) == bool(tally.chance([{"p": p} for p in ps]))
+
+
+def test_p_by_hand():
+    """Two seeds: t has one degree of freedom, a Cauchy; P(|t| > 1) = 1/2. What is counted has none."""
+    assert estimate([0.0, 2.0]).p == pytest.approx(0.5) and estimate([1.0]).p is None and estimate([1.0, 1.0]).p is None
+    for values in ([0.02, 0.05, 0.03], [-0.2, 0.05, 0.01]):
+        assert (estimate(values).p < 0.05) == (estimate(values).side() != 0)
+    method, baseline = seeds((0.6, 0.62), ends), seeds((0.5, 0.5), ends)
+    assert verdict(LAST, method, baseline, reported=0.09).tested.p == pytest.approx(estimate([0.1, 0.12]).p)
+    assert verdict(LAST, method, baseline, reported=0).tested is None  # that there is none is no claim of one
+    assert verdict(ROUNDS, seeds((10, 11)), reported=10, tolerance=2).tested is None

@@ -59,6 +59,15 @@ class Estimate:
     def high(self) -> float | None:
         return None if self.half_width is None else self.mean + self.half_width
 
+    @property
+    def p(self) -> float | None:
+        """Of a mean of 0 (Student's t, two-sided); None for a single seed, and of what is counted, the same in every seed."""
+        if self.std is None or self.std < EQUAL:
+            return None
+        from scipy.special import stdtr
+
+        return float(2 * stdtr(self.n - 1, -abs(self.mean) * math.sqrt(self.n) / self.std))
+
     def side(self, of: float = 0.0) -> int:
         """1 where the whole interval lies above a value, -1 where it lies below, 0 where that cannot be said."""
         if self.half_width is None:

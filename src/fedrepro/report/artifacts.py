@@ -2,10 +2,11 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fedrepro.report import latex, macros, origin, plotted
+from fedrepro.report.claims import Claim
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.loading import Results, Stored
 from fedrepro.report.spec import VERDICTS, Paper, evidence, read_curves
@@ -14,7 +15,8 @@ from fedrepro.report.verdicts import NO_CLAIM, Verdict, decide
 
 ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
 FOUND = ("claim", "source", "reported", "ours", "asked", "verdict", "why")
-COLUMNS = (*FOUND, "note", "key", "experiment", "artifact", "tolerance", "by")
+NUMERIC = ("mean", "half_width", "seeds", "p", "reported_number")  # 0..1, nats or rounds; null where there is none
+COLUMNS = (*FOUND, "note", "key", "experiment", "artifact", "tolerance", "by", *NUMERIC)
 PRINTED = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
 NUMBERS = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, made with the verdicts
 SHARES = (0.29, 0.11, 0.15, 0.1, 0.22)  # of a line: the columns of the table of verdicts
@@ -69,19 +71,24 @@ def write_table(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
     (out / f"{key}.tex").write_text(latex.table(grid, *texts), encoding="utf-8")
 
 
-def decide_all(spec: Paper, results: Mapping[str, Results]) -> list[Verdict]:
+def decide_all(spec: Paper, evidence: Evidence) -> list[Verdict]:
     """The verdicts on all of a paper's claims; none at a scale that is not compared."""
-    given = {key: (claim, [results[name] for name in claim.sources]) for key, claim in spec.claims.items()}
+    given = {key: (claim, [evidence.results[name] for name in claim.sources]) for key, claim in spec.claims.items()}
     return [
-        decide(key, claim, found, claim.ref.resolved(spec.experiments).measure, spec.chosen(claim), others)
+        _verdict(spec, key, claim, found, others, evidence)
         for key, (claim, [found, *others]) in given.items()
         if found.compare != "none"
     ]
 
 
+def _verdict(spec: Paper, key: str, claim: Claim, found: Results, others: list[Results], evidence: Evidence) -> Verdict:
+    measure, held = claim.ref.resolved(spec.experiments).measure, plotted.held(spec, claim, evidence.curves)
+    return decide(key, claim, found, measure, spec.chosen(claim), others, held)
+
+
 def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
     """`tables/verdicts.csv`, `.json` and `.tex`, which is one sentence where there are none."""
-    verdicts, out = decide_all(spec, found.results), folder / "tables"
+    verdicts, out = decide_all(spec, found), folder / "tables"
     records = [_record(spec, verdict, found) for verdict in verdicts]
     out.mkdir(parents=True, exist_ok=True)
     _write_csv([[name.capitalize() for name in COLUMNS], *(list(record.values()) for record in records)], out / f"{key}.csv")
@@ -95,13 +102,16 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
     (folder / NUMBERS).write_text(macros.macros(paper, verdicts, source), encoding="utf-8")
 
 
-def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str]:
+def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str | float | None]:
     claim = verdict.claim
     told = plotted.contradiction(spec, claim, evidence.curves)
     note = "; ".join(filter(None, [told and f"by the paper's own plotted curves {told}", claim.note]))
     found = [claim.text, claim.source, verdict.reported, verdict.found, verdict.asked, verdict.status, verdict.why]
     beside = [note, verdict.key, claim.experiment, spec.beside(claim), verdict.tolerance, US if claim.ours else PAPER]
-    return dict(zip(COLUMNS, found + beside, strict=True))
+    ours, tested = verdict.ours, verdict.tested
+    numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, tested and tested.p]
+    reported = None if isinstance(claim.reported, str) else claim.reported
+    return dict(zip(COLUMNS, [*found, *beside, *numbers, reported], strict=True))
 
 
 def _write_csv(rows: list[list], path: Path) -> None:

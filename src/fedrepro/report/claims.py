@@ -31,6 +31,7 @@ class Claim(Frozen):
     calibrated: str | None = None  # the experiment that chose a setting by the reported number
     artifact: str | None = None  # the figure or table beside which it stands; else the first that shows its results
     scales: dict[str, SerializeAsAny[Cell]] = {}  # the cell at a scale where the paper's target or round is out of reach
+    beyond: dict[str, str] = {}  # scale -> why its runs cannot speak of the claim, whatever they find
     note: str = ""
 
     @model_validator(mode="after")
@@ -56,6 +57,11 @@ class Claim(Frozen):
         """The gathered results that it is held against, its experiment's first."""
         return [source(self.experiment, self.cell.study), *self.cell.others]
 
+    @property
+    def shown(self) -> list[str]:
+        """Those of them that the figure or table beside which it stands has to show."""
+        return [name for name in self.sources if name not in self.cell.unseen]
+
     def check(self, known: Known) -> None:
         known.at("scales").names("scale", self.scales, known.scales)
         self.cell.check(known.at("cell"), self.ref)
@@ -67,6 +73,7 @@ class Claim(Frozen):
                 )
         for scale, cell in self.scales.items():
             cell.check(known.at("scales", scale), self.ref)
+        known.at("beyond").names("scale", self.beyond, known.scales)
         known.at("calibrated").names("experiment", [self.calibrated] if self.calibrated else [], known.experiments)
         if self.tolerance and not self.because:
             known.refuse("because: a tolerance needs its reason")

@@ -14,7 +14,7 @@ from fedrepro.report import origin, view
 from fedrepro.report.content import Content
 from fedrepro.report.rendering import environment
 from fedrepro.report.settings import described
-from fedrepro.report.tally import PAPER, summary, tally
+from fedrepro.report.tally import PAPER, chance, summary, tally
 from fedrepro.report.verdicts import NO_CLAIM, RULES, SPREAD
 
 
@@ -25,7 +25,7 @@ def write(papers: list[Content], folder: Path) -> None:
     templates = environment(autoescape=True)
     templates.filters |= {"unbroken": unbroken}
     words = {"rules": RULES, "spread": SPREAD, "no_claim": NO_CLAIM, "unjudged_words": view.UNJUDGED}
-    tools = (tally, summary, view.together, view.judged, view.unjudged, view.command, described)
+    tools = (tally, summary, chance, view.together, view.judged, view.unjudged, view.command, described)
     templates.globals |= words | {"version": origin.version()} | {tool.__name__: tool for tool in tools}
     rows = [
         (name if by == PAPER else f"{paper.spec.title}: asked by us", f"{paper.key}/index.html?by={quote(by)}", counts)

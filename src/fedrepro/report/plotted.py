@@ -1,4 +1,5 @@
-"""What the curves that a paper plots say on a claim of its text or tables: where they contradict it, the verdict tells."""
+"""What the curves that a paper plots say on a claim of its text or tables: where they contradict it, the verdict tells; where
+their sign changes on the way, shorter runs than the paper's are not held against it."""
 
 from collections.abc import Mapping
 
@@ -12,10 +13,9 @@ from fedrepro.report.spec import Paper
 def contradiction(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> str:
     """What the claim's cell finds in the digitised curves, `plotted`, as if they were one seed's; empty where that is what the
     claim says, up to its tolerance, or where its series are not plotted."""
-    cell, shown, own = claim.cell, claim.ref.resolved(spec.experiments), spec.experiments[claim.experiment]
-    if cell.study or cell.others or shown.measure != own.measure or not shown.reported.keys() >= set(cell.labels):
+    cell, shown, curves = claim.cell, claim.ref.resolved(spec.experiments), _curves(spec, claim, plotted)
+    if not curves:
         return ""
-    curves = {label: plotted[shown.reported[label]] for label in cell.labels}
     rows = [
         {"series": label, "seed": "0", "round": str(round), shown.measure: str(value)}
         for label, curve in curves.items()
@@ -33,3 +33,22 @@ def contradiction(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> st
     else:
         agrees = abs(values[0] - claim.reported) <= claim.tolerance + SLACK
     return "" if agrees else said
+
+
+def held(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> float | None:
+    """Of a claimed difference at the end of a run: in which part of the rounds that both digitised curves have, its sign is
+    there; None of other claims, or where its series are not plotted."""
+    cell, curves = claim.cell, _curves(spec, claim, plotted)
+    if not curves or cell.kind != "difference" or not cell.last or claim.reported == 0:
+        return None
+    series, baseline = (dict(curves[label]) for label in cell.labels)
+    rounds = series.keys() & baseline.keys()
+    return sum((series[round] - baseline[round]) * claim.reported > 0 for round in rounds) / len(rounds) if rounds else None
+
+
+def _curves(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> dict[str, Curve]:
+    """The digitised curves of a claim's series; empty where they are not plotted, or the claim is on something else."""
+    cell, shown, own = claim.cell, claim.ref.resolved(spec.experiments), spec.experiments[claim.experiment]
+    if cell.study or cell.others or shown.measure != own.measure or not shown.reported.keys() >= set(cell.labels):
+        return {}
+    return {label: plotted[shown.reported[label]] for label in cell.labels}

@@ -198,6 +198,10 @@ class Quoted:
         """The records of tables/verdicts.json."""
         return tally.read(self.folder)
 
+    def chance(self) -> str:
+        """What of them would be chance, as `tally.chance` tells it."""
+        return tally.chance(self.verdicts())
+
     def judged(self) -> list[dict[str, str]]:
         """Those on claims that our runs could speak of."""
         return view.judged(self.verdicts())
@@ -211,7 +215,8 @@ class Quoted:
     def turned(self, seeds: int) -> list[str]:
         """The claims whose verdict is another one where the first so many seeds count alone."""
         fewer = {name: self.evidence.results[name].first(seeds) for name in self.spec.sources()}
-        before = {verdict.key: verdict.status for verdict in artifacts.decide_all(self.spec, fewer)}
+        then = artifacts.decide_all(self.spec, replace(self.evidence, results=fewer))
+        before = {verdict.key: verdict.status for verdict in then}
         return [record["key"] for record in self.verdicts() if record["verdict"] != before[record["key"]]]
 
     def claim(self, key: str) -> dict[str, str]:

@@ -70,7 +70,7 @@ class Paper(Frozen):
         """The figure or table beside which a claim stands; empty where the one that it names does not show its results."""
         named = [claim.artifact] if claim.artifact else [*self.figures, *self.tables]
         shows = [key for key in named if key in self.artifacts and key != VERDICTS]
-        return next((key for key in shows if set(claim.sources) <= set(self[key].sources(self.figures))), "")
+        return next((key for key in shows if set(claim.shown) <= set(self[key].sources(self.figures))), "")
 
     def chosen(self, claim: Claim) -> dict[str, str]:
         """Series of a claim -> what was chosen by what the paper reports of it."""
@@ -130,7 +130,7 @@ def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
         known.at("figures", key, "remarks").names("scale", figure.remarks, (ALL, *known.scales))
     for key, item in spec.claims.items():
         if not spec.beside(item):
-            needed = " and ".join(item.sources)
+            needed = " and ".join(item.shown)
             known.at("claims", key).refuse(f"artifact: {item.artifact or 'any figure or table'} has to show {needed}")
     return spec
 

@@ -3,12 +3,17 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from fedrepro.files import read_records
 from fedrepro.report.spec import VERDICTS
 from fedrepro.report.verdicts import RULES
+from fedrepro.words import count
 
 PAPER, US = "the paper", "us"  # by whom a claim is made
+
+
+LEVEL = 0.05  # of a test
 
 
 def read(folder: Path) -> list[dict[str, str]]:
@@ -26,6 +31,22 @@ def tally(verdicts: Iterable[Mapping[str, str]]) -> dict[str, int]:
 def made(verdicts: Iterable[Mapping[str, str]], by: str) -> list[Mapping[str, str]]:
     """Those on claims of the paper, or on questions that we ask beside them."""
     return [verdict for verdict in verdicts if verdict["by"] == by]
+
+
+def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
+    """How many differences were held against zero, how many have an interval without it, and what is left of them when all are
+    corrected together (Holm 1979); empty where there is none."""
+    found = sorted(verdict["p"] for verdict in verdicts if verdict["p"] is not None)
+    if not found:
+        return ""
+    least = [p <= LEVEL / (len(found) - place) for place, p in enumerate(found)]
+    left = next((place for place, passes in enumerate(least) if not passes), len(found))
+    decided, expected = sum(p < LEVEL for p in found), LEVEL * len(found)
+    return (
+        f"{count(len(found), 'difference')} over seeds {'was' if len(found) == 1 else 'were'} held against zero: the intervals "
+        f"of {decided} do not hold it (by chance alone {expected:.1f} would not), of {left} when all are corrected together "
+        f"(Holm, {100 * LEVEL:g} %)"
+    )
 
 
 def told(counts: Mapping[str, int]) -> str:

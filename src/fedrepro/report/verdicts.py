@@ -18,9 +18,11 @@ HOLDS, FAILS = "holds", "does not hold"
 CALIBRATED, NOT_COMPARED, NOT_RUN = "calibrated on this", "not compared", "not run"
 SPREAD = (
     "± is half of the 95 % interval of the mean over n seeds (Student's t); of a difference or a saving, over its values seed "
-    "by seed. One seed has none. Each claim is judged by itself, without a correction for their number. A standard deviation "
-    "is called s.d."
+    "by seed. One seed has none. It covers what a seed draws: the partition, first weights, batches; not which images a scale "
+    "uses, which are the same for all seeds. Each claim is judged by itself, without a correction for their number. A standard "
+    "deviation is called s.d."
 )
+STEADY = 0.9  # in that part of the rounds a paper's own curves must have a claimed sign, for shorter runs to speak of it
 NONE_REPORTED = "nothing"  # by the paper, of what we ask
 OWN = {REPRODUCED: HOLDS, AGREES: HOLDS, NOT: FAILS, DISAGREES: FAILS}  # of what is told as reporting nothing
 NO_CLAIM = "Nothing at this scale is held against the papers, so no claim is judged."
@@ -30,7 +32,8 @@ RULES = {
     PARTLY: "Of a claimed difference only the direction is shown: the whole interval lies on the reported side of zero, but "
     "not within the tolerance, or the tolerance is wider than half of the difference; or only one of two arrives.",
     NOT: "The whole interval lies outside the tolerance; where a difference is claimed, on the other side of zero, or around "
-    "zero, so that neither its size nor its direction is there.",
+    "zero, so that neither its size nor its direction is there. Where no number is claimed, also an interval around zero that "
+    "holds nothing that counts.",
     AGREES: "At a scale where only directions are judged: the whole interval lies on the reported side of zero.",
     DISAGREES: "At such a scale: the whole interval lies on the other side of zero.",
     HOLDS: "Asked by us, where the paper reports nothing: the whole interval lies on the side that our sentence names.",
@@ -38,7 +41,8 @@ RULES = {
     UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval reaches over the edge of the "
     "tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell.",
     CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",
-    NOT_COMPARED: "Our runs cannot speak of it: too short, or at a scale where such a number means something else.",
+    NOT_COMPARED: "Our runs cannot speak of it: too short, or at a scale where such a number means something else; or what is "
+    "to be compared is not there, as in a network that answers with one class.",
     NOT_RUN: "The runs that it needs are not finished, or are left out at this scale.",
 }
 
@@ -56,6 +60,7 @@ class Verdict:
     ours: Estimate | None = None
     arrived: str = ""
     asked: str = ""  # at a scale with another target or other rounds than the paper's: which
+    tested: Estimate | None = None  # of a claim that something is better: what was held against zero
 
     @property
     def digits(self) -> int:
@@ -96,12 +101,13 @@ def decide(
     measure: str,
     chosen: Mapping[str, str] | None = None,
     others: Sequence[Results] = (),
+    held: float | None = None,
 ) -> Verdict:
     """The verdict on a claim at the scale that the results were made at; it names data that are not the official release.
     `chosen`: series -> what was chosen by what the paper reports of it. `others`: of the experiments that its cell needs beside
-    the claim's own."""
+    the claim's own. `held`: in which part of the rounds the paper's own curves have the claimed sign, where they are known."""
     beside = dict(zip(claim.cell.others, others, strict=True))
-    verdict = _decide(key, claim, Panel(claim.experiment, Shown(measure=measure), results, beside))
+    verdict = _decide(key, claim, Panel(claim.experiment, Shown(measure=measure), results, beside), held)
     if verdict.status in (NOT_RUN, NOT_COMPARED):
         return verdict
     verdict = _calibrated(verdict, chosen or {})
@@ -119,7 +125,7 @@ def _calibrated(verdict: Verdict, chosen: Mapping[str, str]) -> Verdict:
     return replace(verdict, status=CALIBRATED if whole else verdict.status, why="; ".join([verdict.why, *told]))
 
 
-def _decide(key: str, claim: Claim, panel: Panel) -> Verdict:
+def _decide(key: str, claim: Claim, panel: Panel, held: float | None) -> Verdict:
     def verdict(status: str, why: str, *found: Estimate | str | None) -> Verdict:
         return Verdict(key, claim, MEASURES[panel.shown.measure], status, why, *found)
 
@@ -133,8 +139,18 @@ def _decide(key: str, claim: Claim, panel: Panel) -> Verdict:
     ours = estimate(values) if values else None
     arrived = cell.arrived(panel) if problem or cell.word else ""
     asked = "" if panel.full else _asked(claim, cell, panel.measure)
+    if reason := _beyond(claim, cell, panel, held):
+        return verdict(NOT_COMPARED, reason, ours, arrived, asked)
     status, reason = _judged(claim, cell, panel, ours, problem)
-    return verdict(OWN.get(status, status) if _unreported(claim) else status, reason, ours, arrived, asked)
+    tested = None if problem else _tested(claim, cell, panel, ours)
+    return verdict(OWN.get(status, status) if _unreported(claim) else status, reason, ours, arrived, asked, tested)
+
+
+def _tested(claim: Claim, cell: Cell, panel: Panel, ours: Estimate) -> Estimate | None:
+    """What is held against zero; None of a level."""
+    if cell.word:
+        return estimate(cell.margins(panel, cell.series))
+    return ours if cell.signed and claim.reported != 0 else None
 
 
 def _unreported(claim: Claim) -> bool:
@@ -144,8 +160,6 @@ def _unreported(claim: Claim) -> bool:
 
 def _judged(claim: Claim, cell: Cell, panel: Panel, ours: Estimate | None, problem: str) -> tuple[str, str]:
     """Status and reason; without a number for every seed (`ours` is None) there is a `problem`."""
-    if reason := _beyond(claim, cell, panel):
-        return NOT_COMPARED, reason
     if cell.lost(panel):
         return UNDECIDED, problem
     if problem:
@@ -155,13 +169,18 @@ def _judged(claim: Claim, cell: Cell, panel: Panel, ours: Estimate | None, probl
     return (_full if panel.full else _direction)(claim, cell, panel.measure, ours)
 
 
-def _beyond(claim: Claim, cell: Cell, panel: Panel) -> str:
+def _beyond(claim: Claim, cell: Cell, panel: Panel, held: float | None) -> str:
     """Why our runs cannot speak of the claim, whatever their numbers; empty if they can."""
+    if reason := claim.beyond.get(panel.scale):
+        return reason
     if not panel.full:
         if cell.absolute:
             return f"{cell.absolute} is compared at scale paper only"
         if claim.reported == 0:
             return "no difference has no sign; how small one is can be judged at scale paper only"
+        if held is not None and held < STEADY:
+            told = f"the paper's own curves have this sign in {100 * held:.0f} % of their rounds"
+            return f"{told}: shorter runs say nothing of the end"
     elif needed := cell.needs(claim.reported, claim.tolerance):
         ends = [curve[-1][0] for curve in panel.curves(cell.series).values()]
         if ends and min(ends) < needed:  # e.g. after the number of rounds was lowered
@@ -193,7 +212,8 @@ def _worded(cell: Cell, panel: Panel) -> tuple[str, str]:
         return UNDECIDED, "one seed has no interval"
     reason = cell.sides(panel)[side + 1]
     if side == 0:
-        return UNDECIDED, reason
+        nothing = cell.nothing(estimate(margins), panel.measure) if panel.full else ""
+        return (NOT if nothing else UNDECIDED), nothing or reason
     return ((REPRODUCED, NOT) if panel.full else (AGREES, DISAGREES))[side != cell.holds], reason
 
 

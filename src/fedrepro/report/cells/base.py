@@ -41,6 +41,11 @@ class Cell(Frozen):
         """The experiments whose results it needs beside those of the claim's own."""
         return []
 
+    @property
+    def unseen(self) -> list[str]:
+        """Those of `others` that say only whether there is anything to compare."""
+        return []
+
     def check(self, known: Known, ref: Ref) -> None:
         """That series, study and measure exist."""
         if self.study:
@@ -89,6 +94,10 @@ class Cell(Frozen):
     def sides(self, panel: Panel) -> tuple[str, str, str]:
         """With a word: what it means that its margins lie below zero, around it, above it."""
         raise NotImplementedError
+
+    def nothing(self, margins: Estimate, measure: Measure) -> str:
+        """With a word, of margins around zero: that nothing which would count lies between them; empty otherwise."""
+        return ""
 
     def at(self) -> float | None:
         """The target that it is about."""

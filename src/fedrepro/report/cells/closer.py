@@ -1,6 +1,7 @@
 """That the activations of a series' devices are closer to their common mean than the baseline's: of each seed's run the mean
 divergence over rounds and devices, the difference in percent of the baseline's, only its sign judged. Activations that do not
-differ at all are nothing to compare with or to praise: such a network is dead."""
+differ at all are nothing to compare with or to praise: such a network is dead. Nor are those of one that answers with one
+class: it has one accuracy in the last rounds of all seeds, which `learned`, the experiment with these accuracies, tells."""
 
 from statistics import fmean
 from typing import ClassVar
@@ -8,13 +9,31 @@ from typing import ClassVar
 from fedrepro.measures import Measure
 from fedrepro.metrics import EQUAL
 from fedrepro.report.cells import base
-from fedrepro.report.evidence import Panel
+from fedrepro.report.evidence import Panel, Ref
+from fedrepro.report.known import Known
+from fedrepro.report.numbers import amount
+
+ENDS = 10  # rounds
 
 
 class Cell(base.Cell):
     baseline: str
+    learned: str | None = None
     study: ClassVar = "activations"
     word: ClassVar = "closer"
+
+    @property
+    def others(self) -> list[str]:
+        return [self.learned] if self.learned else []
+
+    @property
+    def unseen(self) -> list[str]:
+        return self.others
+
+    def check(self, known: Known, ref: Ref) -> None:
+        super().check(known, ref)
+        if self.learned:
+            known.at("learned").ref(Ref(experiment=self.learned), self.labels)
 
     def absent(self, panel: Panel) -> str:
         found = {label: _means(panel, label) for label in self.labels}
@@ -22,6 +41,8 @@ class Cell(base.Cell):
             return f"no activations of {' and '.join(unmeasured)}"
         if equal := [label for label in self.labels if _equal(panel, label)]:
             return f"in most rounds the activations of {' and '.join(equal)} do not differ at all, as where every unit is dead"
+        if constant := [told for label in self.labels if (told := _constant(panel, label, self.learned))]:
+            return "; ".join(constant)
         return base.unpaired(found)
 
     def values(self, panel: Panel) -> tuple[list[float], str]:
@@ -57,6 +78,17 @@ def _equal(panel: Panel, label: str) -> bool:
     """Whether the devices of some seed have the same activations, for most of their rows."""
     seeds = _divergences(panel, label).values()
     return any(2 * sum(value < EQUAL for value in values) > len(values) for values in seeds)
+
+
+def _constant(panel: Panel, label: str, learned: str | None) -> str:
+    """That a series' networks answer with one class; empty where they do not, or where one seed cannot tell."""
+    if learned is None:
+        return ""
+    beside = panel.beside(learned)
+    ends = [value for curve in beside.curves(label).values() for _, value in curve[-ENDS:]]
+    if len(ends) < 2 * ENDS or max(ends) - min(ends) > EQUAL:
+        return ""
+    return f"{label} answers with one class: {amount(beside.measure, ends[0])} in the last {ENDS} rounds of all seeds"
 
 
 def _divergences(panel: Panel, label: str) -> dict[int, list[float]]:

@@ -1,5 +1,5 @@
 """That a series' lead over its baseline is larger than in another experiment, where no number is claimed: the difference of the
-two leads, seed by seed, only its sign judged."""
+two leads, seed by seed, or the lead itself where it is smaller: where there is none, none has grown. Its sign is judged."""
 
 from typing import ClassVar
 
@@ -31,14 +31,15 @@ class Cell(higher.Cell):
 
     def values(self, panel: Panel) -> tuple[list[float], str]:
         here, there = (self.of(self.series).found(one)[0] for one in self._both(panel))
-        return [own - other for own, other in zip(here, there, strict=True)], ""
+        return [min(own, own - other) for own, other in zip(here, there, strict=True)], ""
 
     def _both(self, panel: Panel) -> tuple[Panel, Panel]:
         return panel, panel.beside(self.than)
 
     def against(self, measure: Measure) -> str:
-        return f"{self.series}'s lead over {self.baseline} is held against that of {self.than}"
+        return f"{self.series}'s lead over {self.baseline}, where there is one, is held against that of {self.than}"
 
     def sides(self, panel: Panel) -> tuple[str, str, str]:
-        larger = f"the lead of {self.series} over {self.baseline} is larger in {{}}"
-        return larger.format(self.than), "the interval of the difference contains zero", larger.format(panel.key)
+        lead = f"the lead of {self.series} over {self.baseline}"
+        none = f"{self.series} has none over {self.baseline} in {panel.key}, or a larger one in {self.than}"
+        return none, "the interval contains zero", f"{lead} is larger in {panel.key} than in {self.than}"

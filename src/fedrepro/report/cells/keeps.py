@@ -11,6 +11,7 @@ from fedrepro.report.evidence import Panel
 class Cell(higher.Cell):
     whole: str
     word: ClassVar = "most"
+    least: ClassVar = None
 
     @property
     def labels(self) -> list[str]:
