@@ -147,9 +147,9 @@ def _decide(key: str, claim: Claim, panel: Panel, held: float | None) -> Verdict
 
 
 def _tested(claim: Claim, cell: Cell, panel: Panel, ours: Estimate) -> Estimate | None:
-    """What is held against zero; None of a level."""
+    """What is held against zero, of several what is least sure; None of a level."""
     if cell.word:
-        return estimate(cell.margins(panel, cell.series))
+        return max(map(estimate, cell.required(panel)), key=lambda found: found.p or 0)
     return ours if cell.signed and claim.reported != 0 else None
 
 
@@ -205,14 +205,16 @@ def _without_number(problem: str, claim: Claim, cell: Cell, panel: Panel) -> tup
 
 
 def _worded(cell: Cell, panel: Panel) -> tuple[str, str]:
-    """Of a claim that is a word, by the side on which its margins lie."""
-    margins = cell.margins(panel, cell.series)
-    side = estimate(margins).side()
-    if len(margins) == 1:
+    """Of a claim that is a word, by the side on which its margins lie: it is true if all are on its side, and false if one is on
+    the other."""
+    found = [estimate(margins) for margins in cell.required(panel)]
+    if found[0].n == 1:
         return UNDECIDED, "one seed has no interval"
+    sides = {one.side() for one in found}
+    side = -cell.holds if -cell.holds in sides else 0 if 0 in sides else cell.holds
     reason = cell.sides(panel)[side + 1]
     if side == 0:
-        nothing = cell.nothing(estimate(margins), panel.measure) if panel.full else ""
+        nothing = next(filter(None, (cell.nothing(one, panel.measure) for one in found if panel.full)), "")
         return (NOT if nothing else UNDECIDED), nothing or reason
     return ((REPRODUCED, NOT) if panel.full else (AGREES, DISAGREES))[side != cell.holds], reason
 

@@ -83,6 +83,10 @@ class Cell(Frozen):
         """Of a cell about a target: by how much the best value of each seed's run is better than it; from 0 on it arrives."""
         return []
 
+    def required(self, panel: Panel) -> list[list[float]]:
+        """With a word: the margins, each seed by seed, that all have to lie on its side."""
+        return [self.margins(panel, self.series)]
+
     def arrived(self, panel: Panel) -> str:
         """Of a cell about a target: who gets there and when, which is told where there is no number."""
         return ""
@@ -193,6 +197,10 @@ class ToTarget(OfCurves):
     def margins(self, panel: Panel, label: str) -> list[float]:
         found = [panel.best(curve, self.smooth) for curve in self.curves(panel, label).values()]
         return [panel.sign * (value - self.target) for value in found]
+
+    def required(self, panel: Panel) -> list[list[float]]:
+        """With a word: the margins, each seed by seed, that all have to lie on its side."""
+        return [self.margins(panel, self.series)]
 
     def arrived(self, panel: Panel) -> str:
         if self.lost(panel) or self.absent(panel):

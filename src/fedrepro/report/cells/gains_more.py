@@ -1,5 +1,5 @@
-"""That a series' lead over its baseline is larger than in another experiment, where no number is claimed: the difference of the
-two leads, seed by seed, or the lead itself where it is smaller: where there is none, none has grown. Its sign is judged."""
+"""That a series has a lead over its baseline, and a larger one than in another experiment, where no number is claimed: the lead,
+and the difference of the two leads, seed by seed; only the signs are judged. Where there is no lead, none has grown."""
 
 from typing import ClassVar
 
@@ -31,7 +31,10 @@ class Cell(higher.Cell):
 
     def values(self, panel: Panel) -> tuple[list[float], str]:
         here, there = (self.of(self.series).found(one)[0] for one in self._both(panel))
-        return [min(own, own - other) for own, other in zip(here, there, strict=True)], ""
+        return [own - other for own, other in zip(here, there, strict=True)], ""
+
+    def required(self, panel: Panel) -> list[list[float]]:
+        return [self.of(self.series).found(panel)[0], *super().required(panel)]
 
     def _both(self, panel: Panel) -> tuple[Panel, Panel]:
         return panel, panel.beside(self.than)
@@ -41,5 +44,6 @@ class Cell(higher.Cell):
 
     def sides(self, panel: Panel) -> tuple[str, str, str]:
         lead = f"the lead of {self.series} over {self.baseline}"
-        none = f"{self.series} has none over {self.baseline} in {panel.key}, or a larger one in {self.than}"
-        return none, "the interval contains zero", f"{lead} is larger in {panel.key} than in {self.than}"
+        none = f"{self.series} is behind {self.baseline} in {panel.key}, or farther ahead in {self.than}"
+        unsure = "the interval of the lead, or that of the difference of the leads, contains zero"
+        return none, unsure, f"{lead} is larger in {panel.key} than in {self.than}"
