@@ -41,9 +41,26 @@ rule all:
         MIRRORED,
 
 
+def show_runs(made):
+    """MLflow has what was trained, whatever was asked for and whatever failed; says so if it has not."""
+    if MIRRORED in made:
+        problem = read_whole_json(Path(MIRRORED), "problem")["problem"]
+    elif DONE < {run.summary for run in RUNS if run.summary.exists()}:
+        runs = experiments.listed(PLAN)
+        problem = tracking.mirror(runs, PARAMS.mlflow_uri, PARAMS.scale).problem
+    else:
+        problem = None
+    if problem:
+        logger.warning(f"MLflow is not up to date (`-R mirror` tries again): {problem}")
+
+
+def made():
+    return [str(path) for job in workflow.dag.finished_jobs for path in job.output]
+
+
 onsuccess:
-    made = [str(path) for job in workflow.dag.finished_jobs for path in job.output]
-    logger.info(ending.told(made, Path(REPORTS), time.time() - BEGAN))
+    show_runs(made())
+    logger.info(ending.told(made(), Path(REPORTS), time.time() - BEGAN))
 
 
 onerror:
@@ -53,3 +70,4 @@ onerror:
     # Snakemake deleted the summaries of a job that failed, also those of runs that were trained
     for piece in PIECES:
         engine.finished(piece.work)
+    show_runs(made())

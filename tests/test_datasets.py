@@ -23,13 +23,13 @@ import pytest
 import torch
 from PIL import Image
 
-from fedrepro import datasets, registry, rng
+from fedrepro import datasets, provenance, registry, rng
 from fedrepro.datasets import _fetch, _formats, _splitting, aptos, chest_xray, cifar10, cifar100, emnist_letters, mnist
 from fedrepro.errors import Unavailable, UserError
 
 META_KEYS = {
     *("name", "title", "classes", "class_names", "shape", "train", "test"),
-    *("pixels", "arrays", "identity", "official", "source", "mean", "std"),
+    *("pixels", "arrays", "identity", "official", "source", "code", "mean", "std"),
 }
 
 
@@ -124,6 +124,35 @@ def test_every_module_declares_the_contract():
         for layout in module.MIRROR:
             assert all(".." not in path and not path.startswith("/") for path in layout)
     assert len(cifar100.CLASSES) == 100 and len(emnist_letters.CLASSES) == 26
+
+
+def test_what_other_code_prepared_is_prepared_anew(tmp_path, monkeypatch):
+    """A corrected decoder does not train on what the old one made; a description without a word of code counts."""
+    raw, out = tmp_path / "raw", tmp_path / "out"
+    datasets.provide("digits_rgb", raw, out)
+    meta, made = json.loads((out / "meta.json").read_text(encoding="utf-8")), (out / "arrays.npz").stat().st_mtime_ns
+    datasets.provide("digits_rgb", raw, out)
+    assert (out / "arrays.npz").stat().st_mtime_ns == made and meta["code"] == datasets.code("digits_rgb")
+    monkeypatch.setattr(datasets.provenance, "dataset_digest", lambda name: f"corrected {name}")
+    monkeypatch.setattr(registry.module("datasets", "digits_rgb"), "PIXELS", None)
+    assert datasets.known("digits_rgb", out) is None
+    datasets.provide("digits_rgb", raw, out)
+    assert (out / "arrays.npz").stat().st_mtime_ns > made and datasets.known("digits_rgb", out) == meta["pixels"]
+    without = {key: value for key, value in meta.items() if key not in ("code", "seal")}
+    (out / "meta.json").write_text(json.dumps(without), encoding="utf-8")
+    assert datasets.known("digits_rgb", out) == meta["identity"]
+
+
+@pytest.mark.parametrize(("name", "through"), [
+    ("digits_rgb", "rng"), ("digits_rgb", "digits"), ("mnist", "_formats"),
+    ("cifar100_20", "cifar100"), ("chest_xray", "_splitting"),
+])  # fmt: skip
+def test_the_code_of_a_data_set_is_what_reads_or_draws_it(name, through, monkeypatch):
+    """Not what fetches it: the files are held against their checksums."""
+    seen = []
+    monkeypatch.setattr(provenance, "_essence", lambda path: seen.append(path.stem))
+    provenance.dataset_digest.__wrapped__(name)
+    assert {name, through, "_stored"} <= set(seen) and not {"_fetch", "files", "config"} & set(seen)
 
 
 def test_unknown_name_lists_the_valid_ones(tmp_path):

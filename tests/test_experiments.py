@@ -585,9 +585,9 @@ def test_prune_lists_what_no_scale_names(paths):
         shutil.copytree(run.folder, paths.stored("p") / run.id)
     expected = sorted([stale.folder, paths.stored("p") / stale.id, drawn.with_name("digits-iid-s9-gone.npz")])
     for settings in (params(), params(only_finished=True), params(scale="long")):
-        assert shelf.prune(settings, paths, delete=False) == expected
+        assert shelf.prune(settings, paths, delete=False, other_code=True) == expected
     assert stale.folder.exists()
-    assert shelf.prune(params(), paths, delete=True) == expected
+    assert shelf.prune(params(), paths, delete=True, other_code=True) == expected
     assert (
         not any(path.exists() for path in expected) and safe.folder.exists() and all(run.summary.exists() for run in everything)
     )

@@ -1,6 +1,7 @@
 """What prune spares: runs that the settings may name, whose data are not here."""
 
 import logging
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -53,8 +54,22 @@ def test_prune_spares_what_is_being_trained(paths, caplog):  # noqa: F811
     with holding(stale.log):
         with pytest.raises(UserError, match="another process is at work in it"), holding(stale.log):
             pass
-        assert shelf.prune(one(), paths, delete=True) == [] and f"spared {stale.folder}" in caplog.text
-    assert shelf.prune(one(), paths, delete=True) == [stale.folder] and half.exists()
+        assert shelf.prune(one(), paths, delete=True, other_code=True) == [] and f"spared {stale.folder}" in caplog.text
+    assert shelf.prune(one(), paths, delete=True, other_code=True) == [stale.folder] and half.exists()
+
+
+def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):  # noqa: F811
+    """Which today's cannot find, but whose settings and data are named: they may have cost weeks. One that has only begun, or
+    that is kept, goes."""
+    named, other = plan(one(), paths)["p"]["one"].runs[:2]
+    done, begun = (lie(run, paths, run.data, "older") for run in (named, other))
+    begun.summary.unlink()
+    with caplog.at_level(logging.WARNING):
+        assert shelf.prune(one(), paths, delete=True) == [begun.folder]
+    assert "spared 1 finished run of earlier code with settings that are named: --other-code prunes them too" in caplog.text
+    assert shelf.prune(one(), paths, delete=False, other_code=True) == [done.folder]
+    shutil.copytree(done.folder, paths.kept("p") / done.id)
+    assert shelf.prune(one(), paths, delete=True) == [done.folder]
 
 
 def test_a_run_that_lacks_a_file_is_not_kept(paths):  # noqa: F811

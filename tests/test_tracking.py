@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from fedrepro.config import RunConfig
+from fedrepro.files import MACHINE, held
 from fedrepro.measures import USUAL
 from fedrepro.runs import Run
-from fedrepro.tracking import METRICS_PER_CALL, mirror
+from fedrepro.tracking import METRICS_PER_CALL, mirror, settle
 
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
 ROUNDS = 150  # times eight columns: more than one call's worth of points
@@ -201,6 +203,44 @@ def test_an_interrupted_copy_is_replaced(store, monkeypatch):
     copy = store.copies("interrupted")[run.id]
     assert copy.info.status == "FINISHED" and copy.info.run_id != left.info.run_id
     assert len(store.curve(run, "test_accuracy", "interrupted")) == ROUNDS + 1
+
+
+@pytest.mark.parametrize(("began", "left"), [
+    ("elsewhere 1 {now}", True), ("elsewhere 1 {hours_ago}", False),
+    ("{here} {parent} {hours_ago}", True), ("{here} {own} {now}", False),
+])  # fmt: skip
+def test_a_copy_that_another_process_makes_is_left_to_it(store, began, left):
+    """For an hour, or as long as it runs here; what this process broke off is its own to replace."""
+    now, name = time.time(), f"shared{began[:8]}{left}"
+    run = finished_run(store.folder / name / "digits-fedmmd-s0-dddd")
+    mirror([(name, "fig1", "FedMMD", run)], store.uri, "quick")
+    copy = store.copies(name)[run.id]
+    told = {"here": MACHINE, "parent": os.getppid(), "own": os.getpid(), "now": now, "hours_ago": now - 9000}
+    store.client.set_tag(copy.info.run_id, "copied", began.format(**told))
+    store.client.delete_tag(copy.info.run_id, "digest")
+    again = mirror([(name, "fig1", "FedMMD", run)], store.uri, "quick")
+    assert (again.new, again.present, again.problem) == ((0, 1, None) if left else (1, 0, None))
+    assert (store.copies(name)[run.id].info.run_id == copy.info.run_id) == left
+
+
+def test_one_process_at_a_time_writes_a_database(store, monkeypatch):
+    from mlflow import MlflowClient
+
+    run, seen = finished_run(store.folder / "alone" / "digits-fedmmd-s0-dddd"), []
+    database = Path(store.uri.removeprefix("sqlite:///"))
+    monkeypatch.setattr(
+        MlflowClient, "log_artifact", lambda *_: seen.append(held(database.with_name(f".{database.name}.lock")))
+    )
+    assert mirror([("alone", "fig1", "FedMMD", run)], store.uri, "quick").new == 1
+    assert seen and all(seen) and not held(database.with_name(f".{database.name}.lock"))
+
+
+def test_what_tells_of_a_database_goes_with_it(tmp_path):
+    told = tmp_path / "mlflow-quick.json"
+    for uri, stays in (("http://127.0.0.1:1", True), (f"sqlite:///{told}", True), (f"sqlite:///{tmp_path}/none.db", False)):
+        told.write_text("{}")
+        settle(uri, told)
+        assert told.exists() == stays
 
 
 def test_tags_follow_the_experiments_and_a_deleted_experiment_comes_back(store):

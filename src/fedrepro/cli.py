@@ -82,6 +82,9 @@ def _parser() -> argparse.ArgumentParser:
             )
         if name == "prune":
             sub.add_argument("--yes", action="store_true", help="delete; without it the folders are only listed")
+            sub.add_argument(
+                "--other-code", action="store_true", help="also finished runs whose settings are named, but of earlier code"
+            )
     return parser
 
 
@@ -256,7 +259,7 @@ def _prune(options: argparse.Namespace) -> int:
     from fedrepro import shelf
 
     params, paths = _settings(options)
-    found = shelf.prune(params, paths, delete=options.yes, file=str(options.params))
+    found = shelf.prune(params, paths, delete=options.yes, file=str(options.params), other_code=options.other_code)
     for path in found:
         sys.stdout.write(f"{'deleted' if options.yes else 'would delete'} {path}\n")
     if not found:

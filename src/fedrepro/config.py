@@ -48,10 +48,6 @@ class Proxy(Frozen):
     augment: bool = False  # as the clients do; drawn anew every round
     removed: bool = False  # from what clients are dealt; else some hold these images too
 
-    def count(self, images: int) -> int:
-        """How many of so many training images the server holds."""
-        return max(1, round(self.share * images))
-
 
 class Scaling(Frozen):
     """What becomes of pixels, 0 to 255: a plain name, or `normalised` with moments of one's own."""
@@ -187,6 +183,7 @@ class Params(Frozen):
     executor: Executor = "auto"  # not what is learnt, but how
     cores_per_run: Count = 1  # likewise
     checkpoint_seconds: NonNegative = 30
+    kept: bool = True  # results/kept answers; false: whoever trains, trains all of it
     only_finished: bool = False  # report the series that are finished, of experiments that have two or all of theirs
     mlflow_uri: str = "sqlite:///mlflow.db"
     scales: dict[str, Scale]

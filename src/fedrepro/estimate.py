@@ -101,7 +101,7 @@ def cost(
     evaluated = config.rounds / config.evaluate_every * looked_at
     speed = _speed(config, known, executor, device, measure)
     samples *= speed.get("passes", 1)
-    surveyed = config.rounds * config.proxy.count(config.train_images or train) if config.proxy else 0
+    surveyed = config.rounds * partitions.proxy_size(config.proxy, config.train_images or train) if config.proxy else 0
     shared = executors.shares(_named(config, speed["operations"], executor, device), device)
     most = config.clients_per_round if shared else 1
     turns = math.ceil(most / cores) / most  # the share of the clients that are trained on the same core

@@ -97,7 +97,7 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml", fetching: bool
     data = Data(params, paths.raw, paths.prepared, fetching)
     planned: dict[str, dict[str, Planned]] = {}
     for paper, experiments in params.papers.items():
-        finder = _finder(paths, paper)
+        finder = _finder(paths, paper, params.kept)
         planned[paper] = {}
         for name, values in experiments.items():
             where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
@@ -146,11 +146,11 @@ def _training(params: Params, paper: str, name: str, values: dict, file: str) ->
     return training
 
 
-def _finder(paths: Paths, paper: str) -> Finder:
+def _finder(paths: Paths, paper: str, kept: bool) -> Finder:
     def new(config: RunConfig, data: str) -> Run:
         return Run(paths.runs(paper) / run_id(config, data), config, data, code_digest(config))
 
-    return Finder(stored_runs(paths.kept(paper)), lambda: stored_runs(paths.runs(paper)), new)
+    return Finder(stored_runs(paths.kept(paper)) if kept else {}, lambda: stored_runs(paths.runs(paper)), new)
 
 
 def _check_series(values: dict, overlay: dict, where: str) -> None:
@@ -185,10 +185,10 @@ def _reportable(planned: Planned) -> Planned:
 def _remarked(planned: Planned, data: Data, finder: Finder) -> Planned:
     """With what is to be said of its data and methods."""
     keys = dict.fromkeys(datasets.key(run.config.dataset) for run in planned.runs)
-    missing = [f"{key} cannot be had: {data.missing[key]}" for key in keys if key in data.missing]
+    about = [f"{key} {data.told[key]}" for key in keys if key in data.told]
     elsewhere = finder.elsewhere(dict.fromkeys(planned.runs))
     said = [finder.remark(elsewhere), *dict.fromkeys(algorithms.caution(run.config) for run in planned.runs)]
-    return replace(planned, remarks=(*missing, *filter(None, said)), elsewhere=tuple(elsewhere))
+    return replace(planned, remarks=(*about, *filter(None, said)), elsewhere=tuple(elsewhere))
 
 
 def remarks(chosen: list[Planned]) -> list[str]:
@@ -199,7 +199,15 @@ def remarks(chosen: list[Planned]) -> list[str]:
         lacking = [item.skipped] if item.lacking and item.skipped else []
         for remark in (*item.remarks, *lacking):
             about.setdefault(remark, []).append(f"{item.paper} {item.name}")
-    return [f"{', '.join(names)}: {remark}" for remark, names in about.items()]
+    return [f"{', '.join(names)}: {remark}" for remark, names in about.items()] + _shelved(chosen)
+
+
+def _shelved(chosen: list[Planned]) -> list[str]:
+    """That results are shown which were not made here."""
+    runs = unique(chosen)
+    kept = sum(is_kept(run.folder) for run in runs)
+    told = f"{kept} of {count(len(runs), 'run')} {'is' if kept == 1 else 'are'} kept, as earlier code trained"
+    return [f"{told} {'it' if kept == 1 else 'them'}; kept=false trains all here"] if kept else []
 
 
 def _runs(params: Params, training: Experiment, choice: Choice, data: Data, finder: Finder, where: str) -> Iterator[Run]:
@@ -233,7 +241,7 @@ def _suited(config: RunConfig) -> None:
     clients, images = config.partition.options["clients"], config.train_images or train
     if clients > images:
         raise UserError(f"partition.clients: at most the {images} train images of {config.dataset.name} (got {clients})")
-    if config.proxy and config.proxy.removed and clients > (left := images - config.proxy.count(images)):
+    if config.proxy and config.proxy.removed and clients > (left := images - partitions.proxy_size(config.proxy, images)):
         told = f"removed: true takes its images from the clients' {images}, and leaves {left} for {clients} clients"
         raise UserError(f"proxy.share: {told} (got {config.proxy.share:g})")
 

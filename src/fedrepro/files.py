@@ -87,11 +87,12 @@ def sweep_below(folder: Path) -> None:
 def _sweep(parts: Iterable[Path]) -> None:
     for left in parts:
         machine, _, process = left.stem.rpartition(".")[2].partition("-")
-        if not process or (machine == MACHINE and not _runs(int(process))):
+        if not process or (machine == MACHINE and not alive(int(process))):
             shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
 
 
-def _runs(process: int) -> bool:
+def alive(process: int) -> bool:
+    """Whether a process of this machine with this number runs."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -19,14 +19,15 @@ UNKNOWN = "unknown"  # in the place of an identity that nothing here can tell
 
 
 class Data:
-    """The identity of each data set that a plan names, found out once. `missing` says for those that cannot be had why not.
+    """The identity of each data set that a plan names, found out once. `told` says for those that cannot be had why not, and of
+    those that lie here from a mirror that is not asked for any more that they do.
     Without `fetching` an identity that only the data themselves can tell stays unknown."""
 
     def __init__(self, params: Params, raw: Path, prepared: Callable[[Choice], Path], fetching: bool = True) -> None:
         self._params, self._raw, self._prepared = params, raw, prepared
         self._fetching = fetching and not params.only_finished
         self._found: dict[str, str] = {}
-        self.missing: dict[str, str] = {}
+        self.told: dict[str, str] = {}
 
     def identity(self, choice: Choice) -> str:
         """Without data it is the official release's, so that a plan does not end at data which it may not need: who trains on
@@ -41,11 +42,14 @@ class Data:
         if not self._fetching:
             return datasets.known(choice, folder, mirror) or UNKNOWN
         try:
+            if not mirror and datasets.is_copy(folder):
+                here = f"{self._raw / datasets.origin(choice)} and {folder}"
+                self.told[key] = f"is a copy that differs from the official release; delete {here} to train on that"
             return datasets.identify(choice, self._raw, folder, mirror)
         except Unavailable:
             raise
         except UserError as error:
-            self.missing[key] = str(error)
+            self.told[key] = f"cannot be had: {error}"
             return datasets.pinned(choice) or UNKNOWN
 
 

@@ -18,7 +18,8 @@ PACKAGE = Path(__file__).parent
 DIRTY = "-dirty"  # at the end of a commit's name: the code that ran is not the commit's
 ENTRY = "fedrepro.engine.federation"  # everything that computes a number is reached from here or named in the config
 # data count by their own checksum
-NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ("config", "fields", "errors", "registry", "files", "runs", "datasets"))
+ASIDE = ("config", "fields", "errors", "registry", "files", "runs", "datasets", "provenance")
+NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ASIDE)
 
 
 def digest(value: Any, length: int = 10) -> str:
@@ -38,6 +39,14 @@ def code_digest(modules: tuple[str, ...], entry: str = ENTRY) -> str:
 def partition_digest(name: str) -> str:
     """Hash of the code that draws a partition."""
     return _digest_in(PACKAGE, (f"fedrepro.partitions.{name}", "fedrepro.partitions"))
+
+
+@functools.cache
+def dataset_digest(name: str) -> str:
+    """Hash of the code that reads a data set's files, or draws it."""
+    entries = (f"fedrepro.datasets.{name}", "fedrepro.datasets._stored")
+    aside = (*(other for other in NOT_NUMERIC if other != "fedrepro.datasets"), "fedrepro.datasets._fetch")
+    return _digest_in(PACKAGE, entries, aside)
 
 
 def modules(config: Any) -> tuple[str, ...]:
@@ -61,23 +70,24 @@ def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY) 
             return None
 
 
-def _digest_in(package: Path, entries: tuple[str, ...]) -> str:
-    return digest({module: _essence(_file(module, package)) for module in _closure(entries, package)})
+def _digest_in(package: Path, entries: tuple[str, ...], aside: tuple[str, ...] = NOT_NUMERIC) -> str:
+    return digest({module: _essence(_file(module, package)) for module in _closure(entries, package, aside)})
 
 
 def report_digest() -> str:
     """Hash of the files that make artifacts from results, comments included: unlike a training, a drawing costs seconds."""
-    code = sorted([*PACKAGE.glob("report/**/*.py"), PACKAGE / "measures.py", PACKAGE / "metrics.py", PACKAGE / "results.py"])
+    beside = (PACKAGE / f"{name}.py" for name in ("intact", "measures", "metrics", "results", "words"))
+    code = sorted([*PACKAGE.glob("report/**/*.py"), *beside])
     sources = [*code, *sorted(PACKAGE.glob("report/templates/*"))]
     return digest({path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in sources})
 
 
-def _closure(entries: tuple[str, ...], package: Path) -> list[str]:
-    """The package's modules that the entries import, directly or not."""
+def _closure(entries: tuple[str, ...], package: Path, aside: tuple[str, ...] = NOT_NUMERIC) -> list[str]:
+    """The package's modules that the entries import, directly or not, without what is left `aside`."""
     found, waiting = set(), list(entries)
     while waiting:
         module = waiting.pop()
-        if module in found or module.startswith(NOT_NUMERIC):
+        if module in found or module.startswith(aside):
             continue
         found.add(module)
         waiting += _imports(_file(module, package), package)
@@ -116,11 +126,15 @@ def _essence(path: Path) -> str:
 
 def _plain(node: Any) -> Any:
     """A parsed piece as lists and text. What is empty is left out: later versions have more fields that may be, and some more
-    empty texts in an f-string."""
+    empty texts in an f-string. So is what an error or the log says: no number follows from it."""
     if isinstance(node, list):
         return [_plain(part) for part in node]
     if not isinstance(node, ast.AST):
         return repr(node)
+    if isinstance(node, ast.Raise):
+        return ["Raise", _plain(getattr(node.exc, "func", node.exc))]
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func).startswith("log."):
+        return ["Expr"]
     if isinstance(node, ast.JoinedStr):
         return ["JoinedStr", [_plain(part) for part in node.values if getattr(part, "value", None) != ""]]
     return [type(node).__name__, {name: _plain(value) for name, value in ast.iter_fields(node) if value not in (None, [])}]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedrepro import intact
 from fedrepro.errors import UserError, unknown
-from fedrepro.files import read_records, read_whole_json
+from fedrepro.files import read_records, read_whole_json, replacing
 
 if TYPE_CHECKING:
     import pandas
@@ -46,12 +46,13 @@ def gather(
         for own, record in zip(read, records, strict=True):
             rows += [{"series": label, "seed": str(record["seed"]), "run": record["run"]} | row for row in own]
     columns = list(dict.fromkeys(column for row in rows for column in row)) or ["series", "seed", "run", "round"]
-    with (out / f"{note['experiment']}.csv").open("w", encoding="utf-8", newline="") as file:
+    with replacing(out / f"{note['experiment']}.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     text = json.dumps(note | {"series": described}, indent=1)
-    (out / f"{note['experiment']}.json").write_text(text + "\n", encoding="utf-8")
+    with replacing(out / f"{note['experiment']}.json") as path:
+        path.write_text(text + "\n", encoding="utf-8")
 
 
 def stays(note: dict[str, Any], waiting: Sequence[str], out: Path) -> bool:

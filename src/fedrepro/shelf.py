@@ -13,6 +13,7 @@ from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.experiments import Paths, Planned
 from fedrepro.files import held, read_whole_json, write_json
+from fedrepro.results import is_kept
 from fedrepro.runs import LOG, Run
 from fedrepro.studies.base import Study
 from fedrepro.words import count
@@ -127,16 +128,20 @@ def _studied(item: Planned, paths: Paths, ids: Mapping[tuple[str, str], str]) ->
                 yield run, study, note
 
 
-def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml") -> list[Path]:
+def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml", other_code: bool = False) -> list[Path]:
     """Run folders, studies and snapshots in them, and partitions that no scale of the settings names; deleted if asked to. What
-    is kept stays. Nothing is fetched: where data are not prepared here, runs with settings that are named stay, of whatever
+    is kept stays, and so do finished runs with settings and data that are named, which `other_code` trained: unless they are
+    asked for too. Nothing is fetched: where data are not prepared here, runs with settings that are named stay, of whatever
     other data they are."""
     named, untold, wanted = set(), defaultdict(set), params.model_copy(update={"only_finished": False})
+    asked: dict[Path, set[str]] = defaultdict(set)  # of what is not kept
     for scale in params.scales:
         planned = experiments.plan(wanted.model_copy(update={"scale": scale}), paths, file, fetching=False)
         for run in experiments.unique(experiments.select(planned, None, None)):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}
+            if not is_kept(run.folder):
+                asked[run.folder.parent].add(lookup.same(run.config, run.data))
             if run.data == lookup.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
                 untold[run.folder.parent].add((lookup.question(run.config), run.data))
         for item in experiments.select(planned, None, None):
@@ -144,6 +149,8 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml")
                 named |= {path for case in studied.cases for path in studying.files(case)}
     runs, stored = paths.results / "runs", paths.results / "stored"
     named |= _spared(untold, paths)
+    if not other_code:
+        named |= _answering(asked, named, paths)
     named |= {stored / path.relative_to(runs) for path in named if path.is_relative_to(runs)}
     there = [*runs.glob("*/*"), *stored.glob("*/*"), *(paths.data / "partitions").glob("*")]
     patterns = [*(f"*/*/{name}-*" for name in registry.names("studies")), "*/*/snapshots/*"]
@@ -157,6 +164,21 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml")
     for path in stale if delete else []:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return stale
+
+
+def _answering(asked: dict[Path, set[str]], named: set[Path], paths: Paths) -> set[Path]:
+    """The finished runs with settings and data that are named, run folders -> which, that other code trained."""
+    found = {
+        run.folder
+        for folder, questions in asked.items()
+        for place in (folder, paths.stored(folder.name))
+        for question, run in experiments.stored_runs(place).items()
+        if question in questions and folder / run.id not in named
+    }
+    if found:
+        told = "spared %s of earlier code with settings that are named: --other-code prunes them too"
+        log.warning(told, count(len(found), "finished run"))
+    return found
 
 
 def _spared(untold: dict[Path, set[tuple[str, str]]], paths: Paths) -> set[Path]:

@@ -2,7 +2,8 @@
 
 The run folders are the truth and MLflow is a view of them: a copy may be deleted and made again, and a store that does not
 answer costs a warning, never a result. One MLflow experiment per paper, one MLflow run per run folder. A copy is complete once
-it has its digest tag and an end; anything less was interrupted and is replaced by the next call. One process writes at a time.
+it has its digest tag and an end; anything less was interrupted and is replaced by the next call. A database is written by one
+process at a time, the others wait; on a server what another process has begun within the hour is left to it.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import logging
 import math
 import os
 import sqlite3
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from typing import Any
 
 from fedrepro import provenance
 from fedrepro.errors import UserError, interrupted, masked
-from fedrepro.files import read_whole_json
+from fedrepro.files import MACHINE, alive, alone, read_whole_json
 from fedrepro.measures import MEASURES
 from fedrepro.runs import LOG, Run, read_metrics
 
@@ -36,6 +38,7 @@ SETTINGS = {  # for the whole process, where the user has set nothing else; read
     "MLFLOW_LOGGING_LEVEL": "WARNING",
 }
 FILES = ("config.json", "metrics.csv", "summary.json", "environment.json", "timing.json", LOG, "model.safetensors")
+PATIENCE = 3600  # seconds in which whoever began a copy may end it
 LARGEST_FILE, METRICS_PER_CALL = 5_000_000, 1000  # bytes, larger weights stay in the run folder; MLflow takes no more
 
 
@@ -68,13 +71,14 @@ def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, sc
     papers, unfinished, problems = _read(runs_by_experiment, scale)
     new = present = 0
     try:
-        client = _client(uri) if papers else None
-        for paper, runs in papers.items():
-            experiment = _experiment(client, uri, paper)
-            copies = _copies(client, experiment)
-            for finished in runs:
-                there = _update(client, experiment, finished, copies[finished.run.id])
-                new, present = new + (not there), present + there
+        with _alone(uri) if papers else contextlib.nullcontext():
+            client = _client(uri) if papers else None
+            for paper, runs in papers.items():
+                experiment = _experiment(client, uri, paper)
+                copies = _copies(client, experiment)
+                for finished in runs:
+                    there = _update(client, experiment, finished, copies[finished.run.id])
+                    new, present = new + (not there), present + there
     except Exception as error:  # whatever a store, its driver or the network raises: a broken view must not stop the pipeline
         if interrupted(error):
             raise KeyboardInterrupt from error
@@ -84,6 +88,17 @@ def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, sc
     if problems:
         log.warning("MLflow is not up to date; the results are safe, call again later: %s", "; ".join(problems))
     return Mirrored(new, present, unfinished, "; ".join(problems) or None)
+
+
+def settle(uri: str, told: Path) -> None:
+    """Away with the file that tells of a mirroring where the database that it filled is gone: it is made again."""
+    if (file := _database(uri)) and not file.exists():
+        told.unlink(missing_ok=True)
+
+
+def _alone(uri: str) -> contextlib.AbstractContextManager:
+    file = _database(uri)
+    return alone(file.with_name(f".{file.name}.lock")) if file else contextlib.nullcontext()
 
 
 def _read(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -> tuple[dict, int, list[str]]:
@@ -186,8 +201,12 @@ def _copies(client: Any, experiment: str) -> dict[str, list]:
 
 
 def _update(client: Any, experiment: str, finished: Finished, copies: list) -> bool:
-    """Delete what broke off, renew the tags of a complete copy or make one. Returns whether it was there before."""
-    broken = [copy for copy in copies if "digest" not in copy.data.tags or copy.info.status == "RUNNING"]
+    """Delete what broke off, renew the tags of a complete copy or make one. Returns whether it was there before, or another
+    process is at it."""
+    begun = [copy for copy in copies if "digest" not in copy.data.tags or copy.info.status == "RUNNING"]
+    broken = [copy for copy in begun if not _fresh(copy)]
+    if len(broken) < len(begun):
+        return True
     for copy in broken:
         client.delete_run(copy.info.run_id)
     for copy in copies:  # one with another digest is the same run made elsewhere, on other hardware
@@ -199,12 +218,21 @@ def _update(client: Any, experiment: str, finished: Finished, copies: list) -> b
     return False
 
 
+def _fresh(copy: Any) -> bool:
+    """Whether another process may be making it: one that runs here, or that began it elsewhere within the hour."""
+    machine, process, begun = (*copy.data.tags.get("copied", "").split(), "", "0", "0")[:3]
+    if machine == MACHINE:
+        return int(process) != os.getpid() and alive(int(process))
+    return time.time() - float(begun) < PATIENCE
+
+
 def _copy(client: Any, experiment: str, finished: Finished) -> None:
     """One new MLflow run; the digest tag and the end come last."""
     from mlflow.entities import Metric, Param
 
     run = finished.run
-    made = client.create_run(experiment, start_time=finished.start, tags=finished.tags).info.run_id
+    told = {"copied": f"{MACHINE} {os.getpid()} {time.time():.0f}"}
+    made = client.create_run(experiment, start_time=finished.start, tags=finished.tags | told).info.run_id
     client.log_batch(made, params=[Param(*item) for item in _flat(run.config.model_dump(mode="json"))])
     metrics = [Metric(*point) for point in _curves(finished)]
     for start in range(0, len(metrics), METRICS_PER_CALL):

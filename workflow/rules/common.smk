@@ -16,11 +16,13 @@ from fedrepro import (
     provenance,
     results,
     studying,
+    tracking,
 )
 from fedrepro.config import Params, Source, read_yaml
 from fedrepro.fields import parse as settings_from
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
+from fedrepro.files import read_whole_json
 from fedrepro.report import artifacts, spec, typeset, upkeep
 from fedrepro.report.evidence import split_source
 from fedrepro.terminal import ending, hooks
@@ -151,6 +153,8 @@ REPORTS = f"reports/{PARAMS.scale}"
 REPORT_CODE = provenance.report_digest()
 MADE = f".snakemake/made-{PARAMS.scale}"  # which artifacts are up to date, by content; not there in a clone
 MIRRORED = f"results/mlflow-{PARAMS.scale}.json"
+# whose summary is there before any job; of more, MLflow is told at the end
+DONE = {run.summary for run in RUNS if run.summary.exists()}
 NEEDED = [] if PARAMS.only_finished else [piece.work for piece in PIECES]
 DRAWINGS = drawings.drawings(PLAN, PATHS)
 DATASETS = {datasets.key(run.config.dataset): run.config.dataset for run in RUNS}
@@ -285,6 +289,7 @@ if workflow.is_main_process:
             COSTS, slots() * (PARAMS.cores_per_run if CLUSTER else 1), not CLUSTER
         )
     )
+    tracking.settle(PARAMS.mlflow_uri, Path(MIRRORED))
     logger.addFilter(hooks.Nearest(["all", "train", "data", *SPECS, *TARGETS]))
     for paper, specification in SPECS.items():
         upkeep.distrust(specification, Path(REPORTS, paper), Path(MADE, paper))

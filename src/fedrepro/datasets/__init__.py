@@ -157,10 +157,10 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
 
 def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = None) -> None:
     """Fetches and prepares what is not there; one process at a time, the others wait. Raises UserError."""
-    if (out / META).exists():
+    if _current(choice, out):
         return
     with _fetch.writing(raw), files.alone(raw / f".{key(choice)}.lock"):
-        if not (out / META).exists():
+        if not _current(choice, out):
             fetch(choice, raw, mirror)
             prepare(choice, raw, out)
 
@@ -196,9 +196,27 @@ def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None
 
 def known(choice: Choice | str, prepared: Path, mirror: str | None = None) -> str | None:
     """The identity, where it can be told without fetching or preparing anything."""
-    if (meta := files.read_json(prepared / META, "identity", advice=_stored.ANEW)) is not None:
+    if meta := _current(choice, prepared):
         return meta["identity"]
     return None if mirror and _module(choice)[0].FILES else pinned(choice)
+
+
+def _current(choice: Choice | str, prepared: Path) -> dict[str, Any] | None:
+    """What is written down of prepared data; None where there are none, or of other code than today's that reads or draws them
+    (what was prepared before that was written down counts)."""
+    meta = files.read_json(prepared / META, "identity", advice=_stored.ANEW)
+    return meta if meta and meta.get("code") in (None, code(choice)) else None
+
+
+def code(choice: Choice | str) -> str:
+    """A digest of the code that reads or draws it."""
+    return provenance.dataset_digest(Choice.model_validate(choice).name)
+
+
+def is_copy(prepared: Path) -> bool:
+    """Whether what lies there came from a mirror, and is not the official release."""
+    meta = files.read_json(prepared / META, "source", "official", advice=_stored.ANEW)
+    return bool(meta) and meta["source"] == "mirror" and not meta["official"]
 
 
 def pinned(choice: Choice | str) -> str | None:
@@ -245,6 +263,7 @@ def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
         "identity": _files_digest(choice) if module.PIXELS is None and official_files else pixels,
         "official": official_files or pixels == module.PIXELS,
         "source": stamp["source"],
+        "code": code(choice),
         "mean": mean,
         "std": std,
     }

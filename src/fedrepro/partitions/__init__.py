@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from fedrepro import registry, rng
-from fedrepro.config import Dealing, RunConfig
+from fedrepro.config import Dealing, Proxy, RunConfig
 from fedrepro.datasets import Dataset, Labelled, Labels
 from fedrepro.errors import UserError
 from fedrepro.fields import Choice, parse
@@ -78,11 +78,16 @@ def subset(dataset: Dataset | Labels, train: int | None, test: int | None) -> tu
     return chosen[0], chosen[1]
 
 
+def proxy_size(held: Proxy, images: int) -> int:
+    """How many of so many training images in use the server holds."""
+    return max(1, round(held.share * images))
+
+
 def proxy(config: RunConfig | Dealing, images: int) -> np.ndarray | None:
     """Which of the training images in use the server holds, in order; None: no such images."""
     if config.proxy is None:
         return None
-    return np.sort(rng.numpy_generator(config.seed, "proxy").permutation(images)[: config.proxy.count(images)])
+    return np.sort(rng.numpy_generator(config.seed, "proxy").permutation(images)[: proxy_size(config.proxy, images)])
 
 
 def dealt(config: RunConfig | Dealing, images: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """report.tex to report.pdf, where a LaTeX is installed."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 from fedrepro.errors import UserError
 
 PROGRAM = "pdflatex"
-RARE = ("siunitx.sty",)  # what its smallest installation lacks
+RARE = "siunitx.sty"  # what its smallest installation lacks, and old ones have as version 2: the third came in May 2021
 HELP = "install texlive-latex-base, texlive-latex-recommended and texlive-science or the like"
 
 
@@ -17,7 +18,14 @@ def available() -> bool:
     if shutil.which(PROGRAM) is None:
         return False
     finder = shutil.which("kpsewhich")  # MiKTeX and others may have none, and then fetch what is missing
-    return finder is None or subprocess.run([finder, *RARE], capture_output=True, timeout=60).returncode == 0
+    if finder is None:
+        return True
+    found = subprocess.run([finder, RARE], capture_output=True, timeout=60)
+    if found.returncode:
+        return False
+    text = Path(os.fsdecode(found.stdout).strip()).read_text(encoding="utf-8", errors="replace")
+    version = re.search(r"\\ProvidesExplPackage\s*\{siunitx\}\s*\{[^}]*\}\s*\{(\d+)", text)
+    return version is not None and int(version[1]) >= 3
 
 
 def typeset(source: Path) -> None:
@@ -26,7 +34,7 @@ def typeset(source: Path) -> None:
     if program is None:
         raise UserError(f"{source}: no {PROGRAM} here; {HELP}")
     if not available():
-        raise UserError(f"{source}: {PROGRAM} lacks {', '.join(RARE)}; {HELP}")
+        raise UserError(f"{source}: {PROGRAM} lacks {RARE}, version 3; {HELP}")
     command = [program, "-interaction=nonstopmode", "-halt-on-error", source.name]
     settings = os.environ | {"SOURCE_DATE_EPOCH": "0"}  # without it the date changes the bytes
     for _ in range(2):  # the second pass knows the references

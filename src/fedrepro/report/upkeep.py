@@ -8,16 +8,19 @@ settings and the code that each was made from, and of the files as they were lef
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedrepro import results
-from fedrepro.files import alone, read_json
+from fedrepro.errors import UserError
+from fedrepro.files import alone, read_json, replacing
 from fedrepro.provenance import digest
 from fedrepro.report import artifacts, spec
 from fedrepro.report.spec import Paper
 
+log = logging.getLogger(__name__)
 ALL, LEDGER = "all", "ledger.json"
 
 
@@ -37,7 +40,8 @@ def refresh(
             forget(stamps, key)
         artifacts.make(paper, made, folder)
         ledger |= {key: [origins[key], _left(paper, key, folder)] for key in made}
-        (stamps / LEDGER).write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8")
+        with replacing(stamps / LEDGER) as path:
+            path.write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8")
         for key, known in wanted.items():
             stamp(stamps, key, known).touch()
     return made
@@ -81,4 +85,9 @@ def _hashes(paths: Iterable[Path]) -> list[str]:
 
 
 def _read(path: Path) -> dict[str, list[str]]:
-    return read_json(path) or {}
+    """Empty where there is none, or a damaged one: then all is made anew."""
+    try:
+        return read_json(path) or {}
+    except UserError as error:
+        log.warning("%s", error)
+        return {}

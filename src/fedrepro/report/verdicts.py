@@ -205,8 +205,8 @@ def _without_number(problem: str, claim: Claim, cell: Cell, panel: Panel) -> tup
 
 
 def _worded(cell: Cell, panel: Panel) -> tuple[str, str]:
-    """Of a claim that is a word, by the side on which its margins lie: it is true if all are on its side, and false if one is on
-    the other."""
+    """Of a claim that is a word, by the side on which its margins lie: it is true if all are on its side, and false if one is
+    on the other."""
     found = [estimate(margins) for margins in cell.required(panel)]
     if found[0].n == 1:
         return UNDECIDED, "one seed has no interval"

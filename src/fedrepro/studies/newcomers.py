@@ -50,14 +50,15 @@ class Study(OfFinalWeights):
     executor = "sequential"  # one client at a time
 
     def check(self) -> None:
-        from fedrepro import datasets
+        from fedrepro import datasets, partitions
 
         if not self.config.partition.options.get("permute_pixels"):
             raise UserError("new clients differ by their pixel order: partition.permute_pixels must be true")
         _, train, test = datasets.extent(self.config.dataset)
         train, proxy = self.config.train_images or train, self.config.proxy
+        removed = partitions.proxy_size(proxy, train) if proxy and proxy.removed else 0
         for key, asked, kind, there in (
-            ("images", self.settings.images or 0, "train", train - proxy.count(train) if proxy and proxy.removed else train),
+            ("images", self.settings.images or 0, "train", train - removed),
             ("clients", self.settings.clients, "test", self.config.test_images or test),
         ):
             if asked > there:

@@ -1,5 +1,5 @@
-"""That a series has a lead over its baseline, and a larger one than in another experiment, where no number is claimed: the lead,
-and the difference of the two leads, seed by seed; only the signs are judged. Where there is no lead, none has grown."""
+"""That a series has a lead over its baseline, and a larger one than in another experiment, where no number is claimed: the
+lead, and the difference of the two leads, seed by seed; only the signs are judged. Where there is no lead, none has grown."""
 
 from typing import ClassVar
 
