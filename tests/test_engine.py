@@ -1,5 +1,7 @@
 """The round loop: who takes part, what they see, what is sent, measured and written down."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from conftest import advance, assert_close, assert_same, config, federation, ima
 from torch.func import functional_call
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedrepro import datasets, registry, rng
+from fedrepro import datasets, partitions, registry, rng
 from fedrepro.config import Scaling
 from fedrepro.engine import augmentation
 from fedrepro.engine.evaluation import flops
@@ -379,6 +381,16 @@ def test_redrawn_classes_reach_training():
     held = [tuple(train_part(fed, 0, round)[1].unique().tolist()) for round in range(1, 6)]
     assert len(set(held)) > 1 and all(len(classes) == 5 for classes in held)
     assert held[0] == tuple(fed.data.test_part(0, 1)[1].unique().tolist())
+    start, parts = fed.start()[0], fed.data.partition
+    for round in range(1, 6):
+        own = parts.train_of(0, round).tolist()
+        feed = Feed(fed.algorithm, fed.config, fed.data, start.weights, 0, round)
+        assert sorted(set(torch.cat(list(feed.index)).tolist())) == sorted(own)
+        client = Round(fed, replace(start, round=round - 1), {}).client(0)
+        assert client.classes().nonzero().flatten().tolist() == parts.owned(0, round)
+        assert sorted(torch.cat([batch.labels for batch in client.batches()]).tolist()) == sorted(
+            fed.data.train_y[own].tolist()
+        )
 
 
 def test_own_test_images_are_those_of_the_round():
@@ -405,6 +417,87 @@ def test_subset_of_the_images():
     fed = federation(config(train_images=40, test_images=20))
     assert (len(fed.data.train_x), len(fed.data.test_x)) == (40, 20)
     assert sum(len(train_part(fed, client)[1]) for client in range(4)) == 40
+
+
+def test_a_subset_has_its_own_labels_and_is_dealt_by_them():
+    data, fed = images(), federation(config(train_images=40, test_images=20, partition={"name": "classes", "clients": 5}))
+    train, test = partitions.subset(data, 40, 20)
+    for part, chosen, there in (("train", train, 80), ("test", test, 40)):
+        drawn = rng.numpy_generator(0, f"subset-{part}").permutation(there)[: there // 2]
+        assert np.array_equal(chosen, np.sort(drawn))  # not the first half of what is stored
+        for own, stored in ((f"{part}_y", lambda x: x), (f"{part}_x", lambda x: x.double() / 255)):
+            assert torch.equal(getattr(fed.data, own), stored(getattr(data, own)[chosen]))
+    for client in range(5):
+        classes = set(train_part(fed, client)[1].tolist())
+        assert len(classes) <= 2 and set(fed.data.test_part(client, 1)[1].tolist()) <= classes
+
+
+def test_the_frozen_network_sees_a_clients_own_order_of_pixels():
+    settings = config(algorithm={"name": "l2"}, partition={"name": "permuted", "clients": 4})
+    fed = federation(settings)
+    received = fed.start()[0].weights
+    feed = Feed(fed.algorithm, settings, fed.data, received, 2, 1)
+    for step in range(len(feed.index)):
+        batch = feed.batch(step)
+        assert torch.allclose(batch.frozen[0], fed.algorithm.forward(received, batch.images).logits, rtol=1e-12)
+
+
+def test_the_schedule_has_the_runs_number_of_rounds():
+    fed = federation(config(rounds=4, lr=0.5, schedule={"name": "cosine", "floor": 0.1}))
+    part = 0.2 / 2**0.5  # 0.3 + 0.2 cos(pi t / 4)
+    assert [fed.lr(round) for round in range(1, 5)] == pytest.approx([0.5, 0.3 + part, 0.3, 0.3 - part])
+
+
+def test_a_round_that_goes_on_leaves_kept_momentum_as_it_was():
+    """A run that is stopped in the round stores the state from before it."""
+    fed = federation(config(momentum=0.9, keep_momentum=True, clients_per_round=4), executor="sequential")
+    state, _ = advance(fed, 1)
+    before = {name: {key: tensor.clone() for key, tensor in kept.tensors.items()} for name, kept in state.clients.items()}
+    fed.advance(state)
+    assert before
+    for name, kept in state.clients.items():
+        assert_same(kept.tensors, before[name])
+
+
+def test_images_of_the_server_are_as_they_are_unless_asked():
+    """Though those of the clients are flipped."""
+    data = images(shape=(3, 12, 12))
+    proxy = {"share": 0.1, "augment": False}
+    fed = federation(config(algorithm={"name": "fedcl"}, augment=["flip"], proxy=proxy), data)
+    seen = torch.cat([batch.images for batch in fed.server(fed.start()[0], 4).proxy()])
+    assert torch.equal(seen, fed.data.images(torch.from_numpy(fed.data.partition.proxy), None, None))
+
+
+def test_changes_of_images_come_in_the_order_of_their_names(monkeypatch):
+    for name, make in (("double", lambda images, by: images * by), ("more", lambda images, by: images + by)):
+        monkeypatch.setitem(augmentation.CHANGES, name, augmentation.Change(None, make))
+    pixels, drawn = torch.ones(1, 1, 2, 2), [(2,), (3,)]
+    assert augmentation.apply(pixels, ("double", "more"), drawn)[0, 0, 0, 0] == 5
+    assert augmentation.apply(pixels, ("more", "double"), [(3,), (2,)])[0, 0, 0, 0] == 8
+
+
+def test_what_a_client_looks_at_is_drawn_anew_every_round():
+    fed = federation(config(augment=["crop", "flip"]), images(shape=(3, 12, 12)))
+    state = fed.start()[0]
+
+    def looked(round: int) -> torch.Tensor:
+        return torch.cat([batch.images for batch in Round(fed, replace(state, round=round - 1), {}).client(0).batches()])
+
+    assert torch.equal(looked(1), looked(1)) and not torch.equal(looked(1), looked(2))
+
+
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_a_method_is_told_what_momentum_its_clients_have(nesterov):
+    fed = federation(config(momentum=0.9, nesterov=nesterov))
+    client = Round(fed, fed.start()[0], {}).client(0)
+    assert (client.nesterov, client.momentum) == (nesterov, 0.9)
+
+
+def test_a_loss_that_is_no_number_ends_the_run(monkeypatch):
+    """Though all weights are finite."""
+    fed = federation(config())
+    monkeypatch.setattr(Round, "row", lambda self, row=Round.row: row(self) | {"train_loss": float("inf")})
+    assert fed.advance(fed.start()[0])[0].diverged
 
 
 def test_what_a_method_computes_elsewhere_is_brought_to_the_device(monkeypatch):

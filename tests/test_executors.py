@@ -18,6 +18,7 @@ from conftest import (
     local,
     partition,
     receive,
+    scores,
     train_part,
     uniform,
 )
@@ -450,6 +451,12 @@ def test_bfloat16_trains_near_single_precision():
     assert any(not torch.equal(exact.weights[key], rough.weights[key]) for key in exact.weights)
     assert_close(exact.weights, rough.weights, 0.05)  # bfloat16 keeps 8 bits: 0.4 % a product
     assert rows[-1]["test_loss"] < rows[0]["test_loss"]
+
+
+def test_what_trains_in_bfloat16_is_tested_in_single_precision():
+    fed, exact = federation(config(precision="bfloat16")), federation(config(precision="float32"))
+    state, row = fed.advance(fed.start()[0])
+    assert (row["test_accuracy"], row["test_loss"]) == scores(exact, state.weights, exact.data.test_x, exact.data.test_y)
 
 
 def rounded(name: str) -> bool:

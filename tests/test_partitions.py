@@ -154,6 +154,22 @@ def test_a_stored_partition_that_is_not_the_run_s(damage, tmp_path):
 
 
 @every
+def test_what_a_client_has_of_a_class_is_drawn(name, options):
+    """Not a stretch of the file, whose order may mean something: a patient, a writer, a day. Shards and natural clients are."""
+    if name in ("shards", "natural"):
+        pytest.skip("stretches of the file by definition")
+    if options.get("whole"):
+        pytest.skip("every client has all")
+    parts = make(name, **options)
+    for held, truth in ((parts.train, TRAIN), (parts.test, TEST)):
+        if options.get("tests") or all(len(own) == len(truth) for own in held):
+            continue
+        places = [np.flatnonzero(np.isin(np.flatnonzero(truth == label), own)) for own in held for label in range(CLASSES)]
+        stretches = [np.ptp(found) + 1 == len(found) for found in places if 3 <= len(found) < (truth == 0).sum() - 2]
+        assert not stretches or not all(stretches)
+
+
+@every
 def test_save_and_load(name, options, tmp_path):
     partition = make(name, **options)
     partitions.save(partition, tmp_path / "new" / "partition.npz")
@@ -217,6 +233,10 @@ def test_class_shards_as_fedmax_has_them():
     pieces = {tuple(np.sort(part[train.labels[part] == label])) for part in parts.train[:20] for label in range(26)}
     shared = {image: piece for piece in pieces if len(piece) == 48 for image in piece}
     assert all(len({shared[image] for image in piece}) == 1 for piece in pieces if len(piece) == 48)  # never half a piece
+    assert not any(np.ptp(piece) == 47 * 26 for piece in pieces if len(piece) == 48)  # drawn, not a stretch of the file
+    assert (held == 96)[:, :13].sum() == pytest.approx(300, abs=60)  # of 600 second pieces half: any class may have two
+    few, _ = letters(size=2400)  # two pieces a class
+    assert all(len(np.unique(part)) == len(part) for part in few.train)
 
 
 @pytest.mark.parametrize(("options", "words"), [

@@ -100,6 +100,14 @@ def test_a_finished_run(tmp_path):
     assert all("seal" in json.loads(path.read_text()) for path in (tmp_path / "run").glob("*.json"))
 
 
+def test_a_summary_counts_what_was_sent_either_way(tmp_path):
+    settings = config(algorithm={"name": "fedcl"}, proxy={"share": 0.1})  # which sends importance down
+    train(tmp_path / "run", settings)
+    rows, told = runs.read_metrics(tmp_path / "run" / "metrics.csv"), summary(tmp_path / "run")
+    assert (told["bytes_down"], told["bytes_up"]) == tuple(sum(row[way] for row in rows) for way in ("bytes_down", "bytes_up"))
+    assert told["bytes_down"] > told["bytes_up"]
+
+
 def timing(folder: Path) -> dict:
     return json.loads((folder / "timing.json").read_text())
 
