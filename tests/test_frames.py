@@ -2,12 +2,15 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
 import pandas
 import pytest
 
+import fedrepro
 from fedrepro import results
 from fedrepro.config import read_params
 from fedrepro.errors import UserError
@@ -36,8 +39,8 @@ def test_curves_have_types_and_all_seeds():
 
 def test_a_series_may_be_called_none(tmp_path):
     """As Psi-Net without groups is in Table 3; what was not measured is missing all the same."""
-    (tmp_path / "quick/p/data").mkdir(parents=True)
-    (tmp_path / "quick/p/data/fig.csv").write_text("series,seed,run,round,test_accuracy\nNone,0,NA,0,\nNone,0,NA,1,0.5\n")
+    (tmp_path / "paper/p/data").mkdir(parents=True)
+    (tmp_path / "paper/p/data/fig.csv").write_text("series,seed,run,round,test_accuracy\nNone,0,NA,0,\nNone,0,NA,1,0.5\n")
     found = results.curves("p", "fig", reports=tmp_path)
     assert found.groupby("series").size().to_dict() == {"None": 2} and found["test_accuracy"].isna().tolist() == [True, False]
 
@@ -49,15 +52,28 @@ def test_runs_have_their_settings_beside_them():
 
 
 def test_an_experiment_without_runs_is_an_empty_frame(tmp_path):
-    (tmp_path / "quick/p/data").mkdir(parents=True)
-    (tmp_path / "quick/p/data/fig.json").write_text(json.dumps({"series": {}}))
-    (tmp_path / "quick/p/data/fig.csv").write_text("series,seed,run,round\n")
+    (tmp_path / "paper/p/data").mkdir(parents=True)
+    (tmp_path / "paper/p/data/fig.json").write_text(json.dumps({"series": {}}))
+    (tmp_path / "paper/p/data/fig.csv").write_text("series,seed,run,round\n")
     assert results.curves("p", "fig", reports=tmp_path).empty and results.runs("p", "fig", reports=tmp_path).empty
 
 
 def test_verdicts_name_their_claims():
     found = results.verdicts(PAPER, SCALE, REPORTS)
     assert {"key", "claim", "verdict", "ours"} <= set(found) and found["key"].is_unique
+    numbers = found.set_index("key")[["mean", "half_width", "seeds", "p", "reported_number"]]
+    assert all(pandas.api.types.is_numeric_dtype(numbers[name]) for name in numbers)
+    gain = numbers.loc["4d-reduction"]
+    assert (f"{100 * gain['mean']:.1f} ± {100 * gain['half_width']:.1f} % (n = {gain['seeds']:.0f})") == found.set_index("key")[
+        "ours"
+    ]["4d-reduction"]
+
+
+def test_the_package_offers_its_version_and_the_results():
+    code = "import fedrepro, sys; assert fedrepro.__version__ and fedrepro.results.verdicts; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="module 'fedrepro' has no attribute 'result'"):
+        _ = fedrepro.result
 
 
 def test_what_is_not_there_is_told(tmp_path, monkeypatch):
@@ -67,8 +83,12 @@ def test_what_is_not_there_is_told(tmp_path, monkeypatch):
         results.runs(PAPER, "fig4d", "quick", tmp_path)
     with pytest.raises(UserError, match="verdicts.json: no such file"):
         results.verdicts(PAPER, "quick", tmp_path)
+    with pytest.raises(UserError, match="unknown paper 'fedmm': choose from fedcl, fedmax, fedmmd, psi_net"):
+        results.curves("fedmm", "fig4d", SCALE, REPORTS)
+    with pytest.raises(UserError, match="results are there of paper, .*; those of papr are made by: snakemake"):
+        results.curves(PAPER, "fig4d", "papr", REPORTS)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="lies in no copy of the repository"):
+    with pytest.raises(UserError, match="not inside a fedrepro checkout: .* or say reports="):
         results.curves(PAPER, "fig4d")
 
 

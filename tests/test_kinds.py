@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import yaml
+from matplotlib.colors import to_rgb
 from test_results import arrives, ends, made, record, store, unfinished
 
 from fedrepro import registry
@@ -15,6 +16,7 @@ from fedrepro.errors import UserError
 from fedrepro.fields import parse
 from fedrepro.report import artifacts, cells, claims, drawing, heatmap, spec
 from fedrepro.report.evidence import Panel, Shown
+from fedrepro.report.figures._style import palette
 from fedrepro.report.figures.sweep import _apart
 from fedrepro.report.loading import Results
 from fedrepro.report.looks import Look
@@ -115,17 +117,6 @@ FIGURES = {
         "value": "class",
         "none": -1,
         "agreement": True,
-    },
-    "strength": {
-        "title": "Strength of each neuron",
-        "kind": "maps",
-        "experiment": "third",
-        "of": "layers",
-        "by": "client",
-        "row": "layer",
-        "column": "neuron",
-        "value": "variance",
-        "label": "variance",
     },
 }
 PAPER = {
@@ -416,6 +407,9 @@ def test_grouped_bars_of_a_cell(paper, evidence):
     assert [text.get_text() for text in axes.get_xticklabels()] == ["MNIST", "CIFAR-10"]
     assert axes.get_ylabel() == "rounds to the target"
     assert [list(line.get_ydata()) for line in axes.lines if line.get_marker() == "D" and len(line.get_ydata())] == [[6], [9]]
+    diamonds = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "D" and len(line.get_ydata())]
+    middles = [patch.get_x() + patch.get_width() / 2 for patch in axes.patches if patch.get_height() > 0]
+    assert all(min(abs(place - middle) for middle in middles) < 1e-9 for place in diamonds)  # each on its own bar
     ends = [end[:, 1].tolist() for lines in axes.collections for end in getattr(lines, "get_segments", list)()]
     assert ends[::2] == [pytest.approx([mean - 2**0.5, mean + 2**0.5]) for mean in (5, 9)]  # one standard deviation
     text = paper.figures["heights"].caption(evidence)
@@ -584,8 +578,12 @@ def test_images_of_maps(paper, evidence):
     assert [axes.get_title() for axes in picture.axes] == ["client 0", "client 1", "client 2"]
     image = picture.axes[0].images[0].get_array()
     assert image.shape == (5, 40, 3) and (image[0, 8:] == 1).all() and not (image[4] == 1).all(axis=-1).any()
-    numbers = pictured(paper, evidence, "strength").axes[0].images[0]
-    assert numbers.get_clim()[0] == pytest.approx(0.5, abs=0.2) and numbers.get_array().mask.sum() == 5 * 40 - 120
+    values = {row["class"] for row in evidence.results["third-layers"].rows if row["class"] != ""}
+    colours = {value: to_rgb(colour) for value, colour in palette(sorted(values, key=int)).items()}
+    lines = [text.get_text() for text in picture.axes[0].get_yticklabels()]
+    for row in evidence.results["third-layers"].rows:
+        if (row["series"], row["client"]) == ("FedAvg", "0") and row["class"] != "":
+            assert tuple(image[lines.index(row["layer"]), int(row["neuron"])]) == pytest.approx(colours[row["class"]])
 
 
 @pytest.mark.parametrize(("figure", "words"), [
@@ -659,6 +657,18 @@ def test_tables_of_a_loss(evidence):
     grid = ended.build(evidence)
     assert [str(row["Series"]) for row in grid.rows] == ["FedMMD", "FedAvg"] and grid.best == {(0, 1)}  # the lowest is the best
     assert "Mean of the last 20 rounds: test loss." in ended.remark(evidence)
+    lowest = {"FedMMD": {0: 0.3, 1: 0.3}, "FedAvg": {0: 0.5, 1: 0.5}, "L2": {0: 0.4, 1: 0.4}}
+    found = made({label: dict.fromkeys(own, [0.1, 0.1]) for label, own in lowest.items()})
+    for row in found.rows:
+        row["test_loss"] = str(lowest[row["series"]][int(row["seed"])])
+    for kind, options in (("convergence", {"last": 1, "improvement": "FedMMD"}), ("rounds_to_target", {"baseline": "FedAvg"})):
+        table = spec.of_kind("tables", {"title": "t", "kind": kind, "panels": panels} | options, "t")
+        grid = table.build(replace(evidence, results={**evidence.results, "first": found}))
+        if kind == "convergence":
+            assert str(grid.rows[-1]["loss (nats)"]) == "-0.1000 ± 0.0000"  # below L2, the lowest of the others
+        else:
+            column = list(grid.rows[0]).index("Final loss (nats)")
+            assert [place for place in grid.best if place[1] == column] == [(0, column)]
 
 
 def test_an_experiments_target_belongs_to_its_own_measure(evidence):

@@ -308,6 +308,13 @@ def test_whiskers_are_standard_deviations():
     assert ends == [pytest.approx((2 - 2**0.5, 2 + 2**0.5)), pytest.approx((3 - (4 / 3) ** 0.5, 3 + (4 / 3) ** 0.5))]
 
 
+def test_the_papers_range_is_drawn_from_its_low_to_its_high():
+    axes = axes_of(told({"Conv": {0: [1, 3]}, "None": {0: [2, 4], 1: [2, 4]}}))
+    ranges = [lines.get_segments() for lines in axes.collections if hasattr(lines, "get_segments")]
+    drawn = [found[0] for found in ranges if len(found) == 1 and found[0][0][0] == pytest.approx(0.38)]  # beside the first bar
+    assert [[low[1], high[1]] for low, high in drawn] == [pytest.approx([62.3, 68.1])]
+
+
 def test_smaller_scales_do_not_show_the_papers_numbers():
     found = told({"Conv": {0: [1, 2]}}, "direction")
     assert "Diamonds" not in FIGURE.caption(shown(found)) and axes_of(found).get_legend() is None

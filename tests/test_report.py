@@ -433,6 +433,9 @@ def test_a_smooth_line_lies_over_the_single_rounds():
     assert drawn(picture)["FedMMD"].get_xydata().ravel().tolist() == pytest.approx([2, 40, 3, 60])  # round 0 is in no mean
     [faint] = [line for line in picture.axes[0].lines if line.get_alpha() == 0.25]
     assert faint.get_ydata().tolist() == pytest.approx([10, 30, 50, 70])
+    [theirs] = [line for line in picture.axes[0].lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+    assert theirs.get_xydata().ravel().tolist() == pytest.approx([2, 72.5])  # of 50 and 95 %, as ours are means
+    assert drawn(picture)["target"].get_ydata() == pytest.approx([90, 90])
     assert picture.axes[0].collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(60 + 100 * 0.05 * 2**0.5)
     words = (
         "Lines and bands are of means over the last 2 rounds, faint lines of the single rounds. Thin and dashed: the paper's"

@@ -392,6 +392,8 @@ def test_runs_that_are_too_short_say_nothing():
     assert (found.status, found.why) == ("not compared", "our runs end at round 8, the claim is about round 12")
     found = verdict({"kind": "difference", "round": 10}, short, short, reported=0.1)
     assert found.status == "not compared"
+    mixed = verdict(ROUNDS, {0: ends(0.5, 20), 1: ends(0.5, 8)}, reported=10, tolerance=2)
+    assert mixed.why == "our runs end at round 8, the claim is about round 12"  # the shortest
 
 
 def test_numbers_of_rounds_are_not_compared_at_a_smaller_scale():
@@ -494,6 +496,14 @@ def test_a_distance_between_fractions_is_in_points():
         assert cell.gap(0.1, MEASURES["test_accuracy"], 1) == "10.0 points"
 
 
+def test_disagreement_with_what_a_setting_was_chosen_by_counts_at_every_scale():
+    chosen = {"FedMMD": "its curve", "FedAvg": "its curve"}
+    behind, ahead = seeds((0.8, 0.81), ends), seeds((0.9, 0.91), ends)
+    assert verdict(HIGHER, behind, ahead, "direction", chosen=chosen, reported="higher").status == "direction disagrees"
+    assert verdict(HIGHER, behind, ahead, "direction", chosen=chosen, reported="higher", ours=True).status == "does not hold"
+    assert verdict(HIGHER, ahead, behind, "direction", chosen=chosen, reported="higher").status == "calibrated on this"
+
+
 def test_a_tolerance_is_told_with_its_reason():
     found = verdict(SAVING, seeds((5, 5)), seeds((10, 10)), because="it is so", **HALF)
     assert found.tolerance == "10.0 points: it is so"
@@ -559,14 +569,6 @@ def test_a_calibration_reaches_every_claim_on_its_curve(tmp_path):
     assert "the network (first)" in both and "the rate (second)" in both  # neither takes the other's place
     same = [spec.identity(one, ["verdicts"], tmp_path) for one in (paper, denied)]
     assert same[0] != same[1]
-
-
-def test_a_claim_may_say_so_itself(tmp_path):
-    paper = read(tmp_path, changed(calibrated="second"))
-    told = "the reported number was used to choose a setting (second)"
-    assert paper.chosen(paper.claims["saves"]) == {"conv": told, "FedAvg": told}
-    with pytest.raises(UserError, match="claims.saves.calibrated: unknown experiment 'third': choose from first, second"):
-        read(tmp_path, changed(calibrated="third"))
 
 
 # ---- what is written

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fedrepro import __version__
 from fedrepro.engine import progress
 from fedrepro.errors import Failures, UserError, explained, interrupted, stoppable
 from fedrepro.results import is_kept
@@ -57,6 +58,7 @@ def _unread() -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fedrepro", description="Reproduce four federated-learning papers.")
+    parser.add_argument("--version", action="version", version=f"fedrepro {__version__}")
     commands, cores = parser.add_subparsers(required=True), _available()
     for name, command, obeyed, text in COMMANDS:
         sub = commands.add_parser(name, help=text, allow_abbrev=False)

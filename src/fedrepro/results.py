@@ -65,12 +65,12 @@ def stays(note: dict[str, Any], waiting: Sequence[str], out: Path) -> bool:
 
 
 def staying(note: dict[str, Any]) -> str:
-    """What to say then."""
+    """The message for then."""
     return f"{note['skipped'] or unfinished(note['missing'])}; the numbers that are there stay"
 
 
 def unfinished(labels: Sequence[str]) -> str:
-    """That series are."""
+    """The message for series that are not finished."""
     return f"the runs of {', '.join(labels)} are not finished"
 
 
@@ -104,10 +104,10 @@ def root(start: Path | None = None) -> Path:
     for folder in (start, *start.parents):
         if (folder / "params.yaml").exists() and (folder / "workflow").exists():
             return folder
-    raise UserError(f"{start}: lies in no copy of the repository: no params.yaml here nor above")
+    raise UserError(f"{start}: not inside a fedrepro checkout: no params.yaml here nor above; go into one or say reports=")
 
 
-def runs(paper: str, experiment: str, scale: str = "quick", reports: Path | None = None) -> "pandas.DataFrame":
+def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
     """One row per run of a gathered experiment: series, seed, status, rounds, bytes sent, dataset, where its numbers come from.
 
     The resolved settings of its series stand beside it as `settings.<key>`, e.g. `settings.lr`, `settings.algorithm.name`.
@@ -124,7 +124,7 @@ def runs(paper: str, experiment: str, scale: str = "quick", reports: Path | None
     return pandas.DataFrame(rows, columns=None if rows else ["series", "seed", "run", "status"]).convert_dtypes()
 
 
-def curves(paper: str, experiment: str, scale: str = "quick", reports: Path | None = None) -> "pandas.DataFrame":
+def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
     """One row per series, seed and round of a gathered experiment, all seeds: what was measured (0..1, nats), sent bytes, rate.
 
     Of a study, `<experiment>-<study>`, one row per unit of its work. Numbers are numbers, and what was not measured is missing.
@@ -137,18 +137,20 @@ def curves(paper: str, experiment: str, scale: str = "quick", reports: Path | No
     return pandas.read_csv(path, dtype={"series": "string", "run": "string"}, **missing)
 
 
-def verdicts(paper: str, scale: str = "quick", reports: Path | None = None) -> "pandas.DataFrame":
-    """One row per claim of a paper: what it reports, our number, the verdict and why. Raises UserError where there are none."""
+def verdicts(paper: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
+    """One row per claim of a paper: what it reports, our number, the verdict and why; as numbers (0..1, nats or rounds) our
+    `mean` over `seeds`, the `half_width` of its 95 % interval, `p` of no difference where one is claimed, and
+    `reported_number`. Raises UserError where there are none."""
     import pandas
 
-    path = (reports or root() / "reports") / scale / paper / "tables" / "verdicts.json"
+    path = _folder(paper, scale, reports) / "tables" / "verdicts.json"
     if not path.exists():
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
     return pandas.DataFrame(read_records(path)).convert_dtypes()
 
 
 def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, ending: str) -> Path:
-    folder = (reports or root() / "reports") / scale / paper / "data"
+    folder = _folder(paper, scale, reports) / "data"
     path = folder / f"{experiment}.{ending}"
     if not path.exists():
         there = sorted(found.stem for found in folder.glob("*.json"))
@@ -156,3 +158,16 @@ def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, end
             raise UserError(f"{folder}: no results yet; make them: snakemake --cores 2 {paper} --config scale={scale}")
         raise unknown("experiment", experiment, there)
     return path
+
+
+def _folder(paper: str, scale: str, reports: Path | None) -> Path:
+    """Where a paper's artifacts lie at a scale. Raises UserError for a scale or paper that has none, though others have."""
+    reports = reports or root() / "reports"
+    scales = {found.parent.name: found for found in sorted(reports.glob("*/index.html"))}
+    if scales and scale not in scales and not (reports / scale).exists():
+        made = f"results are there of {', '.join(scales)}"
+        raise UserError(f"{reports}: {made}; those of {scale} are made by: snakemake --cores 2 {paper} --config scale={scale}")
+    papers = sorted(found.parent.name for found in (reports / scale).glob("*/data"))
+    if papers and paper not in papers:
+        raise unknown("paper", paper, papers)
+    return reports / scale / paper

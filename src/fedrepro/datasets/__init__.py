@@ -224,18 +224,6 @@ def pinned(choice: Choice | str) -> str | None:
     return _module(choice)[0].PIXELS or _files_digest(choice)
 
 
-def describe(meta: dict[str, Any]) -> str:
-    """One honest phrase for artifacts: which data these are and whether they are the official release."""
-    notes = {
-        "scikit-learn": "quick scale stand-in",
-        "drawn": "drawn here",
-        "folder": "user's copy, not checked against the official release",
-        "mirror": "mirror; differs from the official release",
-    }
-    official = meta["official"] and meta["source"] != "scikit-learn"
-    return f"{meta['title']} ({'official release' if official else notes[meta['source']]})"
-
-
 def _files_digest(choice: Choice | str) -> str | None:
     """Of the official files and, where the set has options, of what was asked of them; None without files."""
     module, given = _module(choice)

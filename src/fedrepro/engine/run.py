@@ -20,7 +20,7 @@ from typing import Any, get_args
 
 import torch
 
-from fedrepro import datasets, provenance
+from fedrepro import provenance, release
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import checkpoint, heap, progress, replay
@@ -95,7 +95,7 @@ def train(
     provenance.commit(provenance.modules(run.config))
     _make(run.folder)
     with holding(run.log), _Log(run.log):
-        write_json(run.folder / "config.json", run.record() | {"dataset": datasets.describe(dataset.meta)})
+        write_json(run.folder / "config.json", run.record() | {"dataset": release.describe(dataset.meta)})
         federation = None
         try:
             federation = Federation(run.config, dataset, partition, device, executor, recordings, cores)

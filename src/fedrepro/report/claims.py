@@ -28,7 +28,6 @@ class Claim(Frozen):
     tolerance: NonNegative = 0
     because: str = ""  # why so wide
     ours: bool = False  # a question that we ask: the paper does not state it
-    calibrated: str | None = None  # the experiment that chose a setting by the reported number
     artifact: str | None = None  # the figure or table beside which it stands; else the first that shows its results
     scales: dict[str, SerializeAsAny[Cell]] = {}  # the cell at a scale where the paper's target or round is out of reach
     beyond: dict[str, str] = {}  # scale -> why its runs cannot speak of the claim, whatever they find
@@ -74,7 +73,6 @@ class Claim(Frozen):
         for scale, cell in self.scales.items():
             cell.check(known.at("scales", scale), self.ref)
         known.at("beyond").names("scale", self.beyond, known.scales)
-        known.at("calibrated").names("experiment", [self.calibrated] if self.calibrated else [], known.experiments)
         if self.tolerance and not self.because:
             known.refuse("because: a tolerance needs its reason")
 

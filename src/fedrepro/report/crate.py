@@ -11,6 +11,7 @@ from rocrate.model import ContextEntity, SoftwareApplication
 from rocrate.model.entity import Entity
 from rocrate.rocrate import ROCrate
 
+from fedrepro import __version__
 from fedrepro.files import replacing
 from fedrepro.report import artifacts
 from fedrepro.report.loading import load
@@ -73,7 +74,7 @@ class Crate:
         self.files: dict[Path, Entity] = {}
         self.actions: dict[str, list[Entity]] = {step: [] for step in STEPS}
         self.made: dict[Path, Entity] = {}
-        self.version = importlib.metadata.version("fedrepro")
+        self.version = __version__
         root = self.crate.root_dataset
         root["name"] = name
         root["description"] = "Tables and figures of federated-learning papers, reproduced, with the runs behind them"

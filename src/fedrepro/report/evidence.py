@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
+from fedrepro import release
 from fedrepro.fields import Frozen, NonNegative
 from fedrepro.measures import MEASURES, Measure
 from fedrepro.metrics import Curve, best, rounds_to
@@ -85,7 +86,7 @@ class Panel:
     @property
     def title(self) -> str:
         """Its name, data and what it is about."""
-        data = sorted({run["dataset"].split(" (")[0] for run in self.results.runs()}) if self.shown.about else []
+        data = sorted({release.described(run["dataset"])[0] for run in self.results.runs()}) if self.shown.about else []
         about = ", ".join(filter(None, [" and ".join(data), self.shown.about]))
         return f"{self.name}: {about}" if about else self.name
 

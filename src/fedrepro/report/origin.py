@@ -1,13 +1,13 @@
 """What artifacts were made with: the package's version, and the commits of the runs behind them."""
 
 from collections.abc import Iterable
-from importlib import metadata
 
+from fedrepro import __version__
 from fedrepro.report.loading import Results
 
 
 def version() -> str:
-    return f"fedrepro {metadata.version('fedrepro')}"
+    return f"fedrepro {__version__}"
 
 
 def told(results: Iterable[Results]) -> str:

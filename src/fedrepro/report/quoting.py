@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fedrepro import release
 from fedrepro.errors import UserError, unknown
 from fedrepro.metrics import Curve, at_round, distance, estimate, mean_last, rounds_to
 from fedrepro.report import artifacts, cells, numbers, plotted, tally, view
@@ -177,7 +178,7 @@ class Quoted:
     def copies(self) -> list[str]:
         """The titles of data sets that its runs have from copies other than the official release."""
         told = {run["dataset"] for name in self._ran() for run in self.evidence.results[name].runs()}
-        return sorted({name.partition(" (")[0] for name in told if "differs from the official release" in name})
+        return sorted(title for title, note in map(release.described, told) if note == release.COPY)
 
     def mixed(self) -> list[str]:
         """The experiments whose series of one seed, which are what is compared, ran on processors of several kinds."""

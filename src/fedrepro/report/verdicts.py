@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fedrepro import release
 from fedrepro.measures import MEASURES, Measure
 from fedrepro.metrics import SLACK, Estimate, estimate
 from fedrepro.report.cells.base import Cell, decimals
@@ -112,7 +113,7 @@ def decide(
         return verdict
     verdict = _calibrated(verdict, chosen or {})
     data = sorted({run["dataset"] for found in (results, *others) for run in found.runs()})
-    copies = [name for name in data if not name.endswith("(official release)")]
+    copies = [name for name in data if release.described(name)[1] != release.OFFICIAL]
     return replace(verdict, why=f"{verdict.why}; on {', '.join(copies)}") if copies else verdict
 
 

@@ -27,7 +27,6 @@ class Figure(base.Figure):
     x: str
     y: str
     label: str  # of the vertical axis, with its unit
-    log: bool = False
     shows: ClassVar = "a number over layers or rounds, one line per method"
 
     def check(self, known: Known) -> None:
@@ -60,7 +59,7 @@ class Figure(base.Figure):
         for (name, label), values in lines.items():
             called = f"{self.names[name]}, {label}" if len(found) > 1 else label
             _line(axes, [places[x] for x in values], list(values.values()), list(found).index(name), looks[label], called)
-        axes.set(xlabel=self.x, ylabel=self.label, yscale="log" if self.log else "linear")
+        axes.set(xlabel=self.x, ylabel=self.label)
         if any(str(place) != x for x, place in places.items()):
             slanted = sum(map(len, places)) > 30
             axes.set_xticks(range(len(places)), list(places), rotation=45 * slanted, ha="right" if slanted else "center")

@@ -1,5 +1,5 @@
 """Images of a matrix of a study, e.g. layer by neuron: a cell's colour is its category, such as the class that it responds to
-most, or its value. Rows may have different lengths."""
+most. Rows may have different lengths."""
 
 from collections import defaultdict
 from typing import Any, ClassVar
@@ -11,17 +11,15 @@ from fedrepro.report.loading import Results
 
 
 class Figure(_study.OfStudy):
-    """`row`, `column`, `value`: columns of the study. `label`: of the colour bar, where values are numbers and no
-    categories. `none`: the value that stands for none. `agreement`: also say in how many columns all rows have the same
-    value, in how many all have one, and how many there are."""
+    """`row`, `column`, `value`: columns of the study. `none`: the value that stands for none. `agreement`: also say in how many
+    columns all rows have the same value, in how many all have one, and how many there are."""
 
     row: str
     column: str
     value: str
-    label: str | None = None
     none: str | int = ""
     agreement: bool = False
-    shows: ClassVar = "a matrix as an image, coloured by category or value"
+    shows: ClassVar = "a matrix as an image, coloured by category"
     height: ClassVar = 2.6
 
     def columns(self) -> list[str]:
@@ -37,12 +35,7 @@ class Figure(_study.OfStudy):
     def panel(self, axes: Any, rows: list[_study.Row], evidence: Evidence, last: bool) -> None:
         lines = list(dict.fromkeys(row[self.row] for row in rows))
         places = {value: place for place, value in enumerate(ordered({row[self.column] for row in rows}))}
-        if self.label:
-            drawn = self._numbers(axes, rows, lines, places, evidence)
-            if last:
-                axes.figure.colorbar(drawn, ax=axes, label=self.label)
-        else:
-            self._categories(axes, rows, lines, places, evidence)
+        self._categories(axes, rows, lines, places, evidence)
         axes.set(xlabel=self.column, ylabel=self.row)
         axes.set_yticks(range(len(lines)), lines)
         axes.locator_params(axis="x", integer=True)
@@ -58,15 +51,6 @@ class Figure(_study.OfStudy):
         axes.imshow(image, aspect="auto", interpolation="nearest")
         for value, colour in colours.items():
             axes.scatter([], [], marker="s", s=16, color=colour, label=f"{self.value} {value}")
-
-    def _numbers(self, axes: Any, rows: list[_study.Row], lines: list[str], places: dict, evidence: Evidence) -> Any:
-        image = [[float("nan")] * len(places) for _ in lines]
-        for row in rows:
-            if row[self.value] != "":
-                image[lines.index(row[self.row])][places[row[self.column]]] = float(row[self.value])
-        every = [float(value) for value in self.categories(evidence, self.value)]
-        look = {"vmin": min(every), "vmax": max(every), "cmap": "viridis"}  # the same colour means the same in every panel
-        return axes.imshow(image, aspect="auto", interpolation="nearest", **look)
 
     def told(self, evidence: Evidence) -> list[str]:
         without = f", or one without {self.value}" if self.none else ""

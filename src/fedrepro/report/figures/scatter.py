@@ -12,14 +12,13 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Figure(_study.OfStudy):
-    """`ticks`: whether the axes' numbers mean something. `note`: a column of shares, 0..1, each of whose panels has one value,
+    """The axes' numbers mean nothing. `note`: a column of shares, 0..1, each of whose panels has one value,
     told in its title."""
 
     x: str
     y: str
     colour: str
     letter: str | None = None
-    ticks: bool = False
     note: str | None = None
     shows: ClassVar = "points in a plane, coloured by category"
     height: ClassVar = 3.0
@@ -41,9 +40,7 @@ class Figure(_study.OfStudy):
                 mine = [row for row in rows if row[self.colour] == value and letter in (None, row.get(self.letter or ""))]
                 points = (_study.numbers(mine, self.x), _study.numbers(mine, self.y))
                 axes.scatter(*points, s=16 if self.letter else 6, color=colour, marker=mark, linewidths=0)
-        axes.set(xlabel=self.x if self.ticks else "", ylabel=self.y if self.ticks else "")
-        if not self.ticks:
-            axes.set(xticks=[], yticks=[])
+        axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
 
     def _marks(self, evidence: Evidence) -> dict[str | None, str]:
         """Value of the letter column -> marker; a letter in a plain font."""
