@@ -23,9 +23,10 @@ import pytest
 import torch
 from PIL import Image
 
-from fedrepro import datasets, provenance, registry, release, rng
+from fedrepro import datasets, provenance, registry, rng
 from fedrepro.datasets import _fetch, _formats, _splitting, aptos, chest_xray, cifar10, cifar100, emnist_letters, mnist
 from fedrepro.errors import Unavailable, UserError
+from fedrepro.release import COPY, NOTES, OFFICIAL, describe, described
 
 META_KEYS = {
     *("name", "title", "classes", "class_names", "shape", "train", "test"),
@@ -127,14 +128,14 @@ def test_every_module_declares_the_contract():
 
 
 @pytest.mark.parametrize(("title", "source", "official", "note"), [
-    ("MNIST", "official", True, release.OFFICIAL), ("synthetic devices (0, 0.5)", "drawn", False, "drawn here"),
-    ("Chest X-Ray Images (Pneumonia)", "folder", False, release.NOTES["folder"]),
-    ("MNIST", "mirror", False, release.COPY),
+    ("MNIST", "official", True, OFFICIAL), ("synthetic devices (0, 0.5)", "drawn", False, "drawn here"),
+    ("Chest X-Ray Images (Pneumonia)", "folder", False, NOTES["folder"]),
+    ("MNIST", "mirror", False, COPY),
 ])  # fmt: skip
 def test_what_is_said_of_data_reads_back(title, source, official, note):
     """Titles have brackets of their own."""
-    phrase = release.describe({"title": title, "source": source, "official": official})
-    assert phrase == f"{title} ({note})" and release.described(phrase) == (title, note)
+    phrase = describe({"title": title, "source": source, "official": official})
+    assert phrase == f"{title} ({note})" and described(phrase) == (title, note)
 
 
 def test_what_other_code_prepared_is_prepared_anew(tmp_path, monkeypatch):
@@ -185,7 +186,7 @@ def test_digits_need_no_network(name, shape, counts, tmp_path, monkeypatch):
     assert tuple(data.train_x.shape[1:]) == shape and data.train_x.dtype == torch.uint8 and data.train_y.dtype == torch.int64
     assert torch.equal(data.test_y.unique(), torch.arange(data.classes))
     assert int(data.train_x.max()) > 240
-    assert release.describe(meta) == f"{meta['title']} (quick scale stand-in)"
+    assert describe(meta) == f"{meta['title']} (quick scale stand-in)"
     unit = data.train_x.double() / 255
     assert torch.allclose(unit.mean((0, 2, 3)), torch.tensor(meta["mean"], dtype=torch.float64), atol=1e-9)
     assert torch.allclose(unit.std((0, 2, 3), correction=0), torch.tensor(meta["std"], dtype=torch.float64), atol=1e-9)
@@ -208,7 +209,7 @@ def test_a_drawn_set_with_options(tmp_path):
     assert data.train_x.shape == (train, *shape) == (120, 1, 8, 8) and len(data.test_x) == test == 60
     assert data.train_x.dtype == torch.float32 and datasets.is_real(TINY) and not datasets.is_real("digits")
     assert data.train.owners.tolist() == np.repeat(range(3), 40).tolist()
-    assert release.describe(data.meta) == "synthetic devices (0, 0.5) (drawn here)"
+    assert describe(data.meta) == "synthetic devices (0, 0.5) (drawn here)"
     assert data.train_x.double().mean().item() == pytest.approx(data.meta["mean"][0])
     assert data.train_x.double().std(correction=0).item() == pytest.approx(data.meta["std"][0])
     assert (labels.name, labels.pixels, labels.meta) == ("synthetic", data.pixels, data.meta)
@@ -312,7 +313,7 @@ def test_mnist_layout_from_a_folder(mirror, tmp_path):
     raw, out = ready("mnist", tmp_path, mirror)
     meta = datasets.prepare("mnist", raw, out)
     assert meta["source"] == "mirror" and not meta["official"] and meta["identity"] == meta["pixels"]
-    assert release.describe(meta) == "MNIST (mirror; differs from the official release)"
+    assert describe(meta) == "MNIST (mirror; differs from the official release)"
     assert datasets.load(out).train_y.tolist() == [k % 10 for k in range(20)]
     shutil.rmtree(mirror)
     assert datasets.fetch("mnist", raw, str(mirror)) == raw / "mnist"  # complete: the mirror is not asked again
@@ -322,7 +323,7 @@ def test_official_release_is_recognised_by_its_pixels_or_its_files(mirror, tmp_p
     raw, out = ready("mnist", tmp_path, mirror)
     pixels = datasets.prepare("mnist", raw, out)["pixels"]
     monkeypatch.setattr(mnist, "PIXELS", pixels)
-    assert release.describe(datasets.prepare("mnist", raw, out)) == "MNIST (official release)"
+    assert describe(datasets.prepare("mnist", raw, out)) == "MNIST (official release)"
     files = tuple(_fetch.File(name, ("http://localhost:1/",), md5(data)) for name, data in mnist_files().items())
     monkeypatch.setattr(mnist, "PIXELS", None)
     monkeypatch.setattr(mnist, "FILES", files)
@@ -457,7 +458,7 @@ def test_class_folders_from_where_the_user_unpacked_them(place, tmp_path):
     data = datasets.load(out)
     assert data.train_x[:, 0, 0, 0].tolist() == [10, 11, 200, 201] * 2 and data.test_x.shape == (4, 1, 64, 64)
     assert data.test_y.tolist() == [0, 0, 1, 1]
-    assert release.describe(meta).endswith("(user's copy, not checked against the official release)")
+    assert describe(meta).endswith("(user's copy, not checked against the official release)")
 
 
 def test_class_folders_missing_or_broken(tmp_path):
@@ -535,7 +536,7 @@ def test_retinas_of_two_sources(tmp_path, monkeypatch):
     assert data.train_y.tolist() == labels[~held].tolist() and data.test_y.tolist() == labels[held].tolist()
     assert data.train_x.shape == (11, 3, 10, 10) and (data.train_x[:, 1:] == 0).all()
     assert data.train_x[:, 0].flatten(1).min(1).values.tolist() == (50 + 40 * labels[~held]).tolist()  # nothing but the eye
-    assert "not checked against the official release" in release.describe(data.meta)
+    assert "not checked against the official release" in describe(data.meta)
 
 
 def test_an_eye_beyond_the_picture_or_none():
@@ -939,7 +940,7 @@ def test_official_download_then_nothing_to_do(release, tmp_path):
     assert len(release.log) == 4 and not leftovers(tmp_path)
     meta = datasets.prepare("mnist", tmp_path / "raw", tmp_path / "out")
     assert meta["source"] == "official" and meta["official"] and meta["identity"] == expected
-    assert release.describe(meta) == "MNIST (official release)"
+    assert describe(meta) == "MNIST (official release)"
     datasets.fetch("mnist", tmp_path / "raw")
     assert len(release.log) == 4
     (folder / "source.json").unlink()  # files held by their checksums are adopted, not downloaded again
@@ -1068,7 +1069,7 @@ def test_real_mnist_is_the_official_release(real_mirror, tmp_path):
     raw, out = tmp_path / "raw", tmp_path / "out"
     assert datasets.identify("mnist", raw, out, real_mirror) == mnist.PIXELS
     data = datasets.load(out)
-    assert release.describe(data.meta) == "MNIST (official release)"
+    assert describe(data.meta) == "MNIST (official release)"
     assert data.train_x.shape == (60000, 1, 28, 28) and data.test_x.shape == (10000, 1, 28, 28)
     assert data.meta["mean"] == pytest.approx([0.1307], abs=1e-4) and data.meta["std"] == pytest.approx([0.3081], abs=1e-4)
     assert data.train_y.bincount().tolist()[:3] == [5923, 6742, 5958]
@@ -1084,4 +1085,4 @@ def test_other_real_sets(name, counts, phrase, real_mirror, tmp_path):
         pytest.skip(f"no {first} in the data mirror")
     datasets.fetch(name, tmp_path / "raw", real_mirror)
     meta = datasets.prepare(name, tmp_path / "raw", tmp_path / "out")
-    assert (meta["train"], meta["test"]) == counts and release.describe(meta).startswith(phrase)
+    assert (meta["train"], meta["test"]) == counts and describe(meta).startswith(phrase)
