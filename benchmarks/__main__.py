@@ -13,8 +13,8 @@ from typing import Any
 from benchmarks import contenders, machine, plan, processes, summary, table, workloads
 from fedrepro import datasets, provenance, training
 from fedrepro.errors import UserError
-from fedrepro.experiments import Paths
 from fedrepro.files import replacing
+from fedrepro.paths import Paths
 
 log = logging.getLogger("benchmarks")
 HERE = Path(__file__).resolve().parent

@@ -15,9 +15,9 @@ from fedrepro.engine.evaluation import measured
 from fedrepro.engine.federation import Federation, State
 from fedrepro.engine.round import Round
 from fedrepro.engine.run import pick_device
-from fedrepro.experiments import resolve
 from fedrepro.fields import parse
 from fedrepro.measures import MEASURES
+from fedrepro.resolving import resolve
 from fedrepro.runs import RECORDED, Row, Run
 
 ALGORITHMS = registry.names("algorithms")

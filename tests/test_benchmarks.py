@@ -19,7 +19,7 @@ from fedrepro import datasets, training
 from fedrepro.config import merge, read_yaml
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.run import pick_device
-from fedrepro.experiments import Paths
+from fedrepro.paths import Paths
 
 ROUNDS = 3
 SMALL = {

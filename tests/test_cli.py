@@ -15,7 +15,8 @@ import yaml
 from fedrepro import cli, intact, listing
 from fedrepro.config import merge, read_params
 from fedrepro.errors import UserError
-from fedrepro.experiments import Paths, plan
+from fedrepro.experiments import plan
+from fedrepro.paths import Paths
 
 SETTINGS = {
     "scale": "quick",

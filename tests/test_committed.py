@@ -10,7 +10,7 @@ from test_results import unfinished
 
 from fedrepro import drawings, experiments, provenance, results, studying
 from fedrepro.config import read_params
-from fedrepro.experiments import Paths
+from fedrepro.paths import Paths
 from fedrepro.report import artifacts, page, spec
 
 ROOT = Path(__file__).parents[1]

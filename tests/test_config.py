@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from fedrepro.config import Experiment, Params, RunConfig, inherited, merge, read_params, read_yaml, renamed
 from fedrepro.errors import UserError
-from fedrepro.experiments import resolve
 from fedrepro.fields import Choice, parse
+from fedrepro.resolving import resolve
 
 RUN = dict(PLAIN)
 SMALL = """

@@ -9,7 +9,8 @@ from conftest import config
 from test_experiments import one, params
 
 from fedrepro import datasets, drawings
-from fedrepro.experiments import Paths, plan, select, unique
+from fedrepro.experiments import plan, select, unique
+from fedrepro.paths import Paths
 
 
 @pytest.fixture

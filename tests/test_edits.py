@@ -9,7 +9,8 @@ from test_provenance import change, forget, package  # noqa: F401 (a fixture)
 from fedrepro import conducting, studying, training
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
-from fedrepro.experiments import Paths, plan
+from fedrepro.experiments import plan
+from fedrepro.paths import Paths
 
 CHANGED = "code changed since the work was planned; start the same command again"
 

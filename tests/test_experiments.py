@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from test_provenance import change, forget
 
-from fedrepro import experiments, export, intact, provenance, shelf, studying
+from fedrepro import experiments, export, intact, lookup, provenance, resolving, shelf, studying
 from fedrepro.config import Params, merge
 from fedrepro.errors import UserError
-from fedrepro.experiments import Paths, pieces, plan, select, unique
+from fedrepro.experiments import pieces, plan, select, unique
 from fedrepro.fields import parse
 from fedrepro.files import digest, read_json
+from fedrepro.paths import Paths
 from fedrepro.runs import Run
 
 SHARED = {
@@ -227,7 +228,7 @@ def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths,
     mirrored = one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": "absent"})
     runs = plan(one(dataset="mnist"), paths)["p"]["one"].runs
     own = [asked(run, paths.runs("p"), f"own{place}", "m", run.code) for place, run in enumerate(runs)]
-    read, stored_runs = [], experiments.stored_runs
+    read, stored_runs = [], lookup.stored_runs
     monkeypatch.setattr(experiments, "stored_runs", lambda folder: read.append(folder) or stored_runs(folder))
     assert plan(mirrored, paths)["p"]["one"].runs == tuple(own)
     assert sorted(read) == [paths.kept("p"), paths.runs("p")]  # each once, however many runs there are
@@ -395,7 +396,7 @@ def test_mistakes_at_another_scale_are_told_before_it_begins(changes, words, pat
     settings = params(scales={"later": later})
     assert plan(settings, paths)["p"]["one"].runs
     with pytest.raises(UserError) as caught:
-        experiments.check(settings, "mine.yaml")
+        resolving.check(settings, "mine.yaml")
     assert words in str(caught.value) and "p.one at scale later" in str(caught.value)
 
 

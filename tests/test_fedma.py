@@ -18,9 +18,9 @@ from fedrepro.algorithms.base import Client, Sent, Server
 from fedrepro.engine.round import Round, size
 from fedrepro.errors import UserError
 from fedrepro.estimate import Known, cost
-from fedrepro.experiments import Paths
 from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head
+from fedrepro.paths import Paths
 
 MODELS = [("mlp", GREY, {"units": 20}), ("mnist_cnn", GREY, {"width": 0.1}), ("cifar_cnn", COLOUR, {"width": 0.1}),
           ("vgg9", COLOUR, {"width": 0.1}), ("fedmax_cnn", COLOUR, {"width": 0.1})]  # fmt: skip

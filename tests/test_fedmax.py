@@ -10,7 +10,7 @@ import pytest
 import torch
 from test_results import made
 
-from fedrepro import experiments, registry
+from fedrepro import registry, resolving
 from fedrepro.config import Experiment, merge, read_params
 from fedrepro.datasets import synthetic
 from fedrepro.fields import parse
@@ -90,7 +90,7 @@ def test_the_same_runs_stand_behind_the_budget(scale):
             training = settings(key, scale)
             for label, choice in training.series.items():
                 own = dict(choice.options)
-                shared = merge(training.model_dump(exclude=experiments.BESIDE), own.pop("with", {}))
+                shared = merge(training.model_dump(exclude=resolving.BESIDE), own.pop("with", {}))
                 alone[key, label] = shared | {"algorithm": {"name": choice.name, **own}}
         assert alone[f"{name}_budget", "FedMAX 600"] == alone[f"{name}_600", "FedMAX"]
         images = {"train_images": alone[f"{name}_600", "FedMAX"]["train_images"]}

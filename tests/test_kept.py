@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fedrepro import datasets, experiments
 from fedrepro.config import read_params, renamed
-from fedrepro.experiments import Paths
+from fedrepro.paths import Paths
 from fedrepro.results import is_kept
 
 ROOT = Path(__file__).parents[1]

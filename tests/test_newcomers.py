@@ -13,7 +13,7 @@ from conftest import advance, assert_close, config, federation, images, local, p
 from test_results import OFFICIAL, record, store
 from test_studies import plans, rows
 
-from fedrepro import experiments, registry, studying
+from fedrepro import lookup, registry, studying
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.fedcl import OMEGA
 from fedrepro.config import Params as Settings
@@ -21,8 +21,8 @@ from fedrepro.engine import evaluation
 from fedrepro.engine.evaluation import measured
 from fedrepro.engine.federation import Federation
 from fedrepro.errors import UserError
-from fedrepro.experiments import Paths
 from fedrepro.fields import parse
+from fedrepro.paths import Paths
 from fedrepro.report import artifacts, claims, drawing, spec
 from fedrepro.report.cells._epochs import arrivals
 from fedrepro.report.figures import newcomers as bars
@@ -211,7 +211,7 @@ def test_committed_ones_are_found():
     """Their runs and settings, in today's words."""
     found = []
     for paper in (Path(__file__).parents[1] / "results" / "kept").iterdir():
-        for run in experiments.stored_runs(paper).values():
+        for run in lookup.stored_runs(paper).values():
             for note in run.folder.glob("newcomers-*.json"):
                 chosen = parse(Params, json.loads(note.read_text())["settings"], str(note))
                 assert note in studying.finished_in(run.folder, Study(chosen, run.config))

@@ -8,14 +8,15 @@ import pytest
 import torch
 from conftest import a_run, config, images
 
-from fedrepro import estimate, experiments, training
+from fedrepro import estimate, training
 from fedrepro.algorithms import fedcl
 from fedrepro.engine import run as engine
 from fedrepro.errors import Failures, UserError
-from fedrepro.experiments import Paths
 from fedrepro.models import resnet50
 from fedrepro.packing import WORTH, Job, Piece, decide, decided, makespan, pack
-from fedrepro.runs import Run
+from fedrepro.paths import Paths
+from fedrepro.resolving import resolve
+from fedrepro.runs import Run, code_digest
 
 
 def drawn(seed: int) -> list[float]:
@@ -179,7 +180,7 @@ def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
     def seconds(executor: str = "sequential", cores: int = 1, **changes) -> float:
         settings = {"dataset": "digits", "train_images": None, "test_images": None, "precision": "float32"}
         settings |= {"partition": {"name": "iid", "clients": 4}, "model": {"name": "mnist_cnn", "width": 0.5}}
-        resolved = experiments.resolve(config(**settings | changes))
+        resolved = resolve(config(**settings | changes))
         return estimate.cost(a_run(tmp_path, resolved), known, executor, cpu, cores=cores).seconds
 
     base = seconds(rounds=10)
@@ -195,7 +196,7 @@ def test_what_a_look_at_a_frozen_network_costs(tmp_path):
     """One more forward pass: in every epoch where images change, else in the first."""
 
     def cost(name: str, device: str = "cpu", **changes) -> estimate.Cost:
-        resolved = experiments.resolve(config(algorithm={"name": name}, local_epochs=2, evaluate_every=2, **changes))
+        resolved = resolve(config(algorithm={"name": name}, local_epochs=2, evaluate_every=2, **changes))
         known = estimate.Known(Paths(results=tmp_path))
         return estimate.cost(a_run(tmp_path, resolved), known, "sequential", torch.device(device))
 
@@ -214,7 +215,7 @@ def of_one_image(cost: estimate.Cost) -> float:
 
 def test_an_estimate_of_a_batch_that_nobody_can_hold():
     """It is measured with as many images as a client has: a larger batch is one of these."""
-    settings = experiments.resolve(config(batch_size=10**17, train_images=40))
+    settings = resolve(config(batch_size=10**17, train_images=40))
     assert len(estimate._short(settings, estimate.Known(Paths()), "sequential", torch.device("cpu")).data.train_x) == 10
 
 
@@ -231,7 +232,7 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
 
     monkeypatch.setattr(fedcl, "importance", importance)
     settings = {"algorithm": {"name": "fedcl", "every": every}, "batch_size": 10, "proxy": {"share": 0.01, "removed": removed}}
-    resolved = experiments.resolve(config(**settings))
+    resolved = resolve(config(**settings))
     found = estimate._measure(resolved, estimate.Known(Paths(results=tmp_path)), "sequential", torch.device("cpu"))
     proxy, own = 10, 10 if removed else 20  # of two batches
     assert seen == {proxy if looks == "server" else own} and (found["survey"] > 1e-5) == (looks == "server")
@@ -239,7 +240,7 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
 
 def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(resnet50, "released", None)
-    run = a_run(tmp_path, experiments.resolve(config(model={"name": "resnet50", "width": 1.0, "pretrained": True})))
+    run = a_run(tmp_path, resolve(config(model={"name": "resnet50", "width": 1.0, "pretrained": True})))
     assert estimate.cost(run, estimate.Known(Paths(results=tmp_path)), "sequential", torch.device("cpu")).seconds > 0
 
 
@@ -260,7 +261,7 @@ def three(tmp_path, monkeypatch, errors: dict[str, Exception]) -> list[str]:
     monkeypatch.setattr(training, "dataset", lambda *arguments: data)
     monkeypatch.setattr(training, "partition", lambda *arguments: None)
     monkeypatch.setitem(data.meta, "identity", "made")
-    code = experiments.code_digest(config())
+    code = code_digest(config())
     runs = [replace(a_run(tmp_path / name, config()), code=code) for name in "abc"]
     training.train(runs, Paths(tmp_path), device="cpu")
     return tried
@@ -294,7 +295,7 @@ def test_data_that_cannot_be_read_leave_the_runs_on_others_to_be_trained(tmp_pat
     monkeypatch.setattr(training, "partition", lambda *arguments: None)
     monkeypatch.setattr(engine, "train", lambda run, *arguments: tried.append(run.id) or True)
     chosen = {name: config(dataset="mnist" if name in "ce" else "digits") for name in "abcde"}
-    runs = [Run(tmp_path / name, asks, "made", experiments.code_digest(asks)) for name, asks in chosen.items()]
+    runs = [Run(tmp_path / name, asks, "made", code_digest(asks)) for name, asks in chosen.items()]
     with pytest.raises(UserError, match="^digits: damaged$"):
         training.train(runs, Paths(tmp_path), device="cpu")
     assert tried == ["c", "e"] and asked == ["digits", "mnist", "mnist"] and caplog.text.count("failed") == 1

@@ -15,9 +15,10 @@ from fedrepro.config import merge, read_params
 from fedrepro.engine.executors import EXECUTORS
 from fedrepro.engine.round import Round
 from fedrepro.errors import UserError
-from fedrepro.experiments import Paths, Planned, Series
+from fedrepro.experiments import Planned, Series
 from fedrepro.fields import Choice
 from fedrepro.models import Block, Conv, Dense, Depthwise, Head, Outputs
+from fedrepro.paths import Paths
 from fedrepro.runs import Run
 
 PARAMS = read_params(Path(__file__).parents[1] / "params.yaml")

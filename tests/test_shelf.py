@@ -9,8 +9,9 @@ from test_experiments import finish, one, paths  # noqa: F401 (a fixture)
 
 from fedrepro import intact, shelf
 from fedrepro.errors import UserError
-from fedrepro.experiments import Paths, plan
+from fedrepro.experiments import plan
 from fedrepro.files import holding
+from fedrepro.paths import Paths
 from fedrepro.runs import Run
 
 ELSEWHERE = {

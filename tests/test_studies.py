@@ -22,9 +22,9 @@ from fedrepro.engine import checkpoint, executors, replay
 from fedrepro.engine.replay import Replay
 from fedrepro.engine.run import Limits, train
 from fedrepro.errors import Failures, UserError
-from fedrepro.experiments import Paths
 from fedrepro.fields import parse
 from fedrepro.files import read_json, write_json
+from fedrepro.paths import Paths
 from fedrepro.studies import activations, tsne
 from fedrepro.studying import Case, Studied
 

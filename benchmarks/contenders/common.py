@@ -15,8 +15,8 @@ from fedrepro import datasets, partitions, rng
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import augmentation, precision
-from fedrepro.experiments import Paths
 from fedrepro.partitions import Partition
+from fedrepro.paths import Paths
 
 CHUNK = 500  # images per forward pass of an evaluation, as the engine has it
 

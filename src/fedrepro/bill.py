@@ -11,8 +11,9 @@ from fedrepro import devices, estimate, studying
 from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.estimate import Cost
-from fedrepro.experiments import Paths, Planned
+from fedrepro.experiments import Planned
 from fedrepro.packing import makespan
+from fedrepro.paths import Paths
 from fedrepro.runs import Run
 from fedrepro.words import count, duration
 

@@ -105,7 +105,7 @@ def _cores(text: str) -> int:
 
 def _settings(options: argparse.Namespace):
     from fedrepro.config import read_params
-    from fedrepro.experiments import Paths
+    from fedrepro.paths import Paths
 
     given = {key: getattr(options, key) for key in ("scale", "data_mirror", "device", "executor")}
     params = read_params(options.params, {key: value for key, value in given.items() if value is not None})
@@ -119,11 +119,11 @@ def _available() -> int:
 
 def _selected(options: argparse.Namespace):
     """Settings, folders and the experiments that the options choose."""
-    from fedrepro import experiments
+    from fedrepro import experiments, resolving
 
     params, paths = _settings(options)
     planned = experiments.plan(params, paths, str(options.params))
-    experiments.check(params, str(options.params))
+    resolving.check(params, str(options.params))
     chosen = experiments.select(planned, options.paper, options.experiment)
     if options.targets:
         from fedrepro import listing
@@ -139,11 +139,11 @@ def _selected(options: argparse.Namespace):
 
 
 def _list(options: argparse.Namespace) -> int:
-    from fedrepro import devices, experiments, listing
+    from fedrepro import devices, experiments, listing, resolving
 
     params, paths = _settings(options)
     planned = experiments.plan(params, paths, str(options.params))
-    experiments.check(params, str(options.params))
+    resolving.check(params, str(options.params))
     experiments.select(planned, options.paper, None)
     cores = devices.at_once(params.device, params.gpus, options.cores)
     found = listing.lines(planned, params, paths, cores, options.paper)
@@ -155,12 +155,13 @@ def _list(options: argparse.Namespace) -> int:
 def _train(options: argparse.Namespace) -> int:
     from fedrepro import conducting, experiments, export, studying, training
     from fedrepro.config import mirror
+    from fedrepro.paths import Paths
 
     deadline = None if options.budget is None else time.monotonic() + options.budget
     failures = Failures()
     if options.runs:
         _refuse_choices(options)
-        paths = experiments.Paths(results=options.results)
+        paths = Paths(results=options.results)
         runs = export.read(options.runs, paths)
         where = {"device": options.device or "auto", "executor": options.executor or "auto"}
         cases, given = studying.read(options.runs, paths), {"mirror": mirror(options.data_mirror), "device": where["device"]}
@@ -199,11 +200,12 @@ def _refuse_choices(options: argparse.Namespace) -> None:
 
 def _plan(options: argparse.Namespace) -> int:
     from fedrepro import bill, devices, experiments, export, studying
+    from fedrepro.runs import run_id
 
     params, paths, chosen = _selected(options)
     if options.export:
         every = studying.unfinished(chosen, params, paths)
-        cases = [case for case in every if case.run.id == experiments.run_id(case.run.config, case.run.data)]
+        cases = [case for case in every if case.run.id == run_id(case.run.config, case.run.data)]
         if len(cases) < len(every):
             told = f"left out: {count(len(every) - len(cases), 'study', 'studies')} of runs that earlier code trained"
             logging.getLogger("fedrepro").warning("%s; make them where these runs lie", told)

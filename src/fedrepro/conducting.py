@@ -7,15 +7,15 @@ from collections.abc import Iterable
 
 import torch
 
-from fedrepro import devices, experiments, provenance, studying, training
+from fedrepro import devices, provenance, studying, training
 from fedrepro.config import Gpus
 from fedrepro.devices import ANY
 from fedrepro.engine import executors
 from fedrepro.engine.run import Limits
 from fedrepro.errors import Failures, UserError
-from fedrepro.experiments import Paths
 from fedrepro.files import digest, read_json, replacing, write_json
-from fedrepro.runs import Run
+from fedrepro.paths import Paths
+from fedrepro.runs import CHANGED, Run
 from fedrepro.studies.base import Scene
 from fedrepro.studying import Case
 
@@ -52,7 +52,7 @@ def conduct(
         name = f"{case.study.title} of {case.run.id}"
         with failed.of(name):
             if case.table.stem != studying.stem(case.study):
-                raise UserError(experiments.CHANGED)
+                raise UserError(CHANGED)
             log.info("%s on %s", name, place)
             if not _conduct(case, _scene(case, paths, mirror, place, limits), limits):
                 left.append(case)

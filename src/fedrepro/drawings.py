@@ -11,8 +11,9 @@ from pathlib import Path
 
 from fedrepro import datasets, provenance
 from fedrepro.config import Dealing
-from fedrepro.experiments import Paths, Planned, select
+from fedrepro.experiments import Planned, select
 from fedrepro.fields import Choice
+from fedrepro.paths import Paths
 from fedrepro.runs import Run
 
 

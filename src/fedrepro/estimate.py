@@ -24,9 +24,9 @@ from fedrepro.engine.evaluation import flops, measured
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import Round
 from fedrepro.errors import UserError
-from fedrepro.experiments import Paths
 from fedrepro.fields import Choice
 from fedrepro.files import AGAIN, read_json, write_json
+from fedrepro.paths import Paths
 from fedrepro.runs import Run
 
 STEPS = 2  # of each client that is timed

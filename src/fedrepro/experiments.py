@@ -11,54 +11,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedrepro import algorithms, datasets, intact, lookup, models, partitions, provenance, registry, schedules, studies, tasks
-from fedrepro.config import Experiment, Params, RunConfig, merge, renamed
-from fedrepro.engine import augmentation
+from fedrepro import algorithms, datasets
+from fedrepro.config import Experiment, Params, RunConfig
 from fedrepro.errors import Unavailable, UserError, unknown
-from fedrepro.fields import Choice, parse
-from fedrepro.lookup import Data, Finder
+from fedrepro.fields import Choice
+from fedrepro.lookup import Data, Finder, stored_runs
 from fedrepro.packing import Piece
+from fedrepro.paths import Paths
+from fedrepro.resolving import BESIDE, at_scale, configs
 from fedrepro.results import is_kept
-from fedrepro.runs import Run
+from fedrepro.runs import Run, code_digest, run_id
 from fedrepro.words import count
 
 log = logging.getLogger(__name__)
-BESIDE = {"series", "seeds", "studies"}  # what an experiment says beside the training that its runs share
-CHANGED = "code changed since the work was planned; start the same command again"
-
-
-@dataclass(frozen=True)
-class Paths:
-    """Every folder, in one place."""
-
-    data: Path = Path("data")
-    results: Path = Path("results")
-    reports: Path = Path("reports")
-
-    @property
-    def raw(self) -> Path:
-        return self.data / "raw"
-
-    def prepared(self, dataset: Choice | str) -> Path:
-        return self.data / "prepared" / datasets.key(dataset)
-
-    def partition(self, config: RunConfig, data: str) -> Path:
-        """Where a run's partition is stored; its name covers all that it depends on."""
-        choice = config.partition
-        images = (config.train_images, config.test_images)
-        held = [] if config.proxy is None else [[config.proxy.share, config.proxy.removed]]
-        about = [choice.model_dump(mode="json"), images, data, provenance.partition_digest(choice.name), *held]
-        key = provenance.digest(about, 8)
-        return self.data / "partitions" / f"{config.dataset.name}-{choice.name}-s{config.seed}-{key}.npz"
-
-    def runs(self, paper: str) -> Path:
-        return self.results / "runs" / paper
-
-    def kept(self, paper: str) -> Path:
-        return self.results / "kept" / paper
-
-    def stored(self, paper: str) -> Path:
-        return self.results / "stored" / paper
 
 
 @dataclass(frozen=True)
@@ -101,7 +66,7 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml", fetching: bool
         planned[paper] = {}
         for name, values in experiments.items():
             where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
-            training = _training(params, paper, name, values, file)
+            training = at_scale(params, paper, name, values, file)
             if isinstance(training, str):
                 planned[paper][name] = Planned(paper, name, None, (), training)
                 continue
@@ -118,56 +83,11 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml", fetching: bool
     return planned
 
 
-def check(params: Params, file: str = "params.yaml") -> None:
-    """Raises UserError, naming `file`, for a name or number that cannot be at one of the scales that are not asked for: so that
-    nobody learns of it when that one begins."""
-    for scale in [name for name in params.scales if name != params.scale]:
-        other = params.model_copy(update={"scale": scale})
-        for paper, experiments in params.papers.items():
-            for name, values in experiments.items():
-                training = _training(other, paper, name, values, file)
-                for label, choice in () if isinstance(training, str) else training.series.items():
-                    where = f"{file}: papers.{paper}.{name} at scale {scale}: series.{label}"
-                    next(_configs(other, training, choice, where))  # the seed has no say in it
-
-
-def _training(params: Params, paper: str, name: str, values: dict, file: str) -> Experiment | str:
-    """An experiment with the active scale's overlay; where that leaves it out, why."""
-    overlay = dict(params.active.experiments.get(paper, {}).get(name, {}))
-    where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
-    reason = overlay.pop("skip", None)
-    if reason is not None and reason is not False:  # with either it is not skipped, though one that it is like is
-        if not isinstance(reason, str) or not reason.strip():
-            raise UserError(f"{where}: skip: expected the reason as text (got {reason!r})")
-        return reason
-    _check_series(values, overlay, f"{file}: scales.{params.scale}.experiments.{paper}.{name}")
-    training = parse(Experiment, merge(values, overlay), where)
-    _check_studies(training, where)
-    return training
-
-
 def _finder(paths: Paths, paper: str, kept: bool) -> Finder:
     def new(config: RunConfig, data: str) -> Run:
         return Run(paths.runs(paper) / run_id(config, data), config, data, code_digest(config))
 
     return Finder(stored_runs(paths.kept(paper)) if kept else {}, lambda: stored_runs(paths.runs(paper)), new)
-
-
-def _check_series(values: dict, overlay: dict, where: str) -> None:
-    """That what an overlay changes of a series, and does not name a method for, is there to be changed."""
-    known, changed = (given.get("series") if isinstance(given.get("series"), dict) else {} for given in (values, overlay))
-    for label, choice in changed.items():
-        if label not in known and isinstance(choice, dict) and "name" not in choice:
-            raise UserError(f"{where}: {unknown('series', label, list(known))}")
-
-
-def _check_studies(training: Experiment, where: str) -> None:
-    """Their names and keys, so that nobody learns of a misspelt one after the runs that it looks at."""
-    for name, values in training.studies.items():
-        try:
-            studies.settings(name, values)
-        except UserError as error:
-            raise UserError(f"{where}: {error}") from None
 
 
 def _reportable(planned: Planned) -> Planned:
@@ -212,106 +132,8 @@ def _shelved(chosen: list[Planned]) -> list[str]:
 
 def _runs(params: Params, training: Experiment, choice: Choice, data: Data, finder: Finder, where: str) -> Iterator[Run]:
     """One per seed."""
-    for config in _configs(params, training, choice, where):
+    for config in configs(params, training, choice, where):
         yield finder.find(config, data.identity(config.dataset), params.only_finished)
-
-
-def _configs(params: Params, training: Experiment, choice: Choice, where: str) -> Iterator[RunConfig]:
-    """One per seed, resolved."""
-    shared = training.model_dump(exclude=BESIDE)
-    own = dict(choice.options)
-    shared = merge(shared, _overrides(own.pop("with", {}), where))
-    for seed in training.seeds or params.active.seeds:
-        values = shared | {"algorithm": {"name": choice.name, **own}, "seed": seed}
-        try:
-            config = resolve(parse(RunConfig, values, where))
-            _suited(config)
-        except UserError as error:
-            raise UserError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
-        yield config
-
-
-def _suited(config: RunConfig) -> None:
-    """What can be told of the data before any are there; the rest fails when the partition is drawn."""
-    shape, train, test = datasets.extent(config.dataset)
-    augmentation.check(config, shape[0], datasets.is_real(config.dataset))
-    for key, asked, there in (("train_images", config.train_images, train), ("test_images", config.test_images, test)):
-        if asked and asked > there:
-            raise UserError(f"{key}: {config.dataset.name} has {there} (got {asked})")
-    clients, images = config.partition.options["clients"], config.train_images or train
-    if clients > images:
-        raise UserError(f"partition.clients: at most the {images} train images of {config.dataset.name} (got {clients})")
-    if config.proxy and config.proxy.removed and clients > (left := images - partitions.proxy_size(config.proxy, images)):
-        told = f"removed: true takes its images from the clients' {images}, and leaves {left} for {clients} clients"
-        raise UserError(f"proxy.share: {told} (got {config.proxy.share:g})")
-
-
-def _overrides(values: Any, where: str) -> dict[str, Any]:
-    """What a series sets for itself beside its algorithm's options."""
-    if not isinstance(values, dict):
-        raise UserError(f"{where}: with: expected settings of the training, e.g. {{lr: 0.01}} (got {values!r})")
-    if refused := {"seed", "algorithm", *BESIDE} & set(values):
-        raise UserError(f"{where}: with: {', '.join(sorted(refused))} cannot be set for one series")
-    return values
-
-
-def resolve(config: RunConfig) -> RunConfig:
-    """With every option of every choice written out. Raises UserError for an unknown name or option."""
-    filled = {
-        kind: {"name": choice.name, **room.settings(choice).model_dump(mode="json")}
-        for kind, choice, room in (
-            ("dataset", config.dataset, datasets),
-            ("partition", config.partition, partitions),
-            ("model", config.model, models),
-            ("algorithm", config.algorithm, algorithms),
-            ("schedule", config.schedule, schedules),
-            ("task", config.task, tasks),
-        )
-    }
-    resolved = parse(RunConfig, config.model_dump() | filled, "run")
-    clients = filled["partition"]["clients"]
-    if resolved.clients_per_round > clients:
-        raise UserError(f"clients_per_round: at most the {clients} clients of the partition (got {resolved.clients_per_round})")
-    if resolved.keep_momentum and not registry.module("algorithms", resolved.algorithm.name).Algorithm.keeps_momentum:
-        raise UserError(f"keep_momentum: {resolved.algorithm.name} begins each round without (got true)")
-    return resolved
-
-
-def code_digest(config: RunConfig) -> str:
-    return provenance.code_digest(provenance.modules(config))
-
-
-def hold_to_plan(run: Run) -> None:
-    """Raise UserError where this process executes other code than a run was planned with: what Snakemake starts imports what
-    lies there by then, and the run would be named after code that never trained it."""
-    for module in provenance.modules(run.config):
-        registry.module(*module.split("."))  # imported before it is read: an edit in between is noticed
-    if code_digest(run.config) != run.code:
-        raise UserError(CHANGED)
-
-
-def run_id(config: RunConfig, data: str) -> str:
-    """Readable slug and hash of all that determines the result."""
-    key = intact.key({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
-    return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{key}"
-
-
-def stored_runs(folder: Path) -> dict[str, Run]:
-    """The finished runs in a folder by what they ask. One that today's settings cannot express is left out, with a warning.
-    Raises UserError for one whose settings are damaged, which might be left out for another reason or pass for another run."""
-    return {lookup.same(run.config, run.data): run for run in begun_runs(folder) if run.summary.exists()}
-
-
-def begun_runs(folder: Path) -> Iterator[Run]:
-    """The runs in a folder, finished or not; otherwise as `stored_runs`."""
-    for path in sorted(folder.glob("*/config.json")):
-        record = intact.settings(path.parent)
-        try:
-            config = resolve(parse(RunConfig, renamed(record["config"]), str(path)))
-        except UserError as error:
-            log.warning("stored result left out: %s", error)
-            continue
-        yield Run(path.parent, config, record["data"], record["code"])
 
 
 def select(planned: dict[str, dict[str, Planned]], paper: str | None, names: list[str] | None) -> list[Planned]:

@@ -7,10 +7,11 @@ from typing import Any
 
 from fedrepro.config import RunConfig
 from fedrepro.errors import UserError
-from fedrepro.experiments import Paths, code_digest, resolve, run_id
 from fedrepro.fields import parse
 from fedrepro.files import is_whole, sealed
-from fedrepro.runs import Run
+from fedrepro.paths import Paths
+from fedrepro.resolving import resolve
+from fedrepro.runs import Run, code_digest, run_id
 
 
 def write(runs: list[Run], path: Path, beside: dict[Path, dict[str, Any]] | None = None) -> None:

@@ -7,7 +7,8 @@ from fedrepro import bill, experiments, studying
 from fedrepro.bill import Entry
 from fedrepro.config import Params
 from fedrepro.errors import unknown
-from fedrepro.experiments import Paths, Planned
+from fedrepro.experiments import Planned
+from fedrepro.paths import Paths
 from fedrepro.report import spec
 from fedrepro.report.evidence import split_source
 from fedrepro.report.spec import VERDICTS, Paper

@@ -5,16 +5,19 @@ of the data that they came from, and nothing is fetched for it.
 """
 
 import functools
+import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from fedrepro import datasets, intact, provenance
-from fedrepro.config import Params, RunConfig
+from fedrepro.config import Params, RunConfig, renamed
 from fedrepro.errors import Unavailable, UserError
-from fedrepro.fields import Choice
+from fedrepro.fields import Choice, parse
+from fedrepro.resolving import resolve
 from fedrepro.runs import Run
 
+log = logging.getLogger(__name__)
 UNKNOWN = "unknown"  # in the place of an identity that nothing here can tell
 
 
@@ -100,6 +103,24 @@ class Finder:
         told = sorted({_described(found) for others in elsewhere.values() for found in others})
         start = "1 run is" if len(elsewhere) == 1 else f"{len(elsewhere)} runs are"
         return f"{start} kept, but of other data: {', '.join(told)}; only_finished=true reports what is kept"
+
+
+def stored_runs(folder: Path) -> dict[str, Run]:
+    """The finished runs in a folder by what they ask. One that today's settings cannot express is left out, with a warning.
+    Raises UserError for one whose settings are damaged, which might be left out for another reason or pass for another run."""
+    return {same(run.config, run.data): run for run in begun_runs(folder) if run.summary.exists()}
+
+
+def begun_runs(folder: Path) -> Iterator[Run]:
+    """The runs in a folder, finished or not; otherwise as `stored_runs`."""
+    for path in sorted(folder.glob("*/config.json")):
+        record = intact.settings(path.parent)
+        try:
+            config = resolve(parse(RunConfig, renamed(record["config"]), str(path)))
+        except UserError as error:
+            log.warning("stored result left out: %s", error)
+            continue
+        yield Run(path.parent, config, record["data"], record["code"])
 
 
 def same(config: RunConfig, data: str) -> str:

@@ -1,12 +1,15 @@
-"""A training run, where it lies, and its rows as they lie there. Light: who only looks at runs needs no torch."""
+"""A training run, its name, where it lies, and its rows as they lie there. Light: who only looks at runs needs no torch."""
 
 import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedrepro import intact, provenance, registry
 from fedrepro.config import RunConfig
+from fedrepro.errors import UserError
 
+CHANGED = "code changed since the work was planned; start the same command again"
 LOG = "log.txt"  # in a run's folder; held by the process that trains it
 Row = dict[str, Any]  # what is written down of a round
 # what a recorded step follows from, beside the shapes of its tensors: a method sees its options, the network and the task only
@@ -42,6 +45,25 @@ class Run:
     def record(self) -> dict[str, Any]:
         """What config.json holds."""
         return {"config": self.config.model_dump(mode="json"), "data": self.data, "code": self.code}
+
+
+def code_digest(config: RunConfig) -> str:
+    return provenance.code_digest(provenance.modules(config))
+
+
+def run_id(config: RunConfig, data: str) -> str:
+    """Readable slug and hash of all that determines the result."""
+    key = intact.key({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
+    return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{key}"
+
+
+def hold_to_plan(run: Run) -> None:
+    """Raise UserError where this process executes other code than a run was planned with: what Snakemake starts imports what
+    lies there by then, and the run would be named after code that never trained it."""
+    for module in provenance.modules(run.config):
+        registry.module(*module.split("."))  # imported before it is read: an edit in between is noticed
+    if code_digest(run.config) != run.code:
+        raise UserError(CHANGED)
 
 
 def read_metrics(path: Path) -> list[Row]:

@@ -11,10 +11,11 @@ from typing import Any
 from fedrepro import experiments, intact, lookup, provenance, registry, studies, studying
 from fedrepro.config import Params
 from fedrepro.errors import UserError
-from fedrepro.experiments import Paths, Planned
+from fedrepro.experiments import Planned
 from fedrepro.files import held, read_whole_json, write_json
+from fedrepro.paths import Paths
 from fedrepro.results import is_kept
-from fedrepro.runs import LOG, Run
+from fedrepro.runs import LOG, Run, run_id
 from fedrepro.studies.base import Study
 from fedrepro.words import count
 
@@ -42,7 +43,7 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
         _copy(folder, new[-1], origins[folder])
         if old is not None:  # after the copy, so that no moment has neither
             shutil.rmtree(old.folder)
-    kept = {item.paper: experiments.stored_runs(paths.kept(item.paper)) for item in chosen}
+    kept = {item.paper: lookup.stored_runs(paths.kept(item.paper)) for item in chosen}
     for run, study, note in studied:
         paper = note.parent.parent.name
         if (shelf := kept[paper].get(lookup.same(run.config, run.data))) and not studying.finished_in(shelf.folder, study):
@@ -54,10 +55,10 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
 
 def _waiting(item: Planned, paths: Paths) -> Iterator[tuple[Run, Run | None]]:
     """The finished runs of an experiment that are to be kept, each with what is kept in its place now."""
-    done, kept = experiments.stored_runs(paths.runs(item.paper)), experiments.stored_runs(paths.kept(item.paper))
+    done, kept = lookup.stored_runs(paths.runs(item.paper)), lookup.stored_runs(paths.kept(item.paper))
     for run in item.runs:
         key = lookup.same(run.config, run.data)
-        today = paths.runs(item.paper) / experiments.run_id(run.config, run.data)
+        today = paths.runs(item.paper) / run_id(run.config, run.data)
         found = replace(run, folder=today) if (today / "summary.json").exists() else done.get(key)
         if found is None or (key in kept and kept[key].id in (found.id, today.name)):
             continue
@@ -115,7 +116,7 @@ def _studied(item: Planned, paths: Paths, ids: Mapping[tuple[str, str], str]) ->
     """The finished studies, that are not kept yet, of an experiment's runs that are kept or will be, each with its note. `ids`:
     paper and question -> the run that will be. A study names the run that it is of, so that no other's can stand for it."""
     asked = {name: values for name, values in (item.training.studies if item.training else {}).items() if values is not None}
-    kept = experiments.stored_runs(paths.kept(item.paper)) if asked else {}
+    kept = lookup.stored_runs(paths.kept(item.paper)) if asked else {}
     for run in item.runs if asked else ():
         key = lookup.same(run.config, run.data)
         shelf = kept.get(key)
@@ -172,7 +173,7 @@ def _answering(asked: dict[Path, set[str]], named: set[Path], paths: Paths) -> s
         run.folder
         for folder, questions in asked.items()
         for place in (folder, paths.stored(folder.name))
-        for question, run in experiments.stored_runs(place).items()
+        for question, run in lookup.stored_runs(place).items()
         if question in questions and folder / run.id not in named
     }
     if found:
@@ -188,7 +189,7 @@ def _spared(untold: dict[Path, set[tuple[str, str]]], paths: Paths) -> set[Path]
         (run, asked)
         for folder, asked in untold.items()
         for place in (folder, paths.stored(folder.name))
-        for run in experiments.begun_runs(place)
+        for run in lookup.begun_runs(place)
     ]
     asking = [(run, {data for question, data in asked if question == lookup.question(run.config)}) for run, asked in begun]
     runs = [run for run, data in asking if data - {run.data}]

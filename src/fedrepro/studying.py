@@ -18,9 +18,10 @@ from typing import Any
 from fedrepro import experiments, export, lookup, provenance, registry, studies
 from fedrepro.config import Params
 from fedrepro.errors import UserError
-from fedrepro.experiments import Paths, Planned
+from fedrepro.experiments import Planned
 from fedrepro.files import read_whole_json
 from fedrepro.packing import Piece
+from fedrepro.paths import Paths
 from fedrepro.results import is_kept
 from fedrepro.runs import Run
 from fedrepro.studies import Study
@@ -102,7 +103,7 @@ def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) 
     if is_kept(run.folder):
         if notes := finished_in(run.folder, study):
             return Case(run, study, notes[0].with_suffix(".csv"))
-        run = experiments.stored_runs(paths.runs(paper)).get(lookup.same(run.config, run.data))
+        run = lookup.stored_runs(paths.runs(paper)).get(lookup.same(run.config, run.data))
         if run is None or not study.possible(run.folder):
             return None
     return Case(run, study, run.folder / f"{stem(study)}.csv")

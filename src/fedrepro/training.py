@@ -6,16 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fedrepro import datasets, devices, experiments, holdings, partitions
+from fedrepro import datasets, devices, holdings, partitions
 from fedrepro.config import Gpus, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.devices import ANY
 from fedrepro.engine import run as engine
 from fedrepro.engine.run import Limits
 from fedrepro.errors import Failures, UserError
-from fedrepro.experiments import Paths
 from fedrepro.fields import Choice
-from fedrepro.runs import Run
+from fedrepro.paths import Paths
+from fedrepro.runs import Run, hold_to_plan
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def train(
         if key in failed.found:
             continue
         with failed.of(run.id):
-            experiments.hold_to_plan(run)
+            hold_to_plan(run)
             if data.meta["identity"] != run.data:
                 where = paths.prepared(run.config.dataset)
                 raise UserError(f"{where}: these data changed since the work was planned; delete the folder and start again")

@@ -22,8 +22,8 @@ from test_cli import fig, write
 from fedrepro import cli, datasets, experiments, results, studying
 from fedrepro.config import read_params
 from fedrepro.datasets import cifar10
-from fedrepro.experiments import Paths
 from fedrepro.files import write_json
+from fedrepro.paths import Paths
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed
 

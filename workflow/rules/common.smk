@@ -14,6 +14,7 @@ from fedrepro import (
     experiments,
     packing,
     provenance,
+    resolving,
     results,
     studying,
     tracking,
@@ -23,6 +24,7 @@ from fedrepro.fields import parse as settings_from
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
 from fedrepro.files import read_whole_json
+from fedrepro.paths import Paths
 from fedrepro.report import artifacts, spec, typeset, upkeep
 from fedrepro.report.evidence import split_source
 from fedrepro.terminal import ending, hooks
@@ -108,10 +110,10 @@ try:
     PARAMS = settings_from(Params, config, "params.yaml")
     GPU = gpu()
     PARAMS = PARAMS.on(per_run())
-    PATHS = experiments.Paths()
+    PATHS = Paths()
     PLAN = experiments.plan(PARAMS, PATHS)
     if workflow.is_main_process:
-        experiments.check(PARAMS)
+        resolving.check(PARAMS)
         for remark in experiments.remarks(experiments.select(PLAN, None, None)):
             logger.warning(remark)
     STUDIED = {

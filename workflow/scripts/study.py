@@ -4,7 +4,7 @@ from _log import failures_logged
 
 with failures_logged(snakemake):
     from fedrepro import conducting
-    from fedrepro.experiments import Paths
+    from fedrepro.paths import Paths
 
     given = {key: snakemake.params[key] for key in ("mirror", "device", "gpus")}
     conducting.conduct(snakemake.params.cases, Paths(), **given, together=True)

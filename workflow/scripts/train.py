@@ -4,7 +4,7 @@ from _log import failures_logged
 
 with failures_logged(snakemake):
     from fedrepro import training
-    from fedrepro.experiments import Paths
+    from fedrepro.paths import Paths
 
     given = {key: snakemake.params[key] for key in ("mirror", "device", "gpus", "executor", "checkpoint_seconds")}
     given |= {"snapshots": snakemake.params.snapshots.rounds, "cores": snakemake.threads}

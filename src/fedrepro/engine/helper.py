@@ -10,13 +10,13 @@ import time
 import traceback
 from typing import Any
 
-from fedrepro import experiments
 from fedrepro.config import RunConfig
 from fedrepro.engine.crew import receive, send
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import answered
 from fedrepro.engine.run import pick_device
 from fedrepro.errors import UserError, explained
+from fedrepro.runs import CHANGED, code_digest
 
 ALONE = 1.0  # seconds between two looks at whether the run is still there
 
@@ -42,8 +42,8 @@ class Helper:
 
     def _hold_to_plan(self) -> None:
         config = RunConfig.model_validate_json(self.begun["config"])
-        if experiments.code_digest(config) != self.begun["code"]:
-            raise UserError(experiments.CHANGED)
+        if code_digest(config) != self.begun["code"]:
+            raise UserError(CHANGED)
 
 
 def _end_with(run: int) -> None:

@@ -14,6 +14,7 @@ from fedrepro.engine.run import pick_device
 from fedrepro.errors import UserError
 from fedrepro.estimate import Known, cost, size
 from fedrepro.files import read_json, replacing
+from fedrepro.paths import Paths
 from fedrepro.report import spec, tally, view
 from fedrepro.report.evidence import split_source
 from fedrepro.report.numbers import NONE
@@ -27,7 +28,7 @@ BEGIN, END = "<!-- artifacts: written by `fedrepro docs` -->", "<!-- end of arti
 PART = "in part"
 MID = r"\|"  # a line that ends no cell
 COLUMNS = ("target", "what it shows", "small", "paper", "verdicts", "core hours")
-NOWHERE = experiments.Paths(results=Path("/dev/null"))  # as if nothing were kept
+NOWHERE = Paths(results=Path("/dev/null"))  # as if nothing were kept
 
 
 def write(root: Path = Path()) -> list[Path]:
@@ -105,7 +106,7 @@ def table(root: Path) -> str:
     """Every figure and table of every paper: what there is at each scale, its verdicts, what it costs at scale paper."""
     specs = _specs(read_params(root / "params.yaml", {"scale": "paper"}), root)
     planned = _planned(root, "paper")
-    known = Known(experiments.Paths(results=root / "results"), measured=False)  # the same guess on every machine
+    known = Known(Paths(results=root / "results"), measured=False)  # the same guess on every machine
     hours = {paper: {name: _hours(item, root, known) for name, item in items.items()} for paper, items in planned.items()}
     named = {what: name for name, what in reversed(spec.targets(specs).items())}  # of an artifact's two names the short one
     parts = [_paper(paper, specs[paper], hours[paper], named, root) for paper in specs]
