@@ -139,7 +139,7 @@ def test_files_that_are_no_settings(text, words, here, capsys):
     (("plan", "--device", "tpu"), "device: "),
     (("train", "--runs", "absent.json"), "absent.json: cannot be read"),
     (("train", "--runs", "absent.json", "--paper", "p"), "--runs: trains what is in the list"),
-    (("train", "--runs", "absent.json", "fig"), "cannot be together with targets"),
+    (("train", "--runs", "absent.json", "fig"), "cannot be combined with targets"),
     (("plan", "--export", "absent/runs.json"), "absent/runs.json: cannot be written"),
     (("train", "--data-mirror", "absent"), "absent"),
     (("train", "--data-mirror", "."), "p fig: data not available: data mirror .: "),

@@ -155,7 +155,9 @@ def test_an_experiment_needs_a_series():
     refused(Experiment, shared | {"series": {}}, "at least one series")
     refused(Experiment, shared | {"series": {"a": {"mu": 1}}}, "series.a.name: ")
     for hidden in ("_a", "", " "):  # matplotlib leaves the first out of legends
-        refused(Experiment, shared | {"series": {hidden: {"name": "fedavg"}}}, f"series: '{hidden}' would stand in no legend")
+        refused(
+            Experiment, shared | {"series": {hidden: {"name": "fedavg"}}}, f"series: '{hidden}' would be hidden from legends"
+        )
     assert (
         parse(Experiment, shared | {"series": {"a": {"name": "fedavg", "with": {"lr": 1}}}}, "x").series["a"].name == "fedavg"
     )

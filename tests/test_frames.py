@@ -1,6 +1,7 @@
 """Results as data frames, and the notebook that goes on from them, on the numbers that are committed."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -67,6 +68,17 @@ def test_verdicts_name_their_claims():
     assert (f"{100 * gain['mean']:.1f} ± {100 * gain['half_width']:.1f} % (n = {gain['seeds']:.0f})") == found.set_index("key")[
         "ours"
     ]["4d-reduction"]
+
+
+def test_what_the_readme_does_in_python(tmp_path, monkeypatch, capsys):
+    told, by_hand = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+    monkeypatch.chdir(ROOT)
+    found: dict = {}
+    exec(told, found)
+    assert all(len(found[name]) for name in ("curves", "runs", "verdicts"))
+    monkeypatch.chdir(tmp_path)
+    exec(by_hand, {})
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["1", "2", "3"]
 
 
 def test_the_package_offers_its_version_and_the_results():
@@ -158,7 +170,7 @@ def test_a_cell_of_an_experiment_without_runs_says_so():
 def test_a_notebook_that_is_there_stays(copy):
     path = notebook.write("fig5c", settings(), Path("mine/own.ipynb"))
     path.write_text("worked on")
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="already exists"):
         notebook.write("fig5c", settings(), path)
     assert path.read_text() == "worked on"
     with pytest.raises(UserError, match="unknown figure 'table1': nearest are "):

@@ -637,7 +637,7 @@ def test_several_studies_of_a_run(paths):
     ({"activations": {"every": 0}}, "study activations: every: "),
     ({"activations": 3}, "studies.activations: "),
     ({"newcomers": {"clients": 3}}, "study newcomers: target: Field required"),
-    ({"tsne": {"rounds": [2, 1]}}, "study tsne: rounds: rising, each of them once"),
+    ({"tsne": {"rounds": [2, 1]}}, "study tsne: rounds: values must be strictly increasing"),
     ({"tsne": {"rounds": []}}, "study tsne: rounds: "),
     ({"tsne": {"images": 1}}, "study tsne: images: "),
 ])  # fmt: skip

@@ -99,7 +99,7 @@ def _seconds(text: str) -> float:
 
 def _cores(text: str) -> int:
     if not re.fullmatch("[1-9][0-9]*", text):
-        raise argparse.ArgumentTypeError(f"'{text}': expected a number from 1 on")
+        raise argparse.ArgumentTypeError(f"'{text}': expected a whole number, at least 1")
     return int(text)
 
 
@@ -195,7 +195,7 @@ def _refuse_choices(options: argparse.Namespace) -> None:
     given = {f"--{name}": getattr(options, name) for name in ("scale", "paper", "experiment")}
     given |= {"--params": options.params if options.params != PARAMS else None, "targets": options.targets}
     if refused := [name for name, value in given.items() if value]:
-        raise UserError(f"--runs: trains what is in the list, so it cannot be together with {', '.join(refused)}")
+        raise UserError(f"--runs: trains what is in the list, and cannot be combined with {', '.join(refused)}")
 
 
 def _plan(options: argparse.Namespace) -> int:

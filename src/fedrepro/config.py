@@ -154,7 +154,7 @@ class Experiment(Training):
         if not self.series:
             raise ValueError("an experiment needs at least one series")
         if unseen := [label for label in self.series if not label.strip() or label.startswith("_")]:
-            raise ValueError(f"series: '{unseen[0]}' would stand in no legend; a name is not empty and does not begin with _")
+            raise ValueError(f"series: '{unseen[0]}' would be hidden from legends: a name must not be empty or start with _")
         return self
 
 

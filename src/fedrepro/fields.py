@@ -27,7 +27,7 @@ def _no_bool(value: Any) -> Any:
 
 def _distinct(values: tuple) -> tuple:
     if len(set(values)) < len(values):
-        raise ValueError("each of them once")
+        raise ValueError("values must be unique")
     return values
 
 

@@ -97,7 +97,7 @@ def distance(curve: Curve, reported: Curve, smooth: int = 1) -> tuple[float, int
 
 
 def smoothed(curve: Curve, smooth: int) -> dict[int, float]:
-    """Round -> mean of the `smooth` measured values that end there; round 0 and the first, which have fewer, are left out."""
+    """Round -> mean of the `smooth` measured values that end there; round 0 and the first `smooth` - 1 values are left out."""
     values = [(round, value) for round, value in curve if round > 0]
     return {values[i][0]: _mean([v for _, v in values[i - smooth + 1 : i + 1]]) for i in range(smooth - 1, len(values))}
 

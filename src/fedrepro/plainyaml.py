@@ -56,7 +56,9 @@ def load(text: str) -> Any:
     """What a YAML text says. Raises UserError, beginning with the line, for what is refused; YAMLError for what is no YAML."""
     if found := HIDDEN.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        raise UserError(f"line {line}: the invisible character U+{ord(found[0]):04X} makes text read otherwise than it stands")
+        raise UserError(
+            f"line {line}: the invisible character U+{ord(found[0]):04X} makes the text read differently from how it is displayed"
+        )
     depth = 0
     for event in yaml.parse(text, FAST):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -39,7 +39,7 @@ class Run:
 
     @property
     def recorded(self) -> str:
-        """The same for runs whose steps are recorded once, if one process trains them."""
+        """Key shared by runs that can reuse one recorded step in one process."""
         return self.config.model_dump_json(include=RECORDED)
 
     def record(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def write(target: str, params: Params, path: Path | None = None) -> Path:
     paper, figure = named[target]
     path = path or place(params.scale, paper, figure)
     if path.exists():
-        raise UserError(f"{path}: is there already and stays as it is; give another with --out")
+        raise UserError(f"{path}: already exists and was left unchanged; choose another file with --out")
     _save(compose(specs[paper], paper, figure, params.scale), path)
     return path
 

@@ -30,7 +30,7 @@ FINAL = "model.safetensors"
 
 def _rising(values: tuple) -> tuple:
     if any(a >= b for a, b in zip(values, values[1:], strict=False)):
-        raise ValueError("rising, each of them once")
+        raise ValueError("values must be strictly increasing")
     return values
 
 
