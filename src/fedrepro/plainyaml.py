@@ -57,7 +57,7 @@ def load(text: str) -> Any:
     if found := HIDDEN.search(text):
         line = text.count("\n", 0, found.start()) + 1
         raise UserError(
-            f"line {line}: the invisible character U+{ord(found[0]):04X} makes the text read differently from how it is displayed"
+            f"line {line}: the invisible character U+{ord(found[0]):04X} makes the text read other than it looks"
         )
     depth = 0
     for event in yaml.parse(text, FAST):
