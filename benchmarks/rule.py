@@ -17,9 +17,9 @@ from benchmarks import machine
 from fedrepro import partitions, rng
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
+from fedrepro.devices import pick_device
 from fedrepro.engine.executors import available, pick
 from fedrepro.engine.federation import Federation
-from fedrepro.engine.run import pick_device
 from fedrepro.fields import parse
 from fedrepro.files import replacing
 

@@ -11,10 +11,10 @@ import torch
 from fedrepro import partitions, registry, rng
 from fedrepro.config import RunConfig, merge
 from fedrepro.datasets import Dataset
+from fedrepro.devices import pick_device
 from fedrepro.engine.evaluation import measured
 from fedrepro.engine.federation import Federation, State
 from fedrepro.engine.round import Round
-from fedrepro.engine.run import pick_device
 from fedrepro.fields import parse
 from fedrepro.measures import MEASURES
 from fedrepro.resolving import resolve

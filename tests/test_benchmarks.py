@@ -17,8 +17,8 @@ from benchmarks.clock import Clock
 from benchmarks.contenders import common
 from fedrepro import datasets, training
 from fedrepro.config import merge, read_yaml
+from fedrepro.devices import pick_device
 from fedrepro.engine.federation import Federation
-from fedrepro.engine.run import pick_device
 from fedrepro.paths import Paths
 
 ROUNDS = 3

@@ -103,6 +103,7 @@ import json, sys, tempfile
 from pathlib import Path
 import fedrepro, torch
 from conftest import a_run, config, images, partition
+from fedrepro import devices
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
 from pretended_cuda.device import library
@@ -110,7 +111,7 @@ from pretended_cuda.device import library
 settings = {"model": {"name": "pfl_cnn"}, "precision": "float32", "batch_size": 100, "local_epochs": 1, "rounds": 1}
 settings |= {"partition": {"name": "iid", "clients": 50}, "clients_per_round": 50, "proxy": None}
 given, dataset = config(**settings), images(train=5000, shape=(3, 32, 32))
-placed = partition(given, dataset), engine.pick_device("cuda"), engine.Limits(), "stacked"
+placed = partition(given, dataset), devices.pick_device("cuda"), engine.Limits(), "stacked"
 
 def train(limit):
     torch.cuda.empty_cache()

@@ -113,3 +113,12 @@ def test_time_is_told_for_as_many_jobs_as_there_are_gpus(machine, there, gpus, n
     """Elsewhere, as behind a login node, nobody knows: as many as cores."""
     machine(there)
     assert devices.at_once(name, gpus, 16) == jobs
+
+
+def test_device_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="device: cuda was asked for .*choose auto or cpu"):
+        devices.pick_device("cuda")
+    with pytest.raises(UserError, match="device: one of auto, cpu, cuda [(]got gpu[)]"):
+        devices.pick_device("gpu")
+    assert devices.pick_device("auto").type == devices.pick_device("cpu").type == "cpu"

@@ -149,7 +149,8 @@ LONG = {"rounds": 40, "precision": "float32", "algorithm": {"name": "fedprox"}}
 CHILD = """
 import sys
 from conftest import config
-from fedrepro.engine.run import Limits, pick_device
+from fedrepro.devices import pick_device
+from fedrepro.engine.run import Limits
 from test_run import LONG, Path, train
 pick_device("cpu")
 train(Path(sys.argv[1]), config(**LONG), Limits(checkpoint_seconds=0))
@@ -304,15 +305,6 @@ def test_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot create the run's folder: .*choose another with --results"):
         train(tmp_path / "file" / "run", config())
-
-
-def test_device_that_is_not_there(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(UserError, match="device: cuda was asked for .*choose auto or cpu"):
-        engine.pick_device("cuda")
-    with pytest.raises(UserError, match="device: one of auto, cpu, cuda [(]got gpu[)]"):
-        engine.pick_device("gpu")
-    assert engine.pick_device("auto").type == engine.pick_device("cpu").type == "cpu"
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, get_args
 
 import torch
 
-from fedrepro.config import Gpus
-from fedrepro.engine.run import pick_device
+from fedrepro.config import Device, Gpus
+from fedrepro.engine import heap
 from fedrepro.errors import UserError
 from fedrepro.files import lock
 from fedrepro.words import count
@@ -28,6 +28,24 @@ ANY = Gpus()
 SECONDS = 1.0  # between two looks at GPUs that are all taken
 LOCKS = f"fedrepro-gpus-{os.getuid()}"  # folder of the lock files, where temporary files lie
 held: list[IO[str]] = []  # the lock of this process
+
+
+def pick_device(name: str) -> torch.device:
+    """auto takes CUDA where there is one. The settings of a process are made here: those that make a device repeat its bits,
+    and what becomes of freed memory."""
+    if name not in (known := get_args(Device)):
+        raise UserError(f"device: one of {', '.join(known)} (got {name})")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("device: cuda was asked for but torch sees none; choose auto or cpu")
+    device = torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+    heap.keep_freed()
+    torch.set_num_threads(1)  # several processes beat several threads on networks this small, and sums keep their order
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, which imports a compiler first: 2 s
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what it has not written
+    torch.backends.cudnn.benchmark = False
+    return device
 
 
 def meant(name: str) -> torch.device:

@@ -16,14 +16,14 @@ SLACK = 1e-9  # the last bits of a number decide nothing: what lies on an edge l
 def mean_last(curve: Curve, rounds: int = 1) -> float:
     """Mean of the values of the last `rounds` rounds; 1 is the last value. Round 0, before any training, counts only alone."""
     end = curve[-1][0]
-    return _mean([value for round, value in curve if round > max(0, end - rounds)] or [curve[-1][1]])
+    return mean([value for round, value in curve if round > max(0, end - rounds)] or [curve[-1][1]])
 
 
 def at_round(curve: Curve, round: int, smooth: int = 1) -> float | None:
     """Value at a round, averaged over the `smooth` rounds that end there, round 0 left out of a mean; None where the run is
     shorter."""
     values = [value for when, value in curve if round - smooth < when <= round and (when or not round)]
-    return _mean(values) if curve[-1][0] >= round and values else None
+    return mean(values) if curve[-1][0] >= round and values else None
 
 
 def best(curve: Curve, smooth: int = 1) -> float:
@@ -82,7 +82,7 @@ class Estimate:
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Mean and sample standard deviation over seeds (at least one value)."""
-    centre = _mean(values)
+    centre = mean(values)
     if len(values) == 1:
         return Estimate(centre, None, 1)
     return Estimate(centre, math.sqrt(sum((value - centre) ** 2 for value in values) / (len(values) - 1)), len(values))
@@ -93,14 +93,14 @@ def distance(curve: Curve, reported: Curve, smooth: int = 1) -> tuple[float, int
     many those are. None without a round in common."""
     ours, theirs = smoothed(curve, smooth), smoothed(reported, smooth)
     common = sorted(set(ours) & set(theirs))
-    return (math.sqrt(_mean([(ours[round] - theirs[round]) ** 2 for round in common])), len(common)) if common else None
+    return (math.sqrt(mean([(ours[round] - theirs[round]) ** 2 for round in common])), len(common)) if common else None
 
 
 def smoothed(curve: Curve, smooth: int) -> dict[int, float]:
     """Round -> mean of the `smooth` measured values that end there; round 0 and the first `smooth` - 1 values are left out."""
     values = [(round, value) for round, value in curve if round > 0]
-    return {values[i][0]: _mean([v for _, v in values[i - smooth + 1 : i + 1]]) for i in range(smooth - 1, len(values))}
+    return {values[i][0]: mean([v for _, v in values[i - smooth + 1 : i + 1]]) for i in range(smooth - 1, len(values))}
 
 
-def _mean(values: Sequence[float]) -> float:
+def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)

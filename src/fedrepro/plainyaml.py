@@ -56,9 +56,7 @@ def load(text: str) -> Any:
     """What a YAML text says. Raises UserError, beginning with the line, for what is refused; YAMLError for what is no YAML."""
     if found := HIDDEN.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        raise UserError(
-            f"line {line}: the invisible character U+{ord(found[0]):04X} makes the text read other than it looks"
-        )
+        raise UserError(f"line {line}: the invisible character U+{ord(found[0]):04X} makes the text read other than it looks")
     depth = 0
     for event in yaml.parse(text, FAST):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

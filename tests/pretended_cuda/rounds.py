@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import torch
 from conftest import ALGORITHMS, config, images, local, partition, receive
 
+from fedrepro.devices import pick_device
 from fedrepro.engine.executors import available
 from fedrepro.engine.federation import Federation
-from fedrepro.engine.run import pick_device
 from pretended_cuda.device import Notes, library
 
 UNEVEN = {

@@ -11,10 +11,10 @@ import traceback
 from typing import Any
 
 from fedrepro.config import RunConfig
+from fedrepro.devices import pick_device
 from fedrepro.engine.crew import receive, send
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import answered
-from fedrepro.engine.run import pick_device
 from fedrepro.errors import UserError, explained
 from fedrepro.runs import CHANGED, code_digest
 

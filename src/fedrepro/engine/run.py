@@ -11,22 +11,20 @@ snapshots/   the states that studies ask for (engine/replay.py)
 """
 
 import logging
-import os
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
 from fedrepro import provenance, release
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
-from fedrepro.engine import checkpoint, heap, progress, replay
+from fedrepro.engine import checkpoint, progress, replay
 from fedrepro.engine.federation import Federation, State
 from fedrepro.errors import GOES_ON, UserError
-from fedrepro.fields import Device
 from fedrepro.files import digest, holding, read_json, replacing, sweep_below, write_json
 from fedrepro.measures import MEASURES
 from fedrepro.partitions import Partition
@@ -45,24 +43,6 @@ class Limits:
     def forbid(self, seconds: float) -> bool:
         """Whether a piece of work of this length would pass the deadline."""
         return self.deadline is not None and time.monotonic() + seconds >= self.deadline
-
-
-def pick_device(name: str) -> torch.device:
-    """auto takes CUDA where there is one. The settings of a process are made here: those that make a device repeat its bits,
-    and what becomes of freed memory."""
-    if name not in (known := get_args(Device)):
-        raise UserError(f"device: one of {', '.join(known)} (got {name})")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UserError("device: cuda was asked for but torch sees none; choose auto or cpu")
-    device = torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
-    heap.keep_freed()
-    torch.set_num_threads(1)  # several processes beat several threads on networks this small, and sums keep their order
-    if device.type == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, which imports a compiler first: 2 s
-    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what it has not written
-    torch.backends.cudnn.benchmark = False
-    return device
 
 
 def finished(run: Run) -> bool:

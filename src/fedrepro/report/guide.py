@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jinja2
+import torch
 
 from fedrepro import experiments
 from fedrepro.config import Params, read_params
-from fedrepro.engine.run import pick_device
 from fedrepro.errors import UserError
 from fedrepro.estimate import Known, cost, size
 from fedrepro.files import read_json, replacing
@@ -203,7 +203,7 @@ def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
     runs = found if len(found) == len(item.runs) else []  # of all that is asked for today
     times = [_seconds(root / "results" / "kept" / item.paper / run["run"] / "timing.json", run["rounds"]) for run in runs]
     measured = sum(times) / 3600 if times and None not in times else None
-    guessed = sum(cost(run, known, "auto", pick_device("cpu")).seconds for run in item.runs) / 3600
+    guessed = sum(cost(run, known, "auto", torch.device("cpu")).seconds for run in item.runs) / 3600
     return Spent(guessed, measured, all(run["status"] == "finished" for run in runs))
 
 

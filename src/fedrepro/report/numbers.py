@@ -91,7 +91,3 @@ def significant(value: float, digits: int) -> Number:
 def megabytes(run: dict) -> float:
     """Sent down and up in a round by all participants together, mean over the run's rounds, in 10^6 bytes."""
     return (run["bytes_down"] + run["bytes_up"]) / max(run["rounds"], 1) / 1e6
-
-
-def mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

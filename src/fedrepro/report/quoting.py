@@ -10,10 +10,9 @@ from typing import Any
 
 from fedrepro import release
 from fedrepro.errors import UserError, unknown
-from fedrepro.metrics import Curve, at_round, distance, estimate, mean_last, rounds_to
+from fedrepro.metrics import Curve, at_round, distance, estimate, mean, mean_last, rounds_to
 from fedrepro.report import artifacts, cells, numbers, plotted, tally, view
 from fedrepro.report.evidence import Evidence, Ref, source, split_source
-from fedrepro.report.numbers import mean
 from fedrepro.report.spec import Paper
 
 

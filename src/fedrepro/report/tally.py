@@ -34,8 +34,8 @@ def made(verdicts: Iterable[Mapping[str, str]], by: str) -> list[Mapping[str, st
 
 
 def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
-    """How many differences were held against zero, how many have an interval without it, and what is left of them when all are
-    corrected together (Holm 1979); empty where there is none."""
+    """How many differences were tested against zero, how many have an interval without it, and what is left of them when all
+    are corrected together (Holm 1979); empty where there is none."""
     found = sorted(verdict["p"] for verdict in verdicts if verdict["p"] is not None)
     if not found:
         return ""
@@ -43,9 +43,9 @@ def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
     left = next((place for place, passes in enumerate(least) if not passes), len(found))
     decided, expected = sum(p < LEVEL for p in found), LEVEL * len(found)
     return (
-        f"{count(len(found), 'difference')} over seeds {'was' if len(found) == 1 else 'were'} held against zero: the intervals "
-        f"of {decided} do not hold it (by chance alone {expected:.1f} would not), of {left} when all are corrected together "
-        f"(Holm, {100 * LEVEL:g} %)"
+        f"{count(len(found), 'difference')} over seeds {'was' if len(found) == 1 else 'were'} tested against zero: {decided} "
+        f"{'has' if decided == 1 else 'have'} an interval without it (by chance alone {expected:.1f} would); corrected "
+        f"together (Holm, {100 * LEVEL:g} %) {left} {'remains' if left == 1 else 'remain'}"
     )
 
 

@@ -38,7 +38,7 @@ RULES = {
     AGREES: "At a scale where only directions are judged: the whole interval lies on the reported side of zero.",
     DISAGREES: "At such a scale: the whole interval lies on the other side of zero.",
     HOLDS: "Asked by us, where the paper reports nothing: the whole interval lies on the side that our sentence names.",
-    FAILS: "Of such a question: the whole interval lies on the other side.",
+    FAILS: "Of such a question: the whole interval lies on the other side, or around zero without anything that counts.",
     UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval reaches over the edge of the "
     "tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell.",
     CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from fedrepro.fields import Count, NonNegative
-from fedrepro.metrics import mean_last
+from fedrepro.metrics import mean, mean_last
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.grid import Row, mark
 from fedrepro.report.known import Known
-from fedrepro.report.numbers import Number, factor, level, mean, unit
+from fedrepro.report.numbers import Number, factor, level, unit
 from fedrepro.report.tables import base
 
 

@@ -5,11 +5,11 @@ from typing import Annotated
 from pydantic import Field, FiniteFloat
 
 from fedrepro.fields import Count
-from fedrepro.metrics import mean_last
+from fedrepro.metrics import mean, mean_last
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.grid import Row, mark
 from fedrepro.report.known import Known
-from fedrepro.report.numbers import Number, column, level, mean, megabytes, significant
+from fedrepro.report.numbers import Number, column, level, megabytes, significant
 from fedrepro.report.tables import base
 
 FINAL = 5  # rounds whose mean is the final accuracy
