@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_provenance import change, forget
 
-from fedrepro import experiments, export, intact, lookup, provenance, resolving, shelf, studying
+from fedrepro import experiments, export, intact, keeping, lookup, provenance, pruning, resolving, studying
 from fedrepro.config import Params, merge
 from fedrepro.errors import UserError
 from fedrepro.experiments import pieces, plan, select, unique
@@ -101,7 +101,7 @@ def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
 def finish(run: Run, text: str = "") -> Run:
     """As if it had been trained."""
     run.folder.mkdir(parents=True, exist_ok=True)
-    for name in shelf.KEPT:
+    for name in keeping.KEPT:
         (run.folder / name).write_text(text)
     (run.folder / "config.json").write_text(json.dumps(run.record() | {"dataset": "some data"}))
     told = dict.fromkeys(intact.TOLD, 0) | {"run": run.id, "metrics": digest(text)}
@@ -491,41 +491,41 @@ def test_an_experiment_that_two_papers_have_asks_for_the_paper(paths):
     assert [item.name for item in select(planned, None, ["two"])] == ["two"]
 
 
-# ---- the shelf
+# ---- what is kept
 
 
 def test_keep_copies_the_small_files_of_finished_runs(paths, history):
     planned = plan(params(), paths)["p"]
     run = finish(planned["one"].runs[0], "numbers")
-    assert shelf.keep([planned["one"]], paths) == [paths.kept("p") / run.id]
-    assert {path.name for path in (paths.kept("p") / run.id).iterdir()} == set(shelf.KEPT)
+    assert keeping.keep([planned["one"]], paths) == [paths.kept("p") / run.id]
+    assert {path.name for path in (paths.kept("p") / run.id).iterdir()} == set(keeping.KEPT)
     assert (paths.kept("p") / run.id / "metrics.csv").read_text() == "numbers"
     again = plan(params(), paths)["p"]
     assert again["one"].runs[0].folder == paths.kept("p") / run.id
-    assert shelf.keep(list(again.values()), paths) == []
+    assert keeping.keep(list(again.values()), paths) == []
 
 
 def test_a_shared_run_is_kept_once(paths, history):
     planned = plan(params(), paths)["p"]
     finish(planned["one"].series[1].runs[0])
-    assert len(shelf.keep(list(planned.values()), paths)) == 1
+    assert len(keeping.keep(list(planned.values()), paths)) == 1
 
 
 def test_todays_code_takes_the_place_of_what_is_kept(paths, history):
     today = plan(params(), paths)["p"]["one"].runs[0]
     old = kept(today, paths, "old")
-    assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == [] and old.folder.exists()
+    assert keeping.keep([plan(params(), paths)["p"]["one"]], paths) == [] and old.folder.exists()
     finish(today, "newer")
-    assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / today.id]
+    assert keeping.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / today.id]
     assert not old.folder.exists() and (paths.kept("p") / today.id / "metrics.csv").read_text() == "newer"
 
 
 def test_what_older_code_finished_is_kept_where_nothing_else_is(paths, history):
     run = plan(params(), paths)["p"]["one"].runs[0]
     older = asked(run, paths.runs("p"), "own")
-    assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / older.id]
+    assert keeping.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / older.id]
     asked(run, paths.runs("p"), "own", code="other")
-    assert shelf.keep([plan(params(), paths)["p"]["one"]], paths) == []
+    assert keeping.keep([plan(params(), paths)["p"]["one"]], paths) == []
 
 
 def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
@@ -535,13 +535,13 @@ def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
         finish(run)
         (run.folder / "environment.json").write_text(json.dumps({"commit": commit, "torch": "2.8"}))
     with pytest.raises(UserError) as caught:
-        shelf.keep([plan(params(), paths)["p"]["one"]], paths)
+        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
     told = str(caught.value).splitlines()
     assert len(told) == 2 and str(second.folder) in told[0] and str(third.folder) in told[1]
     assert "comes from code that commit with-other does not have" in told[0] and not paths.kept("p").exists()
     shutil.rmtree(second.folder)
     shutil.rmtree(third.folder)
-    (new,) = shelf.keep([plan(params(), paths)["p"]["one"]], paths)
+    (new,) = keeping.keep([plan(params(), paths)["p"]["one"]], paths)
     stored = read_json(new / "environment.json")
     assert stored == {"commit": f"with-{first.code}", "commit_date": "2020-02-02", "torch": "2.8"}
 
@@ -551,14 +551,14 @@ def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
     run = finish(plan(params(), paths)["p"]["one"].runs[0], "numbers")
     (run.folder / "metrics.csv").write_text("others")
     with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run anew"):
-        shelf.keep([plan(params(), paths)["p"]["one"]], paths)
+        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
     assert not paths.kept("p").exists()
 
 
 def test_keep_refuses_a_commit_that_is_not_here(paths):
     run = finish(plan(params(), paths)["p"]["one"].runs[0])
     with pytest.raises(UserError, match="whose code cannot be read here"):
-        shelf.keep([plan(params(), paths)["p"]["one"]], paths)
+        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
     assert run.summary.exists()
 
 
@@ -567,7 +567,7 @@ def test_keep_refuses_a_commit_that_lacks_the_methods_file(paths, history, monke
     finish(plan(params(), paths)["p"]["one"].runs[0])
     monkeypatch.setattr(provenance, "committed_digest", lambda commit, *executed: None)
     with pytest.raises(UserError, match="comes from code that commit .* does not have, .* or commit the code and make it anew"):
-        shelf.keep([plan(params(), paths)["p"]["one"]], paths)
+        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
 
 
 def test_prune_lists_what_no_scale_names(paths):
@@ -586,13 +586,13 @@ def test_prune_lists_what_no_scale_names(paths):
         shutil.copytree(run.folder, paths.stored("p") / run.id)
     expected = sorted([stale.folder, paths.stored("p") / stale.id, drawn.with_name("digits-iid-s9-gone.npz")])
     for settings in (params(), params(only_finished=True), params(scale="long")):
-        assert shelf.prune(settings, paths, delete=False, other_code=True) == expected
+        assert pruning.prune(settings, paths, delete=False, other_code=True) == expected
     assert stale.folder.exists()
-    assert shelf.prune(params(), paths, delete=True, other_code=True) == expected
+    assert pruning.prune(params(), paths, delete=True, other_code=True) == expected
     assert (
         not any(path.exists() for path in expected) and safe.folder.exists() and all(run.summary.exists() for run in everything)
     )
-    assert shelf.prune(params(), paths, delete=True) == []
+    assert pruning.prune(params(), paths, delete=True) == []
 
 
 def test_folders(paths):

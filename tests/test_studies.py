@@ -16,7 +16,7 @@ import yaml
 from conftest import a_run, advance, assert_same, config, federation, images, partition
 from test_cli import PAPER, SETTINGS, fig
 
-from fedrepro import cli, conducting, experiments, lookup, registry, results, rng, runs, shelf, studies, studying
+from fedrepro import cli, conducting, experiments, keeping, lookup, pruning, registry, results, rng, runs, studies, studying
 from fedrepro.config import Params, merge
 from fedrepro.engine import checkpoint, executors, replay
 from fedrepro.engine.replay import Replay
@@ -716,7 +716,7 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     reasons = {name: f"2 of 2 studies of {title} are not finished" for name, title in TITLES.items()}
     assert {name: item.skipped for name, item in plans(BASE | more, Paths(), only_finished=True).items()} == reasons
     params = parse(Params, merge(SETTINGS, fig(**BASE | more)), "test")
-    stale = shelf.prune(
+    stale = pruning.prune(
         params, Paths(), delete=True
     )  # the finished studies, kept meanwhile, and their snapshots; not the folders
     assert sorted(path.name.partition("-")[0] for path in stale) == sorted([*NAMES * 4, "round", "round"])
@@ -766,8 +766,8 @@ def test_a_study_goes_to_the_shelf_with_its_own_run_alone(here):
     assert cli.main(["train"]) == 0
     item = experiments.plan(params, Paths())["p"]["fig"]
     own = {("p", lookup.same(run.config, run.data)): run.id for run in item.runs}
-    assert {note.parent.name for _, _, note in shelf._studied(item, Paths(), own)} == set(own.values())
-    assert list(shelf._studied(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
+    assert {note.parent.name for _, _, note in keeping._studied(item, Paths(), own)} == set(own.values())
+    assert list(keeping._studied(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
 
 
 def test_keep_refuses_studies_that_nobody_can_vouch_for(here, capsys):

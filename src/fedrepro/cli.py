@@ -218,10 +218,10 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _keep(options: argparse.Namespace) -> int:
-    from fedrepro import experiments, shelf
+    from fedrepro import experiments, keeping
 
     _, paths, chosen = _selected(options)
-    folders = shelf.keep(chosen, paths)
+    folders = keeping.keep(chosen, paths)
     sys.stdout.writelines(f"{folder}\n" for folder in folders)
     runs = experiments.unique(chosen)
     told = f"{sum(run.summary.exists() for run in runs)} of {count(len(runs), 'run')} are finished"
@@ -260,10 +260,10 @@ def _papers(options: argparse.Namespace):
 
 
 def _prune(options: argparse.Namespace) -> int:
-    from fedrepro import shelf
+    from fedrepro import pruning
 
     params, paths = _settings(options)
-    found = shelf.prune(params, paths, delete=options.yes, file=str(options.params), other_code=options.other_code)
+    found = pruning.prune(params, paths, delete=options.yes, file=str(options.params), other_code=options.other_code)
     for path in found:
         sys.stdout.write(f"{'deleted' if options.yes else 'would delete'} {path}\n")
     if not found:

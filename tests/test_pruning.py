@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from test_experiments import finish, one, paths  # noqa: F401 (a fixture)
 
-from fedrepro import intact, shelf
+from fedrepro import intact, keeping, pruning
 from fedrepro.errors import UserError
 from fedrepro.experiments import plan
 from fedrepro.files import holding
@@ -40,7 +40,7 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
     spared[1].summary.unlink()  # it has only begun
     other = lie(replace(named[0], config=named[0].config.model_copy(update={"lr": 9.0, "seed": 7})), paths, "theirs", "older")
     with caplog.at_level(logging.WARNING):
-        found = shelf.prune(settings, paths, delete=True)
+        found = pruning.prune(settings, paths, delete=True)
     assert found == sorted([other.folder, paths.partition(other.config, "theirs")])
     assert all((run.folder / "config.json").exists() and paths.partition(run.config, run.data).exists() for run in spared)
     assert f"spared 2 runs with settings that are named: while {name} is not prepared here" in caplog.text
@@ -55,8 +55,8 @@ def test_prune_spares_what_is_being_trained(paths, caplog):  # noqa: F811
     with holding(stale.log):
         with pytest.raises(UserError, match="another process is at work in it"), holding(stale.log):
             pass
-        assert shelf.prune(one(), paths, delete=True, other_code=True) == [] and f"spared {stale.folder}" in caplog.text
-    assert shelf.prune(one(), paths, delete=True, other_code=True) == [stale.folder] and half.exists()
+        assert pruning.prune(one(), paths, delete=True, other_code=True) == [] and f"spared {stale.folder}" in caplog.text
+    assert pruning.prune(one(), paths, delete=True, other_code=True) == [stale.folder] and half.exists()
 
 
 def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):  # noqa: F811
@@ -66,11 +66,11 @@ def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):  # noqa: F81
     done, begun = (lie(run, paths, run.data, "older") for run in (named, other))
     begun.summary.unlink()
     with caplog.at_level(logging.WARNING):
-        assert shelf.prune(one(), paths, delete=True) == [begun.folder]
+        assert pruning.prune(one(), paths, delete=True) == [begun.folder]
     assert "spared 1 finished run of earlier code with settings that are named: --other-code prunes them too" in caplog.text
-    assert shelf.prune(one(), paths, delete=False, other_code=True) == [done.folder]
+    assert pruning.prune(one(), paths, delete=False, other_code=True) == [done.folder]
     shutil.copytree(done.folder, paths.kept("p") / done.id)
-    assert shelf.prune(one(), paths, delete=True) == [done.folder]
+    assert pruning.prune(one(), paths, delete=True) == [done.folder]
 
 
 def test_a_run_that_lacks_a_file_is_not_kept(paths):  # noqa: F811
@@ -78,5 +78,5 @@ def test_a_run_that_lacks_a_file_is_not_kept(paths):  # noqa: F811
     run = finish(item.runs[0])
     (run.folder / "timing.json").unlink(missing_ok=True)
     with pytest.raises(UserError, match="lacks timing.json; delete the folder and run again"):
-        shelf.keep([item], paths)
+        keeping.keep([item], paths)
     assert not paths.kept("p").exists()

@@ -1,23 +1,19 @@
-"""What stays and what goes: finished runs kept in the repository, run folders that nothing names any more."""
+"""Finished runs and studies, copied to results/kept to be committed."""
 
 import logging
 import shutil
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedrepro import experiments, intact, lookup, provenance, registry, studies, studying
-from fedrepro.config import Params
+from fedrepro import intact, lookup, provenance, studies, studying
 from fedrepro.errors import UserError
 from fedrepro.experiments import Planned
-from fedrepro.files import held, read_whole_json, write_json
+from fedrepro.files import read_whole_json, write_json
 from fedrepro.paths import Paths
-from fedrepro.results import is_kept
-from fedrepro.runs import LOG, Run, run_id
+from fedrepro.runs import Run, run_id
 from fedrepro.studies.base import Study
-from fedrepro.words import count
 
 log = logging.getLogger(__name__)
 KEPT = ("config.json", "metrics.csv", "environment.json", "timing.json", "summary.json")  # the last one makes it a finished run
@@ -127,75 +123,3 @@ def _studied(item: Planned, paths: Paths, ids: Mapping[tuple[str, str], str]) ->
                 continue
             for note in studying.finished_in(paths.runs(item.paper) / id, study)[:1]:
                 yield run, study, note
-
-
-def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml", other_code: bool = False) -> list[Path]:
-    """Run folders, studies and snapshots in them, and partitions that no scale of the settings names; deleted if asked to. What
-    is kept stays, and so do finished runs with settings and data that are named, which `other_code` trained: unless they are
-    asked for too. Nothing is fetched: where data are not prepared here, runs with settings that are named stay, of whatever
-    other data they are."""
-    named, untold, wanted = set(), defaultdict(set), params.model_copy(update={"only_finished": False})
-    asked: dict[Path, set[str]] = defaultdict(set)  # of what is not kept
-    for scale in params.scales:
-        planned = experiments.plan(wanted.model_copy(update={"scale": scale}), paths, file, fetching=False)
-        for run in experiments.unique(experiments.select(planned, None, None)):
-            partition = paths.partition(run.config, run.data)
-            named |= {run.folder, partition, partition.with_suffix(".png")}
-            if not is_kept(run.folder):
-                asked[run.folder.parent].add(lookup.same(run.config, run.data))
-            if run.data == lookup.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
-                untold[run.folder.parent].add((lookup.question(run.config), run.data))
-        for item in experiments.select(planned, None, None):
-            for studied in studying.plan(item, wanted, paths).values():
-                named |= {path for case in studied.cases for path in studying.files(case)}
-    runs, stored = paths.results / "runs", paths.results / "stored"
-    named |= _spared(untold, paths)
-    if not other_code:
-        named |= _answering(asked, named, paths)
-    named |= {stored / path.relative_to(runs) for path in named if path.is_relative_to(runs)}
-    there = [*runs.glob("*/*"), *stored.glob("*/*"), *(paths.data / "partitions").glob("*")]
-    patterns = [*(f"*/*/{name}-*" for name in registry.names("studies")), "*/*/snapshots/*"]
-    below = [path for pattern in patterns for folder in (runs, stored) for path in folder.glob(pattern)]
-    there += [path for path in below if named & {path.parent, path.parent.parent}]
-    stale = sorted(path for path in there if path not in named and path.name != ".gitignore" and path.suffix != ".part")
-    busy = {path for path in stale if path.parent.parent == runs and held(path / LOG)}
-    for path in busy:
-        log.warning("spared %s, in which a process is at work", path)
-    stale = [path for path in stale if not busy & {path, *path.parents}]
-    for path in stale if delete else []:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    return stale
-
-
-def _answering(asked: dict[Path, set[str]], named: set[Path], paths: Paths) -> set[Path]:
-    """The finished runs with settings and data that are named, run folders -> which, that other code trained."""
-    found = {
-        run.folder
-        for folder, questions in asked.items()
-        for place in (folder, paths.stored(folder.name))
-        for question, run in lookup.stored_runs(place).items()
-        if question in questions and folder / run.id not in named
-    }
-    if found:
-        told = "spared %s of earlier code with settings that are named: --other-code prunes them too"
-        log.warning(told, count(len(found), "finished run"))
-    return found
-
-
-def _spared(untold: dict[Path, set[tuple[str, str]]], paths: Paths) -> set[Path]:
-    """The runs, and their partitions, whose settings are named, of other data than the release that stands for what is not here
-    to be compared: run folders -> settings and that release."""
-    begun = [
-        (run, asked)
-        for folder, asked in untold.items()
-        for place in (folder, paths.stored(folder.name))
-        for run in lookup.begun_runs(place)
-    ]
-    asking = [(run, {data for question, data in asked if question == lookup.question(run.config)}) for run, asked in begun]
-    runs = [run for run, data in asking if data - {run.data}]
-    if runs:
-        missing = ", ".join(sorted({run.config.dataset.name for run in runs}))
-        told = "spared %s with settings that are named: while %s is not prepared here, nobody can tell if they came from it"
-        log.warning(told, count(len(runs), "run"), missing)
-    partitions = [paths.partition(run.config, run.data) for run in runs]
-    return {run.folder for run in runs}.union(partitions, (path.with_suffix(".png") for path in partitions))
