@@ -257,7 +257,7 @@ def test_options_name_a_folder():
 ], ids=["nan", "float64", "bytes", "owners"])  # fmt: skip
 def test_drawn_arrays_that_cannot_be(place, wrong, words, tmp_path, monkeypatch):
     module = registry.module("datasets", "synthetic")
-    arrays = list(module.read(tmp_path, datasets.settings(TINY)))
+    arrays = list(module.read(tmp_path, registry.settings("datasets", TINY)))
     arrays[place] = wrong
     monkeypatch.setattr(module, "read", lambda raw, params: tuple(arrays))
     with pytest.raises(UserError, match=f"synthetic, {words}"):

@@ -6,6 +6,9 @@ import pkgutil
 from types import ModuleType
 
 from fedrepro.errors import UserError
+from fedrepro.fields import Choice, Frozen, parse
+
+DECLARED = {"algorithms": "Algorithm", "tasks": "Task"}  # the class that declares the options; elsewhere the module does
 
 
 def names(kind: str) -> list[str]:
@@ -29,3 +32,15 @@ def module(kind: str, name: str) -> ModuleType:
     if name not in (valid := names(kind)):
         raise UserError(f"unknown {_one(kind.rpartition('.')[2])} '{name}': choose from {', '.join(valid)}")
     return importlib.import_module(f"fedrepro.{kind}.{name}")
+
+
+def options(kind: str, name: str) -> type[Frozen]:
+    """The model of its options, without fields where it has none. Raises UserError for an unknown name."""
+    found = module(kind, name)
+    return getattr(getattr(found, DECLARED[kind]) if kind in DECLARED else found, "Params", Frozen)
+
+
+def settings(kind: str, choice: Choice | str) -> Frozen:
+    """The options of a choice, parsed. Raises UserError for an unknown name or option."""
+    choice = Choice.model_validate(choice)
+    return parse(options(kind, choice.name), choice.options, f"{_one(kind)} {choice.name}")

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fedrepro import algorithms, datasets, models, partitions, registry, schedules, studies, tasks
+from fedrepro import datasets, partitions, registry, studies
 from fedrepro.config import Experiment, Params, RunConfig, merge
 from fedrepro.engine import augmentation
 from fedrepro.errors import UserError, unknown
 from fedrepro.fields import Choice, parse
 
+CHOSEN = ("dataset", "partition", "model", "algorithm", "schedule", "task")  # by name, each with options of its own
 BESIDE = {"series", "seeds", "studies"}  # what an experiment says beside the training that its runs share
 
 
@@ -99,15 +100,8 @@ def _overrides(values: Any, where: str) -> dict[str, Any]:
 def resolve(config: RunConfig) -> RunConfig:
     """With every option of every choice written out. Raises UserError for an unknown name or option."""
     filled = {
-        kind: {"name": choice.name, **room.settings(choice).model_dump(mode="json")}
-        for kind, choice, room in (
-            ("dataset", config.dataset, datasets),
-            ("partition", config.partition, partitions),
-            ("model", config.model, models),
-            ("algorithm", config.algorithm, algorithms),
-            ("schedule", config.schedule, schedules),
-            ("task", config.task, tasks),
-        )
+        kind: {"name": choice.name, **registry.settings(f"{kind}s", choice).model_dump(mode="json")}
+        for kind, choice in ((kind, getattr(config, kind)) for kind in CHOSEN)
     }
     resolved = parse(RunConfig, config.model_dump() | filled, "run")
     clients = filled["partition"]["clients"]

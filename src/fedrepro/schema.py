@@ -8,11 +8,9 @@ from typing import Any
 
 from fedrepro import registry
 from fedrepro.config import Experiment, Params
-from fedrepro.fields import Frozen
 
 Schema = dict[str, Any]
 CHOSEN = {"dataset": "datasets", "partition": "partitions", "model": "models", "schedule": "schedules", "task": "tasks"}
-DECLARED = {"algorithms": "Algorithm", "tasks": "Task"}  # the class that declares the options; elsewhere the module does
 
 
 def write() -> Schema:
@@ -68,9 +66,7 @@ def _choice(kind: str, more: Schema | None = None) -> Schema:
 
 
 def _options(kind: str, name: str) -> Schema:
-    module = registry.module(kind, name)
-    declared = getattr(module, DECLARED[kind]) if kind in DECLARED else module
-    return getattr(declared, "Params", Frozen).model_json_schema().get("properties", {})
+    return registry.options(kind, name).model_json_schema().get("properties", {})
 
 
 def _object(properties: Schema) -> Schema:

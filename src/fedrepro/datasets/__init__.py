@@ -31,7 +31,7 @@ from fedrepro import files, provenance, registry
 from fedrepro.datasets import _fetch, _stored
 from fedrepro.datasets._formats import Arrays
 from fedrepro.datasets._stored import META
-from fedrepro.fields import Choice, Frozen, parse
+from fedrepro.fields import Choice, Frozen
 
 if TYPE_CHECKING:
     import torch
@@ -91,16 +91,9 @@ class Dataset:
         return self.train_x[0, 0].numel()
 
 
-def settings(choice: Choice | str) -> Frozen:
-    """The data set's parsed `Params`, empty where it has no options. Raises UserError."""
-    choice = Choice.model_validate(choice)
-    options = getattr(registry.module("datasets", choice.name), "Params", Frozen)
-    return parse(options, choice.options, f"dataset {choice.name}")
-
-
 def key(choice: Choice | str) -> str:
     """The name of its folder: the data set's name, and a digest of its options where it has any."""
-    name, options = Choice.model_validate(choice).name, settings(choice).model_dump(mode="json")
+    name, options = Choice.model_validate(choice).name, registry.settings("datasets", choice).model_dump(mode="json")
     return f"{name}-{provenance.digest(options, 8)}" if options else name
 
 
@@ -123,7 +116,7 @@ def is_real(choice: Choice | str) -> bool:
 def _module(choice: Choice | str) -> tuple[ModuleType, tuple[Frozen, ...]]:
     """The module and what its functions take beside their own: the options, where it has any."""
     module = registry.module("datasets", Choice.model_validate(choice).name)
-    return module, (settings(choice),) if hasattr(module, "Params") else ()
+    return module, (registry.settings("datasets", choice),) if hasattr(module, "Params") else ()
 
 
 def origin(choice: Choice | str) -> str:
@@ -240,7 +233,7 @@ def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
     mean, std = _stored.moments(arrays[0])
     return {
         "name": name,
-        "title": module.TITLE.format(**settings(choice).model_dump()),
+        "title": module.TITLE.format(**registry.settings("datasets", choice).model_dump()),
         "classes": len(module.CLASSES),
         "class_names": list(module.CLASSES),
         "shape": list(arrays[0].shape[1:]),

@@ -11,8 +11,6 @@ of block is a subclass of `Block` with the layers that it consists of, and with 
 `start(net, params)`, after all were drawn. tests/test_models.py tries every model here in every executor.
 """
 
-from fedrepro import registry
-from fedrepro.fields import Choice, parse
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, GroupedLinear, Head, Weighted, multiple
 from fedrepro.models._groups import ClassMap, regulated
 from fedrepro.models._net import Groups, Net, Outputs, dropout_masks
@@ -37,10 +35,4 @@ __all__ = [
     "initialise",
     "multiple",
     "regulated",
-    "settings",
 ]
-
-
-def settings(choice: Choice):
-    """The model's parsed `Params`."""
-    return parse(registry.module("models", choice.name).Params, choice.options, f"model {choice.name}")

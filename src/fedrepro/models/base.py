@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fedrepro import registry
 from fedrepro.errors import UserError
-from fedrepro.fields import Choice, Count, Frozen, Positive, Rate, parse
+from fedrepro.fields import Choice, Count, Frozen, Positive, Rate
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Norm, Shape, Weighted, linear, multiple
 from fedrepro.models._net import Layers, Net, Plan, Stage
 
@@ -69,7 +69,7 @@ class PaperOrCode(BaseParams):
 def build(choice: Choice, shape: tuple[int, int, int], outputs: int, generator: torch.Generator) -> Net:
     """The network for images of `shape` (C, H, W), its initial weights drawn from `generator` alone."""
     module = registry.module("models", choice.name)
-    params = parse(module.Params, choice.options, f"model {choice.name}")
+    params = registry.settings("models", choice)
     net = assemble(module.blocks(params, outputs), shape, params.init, generator, choice.name)
     if hasattr(module, "start"):
         module.start(net, params)

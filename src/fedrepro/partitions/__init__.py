@@ -15,7 +15,7 @@ from fedrepro import registry, rng
 from fedrepro.config import Dealing, Proxy, RunConfig
 from fedrepro.datasets import Dataset, Labelled, Labels
 from fedrepro.errors import UserError
-from fedrepro.fields import Choice, parse
+from fedrepro.fields import Choice
 from fedrepro.files import replacing
 from fedrepro.partitions import _testing
 
@@ -55,11 +55,6 @@ class Partition:
         """(clients, classes) number of train images, for the heat map."""
         rows = [np.bincount(labels[self.train_of(client, round)], minlength=classes) for client in range(self.clients)]
         return np.stack(rows)
-
-
-def settings(choice: Choice):
-    """The partition's parsed `Params`."""
-    return parse(registry.module("partitions", choice.name).Params, choice.options, f"partition {choice.name}")
 
 
 def held(choice: Choice, images: int) -> float:
@@ -107,7 +102,7 @@ def of_run(config: RunConfig | Dealing, dataset: Dataset | Labels) -> Partition:
 
 def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: int) -> Partition:
     """Partition a labelled set: a pure function of its arguments. `pixels` is H*W. Raises UserError if it cannot be met."""
-    module, params = registry.module("partitions", choice.name), settings(choice)
+    module, params = registry.module("partitions", choice.name), registry.settings("partitions", choice)
     if params.clients > len(train.labels):
         raise UserError(
             f"partition {choice.name}: clients: {params.clients} clients cannot share {len(train.labels)} train images"

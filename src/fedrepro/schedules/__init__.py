@@ -4,17 +4,12 @@
 from collections.abc import Callable
 
 from fedrepro import registry
-from fedrepro.fields import Choice, parse
+from fedrepro.fields import Choice
 
-__all__ = ["create", "settings"]
-
-
-def settings(choice: Choice):
-    """The schedule's parsed `Params`."""
-    return parse(registry.module("schedules", choice.name).Params, choice.options, f"schedule {choice.name}")
+__all__ = ["create"]
 
 
 def create(choice: Choice, lr: float, rounds: int) -> Callable[[int], float]:
     """Round (from 1) -> the rate of the named schedule, of a run over `rounds` that starts at `lr`."""
-    module, params = registry.module("schedules", choice.name), settings(choice)
+    module, params = registry.module("schedules", choice.name), registry.settings("schedules", choice)
     return lambda round: module.rate(params, lr, round, rounds)

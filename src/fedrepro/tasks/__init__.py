@@ -2,17 +2,12 @@
 and what `base.py` names; labels are class numbers for all of them."""
 
 from fedrepro import registry
-from fedrepro.fields import Choice, parse
+from fedrepro.fields import Choice
 from fedrepro.tasks.base import Task
 
-__all__ = ["Task", "create", "settings"]
-
-
-def settings(choice: Choice):
-    """The task's parsed `Params`."""
-    return parse(registry.module("tasks", choice.name).Task.Params, choice.options, f"task {choice.name}")
+__all__ = ["Task", "create"]
 
 
 def create(choice: Choice, classes: int) -> Task:
     """The named task on data of so many classes. Raises UserError where the two do not fit."""
-    return registry.module("tasks", choice.name).Task(settings(choice), classes)
+    return registry.module("tasks", choice.name).Task(registry.settings("tasks", choice), classes)
