@@ -177,6 +177,13 @@ def test_commands_of_a_claim():
     assert told == {"pAReported": r"50.0~\%", "pAOurs": "--", "pASeeds": "--", "pAAsked": "", "pAVerdict": "not run"}
 
 
+def test_an_article_may_have_two_scales():
+    """The paper's own goes without its name, as in prose."""
+    assert made({}, "full").called == "p" and made({}, "direction").called == "p-small"
+    names = {macros.name(made({}, compare).called, "4d-a") for compare in ("full", "direction")}
+    assert names == {"pFourDA", "psmallFourDA"}
+
+
 def test_commands_are_called_once():
     twice = verdicts(**{"4d-a": own(made(SERIES)), "4-da": own(made(SERIES))})
     assert macros.name("p", "4d-a") == "pFourDA" and macros.name("p", "4-da") == "pFourDa"

@@ -108,3 +108,24 @@ def test_numbers_are_not_replaced_by_not_finished(work, tmp_path, caplog):
     store(FIRST, folder / "data", "first")
     gathered()
     assert "not finished" in (folder / "data/first.json").read_text()
+
+
+def test_what_the_paper_has_no_more_goes(work, tmp_path):
+    """Files of an artifact that is renamed, and numbers that none shows; a stranger's files stay."""
+    refresh, folder, _ = work
+    mine = folder / "figures" / "mine.png"
+    for path in (mine, folder / "data" / "older.csv", folder / "data" / "older.json"):
+        path.write_text("{}", encoding="utf-8")
+    less = read(tmp_path, PAPER | {"figures": {key: figure for key, figure in PAPER["figures"].items() if key != "two"}})
+    assert list(folder.glob("figures/two.*"))
+    refresh(less.artifacts, paper=less)
+    assert not list(folder.glob("figures/two.*")) and not list(folder.glob("data/older.*"))
+    assert mine.exists() and list(folder.glob("figures/one.*"))
+    assert refresh(["two"]) == ["two"]  # it comes back whole
+
+
+def test_a_damaged_ledger_counts_for_nothing(work, caplog):
+    refresh, _, stamps = work
+    (stamps / upkeep.LEDGER).write_text("{", encoding="utf-8")
+    assert refresh(["one"]) == ["one"] and "damaged" in caplog.text
+    assert refresh(["one"]) == []

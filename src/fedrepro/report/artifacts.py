@@ -67,7 +67,7 @@ def write_table(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
     grid, results = table.build(found), [found.results[name] for name in table.experiments]
     out.mkdir(parents=True, exist_ok=True)
     _write_csv(grid.plain(), out / f"{key}.csv")
-    texts = (table.caption(found), table.notes(found), f"tab:{results[0].note['paper']}-{key}", origin.told(results))
+    texts = (table.caption(found), table.notes(found), f"tab:{results[0].called}-{key}", origin.told(results))
     (out / f"{key}.tex").write_text(latex.table(grid, *texts), encoding="utf-8")
 
 
@@ -94,7 +94,7 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
     _write_csv([[name.capitalize() for name in COLUMNS], *(list(record.values()) for record in records)], out / f"{key}.csv")
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [found.results[name] for name in spec.sources([key])]
-    paper, source = results[0].note["paper"], origin.told(results)
+    paper, source = results[0].called, origin.told(results)
     printed = [[record[name] for name in PRINTED] for record in records]
     caption = f"Verdicts on what the paper claims: {spec.title}."
     told = ([name.capitalize() for name in PRINTED], printed, SHARES, caption, f"tab:{paper}-{key}", source)

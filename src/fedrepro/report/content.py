@@ -29,6 +29,10 @@ class Content:
     def scale(self) -> str:
         return next(iter(self.results.values())).note["scale"]
 
+    @property
+    def called(self) -> str:
+        return next(iter(self.results.values())).called
+
 
 def collect(key: str, spec: Paper, folder: Path, partitions: list[Path]) -> Content:
     """Read back a paper's artifacts from its `folder` (reports/<scale>/<paper>)."""

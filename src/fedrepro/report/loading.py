@@ -29,6 +29,13 @@ class Results:
         return self.note["compare"]
 
     @property
+    def called(self) -> str:
+        """The paper in LaTeX's labels and commands; with the scale where it is not the paper's own, so that an article may have
+        both."""
+        paper, scale = self.note["paper"], self.note["scale"]
+        return paper if self.compare == "full" else f"{paper}-{scale}"
+
+    @property
     def labels(self) -> list[str]:
         return list(self.note["series"])
 

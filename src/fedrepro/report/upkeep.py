@@ -6,6 +6,7 @@ whoever makes one removes its other stamps. In the job a ledger tells which arti
 settings and the code that each was made from, and of the files as they were left.
 """
 
+import glob
 import hashlib
 import json
 import logging
@@ -28,7 +29,8 @@ def refresh(
     paper: Paper, wanted: Mapping[str, str], folder: Path, gathered: Mapping[str, dict[str, Any]], stamps: Path, code: str
 ) -> list[str]:
     """Bring the artifacts `wanted`, each with the digest of its stamp, up to date below `folder`: gather (`gathered`: what
-    `results.gather` takes, by source), draw what differs. `code` is the digest of what draws. Returns what was made."""
+    `results.gather` takes, by source), draw what differs, delete what was made here of artifacts that the paper has no more.
+    `code` is the digest of what draws. Returns what was made."""
     with alone(stamps / "lock"):  # two artifacts of a paper may gather the same numbers
         forget(stamps, ALL)
         for given in gathered.values():
@@ -40,6 +42,13 @@ def refresh(
             forget(stamps, key)
         artifacts.make(paper, made, folder)
         ledger |= {key: [origins[key], _left(paper, key, folder)] for key in made}
+        for key in ledger.keys() - set(paper.artifacts):
+            _clear(key, folder)
+            del ledger[key]
+        known = set(artifacts.data(paper))
+        for path in (folder / "data").glob("*.[cj]s*"):
+            if f"data/{path.name}" not in known:  # of an experiment or study that no artifact shows any more
+                path.unlink()
         with replacing(stamps / LEDGER) as path:
             path.write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8")
         for key, known in wanted.items():
@@ -67,6 +76,13 @@ def distrust(paper: Paper, folder: Path, stamps: Path) -> None:
             forget(stamps, ALL)
     if not all((folder / name).exists() for name in artifacts.data(paper)):
         forget(stamps, ALL)
+
+
+def _clear(key: str, folder: Path) -> None:
+    """Away with the files of an artifact that the paper has no more."""
+    for path in (found for room in ("figures", "tables") for found in (folder / room).glob(f"{glob.escape(key)}.*")):
+        path.unlink()
+    log.info("%s: an artifact of earlier settings, its files are gone", key)
 
 
 def _origin(paper: Paper, key: str, folder: Path, code: str) -> str:
