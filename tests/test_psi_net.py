@@ -160,7 +160,7 @@ def test_what_no_group_can_share():
 
 def test_classes_need_scores():
     task = tasks.create(Choice(name="regression"), 5)
-    with pytest.raises(UserError, match="algorithm psi_net: groups own classes: it needs a task with one score for each"):
+    with pytest.raises(UserError, match="algorithm psi_net: it needs a task with one score for each class"):
         algorithms.create(Choice(name="psi_net"), assembled([Head(1)]), rng.generator(0, "algorithm"), task)
 
 

@@ -69,8 +69,7 @@ class Algorithm(FedAvg):
     keeps_momentum: ClassVar[bool] = False  # its weights change their shapes
 
     def wrap(self, net: Net, generator: torch.Generator) -> Net:
-        if self.task.outputs != self.task.classes:
-            raise UserError("algorithm fedma: it needs a task with one score for each class, as classification")
+        self.task.needs_scores("algorithm fedma")
         _check(net)
         solver()  # if it is missing, that should be known before the first round
         self.seed = int(torch.randint(1 << 62, (), generator=generator))

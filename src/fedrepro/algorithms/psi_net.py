@@ -25,7 +25,6 @@ import torch
 from torch import Tensor
 
 from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Weights, mean
-from fedrepro.errors import UserError
 from fedrepro.fields import Count, Frozen
 from fedrepro.models import ClassMap, Net, Outputs, regulated
 
@@ -45,8 +44,7 @@ class Algorithm(FedAvg):
 
     def wrap(self, net: Net, generator: torch.Generator) -> Net:
         given = self.params
-        if self.task.outputs != self.task.classes:
-            raise UserError("algorithm psi_net: groups own classes: it needs a task with one score for each, as classification")
+        self.task.needs_scores("algorithm psi_net")
         return regulated(
             net,
             generator,

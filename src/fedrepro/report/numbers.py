@@ -56,6 +56,11 @@ def unit(measure: Measure) -> str:
     return "%" if measure.percent else "nats"
 
 
+def between(measure: Measure) -> str:
+    """The unit of a difference."""
+    return "points" if measure.percent else unit(measure)
+
+
 def amount(measure: Measure, value: float) -> str:
     """A target as it is told: 90 %, 0.35 nats."""
     return f"{factor(measure) * value:g} {unit(measure)}"

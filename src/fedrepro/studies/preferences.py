@@ -17,7 +17,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from fedrepro.errors import UserError
 from fedrepro.fields import Count, Frozen
 from fedrepro.studies.base import OfRounds, Rounds
 
@@ -71,8 +70,7 @@ def preferences(
     import torch
 
     task = algorithm.task
-    if task.outputs != task.classes:
-        raise UserError("study preferences: it needs a task with one score for each class, as classification")
+    task.needs_scores("study preferences")
     totals: dict[str, Tensor] = {}
     for batch, truth in zip(images.split(chunk), labels.split(chunk), strict=True):
         with torch.enable_grad():  # from the images on, so that every block has a slope

@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from fedrepro.errors import UserError
 from fedrepro.fields import Frozen
 
 
@@ -15,6 +16,11 @@ class Task:
 
     def __init__(self, params: Params, classes: int) -> None:
         self.params, self.classes = params, classes
+
+    def needs_scores(self, who: str) -> None:
+        """Raises UserError, for whoever asks, unless there is one output for each class."""
+        if self.outputs != self.classes:
+            raise UserError(f"{who}: it needs a task with one score for each class, as classification")
 
     def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """A scalar: the mean over a batch of outputs (B, O) and labels (B,)."""

@@ -6,7 +6,7 @@ from fedrepro.measures import Measure
 from fedrepro.metrics import Curve
 from fedrepro.report.cells import accuracy, base
 from fedrepro.report.evidence import Panel
-from fedrepro.report.numbers import unit
+from fedrepro.report.numbers import between
 
 
 class Cell(accuracy.Cell):
@@ -32,4 +32,4 @@ class Cell(accuracy.Cell):
         return base.points(value, measure, signed, digits)
 
     def axis(self, measure: Measure) -> str:
-        return f"{measure.title} above {self.baseline} ({'points' if measure.percent else unit(measure)})"
+        return f"{measure.title} above {self.baseline} ({between(measure)})"

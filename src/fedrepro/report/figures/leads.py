@@ -8,7 +8,7 @@ from fedrepro.metrics import Curve
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.figures import curves
 from fedrepro.report.known import Known
-from fedrepro.report.numbers import unit
+from fedrepro.report.numbers import between
 
 
 class Figure(curves.Figure):
@@ -51,7 +51,7 @@ class Figure(curves.Figure):
         super()._frame(axes, panel)
         axes.autoscale(axis="y")
         axes.axhline(0, color="0.3", linewidth=0.8, zorder=1.2)
-        title, in_unit = panel.measure.title, "points" if panel.measure.percent else unit(panel.measure)
+        title, in_unit = panel.measure.title, between(panel.measure)
         axes.set_ylabel(f"{title} minus {self.baseline}'s ({in_unit})")
 
     def told(self, evidence: Evidence) -> list[str]:

@@ -7,7 +7,7 @@ from fedrepro.metrics import distance
 from fedrepro.report.evidence import Evidence, Panel
 from fedrepro.report.grid import Row, mark
 from fedrepro.report.known import Known
-from fedrepro.report.numbers import Number, level, unit
+from fedrepro.report.numbers import Number, between, level
 from fedrepro.report.tables import base
 
 CURVE = "Paper's curve"
@@ -56,4 +56,4 @@ class Table(base.Table):
 
 
 def _title(panel: Panel) -> str:
-    return f"Distance ({'points' if panel.measure.percent else unit(panel.measure)})"
+    return f"Distance ({between(panel.measure)})"
