@@ -147,12 +147,28 @@ def test_what_other_code_prepared_is_prepared_anew(tmp_path, monkeypatch):
     assert (out / "arrays.npz").stat().st_mtime_ns == made and meta["code"] == datasets.code("digits_rgb")
     monkeypatch.setattr(datasets.provenance, "dataset_digest", lambda name: f"corrected {name}")
     monkeypatch.setattr(registry.module("datasets", "digits_rgb"), "PIXELS", None)
-    assert datasets.known("digits_rgb", out) is None
     datasets.provide("digits_rgb", raw, out)
     assert (out / "arrays.npz").stat().st_mtime_ns > made and datasets.known("digits_rgb", out) == meta["pixels"]
     without = {key: value for key, value in meta.items() if key not in ("code", "seal")}
     (out / "meta.json").write_text(json.dumps(without), encoding="utf-8")
-    assert datasets.known("digits_rgb", out) == meta["identity"]
+    made = (out / "arrays.npz").stat().st_mtime_ns
+    datasets.provide("digits_rgb", raw, out)
+    assert (out / "arrays.npz").stat().st_mtime_ns == made  # of code that wrote none down
+
+
+def test_a_copy_stays_a_copy_when_it_is_prepared_anew(mirror, tmp_path, monkeypatch):
+    """Though its mirror is not set any more: from the raw files that lie here; where they do not, it stays as it is."""
+    raw, out = tmp_path / "raw", tmp_path / "out"
+    datasets.provide("mnist", raw, out, str(mirror))
+    before = json.loads((out / "meta.json").read_text(encoding="utf-8"))
+    monkeypatch.setattr(_fetch, "download", None)
+    monkeypatch.setattr(datasets.provenance, "dataset_digest", lambda name: "corrected")
+    assert datasets.identify("mnist", raw, out) == before["identity"]
+    after = json.loads((out / "meta.json").read_text(encoding="utf-8"))
+    assert (after["code"], after["source"]) == ("corrected", "mirror") and datasets.is_copy(out)
+    monkeypatch.setattr(datasets.provenance, "dataset_digest", lambda name: "once more")
+    shutil.rmtree(raw)
+    assert datasets.identify("mnist", raw, out) == before["identity"] and datasets.load(out).meta["code"] == "corrected"
 
 
 @pytest.mark.parametrize(("name", "through"), [

@@ -73,6 +73,28 @@ def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):  # noqa: F81
     assert pruning.prune(one(), paths, delete=True) == [done.folder]
 
 
+def test_prune_spares_each_of_several_with_all_that_is_in_them(paths):  # noqa: F811
+    """Two of earlier code with the same settings; a study and a snapshot within."""
+    named = plan(one(), paths)["p"]["one"].runs[0]
+    found = [lie(named, paths, named.data, code) for code in ("older", "oldest")]
+    for name in ("activations-0123456789.json", "snapshots/round-1.safetensors"):
+        path = found[0].folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}", encoding="utf-8")
+    assert pruning.prune(one(), paths, delete=True) == []
+    assert pruning.prune(one(), paths, delete=False, other_code=True) == sorted(run.folder for run in found)
+
+
+def test_prune_spares_what_was_trained_though_it_is_kept(paths):  # noqa: F811
+    """With `kept: false`, by today's code: `keep` would take it in the place of the other."""
+    run = finish(plan(one(), paths)["p"]["one"].runs[0])
+    older = lie(run, paths, run.data, "older")
+    shutil.move(older.folder, paths.kept("p") / older.id)
+    assert plan(one(), paths)["p"]["one"].runs[0].id == older.id
+    assert plan(one().model_copy(update={"kept": False}), paths)["p"]["one"].runs[0].id == run.id
+    assert pruning.prune(one(), paths, delete=True) == [] and run.summary.exists()
+
+
 def test_a_run_that_lacks_a_file_is_not_kept(paths):  # noqa: F811
     item = plan(one(), paths)["p"]["one"]
     run = finish(item.runs[0])

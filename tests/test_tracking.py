@@ -207,11 +207,11 @@ def test_an_interrupted_copy_is_replaced(store, monkeypatch):
 
 @pytest.mark.parametrize(("began", "left"), [
     ("elsewhere 1 {now}", True), ("elsewhere 1 {hours_ago}", False),
-    ("{here} {parent} {hours_ago}", True), ("{here} {own} {now}", False),
+    ("{here} {parent} {now}", True), ("{here} {parent} {hours_ago}", False), ("{here} {own} {now}", False), ("{here}", False),
 ])  # fmt: skip
 def test_a_copy_that_another_process_makes_is_left_to_it(store, began, left):
     """For an hour, or as long as it runs here; what this process broke off is its own to replace."""
-    now, name = time.time(), f"shared{began[:8]}{left}"
+    now, name = time.time(), f"shared {began} {left}"
     run = finished_run(store.folder / name / "digits-fedmmd-s0-dddd")
     mirror([(name, "fig1", "FedMMD", run)], store.uri, "quick")
     copy = store.copies(name)[run.id]

@@ -1,5 +1,7 @@
 """Which artifacts one job makes anew: those whose numbers, settings or code changed or whose files are not as left."""
 
+import json
+
 import pytest
 from test_report import FIRST, PAPER, SECOND, read
 from test_results import made, store
@@ -112,15 +114,17 @@ def test_numbers_are_not_replaced_by_not_finished(work, tmp_path, caplog):
 
 def test_what_the_paper_has_no_more_goes(work, tmp_path):
     """Files of an artifact that is renamed, and numbers that none shows; a stranger's files stay."""
-    refresh, folder, _ = work
-    mine = folder / "figures" / "mine.png"
-    for path in (mine, folder / "data" / "older.csv", folder / "data" / "older.json"):
+    refresh, folder, stamps = work
+    mine, theirs = folder / "figures" / "mine.png", folder / "data" / "theirs.csv"
+    for path in (mine, theirs, folder / "data" / "older.csv", folder / "data" / "older.json"):
         path.write_text("{}", encoding="utf-8")
+    ledger = json.loads((stamps / upkeep.LEDGER).read_text(encoding="utf-8"))
+    (stamps / upkeep.LEDGER).write_text(json.dumps(ledger | {upkeep.GATHERED: ["older", "first"]}), encoding="utf-8")
     less = read(tmp_path, PAPER | {"figures": {key: figure for key, figure in PAPER["figures"].items() if key != "two"}})
     assert list(folder.glob("figures/two.*"))
     refresh(less.artifacts, paper=less)
     assert not list(folder.glob("figures/two.*")) and not list(folder.glob("data/older.*"))
-    assert mine.exists() and list(folder.glob("figures/one.*"))
+    assert mine.exists() and theirs.exists() and list(folder.glob("figures/one.*"))
     assert refresh(["two"]) == ["two"]  # it comes back whole
 
 

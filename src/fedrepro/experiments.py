@@ -123,11 +123,11 @@ def remarks(chosen: list[Planned]) -> list[str]:
 
 
 def _shelved(chosen: list[Planned]) -> list[str]:
-    """That results are shown which were not made here."""
+    """That earlier code trained what is shown."""
     runs = unique(chosen)
-    kept = sum(is_kept(run.folder) for run in runs)
-    told = f"{kept} of {count(len(runs), 'run')} {'is' if kept == 1 else 'are'} kept, as earlier code trained"
-    return [f"{told} {'it' if kept == 1 else 'them'}; kept=false trains all here"] if kept else []
+    older = sum(is_kept(run.folder) and run.code != code_digest(run.config) for run in runs)
+    told = f"{older} of {count(len(runs), 'run')} {'is' if older == 1 else 'are'} kept, as earlier code trained"
+    return [f"{told} {'it' if older == 1 else 'them'}; with kept=false today's trains all"] if older else []
 
 
 def _runs(params: Params, training: Experiment, choice: Choice, data: Data, finder: Finder, where: str) -> Iterator[Run]:

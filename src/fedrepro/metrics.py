@@ -62,8 +62,10 @@ class Estimate:
     @property
     def p(self) -> float | None:
         """Of a mean of 0 (Student's t, two-sided); None for a single seed, and of what is counted, the same in every seed."""
-        if self.std is None or self.std < EQUAL:
+        if self.std is None:
             return None
+        if self.std < EQUAL:
+            return 1.0 if abs(self.mean) < EQUAL else None
         from scipy.special import stdtr
 
         return float(2 * stdtr(self.n - 1, -abs(self.mean) * math.sqrt(self.n) / self.std))

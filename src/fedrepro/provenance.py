@@ -76,7 +76,7 @@ def _digest_in(package: Path, entries: tuple[str, ...], aside: tuple[str, ...] =
 
 def report_digest() -> str:
     """Hash of the files that make artifacts from results, comments included: unlike a training, a drawing costs seconds."""
-    beside = (PACKAGE / f"{name}.py" for name in ("intact", "measures", "metrics", "results", "words"))
+    beside = (PACKAGE / f"{name}.py" for name in ("intact", "measures", "metrics", "release", "results", "words"))
     code = sorted([*PACKAGE.glob("report/**/*.py"), *beside])
     sources = [*code, *sorted(PACKAGE.glob("report/templates/*"))]
     return digest({path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in sources})

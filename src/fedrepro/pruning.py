@@ -10,7 +10,7 @@ from fedrepro.config import Params
 from fedrepro.files import held
 from fedrepro.paths import Paths
 from fedrepro.results import is_kept
-from fedrepro.runs import LOG
+from fedrepro.runs import LOG, run_id
 from fedrepro.words import count
 
 log = logging.getLogger(__name__)
@@ -23,6 +23,7 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml",
     other data they are."""
     named, untold, wanted = set(), defaultdict(set), params.model_copy(update={"only_finished": False})
     asked: dict[Path, set[str]] = defaultdict(set)  # of what is not kept
+    spared: set[Path] = set()
     for scale in params.scales:
         planned = experiments.plan(wanted.model_copy(update={"scale": scale}), paths, file, fetching=False)
         for run in experiments.unique(experiments.select(planned, None, None)):
@@ -30,20 +31,23 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml",
             named |= {run.folder, partition, partition.with_suffix(".png")}
             if not is_kept(run.folder):
                 asked[run.folder.parent].add(lookup.same(run.config, run.data))
+            elif (own := paths.runs(run.folder.parent.name) / run_id(run.config, run.data)).name != run.id:
+                spared.add(own)  # with `kept: false` it answers
             if run.data == lookup.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
                 untold[run.folder.parent].add((lookup.question(run.config), run.data))
         for item in experiments.select(planned, None, None):
             for studied in studying.plan(item, wanted, paths).values():
                 named |= {path for case in studied.cases for path in studying.files(case)}
     runs, stored = paths.results / "runs", paths.results / "stored"
-    named |= _spared(untold, paths)
+    spared |= _spared(untold, paths)
     if not other_code:
-        named |= _answering(asked, named, paths)
+        spared |= _answering(asked, named | spared, paths)
+    named |= spared
     named |= {stored / path.relative_to(runs) for path in named if path.is_relative_to(runs)}
     there = [*runs.glob("*/*"), *stored.glob("*/*"), *(paths.data / "partitions").glob("*")]
     patterns = [*(f"*/*/{name}-*" for name in registry.names("studies")), "*/*/snapshots/*"]
     below = [path for pattern in patterns for folder in (runs, stored) for path in folder.glob(pattern)]
-    there += [path for path in below if named & {path.parent, path.parent.parent}]
+    there += [path for path in below if (named - spared) & {path.parent, path.parent.parent}]
     stale = sorted(path for path in there if path not in named and path.name != ".gitignore" and path.suffix != ".part")
     busy = {path for path in stale if path.parent.parent == runs and held(path / LOG)}
     for path in busy:
@@ -60,8 +64,8 @@ def _answering(asked: dict[Path, set[str]], named: set[Path], paths: Paths) -> s
         run.folder
         for folder, questions in asked.items()
         for place in (folder, paths.stored(folder.name))
-        for question, run in lookup.stored_runs(place).items()
-        if question in questions and folder / run.id not in named
+        for run in lookup.begun_runs(place)
+        if run.summary.exists() and folder / run.id not in named and lookup.same(run.config, run.data) in questions
     }
     if found:
         told = "spared %s of earlier code with settings that are named: --other-code prunes them too"

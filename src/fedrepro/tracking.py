@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import os
+import re
 import sqlite3
 import time
 from collections import defaultdict
@@ -219,11 +220,11 @@ def _update(client: Any, experiment: str, finished: Finished, copies: list) -> b
 
 
 def _fresh(copy: Any) -> bool:
-    """Whether another process may be making it: one that runs here, or that began it elsewhere within the hour."""
-    machine, process, begun = (*copy.data.tags.get("copied", "").split(), "", "0", "0")[:3]
-    if machine == MACHINE:
-        return int(process) != os.getpid() and alive(int(process))
-    return time.time() - float(begun) < PATIENCE
+    """Whether another process may be making it, which began within the hour: one that runs here, or one elsewhere."""
+    told = re.fullmatch(r"(\w+) (\d{1,9}) ([\d.]+)", copy.data.tags.get("copied", ""))
+    if not told or time.time() - float(told[3]) > PATIENCE:
+        return False
+    return told[1] != MACHINE or (int(told[2]) != os.getpid() and alive(int(told[2])))
 
 
 def _copy(client: Any, experiment: str, finished: Finished) -> None:

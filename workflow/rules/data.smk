@@ -36,7 +36,6 @@ rule prepare:
     threads: 1
     params:
         dataset=lambda wildcards: dataset(wildcards.prepared),
-        code=lambda wildcards: datasets.code(dataset(wildcards.prepared)),
     script:
         "../scripts/prepare.py"
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -149,12 +150,15 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
 
 
 def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = None) -> None:
-    """Fetches and prepares what is not there; one process at a time, the others wait. Raises UserError."""
-    if _current(choice, out):
+    """Fetches and prepares what is not there, and prepares anew, from the raw files that lie here, what other code made of
+    them; one process at a time, the others wait. Raises UserError."""
+    if (out / META).exists() and not _outdated(choice, raw, out):
         return
     with _fetch.writing(raw), files.alone(raw / f".{key(choice)}.lock"):
-        if not _current(choice, out):
+        if not (out / META).exists():
             fetch(choice, raw, mirror)
+            prepare(choice, raw, out)
+        elif _outdated(choice, raw, out):
             prepare(choice, raw, out)
 
 
@@ -181,7 +185,7 @@ def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None
     Without prepared data and without a mirror it is the pinned one, and nothing is downloaded; with a mirror the data
     are fetched and prepared, since only their pixels can tell, and so are data that are drawn. Raises UserError.
     """
-    if found := known(choice, prepared, mirror):
+    if (found := known(choice, prepared, mirror)) and not _outdated(choice, raw, prepared):
         return found
     provide(choice, raw, prepared, mirror)
     return _stored.described(prepared)["identity"]
@@ -189,16 +193,18 @@ def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None
 
 def known(choice: Choice | str, prepared: Path, mirror: str | None = None) -> str | None:
     """The identity, where it can be told without fetching or preparing anything."""
-    if meta := _current(choice, prepared):
+    if (meta := files.read_json(prepared / META, "identity", advice=_stored.ANEW)) is not None:
         return meta["identity"]
     return None if mirror and _module(choice)[0].FILES else pinned(choice)
 
 
-def _current(choice: Choice | str, prepared: Path) -> dict[str, Any] | None:
-    """What is written down of prepared data; None where there are none, or of other code than today's that reads or draws them
-    (what was prepared before that was written down counts)."""
-    meta = files.read_json(prepared / META, "identity", advice=_stored.ANEW)
-    return meta if meta and meta.get("code") in (None, code(choice)) else None
+def _outdated(choice: Choice | str, raw: Path, prepared: Path) -> bool:
+    """Whether other code than today's read or drew what is prepared (where that is written down), and it can be made anew: its
+    raw files lie here, and so may the new ones."""
+    meta = files.read_json(prepared / META, advice=_stored.ANEW) or {}
+    if meta.get("code") in (None, code(choice)):
+        return False
+    return (raw / origin(choice) / _fetch.STAMP).exists() and os.access(prepared, os.W_OK)
 
 
 def code(choice: Choice | str) -> str:

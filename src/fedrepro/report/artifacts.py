@@ -108,8 +108,8 @@ def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str 
     note = "; ".join(filter(None, [told and f"by the paper's own plotted curves {told}", claim.note]))
     found = [claim.text, claim.source, verdict.reported, verdict.found, verdict.asked, verdict.status, verdict.why]
     beside = [note, verdict.key, claim.experiment, spec.beside(claim), verdict.tolerance, US if claim.ours else PAPER]
-    ours, tested = verdict.ours, verdict.tested
-    numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, tested and tested.p]
+    ours = verdict.ours
+    numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, verdict.p]
     reported = None if isinstance(claim.reported, str) else claim.reported
     return dict(zip(COLUMNS, [*found, *beside, *numbers, reported], strict=True))
 

@@ -36,7 +36,8 @@ def made(verdicts: Iterable[Mapping[str, str]], by: str) -> list[Mapping[str, st
 def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
     """How many differences were tested against zero, how many have an interval without it, and what is left of them when all
     are corrected together (Holm 1979); empty where there is none."""
-    found = sorted(verdict["p"] for verdict in verdicts if verdict["p"] is not None)
+    told = {(verdict["mean"], verdict["half_width"], verdict["seeds"], verdict["p"]) for verdict in verdicts}  # each once
+    found = sorted(p for *_, p in told if p is not None)
     if not found:
         return ""
     least = [p <= LEVEL / (len(found) - place) for place, p in enumerate(found)]
@@ -44,7 +45,7 @@ def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
     decided, expected = sum(p < LEVEL for p in found), LEVEL * len(found)
     return (
         f"{count(len(found), 'difference')} over seeds {'was' if len(found) == 1 else 'were'} tested against zero: {decided} "
-        f"{'has' if decided == 1 else 'have'} an interval without it (by chance alone {expected:.1f} would); corrected "
+        f"{'has' if decided == 1 else 'have'} an interval without it (by chance alone at most {expected:.1f} would); corrected "
         f"together (Holm, {100 * LEVEL:g} %) {left} {'remains' if left == 1 else 'remain'}"
     )
 

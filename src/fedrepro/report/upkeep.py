@@ -23,6 +23,7 @@ from fedrepro.report.spec import Paper
 
 log = logging.getLogger(__name__)
 ALL, LEDGER = "all", "ledger.json"
+GATHERED = ""  # in the ledger: the numbers that were gathered here
 
 
 def refresh(
@@ -42,13 +43,13 @@ def refresh(
             forget(stamps, key)
         artifacts.make(paper, made, folder)
         ledger |= {key: [origins[key], _left(paper, key, folder)] for key in made}
-        for key in ledger.keys() - set(paper.artifacts):
-            _clear(key, folder)
+        for key in ledger.keys() - {GATHERED, *paper.artifacts}:
+            _clear(key, ("figures", "tables"), folder)
             del ledger[key]
-        known = set(artifacts.data(paper))
-        for path in (folder / "data").glob("*.[cj]s*"):
-            if f"data/{path.name}" not in known:  # of an experiment or study that no artifact shows any more
-                path.unlink()
+        sources, known = {*ledger.get(GATHERED, ()), *gathered}, paper.sources()
+        for source in sources.difference(known):  # an experiment or study that no artifact shows any more
+            _clear(source, ("data",), folder)
+        ledger[GATHERED] = sorted(sources.intersection(known))
         with replacing(stamps / LEDGER) as path:
             path.write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8")
         for key, known in wanted.items():
@@ -78,11 +79,11 @@ def distrust(paper: Paper, folder: Path, stamps: Path) -> None:
         forget(stamps, ALL)
 
 
-def _clear(key: str, folder: Path) -> None:
-    """Away with the files of an artifact that the paper has no more."""
-    for path in (found for room in ("figures", "tables") for found in (folder / room).glob(f"{glob.escape(key)}.*")):
+def _clear(key: str, rooms: Iterable[str], folder: Path) -> None:
+    """Away with the files of what the paper has no more."""
+    for path in (found for room in rooms for found in (folder / room).glob(f"{glob.escape(key)}.*")):
         path.unlink()
-    log.info("%s: an artifact of earlier settings, its files are gone", key)
+    log.info("%s: of earlier settings, its files are gone", key)
 
 
 def _origin(paper: Paper, key: str, folder: Path, code: str) -> str:

@@ -34,11 +34,11 @@ RULES = {
     "not within the tolerance, or the tolerance is wider than half of the difference; or only one of two arrives.",
     NOT: "The whole interval lies outside the tolerance; where a difference is claimed, on the other side of zero, or around "
     "zero, so that neither its size nor its direction is there. Where no number is claimed, also an interval around zero that "
-    "holds nothing that counts.",
+    "ends below 0.1 points: such a lead would not count.",
     AGREES: "At a scale where only directions are judged: the whole interval lies on the reported side of zero.",
     DISAGREES: "At such a scale: the whole interval lies on the other side of zero.",
     HOLDS: "Asked by us, where the paper reports nothing: the whole interval lies on the side that our sentence names.",
-    FAILS: "Of such a question: the whole interval lies on the other side, or around zero without anything that counts.",
+    FAILS: "Of such a question: the whole interval lies on the other side, or around zero and ends below 0.1 points.",
     UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval reaches over the edge of the "
     "tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell.",
     CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",
@@ -61,7 +61,7 @@ class Verdict:
     ours: Estimate | None = None
     arrived: str = ""
     asked: str = ""  # at a scale with another target or other rounds than the paper's: which
-    tested: Estimate | None = None  # of a claim that something is better: what was held against zero
+    p: float | None = None  # of a claim that something is better: of no difference
 
     @property
     def digits(self) -> int:
@@ -143,15 +143,22 @@ def _decide(key: str, claim: Claim, panel: Panel, held: float | None) -> Verdict
     if reason := _beyond(claim, cell, panel, held):
         return verdict(NOT_COMPARED, reason, ours, arrived, asked)
     status, reason = _judged(claim, cell, panel, ours, problem)
-    tested = None if problem else _tested(claim, cell, panel, ours)
-    return verdict(OWN.get(status, status) if _unreported(claim) else status, reason, ours, arrived, asked, tested)
+    p = None if problem else _p(claim, cell, panel, ours)
+    return verdict(OWN.get(status, status) if _unreported(claim) else status, reason, ours, arrived, asked, p)
 
 
-def _tested(claim: Claim, cell: Cell, panel: Panel, ours: Estimate) -> Estimate | None:
-    """What is held against zero, of several what is least sure; None of a level."""
-    if cell.word:
-        return max(map(estimate, cell.required(panel)), key=lambda found: found.p or 0)
-    return ours if cell.signed and claim.reported != 0 else None
+def _p(claim: Claim, cell: Cell, panel: Panel, ours: Estimate) -> float | None:
+    """Of no difference; None of a level. Where several things have to be true: of the least sure one; where one of them is
+    shown to be false, of that one, times their number."""
+    if not cell.signed or claim.reported == 0:
+        return None
+    if not cell.word:
+        return ours.p
+    found = [estimate(margins) for margins in cell.required(panel)]
+    false = [one.p or 0 for one in found if one.side() == -cell.holds]
+    if None in (one.p for one in found) and not false:
+        return None
+    return min(1.0, len(found) * min(false)) if false else max(one.p for one in found)
 
 
 def _unreported(claim: Claim) -> bool:
@@ -215,7 +222,8 @@ def _worded(cell: Cell, panel: Panel) -> tuple[str, str]:
     side = -cell.holds if -cell.holds in sides else 0 if 0 in sides else cell.holds
     reason = cell.sides(panel)[side + 1]
     if side == 0:
-        nothing = next(filter(None, (cell.nothing(one, panel.measure) for one in found if panel.full)), "")
+        unsure = [one for one in found if one.side() == 0]
+        nothing = next(filter(None, (cell.nothing(one, panel.measure) for one in unsure if panel.full)), "")
         return (NOT if nothing else UNDECIDED), nothing or reason
     return ((REPRODUCED, NOT) if panel.full else (AGREES, DISAGREES))[side != cell.holds], reason
 

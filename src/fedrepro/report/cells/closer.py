@@ -21,6 +21,7 @@ class Cell(base.Cell):
     learned: str | None = None
     study: ClassVar = "activations"
     word: ClassVar = "closer"
+    signed: ClassVar = True
 
     @property
     def others(self) -> list[str]:

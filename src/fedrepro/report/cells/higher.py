@@ -18,7 +18,7 @@ class Cell(difference.Cell):
         return self.found(panel)[0]
 
     def against(self, measure: Measure) -> str:
-        return f"{self.series} is held against {self.baseline}; less than {self.gap(self.least, measure, 1)} is no lead"
+        return f"{self.series} is held against {self.baseline}"
 
     def sides(self, panel: Panel) -> tuple[str, str, str]:
         lower, higher = (f"{one} is higher" for one in (self.baseline, self.series))

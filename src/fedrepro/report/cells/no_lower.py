@@ -13,6 +13,7 @@ class Cell(higher.Cell):
     slack: Fraction  # by so much it may lie below
     word: ClassVar = "no lower"
     least: ClassVar = None
+    signed: ClassVar = False  # it may lie below zero
 
     def margins(self, panel: Panel, label: str) -> list[float]:
         return [value + (self.slack if panel.full else 0) for value in super().margins(panel, label)]
