@@ -305,7 +305,7 @@ def test_two_papers_may_use_the_same_names(project, tmp_path):
         assert set(names) <= set(ids)
     text = (other / "reports/quick/report.tex").read_text(encoding="utf-8")
     labels = re.findall(r"\\label{([^}]+)}", text)
-    assert len(labels) == len(set(labels)) and {f"fig:{PAPER}-fig4d", "fig:twin-fig4d"} <= set(labels)
+    assert len(labels) == len(set(labels)) and {f"fig:{PAPER}-quick-fig4d", "fig:twin-quick-fig4d"} <= set(labels)
 
 
 def test_new_clients_are_followed_after_the_runs_that_they_need(project, tmp_path):
