@@ -41,23 +41,6 @@ rule all:
         MIRRORED,
 
 
-def show_runs(made):
-    """MLflow has what was trained, whatever was asked for and whatever failed; says so if it has not."""
-    if MIRRORED in made:
-        problem = read_whole_json(Path(MIRRORED), "problem")["problem"]
-    elif DONE < {run.summary for run in RUNS if run.summary.exists()}:
-        runs = experiments.listed(PLAN)
-        problem = tracking.mirror(runs, PARAMS.mlflow_uri, PARAMS.scale).problem
-    else:
-        problem = None
-    if problem:
-        logger.warning(f"MLflow is not up to date (`-R mirror` tries again): {problem}")
-
-
-def made():
-    return [str(path) for job in workflow.dag.finished_jobs for path in job.output]
-
-
 onsuccess:
     show_runs(made())
     logger.info(ending.told(made(), Path(REPORTS), time.time() - BEGAN))

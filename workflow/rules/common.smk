@@ -281,6 +281,23 @@ def priority(rule):
     return int(sum(entry.cost.seconds for entry in COSTS.get(rule, ())))
 
 
+def show_runs(made):
+    """MLflow has what was trained, whatever was asked for and whatever failed; says so if it has not."""
+    if MIRRORED in made:
+        problem = read_whole_json(Path(MIRRORED), "problem")["problem"]
+    elif DONE < {run.summary for run in RUNS if run.summary.exists()}:
+        runs = experiments.listed(PLAN)
+        problem = tracking.mirror(runs, PARAMS.mlflow_uri, PARAMS.scale).problem
+    else:
+        problem = None
+    if problem:
+        logger.warning(f"MLflow is not up to date (`-R mirror` tries again): {problem}")
+
+
+def made():
+    return [str(path) for job in workflow.dag.finished_jobs for path in job.output]
+
+
 if workflow.is_main_process:
     HELD = {f"train_{job.name}": job for job in TRAINED} | {
         job.name: job for job in CONDUCTED
