@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from fedrepro import release
 from fedrepro.measures import MEASURES, Measure
 from fedrepro.metrics import SLACK, Estimate, estimate
-from fedrepro.report.cells.base import Cell, decimals
+from fedrepro.report.cells import higher
+from fedrepro.report.cells.base import Cell, apart, decimals
 from fedrepro.report.claims import Claim
 from fedrepro.report.evidence import Panel, Shown
 from fedrepro.report.loading import Results
@@ -23,6 +24,7 @@ SPREAD = (
     "uses, which are the same for all seeds. Each claim is judged by itself, without a correction for their number. A standard "
     "deviation is called s.d."
 )
+LEAST = apart(higher.Cell.least)  # smaller leads do not count
 STEADY = 0.9  # in that part of the rounds a paper's own curves must have a claimed sign, for shorter runs to speak of it
 NONE_REPORTED = "nothing"  # by the paper, of what we ask
 OWN = {REPRODUCED: HOLDS, AGREES: HOLDS, NOT: FAILS, DISAGREES: FAILS}  # of what is told as reporting nothing
@@ -34,11 +36,11 @@ RULES = {
     "not within the tolerance, or the tolerance is wider than half of the difference; or only one of two arrives.",
     NOT: "The whole interval lies outside the tolerance; where a difference is claimed, on the other side of zero, or around "
     "zero, so that neither its size nor its direction is there. Where no number is claimed, also an interval around zero that "
-    "ends below 0.1 points: such a lead would not count.",
+    f"ends below {LEAST}: such a lead would not count.",
     AGREES: "At a scale where only directions are judged: the whole interval lies on the reported side of zero.",
     DISAGREES: "At such a scale: the whole interval lies on the other side of zero.",
     HOLDS: "Asked by us, where the paper reports nothing: the whole interval lies on the side that our sentence names.",
-    FAILS: "Of such a question: the whole interval lies on the other side, or around zero and ends below 0.1 points.",
+    FAILS: f"Of such a question: the whole interval lies on the other side, or around zero and ends below {LEAST}.",
     UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval reaches over the edge of the "
     "tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell.",
     CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",

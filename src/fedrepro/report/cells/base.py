@@ -198,10 +198,6 @@ class ToTarget(OfCurves):
         found = [panel.best(curve, self.smooth) for curve in self.curves(panel, label).values()]
         return [panel.sign * (value - self.target) for value in found]
 
-    def required(self, panel: Panel) -> list[list[float]]:
-        """With a word: the margins, each seed by seed, that all have to lie on its side."""
-        return [self.margins(panel, self.series)]
-
     def arrived(self, panel: Panel) -> str:
         if self.lost(panel) or self.absent(panel):
             return ""
