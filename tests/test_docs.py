@@ -14,7 +14,7 @@ from docutils.core import publish_parts
 from fedrepro.config import read_params
 from fedrepro.errors import UserError
 from fedrepro.files import write_json
-from fedrepro.report import captions, guide, spec, verdicts
+from fedrepro.report import captions, guide, rules, spec
 from fedrepro.report.quoting import Line, Quoted
 
 ROOT = Path(__file__).parents[1]
@@ -104,7 +104,7 @@ def test_mistakes_in_a_template_are_told(committed, tmp_path, monkeypatch, text,
 def test_verdicts_that_hang_on_a_seed(quoted):
     """With one seed alone nothing is decided."""
     decided = {
-        claim["key"] for claim in quoted.judged() if claim["verdict"] in (verdicts.REPRODUCED, verdicts.NOT, verdicts.PARTLY)
+        claim["key"] for claim in quoted.judged() if claim["verdict"] in (rules.REPRODUCED, rules.NOT, rules.PARTLY)
     }
     assert decided and set(quoted.turned(1)) == decided and quoted.turned(9) == []
 

@@ -15,7 +15,8 @@ from fedrepro.metrics import estimate
 from fedrepro.report import artifacts, cells, claims, plotted, spec, tally
 from fedrepro.report.evidence import Shown
 from fedrepro.report.loading import Results
-from fedrepro.report.verdicts import NO_CLAIM, RULES, SPREAD, decide
+from fedrepro.report.rules import NO_CLAIM, RULES, SPREAD
+from fedrepro.report.verdicts import decide
 
 
 def verdict(cell: dict, method: dict, baseline: dict | None = None, compare: str = "full", lost: dict | None = None, **claim):

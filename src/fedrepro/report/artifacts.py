@@ -9,9 +9,10 @@ from fedrepro.report import latex, macros, origin, plotted
 from fedrepro.report.claims import Claim
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.loading import Results, Stored
+from fedrepro.report.rules import NO_CLAIM
 from fedrepro.report.spec import VERDICTS, Paper, evidence, read_curves
 from fedrepro.report.tally import PAPER, US
-from fedrepro.report.verdicts import NO_CLAIM, Verdict, decide
+from fedrepro.report.verdicts import Verdict, decide
 
 ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
 FOUND = ("claim", "source", "reported", "ours", "asked", "verdict", "why")

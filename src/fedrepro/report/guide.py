@@ -20,8 +20,8 @@ from fedrepro.report.evidence import split_source
 from fedrepro.report.numbers import NONE
 from fedrepro.report.quoting import Quoted
 from fedrepro.report.rendering import BRACKETS, environment
+from fedrepro.report.rules import RULES
 from fedrepro.report.spec import Paper
-from fedrepro.report.verdicts import RULES
 
 SCALES = ("small", "paper")  # whose reports are committed
 BEGIN, END = "<!-- artifacts: written by `fedrepro docs` -->", "<!-- end of artifacts -->"

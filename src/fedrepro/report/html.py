@@ -13,9 +13,9 @@ from urllib.parse import quote
 from fedrepro.report import origin, view
 from fedrepro.report.content import Content
 from fedrepro.report.rendering import environment
+from fedrepro.report.rules import NO_CLAIM, RULES, SPREAD
 from fedrepro.report.settings import described
 from fedrepro.report.tally import PAPER, chance, summary, tally
-from fedrepro.report.verdicts import NO_CLAIM, RULES, SPREAD
 
 
 def write(papers: list[Content], folder: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.files import read_records
+from fedrepro.report.rules import RULES
 from fedrepro.report.spec import VERDICTS
-from fedrepro.report.verdicts import RULES
 from fedrepro.words import count
 
 PAPER, US = "the paper", "us"  # by whom a claim is made

@@ -13,9 +13,9 @@ from fedrepro.report import artifacts
 from fedrepro.report.content import Content
 from fedrepro.report.evidence import split_source
 from fedrepro.report.loading import Results
+from fedrepro.report.rules import NOT_COMPARED, NOT_RUN, RULES
 from fedrepro.report.spec import Paper
 from fedrepro.report.tally import PAPER, US, made, tally
-from fedrepro.report.verdicts import NOT_COMPARED, NOT_RUN, RULES
 
 UNJUDGED = (NOT_COMPARED, NOT_RUN)
 UNFINISHED = "not finished"  # how the reason ends where training is all that is missing
