@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedrepro import datasets, models, rng
-from fedrepro.config import RunConfig, read_yaml
+from fedrepro import datasets, models, plainyaml, rng
+from fedrepro.config import RunConfig
 from fedrepro.fields import Count, Frozen, parse
 
 FILE = Path(__file__).with_name("workloads.yaml")
@@ -59,7 +59,7 @@ class Task:
 
 def read(path: Path = FILE) -> dict[str, Workload]:
     """Every workload by its name."""
-    return {name: parse(Workload, values, f"{path.name}: {name}") for name, values in read_yaml(path).items()}
+    return {name: parse(Workload, values, f"{path.name}: {name}") for name, values in plainyaml.read(path).items()}
 
 
 def variant(config: RunConfig, cohort: int | None = None, width: float | None = None) -> RunConfig:

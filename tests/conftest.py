@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedrepro import partitions, registry, rng
-from fedrepro.config import RunConfig, merge
+from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.devices import pick_device
 from fedrepro.engine.evaluation import measured
@@ -17,6 +17,7 @@ from fedrepro.engine.federation import Federation, State
 from fedrepro.engine.round import Round
 from fedrepro.fields import parse
 from fedrepro.measures import MEASURES
+from fedrepro.overlays import merge
 from fedrepro.resolving import resolve
 from fedrepro.runs import RECORDED, Row, Run
 

@@ -15,10 +15,10 @@ from benchmarks import __main__ as command
 from benchmarks import contenders, processes, summary, table, workloads
 from benchmarks.clock import Clock
 from benchmarks.contenders import common
-from fedrepro import datasets, training
-from fedrepro.config import merge, read_yaml
+from fedrepro import datasets, plainyaml, training
 from fedrepro.devices import pick_device
 from fedrepro.engine.federation import Federation
+from fedrepro.overlays import merge
 from fedrepro.paths import Paths
 
 ROUNDS = 3
@@ -67,7 +67,7 @@ def test_workloads_are_those_of_the_issue():
 
 
 def test_y2_is_fig_4d():
-    fig4d = read_yaml(ROOT / "params.yaml")["papers"]["fedmmd"]["fig4d"]
+    fig4d = plainyaml.read(ROOT / "params.yaml")["papers"]["fedmmd"]["fig4d"]
     ours = workloads.read()["Y2"].training
     assert {key: value for key, value in ours.items() if key != "algorithm"} == {
         key: value for key, value in fig4d.items() if key not in ("rounds", "series")

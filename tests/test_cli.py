@@ -13,9 +13,10 @@ import pytest
 import yaml
 
 from fedrepro import cli, intact, listing
-from fedrepro.config import merge, read_params
+from fedrepro.config import read_params
 from fedrepro.errors import UserError
 from fedrepro.experiments import plan
+from fedrepro.overlays import merge
 from fedrepro.paths import Paths
 
 SETTINGS = {

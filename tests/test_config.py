@@ -7,9 +7,11 @@ import pytest
 from conftest import PLAIN, config
 from pydantic import ValidationError
 
-from fedrepro.config import Experiment, Params, RunConfig, inherited, merge, read_params, read_yaml, renamed
+from fedrepro import plainyaml
+from fedrepro.config import Experiment, Params, RunConfig, read_params, renamed
 from fedrepro.errors import UserError
 from fedrepro.fields import Choice, parse
+from fedrepro.overlays import inherited, merge
 from fedrepro.resolving import resolve
 
 RUN = dict(PLAIN)
@@ -210,7 +212,7 @@ def test_mistakes_in_params(old, new, words, tmp_path):
 def test_unreadable_params(text, words, tmp_path):
     path = tmp_path / "params.yaml" if text is None else write(tmp_path, text)
     with pytest.raises(UserError, match=words):
-        read_yaml(path)
+        plainyaml.read(path)
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -258,10 +260,10 @@ def test_no_two_settings_are_one_object():
             for part in value.values() if isinstance(value, dict) else value:
                 walk(part)
 
-    walk(read_yaml(Path(__file__).parents[1] / "params.yaml"))
+    walk(plainyaml.read(Path(__file__).parents[1] / "params.yaml"))
 
 
 def test_invisible_marks_are_refused_with_their_line(tmp_path):
     (tmp_path / "p.yaml").write_text("scale: quick\nnote: a\u202eb\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"p\.yaml: line 2: the invisible character U\+202E"):
-        read_yaml(tmp_path / "p.yaml")
+        plainyaml.read(tmp_path / "p.yaml")

@@ -103,9 +103,7 @@ def test_mistakes_in_a_template_are_told(committed, tmp_path, monkeypatch, text,
 
 def test_verdicts_that_hang_on_a_seed(quoted):
     """With one seed alone nothing is decided."""
-    decided = {
-        claim["key"] for claim in quoted.judged() if claim["verdict"] in (rules.REPRODUCED, rules.NOT, rules.PARTLY)
-    }
+    decided = {claim["key"] for claim in quoted.judged() if claim["verdict"] in (rules.REPRODUCED, rules.NOT, rules.PARTLY)}
     assert decided and set(quoted.turned(1)) == decided and quoted.turned(9) == []
 
 

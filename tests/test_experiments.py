@@ -10,11 +10,12 @@ import pytest
 from test_provenance import change, forget
 
 from fedrepro import experiments, export, intact, keeping, lookup, provenance, pruning, resolving, studying
-from fedrepro.config import Params, merge
+from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.experiments import pieces, plan, select, unique
 from fedrepro.fields import parse
 from fedrepro.files import digest, read_json
+from fedrepro.overlays import merge
 from fedrepro.paths import Paths
 from fedrepro.runs import Run
 

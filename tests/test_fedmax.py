@@ -11,9 +11,10 @@ import torch
 from test_results import made
 
 from fedrepro import registry, resolving
-from fedrepro.config import Experiment, merge, read_params
+from fedrepro.config import Experiment, read_params
 from fedrepro.datasets import synthetic
 from fedrepro.fields import parse
+from fedrepro.overlays import merge
 from fedrepro.report import claims, spec
 from fedrepro.report.loading import Results
 from fedrepro.report.verdicts import decide

@@ -11,13 +11,14 @@ from torch.nn import functional as F
 
 from fedrepro import algorithms, bill, models, rng, tasks
 from fedrepro.algorithms.base import Batch, Client, Sent
-from fedrepro.config import merge, read_params
+from fedrepro.config import read_params
 from fedrepro.engine.executors import EXECUTORS
 from fedrepro.engine.round import Round
 from fedrepro.errors import UserError
 from fedrepro.experiments import Planned, Series
 from fedrepro.fields import Choice
 from fedrepro.models import Block, Conv, Dense, Depthwise, Head, Outputs
+from fedrepro.overlays import merge
 from fedrepro.paths import Paths
 from fedrepro.runs import Run
 

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from fedrepro import cli, plainyaml, registry
-from fedrepro.config import merge
+from fedrepro.overlays import merge
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "workflow/schemas/params.schema.json"

@@ -17,13 +17,14 @@ from conftest import a_run, advance, assert_same, config, federation, images, pa
 from test_cli import PAPER, SETTINGS, fig
 
 from fedrepro import cli, conducting, experiments, keeping, lookup, pruning, registry, results, rng, runs, studies, studying
-from fedrepro.config import Params, merge
+from fedrepro.config import Params
 from fedrepro.engine import checkpoint, executors, replay
 from fedrepro.engine.replay import Replay
 from fedrepro.engine.run import Limits, train
 from fedrepro.errors import Failures, UserError
 from fedrepro.fields import parse
 from fedrepro.files import read_json, write_json
+from fedrepro.overlays import merge
 from fedrepro.paths import Paths
 from fedrepro.studies import activations, tsne
 from fedrepro.studying import Case, Studied

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
-from fedrepro.errors import UserError
 from fedrepro.fields import (
     Change,
     Choice,
@@ -31,6 +30,7 @@ from fedrepro.fields import (
     parse,
 )
 from fedrepro.measures import USUAL
+from fedrepro.overlays import inherited, merge
 
 
 class Gpus(NamedTuple):
@@ -242,40 +242,6 @@ def mirror(given: str | None) -> str | None:
     return given or os.environ.get("FEDREPRO_DATA_MIRROR") or None
 
 
-def merge(base: dict, overlay: dict) -> dict:
-    """`base` with `overlay` laid over it, dictionaries merged level by level; a changed `name` drops the old name's options."""
-    if "name" in overlay and overlay["name"] != base.get("name"):
-        return dict(overlay)
-    merged = dict(base)
-    for key, value in overlay.items():
-        below = {"name": base[key]} if isinstance(base.get(key), str) else base.get(key)  # a choice written as a plain name
-        nested = isinstance(value, dict) and isinstance(below, dict)
-        merged[key] = merge(below, value) if nested else value
-    return merged
-
-
-def inherited(experiments: dict[str, dict[str, Any]], where: str) -> dict[str, dict[str, Any]]:
-    """With each `like: other` replaced by what the other says, the own settings laid over it; own series replace the other's.
-
-    A key and not a YAML alias: an alias is one object, so that `dvc exp run -S` and `snakemake --config`, which change objects,
-    would change, or lose, more than they were asked to.
-    """
-
-    def settings(name: str, path: tuple[str, ...]) -> dict[str, Any]:
-        own = dict(experiments[name])
-        if "like" not in own:
-            return own
-        other = own.pop("like")
-        if other in path:
-            raise ValueError(f"{where}.{name}: like: {' is like '.join((*path, other))}")
-        if not isinstance(other, str) or other not in experiments:
-            raise ValueError(f"{where}.{name}: like: unknown experiment '{other}': choose from {', '.join(experiments)}")
-        base = settings(other, (*path, other))
-        return merge({key: value for key, value in base.items() if key != "series" or key not in own}, own)
-
-    return {name: settings(name, (name,)) for name in experiments}
-
-
 def renamed(stored: dict[str, Any]) -> dict[str, Any]:
     """The settings of a stored result in today's names."""
     values = dict(stored)
@@ -283,27 +249,8 @@ def renamed(stored: dict[str, Any]) -> dict[str, Any]:
     return values if decay == 1 else values | {"schedule": {"name": "exponential", "decay": decay, "floor": floor}}
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file as a dictionary. Raises UserError when it is missing, does not parse or could be misread."""
-    import yaml  # not part of the training core
-
-    from fedrepro import plainyaml
-
-    try:
-        values = plainyaml.load(path.read_text(encoding="utf-8"))
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; run in the repository's top folder or name the file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read as text: {error}") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path}: expected keys and values at the top level")
-    return values
-
-
 def read_params(path: Path = Path("params.yaml"), overrides: dict[str, Any] | None = None) -> Params:
     """params.yaml with command-line overrides laid over it."""
-    return parse(Params, merge(read_yaml(path), overrides or {}), str(path))
+    from fedrepro import plainyaml  # needs PyYAML, which is not part of the training core
+
+    return parse(Params, merge(plainyaml.read(path), overrides or {}), str(path))

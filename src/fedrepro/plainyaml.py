@@ -1,6 +1,7 @@
 """YAML without its traps: what two readers could take for two things is refused, with its line."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -50,6 +51,23 @@ def _plain(node: Any) -> Any:
 
 def _refused(where: Any, why: str) -> UserError:
     return UserError(f"line {where.start_mark.line + 1}: {why}")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A YAML file as a dictionary. Raises UserError when it is missing, does not parse or could be misread."""
+    try:
+        values = load(path.read_text(encoding="utf-8"))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; run in the repository's top folder or name the file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read as text: {error}") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: expected keys and values at the top level")
+    return values
 
 
 def load(text: str) -> Any:

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from fedrepro import datasets, partitions, registry, studies
-from fedrepro.config import Experiment, Params, RunConfig, merge
+from fedrepro.config import Experiment, Params, RunConfig
 from fedrepro.engine import augmentation
 from fedrepro.errors import UserError, unknown
 from fedrepro.fields import Choice, parse
+from fedrepro.overlays import merge
 
 CHOSEN = ("dataset", "partition", "model", "algorithm", "schedule", "task")  # by name, each with options of its own
 BESIDE = {"series", "seeds", "studies"}  # what an experiment says beside the training that its runs share

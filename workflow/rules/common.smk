@@ -13,13 +13,14 @@ from fedrepro import (
     drawings,
     experiments,
     packing,
+    plainyaml,
     provenance,
     resolving,
     results,
     studying,
     tracking,
 )
-from fedrepro.config import Params, Source, read_yaml
+from fedrepro.config import Params, Source
 from fedrepro.fields import parse as settings_from
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
@@ -104,7 +105,7 @@ def mixed():
 
 try:
     if workflow.is_main_process:
-        read_yaml(
+        plainyaml.read(
             Path("params.yaml")
         )  # Snakemake's own reader takes the last of two keys
     PARAMS = settings_from(Params, config, "params.yaml")

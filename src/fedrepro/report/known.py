@@ -4,9 +4,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from fedrepro.config import Scale, merge
+from fedrepro.config import Scale
 from fedrepro.errors import UserError
 from fedrepro.measures import MEASURES, USUAL
+from fedrepro.overlays import merge
 from fedrepro.report.evidence import Ref, Shown, at_path
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PrivateAttr, SerializeAsAny, model_validator
 
-from fedrepro import provenance, registry
-from fedrepro.config import Params, read_yaml
+from fedrepro import plainyaml, provenance, registry
+from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.fields import Frozen, parse
 from fedrepro.metrics import Curve
@@ -107,7 +107,7 @@ class Paper(Frozen):
 def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
     """A paper's artifacts; every kind, series, measure, scale and curve that they name exists. Raises UserError."""
     path = folder / f"{paper}.yaml"
-    values = dict(read_yaml(path))
+    values = dict(plainyaml.read(path))
     for room in ROOMS:
         values[room] = {key: of_kind(room, given, f"{path}: {room}.{key}") for key, given in _listed(values, room, path)}
     claims = {key: read_claim(given, f"{path}: claims.{key}") for key, given in _listed(values, "claims", path)}
