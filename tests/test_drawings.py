@@ -6,11 +6,14 @@ import sys
 
 import pytest
 from conftest import config
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from test_experiments import one, params
 
-from fedrepro import datasets, drawings
+from fedrepro import datasets, drawings, picture
 from fedrepro.experiments import plan, select, unique
 from fedrepro.paths import Paths
+from fedrepro.report import heatmap
 
 
 @pytest.fixture
@@ -73,8 +76,31 @@ def test_a_report_of_finished_runs_draws_what_it_lacks_if_the_very_data_lie_ther
             meta.write_text(json.dumps({"identity": identity}))
         assert drawings.wanted(planned, paths, tmp_path / "report") == expected
     there.parent.mkdir(parents=True)
-    there.write_text("committed")
-    assert drawings.wanted(planned, paths, tmp_path / "report") == []
+    for text, expected in ((None, [drawn]), ("other code", [drawn]), (picture.mark(drawn), [])):
+        there.write_bytes(b"damaged") if text is None else saved(there, text)
+        assert drawings.wanted(planned, paths, tmp_path / "report") == expected
+
+
+def saved(path, mark):
+    text = PngInfo()
+    text.add_text(picture.MARK, mark)
+    Image.new("L", (2, 2)).save(path, pnginfo=text)
+
+
+def test_a_heat_map_is_drawn_again_when_its_code_or_its_partition_changes(tmp_path, monkeypatch):
+    datasets.fetch("digits", tmp_path)
+    datasets.prepare("digits", tmp_path, tmp_path)
+    stored, dealing = tmp_path / "0.npz", config(dataset="digits", train_images=60, test_images=20).dealing
+    heatmap.provide({stored: dealing}, tmp_path)
+    drawn, held = stored.with_suffix(".png"), stored.read_bytes()
+    assert picture.current(drawn, stored) and not picture.current(drawn, tmp_path / "1.npz")
+    before = drawn.stat().st_mtime_ns
+    heatmap.provide({stored: dealing}, tmp_path)
+    assert drawn.stat().st_mtime_ns == before
+    monkeypatch.setattr("fedrepro.provenance.heatmap_digest", lambda: "other code")
+    assert not picture.current(drawn, stored)
+    heatmap.provide({stored: dealing}, tmp_path)
+    assert picture.current(drawn, stored) and stored.read_bytes() == held
 
 
 def test_a_heat_map_that_a_kill_cut_short_is_drawn_again(tmp_path):

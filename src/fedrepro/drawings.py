@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedrepro import datasets, provenance
+from fedrepro import datasets, picture, provenance
 from fedrepro.config import Dealing
 from fedrepro.experiments import Planned, select
 from fedrepro.fields import Choice
@@ -48,11 +48,15 @@ def shown(group: Mapping[str, Planned], paths: Paths, folder: Path) -> dict[Path
 
 
 def wanted(group: Mapping[str, Planned], paths: Paths, folder: Path) -> list[Path]:
-    """The heat maps that a report of finished runs lacks and that can be drawn without fetching anything: the very data lie
-    prepared."""
+    """The heat maps that a report of finished runs lacks, or has from other code, and that can be drawn without a fetch: the
+    very data lie prepared."""
     runs = {paths.partition(item.runs[0].config, item.runs[0].data).with_suffix(".png"): item.runs[0]
             for item in group.values() if item.runs}  # fmt: skip
-    return [drawn for here, drawn in shown(group, paths, folder).items() if not here.exists() and _prepared(runs[drawn], paths)]
+    return [
+        drawn
+        for here, drawn in shown(group, paths, folder).items()
+        if not picture.current(here, drawn) and _prepared(runs[drawn], paths)
+    ]
 
 
 def bring(maps: Mapping[Path, Path], whole: bool = False) -> list[Path]:

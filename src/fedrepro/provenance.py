@@ -82,6 +82,11 @@ def report_digest() -> str:
     return digest({path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in sources})
 
 
+def heatmap_digest() -> str:
+    """Hash of the code that draws a partition's heat map."""
+    return digest([_essence(PACKAGE / "report" / f"{name}.py") for name in ("drawing", "heatmap")])
+
+
 def _closure(entries: tuple[str, ...], package: Path, aside: tuple[str, ...] = NOT_NUMERIC) -> list[str]:
     """The package's modules that the entries import, directly or not, without what is left `aside`."""
     found, waiting = set(), list(entries)

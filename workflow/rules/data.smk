@@ -40,7 +40,8 @@ rule prepare:
         "../scripts/prepare.py"
 
 
-# One job draws the partitions of a paper over one data set. A file's name covers all that it depends on, so that what is there stays.
+# One job draws the partitions of a paper over one data set. A partition's name covers all that it
+# depends on, so that what is there stays; a heat map says by which code it was drawn.
 for drawing in DRAWINGS:
 
     rule:
@@ -66,6 +67,7 @@ for drawing in DRAWINGS:
                 str(path): dealing.model_dump(mode="json")
                 for path, dealing in drawing.configs.items()
             },
+            code=provenance.heatmap_digest(),
         script:
             "../scripts/partition.py"
 

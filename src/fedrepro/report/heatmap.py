@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 
-from fedrepro import datasets, holdings, partitions
+from fedrepro import datasets, holdings, partitions, picture
 from fedrepro.config import Dealing
 from fedrepro.datasets import Labels
 from fedrepro.files import replacing
@@ -19,11 +19,12 @@ MANY = 12  # clients or classes: more are not named and counted one by one
 
 
 def provide(configs: dict[Path, Dealing], prepared: Path) -> None:
-    """Each partition at its path, and its heat map beside it, of the data set in the folder `prepared`; what is there stays."""
+    """Each partition at its path, and its heat map beside it, of the data set in the folder `prepared`; what is there
+    stays, but for heat maps of other code."""
     data = datasets.labels(prepared)
     for path, config in configs.items():
         stored = holdings.provide(config, data, path)
-        if not path.with_suffix(".png").exists():
+        if not picture.current(path.with_suffix(".png"), path):
             draw(config, data, stored, path)
 
 
@@ -34,8 +35,8 @@ def draw(config: Dealing, data: Labels, stored: Partition, path: Path) -> None:
     anew = "\ndealt anew every round, round 1 shown" if stored.redraw_seed is not None else ""
     setup()
     drawing = heatmap(counts, data.meta["class_names"], f"{data.meta['title']}: {_options(config)}{anew}")
-    with replacing(path.with_suffix(".png")) as temporary:  # one that is there is never drawn again
-        drawing.savefig(temporary, format="png", metadata={"Software": None})
+    with replacing(path.with_suffix(".png")) as temporary:
+        drawing.savefig(temporary, format="png", metadata={"Software": None, picture.MARK: picture.mark(path)})
     plt.close(drawing)
 
 
