@@ -51,6 +51,5 @@ onerror:
         "Not done. What is finished stays: the same command goes on with the rest."
     )
     # Snakemake deleted the summaries of a job that failed, also those of runs that were trained
-    for piece in PIECES:
-        engine.finished(piece.work)
+    training.summarise(piece.work for piece in PIECES)
     show_runs(made())

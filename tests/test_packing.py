@@ -301,6 +301,21 @@ def test_data_that_cannot_be_read_leave_the_runs_on_others_to_be_trained(tmp_pat
     assert tried == ["c", "e"] and asked == ["digits", "mnist", "mnist"] and caplog.text.count("failed") == 1
 
 
+def test_a_damaged_end_does_not_keep_the_others_from_theirs(tmp_path, monkeypatch, caplog):
+    tried = []
+    monkeypatch.setattr(training, "dataset", lambda *_: replace(images(), meta={"identity": "made"}))
+    monkeypatch.setattr(training, "partition", lambda *_: None)
+    monkeypatch.setattr(engine, "train", lambda run, *_: tried.append(run.id) or True)
+    runs = [Run(tmp_path / name, config(), "made", code_digest(config())) for name in "ab"]
+    runs[0].folder.mkdir()
+    (runs[0].folder / "model.safetensors").write_bytes(b"xx")
+    training.summarise(runs)  # as Snakemake does before any job: told, not raised
+    assert "a failed" in caplog.text and tried == []
+    with pytest.raises(UserError, match="model.safetensors"):
+        training.train(runs, Paths(tmp_path), device="cpu")
+    assert tried == ["b"]
+
+
 def test_nobody_takes_an_interruption_for_a_failure():
     failures = Failures()
     with pytest.raises(KeyboardInterrupt), failures.of("a"):

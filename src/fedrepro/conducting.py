@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 import torch
 
-from fedrepro import devices, provenance, studying, training
+from fedrepro import provenance, studying, training, working
 from fedrepro.config import Gpus
 from fedrepro.devices import ANY
 from fedrepro.engine import executors
 from fedrepro.engine.run import Limits
-from fedrepro.errors import Failures, UserError
+from fedrepro.errors import Failures, UserError, collected
 from fedrepro.files import digest, read_json, replacing, write_json
 from fedrepro.paths import Paths
 from fedrepro.runs import CHANGED, Run
@@ -37,33 +37,27 @@ def conduct(
     in a job of Snakemake's. Returns those that `deadline`, on the monotonic clock, cut off after a whole unit. One that fails
     does not keep the others from their end; what failed goes to `failures`, else it is raised at the end: a UserError where
     weights or data are not the run's, or the code is not that of the plan."""
-    place, limits, left, cases = None, Limits(deadline=deadline), [], tuple(cases)
-    failed = Failures() if failures is None else failures
-    for case in cases:
-        if case.note.exists():
-            continue
-        if left or limits.forbid(0):
-            left.append(case)
-            continue
-        place = place or devices.take(device, gpus, limits.forbid)
-        if place is None:
-            left.append(case)
-            continue
-        name = f"{case.study.title} of {case.run.id}"
-        with failed.of(name):
-            if case.table.stem != studying.stem(case.study):
-                raise UserError(CHANGED)
-            log.info("%s on %s", name, place)
-            if not _conduct(case, _scene(case, paths, mirror, place, limits), limits):
-                left.append(case)
-            elif not together:
-                case.begun.unlink(missing_ok=True)
-    if failures is None:
-        failed.tell()
+    limits, cases = Limits(deadline=deadline), tuple(cases)
+
+    def do(case: Case, place: torch.device) -> bool:
+        if case.table.stem != studying.stem(case.study):
+            raise UserError(CHANGED)
+        done = _conduct(case, _scene(case, paths, mirror, place, limits), limits)
+        if done and not together:
+            case.begun.unlink(missing_ok=True)
+        return done
+
+    with collected(failures) as failed:
+        limited = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
+        left = working.through(cases, do, name=_name, over=lambda case: case.note.exists(), **limited)
     for case in cases:
         if case.note.exists():
             case.begun.unlink(missing_ok=True)
     return left
+
+
+def _name(case: Case) -> str:
+    return f"{case.study.title} of {case.run.id}"
 
 
 def _scene(case: Case, paths: Paths, mirror: str | None, place: torch.device, limits: Limits) -> Scene:

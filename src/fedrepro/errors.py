@@ -125,3 +125,12 @@ class Failures:
         (crash,) = self.found.values()
         crash.add_note(failed)
         raise crash
+
+
+@contextlib.contextmanager
+def collected(failures: Failures | None) -> Iterator[Failures]:
+    """Where the failures of a list of work go: to the caller's, if there are such; else what fails is raised at the end."""
+    found = Failures() if failures is None else failures
+    yield found
+    if failures is None:
+        found.tell()

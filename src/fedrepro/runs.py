@@ -57,12 +57,12 @@ def run_id(config: RunConfig, data: str) -> str:
     return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{key}"
 
 
-def hold_to_plan(run: Run) -> None:
+def hold_to_plan(config: RunConfig, code: str) -> None:
     """Raise UserError where this process executes other code than a run was planned with: what Snakemake starts imports what
     lies there by then, and the run would be named after code that never trained it."""
-    for module in provenance.modules(run.config):
+    for module in provenance.modules(config):
         registry.module(*module.split("."))  # imported before it is read: an edit in between is noticed
-    if code_digest(run.config) != run.code:
+    if code_digest(config) != code:
         raise UserError(CHANGED)
 
 

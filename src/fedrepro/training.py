@@ -2,17 +2,19 @@
 
 import functools
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fedrepro import datasets, devices, holdings, partitions
+import torch
+
+from fedrepro import datasets, holdings, partitions, working
 from fedrepro.config import Gpus, RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.devices import ANY
 from fedrepro.engine import run as engine
 from fedrepro.engine.run import Limits
-from fedrepro.errors import Failures, UserError
+from fedrepro.errors import Failures, UserError, collected
 from fedrepro.fields import Choice
 from fedrepro.paths import Paths
 from fedrepro.runs import Run, hold_to_plan
@@ -59,38 +61,33 @@ def train(
     their end; what failed goes to `failures`, else it is raised at the end, naming the runs and data sets: a UserError when the
     data, or the code, are not those that a run is named after.
     """
-    limits = Limits(checkpoint_seconds, deadline)
-    place, unfinished, failed = None, [], Failures() if failures is None else failures
+    limits, runs = Limits(checkpoint_seconds, deadline), list(runs)
     recordings: dict[str, dict] = defaultdict(dict)
-    runs = list(runs)
-    waiting = Counter(run.recorded for run in runs)
-    for run in runs:
-        waiting[run.recorded] -= 1
-        for kind in [kind for kind in recordings if not waiting[kind] and kind != run.recorded]:
+
+    def do(run: Run, place: torch.device) -> bool:
+        later = {other.recorded for other in runs[runs.index(run) :]}
+        for kind in recordings.keys() - later:
             del recordings[kind]  # on a GPU each keeps its graphs' memory
-        if engine.finished(run):
-            continue
-        if unfinished or limits.forbid(0):
-            unfinished.append(run)
-            continue
-        place = place or devices.take(device, gpus, limits.forbid)
-        if place is None:
-            unfinished.append(run)
-            continue
         if (key := datasets.key(run.config.dataset)) not in failed.found:  # what cannot be had is told once
             with failed.of(key):
                 data = dataset(run.config.dataset, paths, mirror)
         if key in failed.found:
-            continue
-        with failed.of(run.id):
-            hold_to_plan(run)
-            if data.meta["identity"] != run.data:
-                where = paths.prepared(run.config.dataset)
-                raise UserError(f"{where}: these data changed since the work was planned; delete the folder and start again")
-            log.info("%s on %s", run.id, place)
-            own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
-            if not engine.train(run, data, own, place, limits, executor, stored, recordings[run.recorded], cores):
-                unfinished.append(run)
-    if failures is None:
-        failed.tell()
-    return unfinished
+            return True
+        hold_to_plan(run.config, run.code)
+        if data.meta["identity"] != run.data:
+            where = paths.prepared(run.config.dataset)
+            raise UserError(f"{where}: these data changed since the work was planned; delete the folder and start again")
+        own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
+        return engine.train(run, data, own, place, limits, executor, stored, recordings[run.recorded], cores)
+
+    with collected(failures) as failed:
+        limited = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
+        return working.through(runs, do, name=lambda run: run.id, over=engine.finished, **limited)
+
+
+def summarise(runs: Iterable[Run]) -> None:
+    """Write the summaries again of runs that were trained: of a job that failed Snakemake deletes all. What cannot be read is
+    told here and raised by the training of that run."""
+    for run in runs:
+        with Failures().of(run.id):
+            engine.finished(run)

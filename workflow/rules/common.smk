@@ -19,10 +19,10 @@ from fedrepro import (
     results,
     studying,
     tracking,
+    training,
 )
 from fedrepro.config import Params, Source
 from fedrepro.fields import parse as settings_from
-from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
 from fedrepro.files import read_whole_json
 from fedrepro.paths import Paths
@@ -129,8 +129,7 @@ try:
     PIECES = experiments.pieces(PLAN)
     if workflow.is_main_process:
         # of a job that failed Snakemake deletes all summaries, also those of runs that were trained
-        for piece in PIECES:
-            engine.finished(piece.work)
+        training.summarise(piece.work for piece in PIECES)
     ASKED = {
         paper: [found for studies in group.values() for found in studies.values()]
         for paper, group in STUDIED.items()

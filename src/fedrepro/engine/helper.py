@@ -16,7 +16,7 @@ from fedrepro.engine.crew import receive, send
 from fedrepro.engine.federation import Federation
 from fedrepro.engine.round import answered
 from fedrepro.errors import UserError, explained
-from fedrepro.runs import CHANGED, code_digest
+from fedrepro.runs import hold_to_plan
 
 ALONE = 1.0  # seconds between two looks at whether the run is still there
 
@@ -33,17 +33,12 @@ class Helper:
             try:
                 self.federation = self.federation or Federation.of_helper(self.begun, pick_device("cpu"))
             finally:  # now that all of it is imported, or failed because it is other code
-                self._hold_to_plan()
+                hold_to_plan(RunConfig.model_validate_json(self.begun["config"]), self.begun["code"])
             return [tuple(ended) for ended in answered(self.federation, asked)]
         except Exception as error:
             told = explained(error) or error
             user = isinstance(told, UserError)
             return {"user": user, "error": f"{told}" if user else f"{type(error).__name__}: {error}\n{traceback.format_exc()}"}
-
-    def _hold_to_plan(self) -> None:
-        config = RunConfig.model_validate_json(self.begun["config"])
-        if code_digest(config) != self.begun["code"]:
-            raise UserError(CHANGED)
 
 
 def _end_with(run: int) -> None:
