@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
 
-from fedrepro.engine import crew, helper
+from fedrepro.engine import crew
 from fedrepro.engine.executors import shares
 from fedrepro.engine.helper import Helper
 from fedrepro.engine.run import Limits, train
@@ -125,7 +125,7 @@ def test_what_fails_in_a_helper_is_told(monkeypatch):
 
 def test_a_helper_of_other_code_trains_nothing(monkeypatch):
     monkeypatch.setattr(crew, "_Helper", Here)
-    monkeypatch.setattr(helper, "code_digest", lambda _: "edited")
+    monkeypatch.setattr("fedrepro.runs.code_digest", lambda _: "edited")
     with pytest.raises(UserError, match="code changed since the work was planned"):
         advance(federation(config(), executor="sequential", cores=2), 1)
 
