@@ -260,7 +260,7 @@ def test_notes_on_rounds():
     smooth = table(kind="rounds_to_target", panels=["b"], baseline="FedAvg", smooth=5)
     found = evidence(b=made({"FedAvg": {0: [0.1, 0.2]}}, "none"))
     told = smooth.notes(found)
-    assert "test accuracy reaches the target, or in which its mean with the 4 rounds before does." in told
+    assert "test accuracy reaches the target, or in which its mean with the 4 measured before does." in told
     assert "Paper's rounds" not in told and told.endswith("Scale quick: how scale quick is.")
     assert smooth.remark(found) == f"n = 1 seed, so without intervals. {told}"
 

@@ -27,7 +27,7 @@ def at_round(curve: Curve, round: int, smooth: int = 1) -> float | None:
 
 
 def best(curve: Curve, smooth: int = 1) -> float:
-    """Highest value after round 0, averaged over the `smooth` rounds that end there; -inf where there are fewer."""
+    """Highest value after round 0, averaged over the last `smooth` measured rounds; -inf where there are fewer."""
     return max(smoothed(curve, smooth).values(), default=-math.inf)
 
 
@@ -91,8 +91,8 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def distance(curve: Curve, reported: Curve, smooth: int = 1) -> tuple[float, int] | None:
-    """Root mean squared difference of two curves over the rounds that both have, each averaged over `smooth` rounds, and how
-    many those are. None without a round in common."""
+    """Root mean squared difference of two curves over the rounds that both have, each averaged over `smooth` measured ones, and
+    how many those are. None without a round in common."""
     ours, theirs = smoothed(curve, smooth), smoothed(reported, smooth)
     common = sorted(set(ours) & set(theirs))
     return (math.sqrt(mean([(ours[round] - theirs[round]) ** 2 for round in common])), len(common)) if common else None

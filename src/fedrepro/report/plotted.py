@@ -12,7 +12,7 @@ from fedrepro.report.spec import Paper
 
 def contradiction(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> str:
     """What the claim's cell finds in the digitised curves, `plotted`, as if they were one seed's; empty where that is what the
-    claim says, up to its tolerance, or where its series are not plotted."""
+    claim says, up to its tolerance, or where its series, or the round in question, are not plotted."""
     cell, shown, curves = claim.cell, claim.ref.resolved(spec.experiments), _curves(spec, claim, plotted)
     if not curves:
         return ""
@@ -23,6 +23,8 @@ def contradiction(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> st
     ]
     runs = {label: {"runs": [{"seed": 0, "status": "finished"}]} for label in curves}
     panel = Panel(claim.experiment, shown, Results({"series": runs, "compare": "full"}, rows))
+    if cell.absent(panel):  # e.g. the round of the claim is not among those that were read off
+        return ""
     values, problem = cell.found(panel)
     if problem:
         return problem.removeprefix("seed 0: ")
@@ -48,6 +50,6 @@ def held(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> float | Non
 def _curves(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> dict[str, Curve]:
     """The digitised curves of a claim's series; empty where they are not plotted, or the claim is on something else."""
     cell, shown, own = claim.cell, claim.ref.resolved(spec.experiments), spec.experiments[claim.experiment]
-    if cell.study or cell.others or shown.measure != own.measure or not shown.reported.keys() >= set(cell.labels):
+    if not cell.plotted or cell.study or cell.others or shown.measure != own.measure or not shown.reported.keys() >= set(cell.labels):
         return {}
     return {label: plotted[shown.reported[label]] for label in cell.labels}

@@ -20,6 +20,7 @@ class Cell(Frozen):
     kind: str
     series: str
 
+    plotted: ClassVar = True  # whether curves tell it
     study: ClassVar[str | None] = None  # whose gathered results it reads; None: the experiment's own
     word: ClassVar[str | None] = None  # what a claim reports instead of a number
     absolute: ClassVar[str | None] = None  # what it is, where it means something at the paper's own scale only
@@ -236,8 +237,8 @@ def unpaired(seeds: dict[str, Collection[int]]) -> str:
 
 
 def averaged(smooth: int) -> str:
-    """What is to be said of values that are single ones, or means over so many rounds."""
-    return ", of single rounds" if smooth == 1 else f", of means over {smooth} rounds"
+    """What is to be said of values that are single ones, or means over so many of the measured rounds."""
+    return ", of single rounds" if smooth == 1 else f", of means over {smooth} measured rounds"
 
 
 def too_few(curves: Iterable[Curve], smooth: int) -> str:

@@ -50,7 +50,7 @@ class Table(base.WithTargets):
         return arrivals([sent.get(seed) for seed in reached], 2)
 
     def told(self, panels: list[Panel]) -> list[str]:
-        smooth = f" as a mean of {self.smooth} rounds" if self.smooth > 1 else ""
+        smooth = f" as a mean of {self.smooth} measured rounds" if self.smooth > 1 else ""
         parts = ["Weights: of the model that is sent", "Bytes: of one participant in one round, mean over the rounds"]
         parts.append(f"More than {self.baseline}: down and up together")
         if any(_work(panel, label) for panel in panels for label in panel.results.labels):

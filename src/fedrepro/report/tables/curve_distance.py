@@ -49,7 +49,7 @@ class Table(base.Table):
         return row
 
     def told(self, panels: list[Panel]) -> list[str]:
-        smooth = f", both averaged over {self.smooth} rounds" if self.smooth > 1 else ""
+        smooth = f", both averaged over {self.smooth} measured rounds" if self.smooth > 1 else ""
         rounds = f", in the first {self.rounds} rounds" if self.rounds else ""
         parts = [f"Root mean squared difference of {base.measured(panels)} from the paper's curve{smooth}{rounds}"]
         return parts if panels[0].full else [f"Scale {panels[0].scale} is not held against the paper's curves", *parts]

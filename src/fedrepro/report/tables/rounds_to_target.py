@@ -94,10 +94,11 @@ class Table(base.WithTargets):
         }
 
     def told(self, panels: list[Panel]) -> list[str]:
-        smooth = f", or in which its mean with the {self.smooth - 1} rounds before does" if self.smooth > 1 else ""
+        smooth = f", or in which its mean with the {self.smooth - 1} measured before does" if self.smooth > 1 else ""
         parts = [f"Rounds: the first in which {base.measured(panels)} reaches the target{smooth}"]
         parts += base.received(panels)
-        parts.append(f"Saved: 1 - rounds / rounds of {self.baseline}, seed by seed")
+        single = ", of single rounds" if self.smooth > 1 else ""
+        parts.append(f"Saved: 1 - rounds / rounds of {self.baseline}{single}, seed by seed")
         if panels[0].full and self.savings:
             parts.append(f"{FOLLOWS.removesuffix(' (%)')}: {self.savings_from}")
         elif panels[0].full:
