@@ -1,6 +1,7 @@
 """Verdicts on claims, each from numbers that are worked out by hand; 12.706 and 4.303 are Student's t for 2 and 3 seeds."""
 
 import json
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -23,9 +24,10 @@ def verdict(cell: dict, method: dict, baseline: dict | None = None, compare: str
     """The verdict on a claim about FedMMD, with FedAvg as its baseline."""
     cell = {"series": "FedMMD", **({"baseline": "FedAvg"} if baseline is not None else {}), **cell}
     chosen, dataset = claim.pop("chosen", None), claim.pop("dataset", "MNIST (official release)")
+    looked = claim.pop("looked", None)
     claim = claims.read({"text": "t", "source": "s", "experiment": "f", "cell": cell, **claim}, "test")
     series = {"FedMMD": method} | ({"FedAvg": baseline} if baseline is not None else {})
-    return decide("key", claim, made(series, compare, lost, dataset=dataset), "test_accuracy", chosen)
+    return decide("key", claim, made(series, compare, lost, dataset=dataset), "test_accuracy", chosen, looked=looked)
 
 
 def seeds(values, curve=arrives) -> dict[int, list[float]]:
@@ -641,10 +643,10 @@ def test_files(written):
     assert told.items() <= record.items() and record["ours"] == "50.0 ± 0.0 % (n = 2)"
     header, row = (folder / "tables" / "verdicts.csv").read_text(encoding="utf-8").splitlines()
     assert header == (
-        "Claim,Source,Reported,Ours,Asked,Verdict,Why,Note,Key,Experiment,Artifact,Tolerance,By,"
+        "Claim,Source,Reported,Ours,Asked,Verdict,Why,Note,Key,Experiment,Artifact,Tolerance,By,Afterwards,"
         "Mean,Half_width,Seeds,P,Reported_number"
     )
-    assert row.endswith(",n,saves,first,a,10.0 points: why not,the paper,0.5,0.0,2,,0.5")
+    assert row.endswith(",n,saves,first,a,10.0 points: why not,the paper,no,0.5,0.0,2,,0.5")
 
 
 def test_no_rows_at_a_scale_that_is_not_compared(written):
@@ -722,6 +724,16 @@ def test_a_scale_that_cannot_speak_of_a_claim_says_why():
     assert verdict(LAST, method, baseline, **claim).status == "partly"
 
 
+def test_a_verdict_says_what_was_settled_after_a_look():
+    method, baseline = seeds((0.59, 0.591, 0.589), ends), seeds((0.5, 0.5, 0.5), ends)
+    late, seed = "; listed after its runs had been seen", "; 1 seed added after a look at 2"
+    for more, told in (({}, ""), ({"afterwards": True}, late), ({"looked": 2}, seed), ({"looked": 3}, ""),
+                       ({"looked": 2, "afterwards": True}, seed + late)):  # fmt: skip
+        found = verdict(LAST, method, baseline, reported=0.09, **more)
+        plain = verdict(LAST, method, baseline, reported=0.09)
+        assert (found.status, found.why) == (plain.status, plain.why + told)
+
+
 @pytest.mark.parametrize(("ps", "told"), [
     ([0.01, 0.04, 0.03, 0.2, None], "4 differences over seeds were tested against zero: 3 have an interval without it (by "
      "chance alone at most 0.2 would); corrected together (Holm, 5 %) 1 remains"),  # 0.01 <= 0.05 / 4; 0.03 > 0.05 / 3
@@ -733,6 +745,8 @@ def test_what_of_the_verdicts_would_be_chance(ps, told):
     records = [{"p": p, "mean": place, "half_width": 1.0, "seeds": 3} for place, p in enumerate(ps)]
     assert told in tally.chance(records) and bool(told) == bool(tally.chance(records))
     assert tally.chance(records) == tally.chance([*records, *records[:1]])  # the same test of two claims counts once
+    late = tally.chance([record | {"afterwards": "yes"} for record in records])
+    assert not told or re.search("; [1-4] claims? on them (was|were) listed after the runs had been seen$", late)
 
 
 def test_p_by_hand():

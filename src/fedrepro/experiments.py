@@ -119,7 +119,7 @@ def remarks(chosen: list[Planned]) -> list[str]:
         lacking = [item.skipped] if item.lacking and item.skipped else []
         for remark in (*item.remarks, *lacking):
             about.setdefault(remark, []).append(f"{item.paper} {item.name}")
-    return [f"{', '.join(names)}: {remark}" for remark, names in about.items()] + _shelved(chosen)
+    return [f"{', '.join(names)}: {remark}" for remark, names in about.items()] + _shelved(chosen) + _single(chosen)
 
 
 def _shelved(chosen: list[Planned]) -> list[str]:
@@ -128,6 +128,14 @@ def _shelved(chosen: list[Planned]) -> list[str]:
     older = sum(is_kept(run.folder) and run.code != code_digest(run.config) for run in runs)
     told = f"{older} of {count(len(runs), 'run')} {'is' if older == 1 else 'are'} kept, as earlier code trained"
     return [f"{told} {'it' if older == 1 else 'them'}; with kept=false today's trains all"] if older else []
+
+
+def _single(chosen: list[Planned]) -> list[str]:
+    """That what is to be trained will decide nothing."""
+    asked = [item for item in chosen if any(not run.summary.exists() for run in item.runs)]
+    single = [item for item in asked if len({run.config.seed for run in item.runs}) == 1]
+    told = f"{len(single)} of {count(len(asked), 'experiment')} to be trained {'has' if len(single) == 1 else 'have'} one seed"
+    return [f"{told}, which decides no claim: `seeds` of the scale or the experiment asks for more"] if single else []
 
 
 def _runs(params: Params, training: Experiment, choice: Choice, data: Data, finder: Finder, where: str) -> Iterator[Run]:

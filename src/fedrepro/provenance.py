@@ -20,6 +20,7 @@ ENTRY = "fedrepro.engine.federation"  # everything that computes a number is rea
 # data count by their own checksum
 ASIDE = ("config", "fields", "errors", "registry", "files", "runs", "datasets", "provenance")
 NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ASIDE)
+KIND = {"cpu family": "family", "model": "model", "stepping": "stepping"}  # of a processor, in /proc/cpuinfo
 
 
 def digest(value: Any, length: int = 10) -> str:
@@ -206,9 +207,16 @@ def hardware(device: Any) -> str:
 
 @functools.cache
 def _processor() -> str:
+    """Its name and kind: those that round sums differently may share a name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         told = _printed("sysctl", "-n", "machdep.cpu.brand_string")  # macOS
         return (told or b"").decode().strip() or platform.processor() or "unknown"
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    told = {
+        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))
+    }  # of the first core
+    if "model name" not in told:
+        return platform.machine()
+    kind = ", ".join(f"{name} {told[key]}" for key, name in KIND.items() if key in told)  # clouds give several kinds one name
+    return f"{told['model name']} ({kind})" if kind else told["model name"]

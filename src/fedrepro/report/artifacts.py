@@ -17,7 +17,7 @@ from fedrepro.report.verdicts import Verdict, decide
 ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
 FOUND = ("claim", "source", "reported", "ours", "asked", "verdict", "why")
 NUMERIC = ("mean", "half_width", "seeds", "p", "reported_number")  # 0..1, nats or rounds; null where there is none
-COLUMNS = (*FOUND, "note", "key", "experiment", "artifact", "tolerance", "by", *NUMERIC)
+COLUMNS = (*FOUND, "note", "key", "experiment", "artifact", "tolerance", "by", "afterwards", *NUMERIC)
 PRINTED = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
 NUMBERS = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, made with the verdicts
 SHARES = (0.29, 0.11, 0.15, 0.1, 0.22)  # of a line: the columns of the table of verdicts
@@ -84,7 +84,8 @@ def decide_all(spec: Paper, evidence: Evidence) -> list[Verdict]:
 
 def _verdict(spec: Paper, key: str, claim: Claim, found: Results, others: list[Results], evidence: Evidence) -> Verdict:
     measure, held = claim.ref.resolved(spec.experiments).measure, plotted.held(spec, claim, evidence.curves)
-    return decide(key, claim, found, measure, spec.chosen(claim), others, held)
+    looked = spec.experiments[claim.experiment].looked.get(found.note["scale"])
+    return decide(key, claim, found, measure, spec.chosen(claim), others, held, looked)
 
 
 def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
@@ -109,6 +110,7 @@ def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str 
     note = "; ".join(filter(None, [told and f"by the paper's own plotted curves {told}", claim.note]))
     found = [claim.text, claim.source, verdict.reported, verdict.found, verdict.asked, verdict.status, verdict.why]
     beside = [note, verdict.key, claim.experiment, spec.beside(claim), verdict.tolerance, US if claim.ours else PAPER]
+    beside.append("yes" if claim.afterwards else "no")
     ours = verdict.ours
     numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, verdict.p]
     reported = None if isinstance(claim.reported, str) else claim.reported

@@ -28,6 +28,7 @@ class Claim(Frozen):
     tolerance: NonNegative = 0
     because: str = ""  # why so wide
     ours: bool = False  # a question that we ask: the paper does not state it
+    afterwards: bool = False  # a statement of the paper that was listed after our runs had been seen
     artifact: str | None = None  # the figure or table beside which it stands; else the first that shows its results
     scales: dict[str, SerializeAsAny[Cell]] = {}  # the cell at a scale where the paper's target or round is out of reach
     beyond: dict[str, str] = {}  # scale -> why its runs cannot speak of the claim, whatever they find

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator
 
 from fedrepro import release
-from fedrepro.fields import Frozen, NonNegative
+from fedrepro.fields import Count, Frozen, NonNegative
 from fedrepro.measures import MEASURES, Measure
 from fedrepro.metrics import Curve, best, rounds_to
 from fedrepro.report import looks
@@ -32,6 +32,7 @@ class Shown(Frozen):
     measure: Measured = "test_accuracy"
     target: dict[str, NonNegative] = {}  # by scale; 0..1, of a loss in nats
     reported: dict[str, str] = {}  # series -> key in the file of digitised curves
+    looked: dict[str, Count] = {}  # by scale; how many seeds had been looked at when more were added
     chose: Literal[False] | str | None = None  # which settings these curves were used to choose; false: none
 
 

@@ -4,7 +4,7 @@ import functools
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jinja2
 import torch
@@ -22,6 +22,7 @@ from fedrepro.report.quoting import Quoted
 from fedrepro.report.rendering import BRACKETS, environment
 from fedrepro.report.rules import RULES
 from fedrepro.report.spec import Paper
+from fedrepro.words import count
 
 SCALES = ("small", "paper")  # whose reports are committed
 BEGIN, END = "<!-- artifacts: written by `fedrepro docs` -->", "<!-- end of artifacts -->"
@@ -149,20 +150,21 @@ def _paper(
 ) -> str:
     """A sentence on the paper, and a row for each of its figures and tables."""
     verdicts = {scale: view.judged(tally.read(root / "reports" / scale / paper)) for scale in SCALES}
-    rows = []
+    claims, rows = sum(not claim.ours for claim in specification.claims.values()), []
     for key in [*specification.figures, *specification.tables]:
         sources = specification.sources([key])
         states = {scale: _state(sources, root / "reports" / scale / paper / "data") for scale in SCALES}
         own = [item for item in verdicts["paper"] if item["artifact"] == key]
         behind = dict.fromkeys(split_source(name)[0] for name in sources)
         spent = _told([hours[name] for name in behind])
-        best = next((scale for scale in reversed(SCALES) if states[scale] != NONE), "paper")  # where there is most to see
+        best = next((scale for scale in reversed(SCALES) if states[scale] != NONE), None)  # where there is most to see
         link = _link(specification, root, f"reports/{best}/{paper}", key, named[paper, key])
         rows.append([link, specification[key].title, *states.values(), _counted(own), spent])
     whole = {scale: sum(row[column] not in (NONE, PART) for row in rows) for column, scale in enumerate(SCALES, start=2)}
-    found = "; ".join(f"at {scale}: {_counted(verdicts[scale], 'none judged')}" for scale in reversed(SCALES))
-    counts = f"of {len(rows)} artifacts {whole['paper']} whole at the paper's own scale, {whole['small']} at small"
-    head = f"**{specification.title}**: {counts}; claims {found}."
+    found = "; ".join(_tested(verdicts[scale], scale, claims) for scale in reversed(SCALES))
+    shown = f"{whole['paper']} are whole at the paper's own scale, {whole['small']} at small"
+    counts = f"of the paper's {count(claims, 'claim')} {found}; of {len(rows)} artifacts, its own and ours, {shown}"
+    head = f"**{specification.title}**: {counts}."
     if (root / spec.FOLDER / f"{paper}.md.j2").exists():
         head += f" [What we found, and what the paper leaves open](docs/{paper}.md)."
     lines = [COLUMNS, ("---",) * (len(COLUMNS) - 1) + ("---:",), *rows]
@@ -183,8 +185,17 @@ def _state(sources: list[str], folder: Path) -> str:
     return f"{told} seed{'s' * (told != '1')}"
 
 
-def _counted(verdicts: list[dict[str, str]], none: str = "") -> str:
-    return tally.summary(verdicts, none) if verdicts else none
+def _tested(verdicts: list[dict[str, Any]], scale: str, claims: int) -> str:
+    """What came of a paper's claims at a scale."""
+    published = tally.made(verdicts, tally.PAPER)
+    text = f"at {scale} {len(published)} are tested"
+    if verdicts:
+        text += f": {tally.summary(verdicts)}"
+    return f"{text} ({tally.chance(verdicts)})" if tally.chance(verdicts) else text
+
+
+def _counted(verdicts: list[dict[str, str]]) -> str:
+    return tally.summary(verdicts) if verdicts else ""
 
 
 def _link(specification: Paper, root: Path, folder: str, key: str, name: str) -> str:

@@ -73,6 +73,7 @@ class Known:
         self.names(f"measure of experiment '{ref.experiment}'", [shown.measure], measured)
         self.at("target").names("scale", shown.target, self.scales)
         self.at("target").values(shown.measure, shown.target.values())
+        self.at("looked").names("scale", shown.looked, self.scales)
         self.at("reported").names("series", shown.reported, self.experiments[ref.experiment].get("series", {}))
         self.at("reported").names("curve", shown.reported.values(), self.curves)
         return shown

@@ -50,6 +50,12 @@ def held(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> float | Non
 def _curves(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> dict[str, Curve]:
     """The digitised curves of a claim's series; empty where they are not plotted, or the claim is on something else."""
     cell, shown, own = claim.cell, claim.ref.resolved(spec.experiments), spec.experiments[claim.experiment]
-    if not cell.plotted or cell.study or cell.others or shown.measure != own.measure or not shown.reported.keys() >= set(cell.labels):
+    if (
+        not cell.plotted
+        or cell.study
+        or cell.others
+        or shown.measure != own.measure
+        or not shown.reported.keys() >= set(cell.labels)
+    ):
         return {}
     return {label: plotted[shown.reported[label]] for label in cell.labels}

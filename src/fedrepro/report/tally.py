@@ -35,7 +35,9 @@ def made(verdicts: Iterable[Mapping[str, str]], by: str) -> list[Mapping[str, st
 
 def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
     """How many differences were tested against zero, how many have an interval without it, and what is left of them when all
-    are corrected together (Holm 1979); empty where there is none."""
+    are corrected together (Holm 1979), and how many were listed late; empty where there is none."""
+    verdicts = list(verdicts)
+    late = sum(verdict.get("afterwards") == "yes" for verdict in verdicts if verdict["p"] is not None)
     told = {(verdict["mean"], verdict["half_width"], verdict["seeds"], verdict["p"]) for verdict in verdicts}  # each once
     found = sorted(p for *_, p in told if p is not None)
     if not found:
@@ -47,6 +49,11 @@ def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
         f"{count(len(found), 'difference')} over seeds {'was' if len(found) == 1 else 'were'} tested against zero: {decided} "
         f"{'has' if decided == 1 else 'have'} an interval without it (by chance alone at most {expected:.1f} would); corrected "
         f"together (Holm, {100 * LEVEL:g} %) {left} {'remains' if left == 1 else 'remain'}"
+        + (
+            f"; {count(late, 'claim')} on them {'was' if late == 1 else 'were'} listed after the runs had been seen"
+            if late
+            else ""
+        )
     )
 
 

@@ -13,6 +13,7 @@ from fedrepro.report.loading import Results
 from fedrepro.report.numbers import NONE
 from fedrepro.report.rules import CALIBRATED, DISAGREES, FAILS, NONE_REPORTED, NOT, NOT_COMPARED, NOT_RUN, OWN
 from fedrepro.results import unfinished
+from fedrepro.words import count
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,12 @@ def decide(
     chosen: Mapping[str, str] | None = None,
     others: Sequence[Results] = (),
     held: float | None = None,
+    looked: int | None = None,
 ) -> Verdict:
     """The verdict on a claim at the scale that the results were made at; it names data that are not the official release.
     `chosen`: series -> what was chosen by what the paper reports of it. `others`: of the experiments that its cell needs beside
-    the claim's own. `held`: in which part of the rounds the paper's own curves have the claimed sign, where they are known."""
+    the claim's own. `held`: in which part of the rounds the paper's own curves have the claimed sign, where they are known.
+    `looked`: how many seeds had been looked at when more were added, if any were."""
     beside = dict(zip(claim.cell.others, others, strict=True))
     verdict = _decide(key, claim, Panel(claim.experiment, Shown(measure=measure), results, beside), held)
     if verdict.status in (NOT_RUN, NOT_COMPARED):
@@ -81,7 +84,15 @@ def decide(
     verdict = _calibrated(verdict, chosen or {})
     data = sorted({run["dataset"] for found in (results, *others) for run in found.runs()})
     copies = [name for name in data if release.described(name)[1] != release.OFFICIAL]
-    return replace(verdict, why=f"{verdict.why}; on {', '.join(copies)}") if copies else verdict
+    told = [f"on {', '.join(copies)}"] if copies else []
+    return replace(verdict, why="; ".join([verdict.why, *told, *_seen(verdict, looked)]))
+
+
+def _seen(verdict: Verdict, looked: int | None) -> list[str]:
+    """What of the test was settled after numbers of ours had been seen."""
+    added = verdict.ours.n - looked if looked and verdict.ours else 0
+    told = [f"{count(added, 'seed')} added after a look at {looked}"] if added > 0 else []
+    return [*told, "listed after its runs had been seen"] if verdict.claim.afterwards else told
 
 
 def _calibrated(verdict: Verdict, chosen: Mapping[str, str]) -> Verdict:

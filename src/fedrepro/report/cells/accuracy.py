@@ -28,8 +28,9 @@ class Cell(base.OfCurves):
 
     @property
     def about(self) -> str:
-        after = "After the last round." if self.last == 1 else f"Mean over the last {self.last} rounds."
-        return after if self.last else f"Round {self.round}, {'alone' if self.smooth == 1 else f'averaged over the {self.smooth} rounds that end there'}."
+        if self.last:
+            return "After the last round." if self.last == 1 else f"Mean over the last {self.last} rounds."
+        return f"Round {self.round}." if self.smooth == 1 else f"Mean over the {self.smooth} rounds up to {self.round}."
 
     def limits(self, measure: Measure) -> tuple[float, float]:
         return (0, 1) if measure.percent else (0, math.inf)
