@@ -133,6 +133,13 @@ def test_special_characters(plain, expected):
 # ---- the grid
 
 
+@pytest.mark.parametrize(("values", "expected"), [
+    ((0.5, 2.25), "S[table-format=1.2]"), ((0, 12.5), "S[table-format=+2.2]"), ((3, -12), "S[table-format=-2.2]"),
+])  # fmt: skip
+def test_a_column_has_room_for_its_signs(values, expected):
+    assert latex._format([Number(value, 2, signed="+" in expected) for value in values]) == expected
+
+
 def test_ties_at_the_shown_digits_are_all_best():
     values = {"a": 1.04, "b": 0.96, "c": 2.0, "lost": 0.1}
     rows = [{"Series": name, "y": Number(value, 1)} for name, value in values.items()]

@@ -137,7 +137,7 @@ def _format(cells: Sequence[str | Number]) -> str:
     if not numbers:
         return "c"
     parts = [re.fullmatch(r"([+-]?)(\d+)\.?(\d*)", number.shown).groups() for number in numbers]
-    sign, decimals = max((part[0] for part in parts), key="+-".find), max(len(part[2]) for part in parts)
+    sign, decimals = max((part[0] for part in parts), key=" +-".find), max(len(part[2]) for part in parts)
     return f"S[table-format={sign}{max(len(part[1]) for part in parts)}{f'.{decimals}' if decimals else ''}]"
 
 
