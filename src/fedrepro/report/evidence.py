@@ -36,6 +36,15 @@ class Shown(Frozen):
     chose: Literal[False] | str | None = None  # which settings these curves were used to choose; false: none
 
 
+def chosen(experiments: Mapping[str, Shown]) -> dict[str, list[str]]:
+    """Digitised curve -> what of ours was chosen by it, and in which experiment."""
+    told: dict[str, list[str]] = {}
+    for name, shown in experiments.items():
+        for curve in dict.fromkeys(shown.reported.values()) if shown.chose else ():
+            told.setdefault(curve, []).append(f"{shown.chose} ({name})")
+    return told
+
+
 class Ref(Frozen):
     """An experiment in one measure. What is left out is as in the paper's section `experiments`; its target and curves belong
     to the measure that is named there, so that they do not hold for another one."""

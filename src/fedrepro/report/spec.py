@@ -17,7 +17,7 @@ from fedrepro.metrics import Curve
 from fedrepro.report import looks
 from fedrepro.report.claims import Claim
 from fedrepro.report.claims import read as read_claim
-from fedrepro.report.evidence import Evidence, Ref, Shown, split_source
+from fedrepro.report.evidence import Evidence, Ref, Shown, chosen, split_source
 from fedrepro.report.figures.base import ALL, Figure
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
@@ -74,11 +74,8 @@ class Paper(Frozen):
 
     def chosen(self, claim: Claim) -> dict[str, str]:
         """Series of a claim -> what was chosen by what the paper reports of it."""
-        reported = claim.ref.resolved(self.experiments).reported
-        told: dict[str, list[str]] = {}
-        for name, shown in self.experiments.items():
-            for curve in dict.fromkeys(shown.reported.values()) if shown.chose else ():
-                told.setdefault(curve, []).append(f"its curve in the paper was used to choose {shown.chose} ({name})")
+        reported, found = claim.ref.resolved(self.experiments).reported, chosen(self.experiments)
+        told = {curve: [f"its curve in the paper was used to choose {what}" for what in used] for curve, used in found.items()}
         return {label: "; ".join(told[reported[label]]) for label in claim.cell.labels if reported.get(label) in told}
 
     def sources(self, keys: Iterable[str] | None = None) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from fedrepro.fields import Count, Fraction
 from fedrepro.metrics import Curve, smoothed
-from fedrepro.report.evidence import Evidence, Panel, Ref
+from fedrepro.report.evidence import Evidence, Panel, Ref, chosen
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import DASHED, PAPER, TARGET, grid
 from fedrepro.report.known import Known
@@ -119,7 +119,10 @@ class Figure(base.Figure, Ref):
         shared = [labels for labels in groups.values() if len(labels) > 1 and not _alone(groups)]
         first = "".join(f" (its one curve of {' and '.join(labels)} in that of {labels[0]})" for labels in shared)
         averaged = ", averaged in the same way" if window > 1 else ""
-        return [f"{what}{first}, {evidence.curves_from}{averaged}."]
+        used = chosen(evidence.experiments)
+        by = [f"The paper's curve of {label} was used to choose {' and '.join(used[curve])}."
+              for label, curve in panel.shown.reported.items() if curve in used and label in panel.results.labels]  # fmt: skip
+        return [f"{what}{first}, {evidence.curves_from}{averaged}.", *by]
 
 
 def _line(axes: Any, panel: Panel, label: str, seeds: dict[int, Curve], look: Look, window: int, index: int, step: int) -> None:
