@@ -163,6 +163,8 @@ def _paper(
     whole = {scale: sum(row[column] not in (NONE, PART) for row in rows) for column, scale in enumerate(SCALES, start=2)}
     found = "; ".join(_tested(verdicts[scale], scale, claims) for scale in reversed(SCALES))
     shown = f"{whole['paper']} are whole at the paper's own scale, {whole['small']} at small"
+    spent = " and ".join(f"{_spent(paper, scale, root):.1f} at {scale}" for scale in SCALES)
+    shown += f"; its committed runs took {spent} core hours"
     counts = f"of the paper's {count(claims, 'claim')} {found}; of {len(rows)} artifacts, its own and ours, {shown}"
     head = f"**{specification.title}**: {counts}."
     if (root / spec.FOLDER / f"{paper}.md.j2").exists():
@@ -183,6 +185,15 @@ def _state(sources: list[str], folder: Path) -> str:
     seeds = [len({run["seed"] for series in note["series"].values() for run in series["runs"]}) for note in there]
     told = " to ".join(map(str, sorted({min(seeds), max(seeds)})))
     return f"{told} seed{'s' * (told != '1')}"
+
+
+def _spent(paper: str, scale: str, root: Path) -> float:
+    """Core hours of the committed runs behind a scale's report, as far as they were timed."""
+    told = [read_json(path, "series") for path in sorted((root / "reports" / scale / paper / "data").glob("*.json"))]
+    series = [one for note in told if note and isinstance(note["series"], dict) for one in note["series"].values()]
+    runs = {run["run"]: run["rounds"] for one in series for run in one.get("runs", ()) if "rounds" in run}
+    kept = root / "results" / "kept" / paper
+    return sum(_seconds(kept / run / "timing.json", rounds) or 0 for run, rounds in runs.items()) / 3600
 
 
 def _tested(verdicts: list[dict[str, Any]], scale: str, claims: int) -> str:
