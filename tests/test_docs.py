@@ -156,6 +156,27 @@ def test_the_time_of_a_run_is_that_of_all_its_rounds(timed, seconds, tmp_path):
     assert guide._seconds(tmp_path / "timing.json", 50) == seconds
 
 
+def test_core_hours_of_what_is_committed(tmp_path):
+    """Of a run that two experiments show, once; what was not timed counts as nothing."""
+    data = tmp_path / "reports/small/p/data"
+    data.mkdir(parents=True)
+    runs = [{"run": "r", "rounds": 50}, {"run": "untimed", "rounds": 9}]
+    for name in ("one", "two"):
+        (data / f"{name}.json").write_text(json.dumps({"series": {"FedAvg": {"runs": runs}}}))
+    (data / "one-newcomers.json").write_text(json.dumps({"series": {"FedAvg": {"mean": 0.5}}}))
+    timed = tmp_path / "results/kept/p/r/timing.json"
+    timed.parent.mkdir(parents=True)
+    timed.write_text(json.dumps({"rounds": 25, "seconds": 1800}))
+    assert guide._spent("p", "small", tmp_path) == 1.0 and guide._spent("p", "paper", tmp_path) == 0
+
+
+def test_what_is_told_of_a_papers_claims():
+    one = {"verdict": "undecided", "by": "the paper", "p": 0.2, "mean": 0.1, "half_width": 0.3, "seeds": 3}
+    told = guide._tested([one, one | {"by": "us"}], "small")
+    assert told.startswith("at small 1 is tested: 1 undecided; asked by us: 1 undecided (1 difference over seeds was tested")
+    assert guide._tested([], "paper") == "at paper 0 are tested"
+
+
 def test_hours_are_told_in_two_digits():
     def told(*hours: tuple | None) -> str:
         return guide._told([None if one is None else guide.Spent(*one) for one in hours])

@@ -161,7 +161,7 @@ def _paper(
         link = _link(specification, root, f"reports/{best}/{paper}", key, named[paper, key])
         rows.append([link, specification[key].title, *states.values(), _counted(own), spent])
     whole = {scale: sum(row[column] not in (NONE, PART) for row in rows) for column, scale in enumerate(SCALES, start=2)}
-    found = "; ".join(_tested(verdicts[scale], scale, claims) for scale in reversed(SCALES))
+    found = "; ".join(_tested(verdicts[scale], scale) for scale in reversed(SCALES))
     shown = f"{whole['paper']} are whole at the paper's own scale, {whole['small']} at small"
     spent = " and ".join(f"{_spent(paper, scale, root):.1f} at {scale}" for scale in SCALES)
     shown += f"; its committed runs took {spent} core hours"
@@ -196,10 +196,10 @@ def _spent(paper: str, scale: str, root: Path) -> float:
     return sum(_seconds(kept / run / "timing.json", rounds) or 0 for run, rounds in runs.items()) / 3600
 
 
-def _tested(verdicts: list[dict[str, Any]], scale: str, claims: int) -> str:
+def _tested(verdicts: list[dict[str, Any]], scale: str) -> str:
     """What came of a paper's claims at a scale."""
     published = tally.made(verdicts, tally.PAPER)
-    text = f"at {scale} {len(published)} are tested"
+    text = f"at {scale} {len(published)} {'is' if len(published) == 1 else 'are'} tested"
     if verdicts:
         text += f": {tally.summary(verdicts)}"
     return f"{text} ({tally.chance(verdicts)})" if tally.chance(verdicts) else text
