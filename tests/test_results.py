@@ -1,4 +1,4 @@
-"""Run folders -> gathered results, and made ones for the tests of what is made from them."""
+"""Run folders -> gathered results."""
 
 import json
 from pathlib import Path
