@@ -1,42 +1,18 @@
-"""A small federation on made images; every test of the training core starts from it."""
+"""Hooks, and the fixtures that several files ask for; what else they share lies in `support`."""
 
+import shutil
 import sys
-from collections import defaultdict
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from fedrepro import partitions, registry, rng
-from fedrepro.config import RunConfig
-from fedrepro.datasets import Dataset
+from fedrepro import provenance
 from fedrepro.devices import pick_device
-from fedrepro.engine.evaluation import measured
-from fedrepro.engine.federation import Federation, State
-from fedrepro.engine.round import Round
-from fedrepro.fields import parse
-from fedrepro.measures import MEASURES
-from fedrepro.overlays import merge
-from fedrepro.resolving import resolve
-from fedrepro.runs import RECORDED, Row, Run
+from fedrepro.paths import Paths
 
-ALGORITHMS = registry.names("algorithms")
-RECORDINGS: dict[str, dict] = defaultdict(dict)
-PLAIN = {
-    "dataset": "digits",  # in name: the tests bring images of their own
-    "partition": {"name": "iid", "clients": 4},
-    "model": {"name": "mnist_cnn", "width": 0.05},
-    "clients_per_round": 3,
-    "rounds": 3,
-    "local_epochs": 2,
-    "batch_size": 8,
-    "lr": 0.1,
-    "precision": "float64",
-    "algorithm": {"name": "fedavg"},
-    "proxy": {"share": 0.1},
-    "seed": 0,
-}
+pytest.register_assert_rewrite("support")  # before it is imported: a failed comparison there shows its two sides, too
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,102 +35,19 @@ def device() -> torch.device:
     return pick_device("cpu")
 
 
-def config(**changes) -> RunConfig:
-    """A resolved run: `PLAIN` with changes laid over it."""
-    return resolve(parse(RunConfig, merge(PLAIN, changes), "test"))
+@pytest.fixture
+def paths(tmp_path) -> Paths:
+    return Paths(tmp_path / "data", tmp_path / "results", tmp_path / "reports")
 
 
-def uniform(*shape: int, seed: int = 0, **options) -> torch.Tensor:
-    """Numbers between 0 and 1, the same ones in every process."""
-    return torch.rand(*shape, generator=rng.generator(seed, "uniform"), **options)
+@pytest.fixture
+def package(tmp_path, monkeypatch) -> Iterator[Path]:
+    """A copy of the package that may be changed."""
+    from support.code import forget
 
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Numbers with mean 0 and variance 1, the same ones in every process."""
-    return torch.randn(*shape, generator=rng.generator(seed, "normal"))
-
-
-def images(train: int = 80, test: int = 40, shape: tuple[int, int, int] = (1, 12, 12), classes: int = 10) -> Dataset:
-    """Images that can be learned: one random picture per class, noise over it; the labels come in turn."""
-    pictures = 192 * torch.randint(0, 2, (classes, *shape), generator=rng.generator(0, "pictures"))
-    parts = []
-    for name, count in (("train", train), ("test", test)):
-        labels = torch.arange(count) % classes
-        noise = torch.randint(0, 64, (count, *shape), generator=rng.generator(0, name))
-        parts += [(pictures[labels] + noise).to(torch.uint8), labels]
-    meta = {"mean": [0.5] * shape[0], "std": [0.2] * shape[0], "identity": "made"}
-    meta |= {"title": "Made images", "source": "scikit-learn", "official": False}
-    return Dataset("made", *parts, classes, meta)
-
-
-def partition(config: RunConfig, dataset: Dataset) -> partitions.Partition:
-    return partitions.of_run(config, dataset)
-
-
-def federation(
-    config: RunConfig,
-    dataset: Dataset | None = None,
-    executor: str = "auto",
-    recordings: dict | None = None,
-    cores: int = 1,
-) -> Federation:
-    """Steps are recorded once for all tests of a process, as they are for all runs of a job, unless `recordings` are given."""
-    dataset = dataset or images()
-    recordings = RECORDINGS[config.model_dump_json(include=RECORDED)] if recordings is None else recordings
-    return Federation(config, dataset, partition(config, dataset), torch.device("cpu"), executor, recordings, cores)
-
-
-def train_part(federation: Federation, client: int, round: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-    """The client's training images as its network sees them, and labels; without augmentation."""
-    index = federation.data.train_index(client, round)
-    return federation.data.images(index, client, None), federation.data.train_y[index]
-
-
-def receive(federation: Federation, state: State) -> dict[str, torch.Tensor]:
-    """What every participant of the round after `state` receives."""
-    algorithm, server = federation.algorithm, federation.server(state, federation.config.clients_per_round)
-    return algorithm.broadcast(state.weights, replace(server, state=algorithm.survey(state.weights, server)))
-
-
-def local(federation: Federation, received: dict, clients, round: int = 1, lr: float = 0.1) -> list[tuple[dict, torch.Tensor]]:
-    """Weights and mean loss of these clients after their local training in a round."""
-    work = Round(federation, State(round - 1, {}, {}), {})
-    asked = work.asked(received, lr=lr)
-    feeds = [work.feed(work.client(client, asked), asked) for client in clients]
-    ends = federation.executor.train(received, feeds, lr, federation.algorithm.trained)
-    return [(weights, loss) for weights, loss, _ in ends]
-
-
-def scores(federation: Federation, weights: dict, x: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
-    """Accuracy and loss of weights on labelled images."""
-    names = ("test_accuracy", "test_loss")
-    return tuple(measured(federation.algorithm, {name: MEASURES[name] for name in names}, weights, x, y).values())
-
-
-def advance(federation: Federation, rounds: int | None = None) -> tuple[State, list[Row]]:
-    """The state after so many rounds (all of them by default) and the rows from round 0 on."""
-    state, row = federation.start()
-    rows = [row]
-    for _ in range(federation.config.rounds if rounds is None else rounds):
-        state, row = federation.advance(state)
-        rows.append(row)
-    return state, rows
-
-
-def a_run(folder: Path, config: RunConfig) -> Run:
-    return Run(folder, config, data="made", code="code")
-
-
-def assert_close(left: dict, right: dict, tolerance: float) -> None:
-    """The same tensors, relative to the largest of their values."""
-    assert left.keys() == right.keys()
-    for name in left:
-        scale = max(1.0, float(right[name].abs().max()))
-        assert float((left[name] - right[name]).abs().max()) <= tolerance * scale, name
-
-
-def assert_same(left: dict, right: dict) -> None:
-    """The same tensors to the bit."""
-    assert left.keys() == right.keys()
-    for name in left:
-        assert torch.equal(left[name], right[name]), name
+    copy = tmp_path / "fedrepro"
+    shutil.copytree(provenance.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(provenance, "PACKAGE", copy)
+    forget()
+    yield copy
+    forget()

@@ -17,19 +17,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from conftest import (
-    ALGORITHMS,
-    advance,
-    assert_close,
-    assert_same,
-    config,
-    federation,
-    images,
-    local,
-    normal,
-    receive,
-    train_part,
-)
 from torch import nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn import functional as F
@@ -42,6 +29,19 @@ from fedrepro.engine.executors import Sequential
 from fedrepro.engine.round import Round
 from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head, Net
+from support.federation import (
+    ALGORITHMS,
+    advance,
+    assert_close,
+    assert_same,
+    config,
+    federation,
+    images,
+    local,
+    normal,
+    receive,
+    train_part,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 WITH_NEUTRAL = [name for name in ALGORITHMS if registry.module("algorithms", name).Algorithm.neutral is not None]

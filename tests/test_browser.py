@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_page import PAPERS, SAVES, build
+
+from support.pages import PAPERS, SAVES, build
 
 sync = pytest.importorskip("playwright.sync_api", reason="no Playwright here: uv sync --group browser")
 PAGES = ("index.html", "fedmmd/index.html")

@@ -16,45 +16,10 @@ from fedrepro import cli, intact, listing
 from fedrepro.config import read_params
 from fedrepro.errors import UserError
 from fedrepro.experiments import plan
-from fedrepro.overlays import merge
 from fedrepro.paths import Paths
-
-SETTINGS = {
-    "scale": "quick",
-    "device": "cpu",
-    "scales": {
-        "quick": {"seeds": [0], "compare": "none", "note": "q"},
-        "other": {"seeds": [1], "compare": "none", "note": "o", "experiments": {"p": {"fig": {"skip": "no time"}}}},
-    },
-    "papers": {
-        "p": {
-            "fig": {
-                "dataset": "digits",
-                "train_images": 60,
-                "test_images": 30,
-                "partition": {"name": "iid", "clients": 3},
-                "model": {"name": "mnist_cnn", "width": 0.05},
-                "clients_per_round": 2,
-                "rounds": 2,
-                "local_epochs": 1,
-                "batch_size": 10,
-                "lr": 0.1,
-                "series": {"FedAvg": {"name": "fedavg"}, "Prox": {"name": "fedprox", "mu": 0.1}},
-            }
-        }
-    },
-}
+from support.settings import PAPER, fig, write
 
 WHERE = "params.yaml: papers.p.fig at scale quick: series.FedAvg: "
-
-
-def write(folder: Path, changes: dict, name: str = "params.yaml") -> Path:
-    (folder / name).write_text(yaml.safe_dump(merge(SETTINGS, changes)), encoding="utf-8")
-    return folder / name
-
-
-def fig(**changes) -> dict:
-    return {"papers": {"p": {"fig": changes}}}
 
 
 @pytest.fixture
@@ -325,15 +290,6 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
     assert capsys.readouterr().out.splitlines() == [line.replace("would delete", "deleted") for line in told]
     assert cli.main(["prune"]) == 0 and capsys.readouterr().out == "nothing to prune: params.yaml names all that is there\n"
     assert not any(Path("results/runs/p").iterdir()) and len(list(Path("results/kept/p").iterdir())) == 2
-
-
-PAPER = {
-    "title": "A paper",
-    "reference": "nobody",
-    "figures": {"fig": {"title": "What it shows", "experiment": "fig"}},
-    "tables": {},
-    "claims": {},
-}  # fmt: skip
 
 
 def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, monkeypatch, capsys, tmp_path):

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_results import unfinished
 
 from fedrepro import drawings, experiments, provenance, results, studying
 from fedrepro.config import read_params
 from fedrepro.paths import Paths
 from fedrepro.report import artifacts, page, spec
+from support.results import unfinished
 
 ROOT = Path(__file__).parents[1]
 ANEW = "make them anew: uv run snakemake --config scale={scale} only_finished=true"

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import PLAIN, config
 from pydantic import ValidationError
 
 from fedrepro import plainyaml
@@ -13,6 +12,7 @@ from fedrepro.errors import UserError
 from fedrepro.fields import Choice, parse
 from fedrepro.overlays import inherited, merge
 from fedrepro.resolving import resolve
+from support.federation import PLAIN, config
 
 RUN = dict(PLAIN)
 SMALL = """

@@ -5,19 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import (
-    a_run,
-    advance,
-    assert_close,
-    assert_same,
-    config,
-    federation,
-    images,
-    partition,
-    receive,
-    scores,
-    train_part,
-)
 from torch.nn import functional as F
 
 from fedrepro import rng, schedules, tasks
@@ -33,6 +20,19 @@ from fedrepro.errors import UserError
 from fedrepro.fields import Choice
 from fedrepro.measures import MEASURES
 from fedrepro.tasks import classification
+from support.federation import (
+    a_run,
+    advance,
+    assert_close,
+    assert_same,
+    config,
+    federation,
+    images,
+    partition,
+    receive,
+    scores,
+    train_part,
+)
 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.1, "min_size": 2}
 SCAFFOLD = {"name": "scaffold", "server_lr": 0.5}

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
 
 from fedrepro.engine import crew
 from fedrepro.engine.executors import shares
 from fedrepro.engine.helper import Helper
 from fedrepro.engine.run import Limits, train
 from fedrepro.errors import UserError
+from support.federation import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 5}
 

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pretended_cuda
 import pytest
 import torch
-from conftest import ALGORITHMS
 
+import pretended_cuda
 from fedrepro import registry
+from support.federation import ALGORITHMS
 
 LAUNCHES = Path(__file__).parent / "pretended_cuda/launches.json"
 UPDATE = "FEDREPRO_UPDATE_GOLDEN=launches pytest -n 0 tests/test_cuda.py"
@@ -102,7 +102,7 @@ FULL = """
 import json, sys, tempfile
 from pathlib import Path
 import fedrepro, torch
-from conftest import a_run, config, images, partition
+from support.federation import a_run, config, images, partition
 from fedrepro import devices
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError

@@ -8,10 +8,8 @@ import os
 import pickle
 import shutil
 import socket
-import struct
 import subprocess
 import sys
-import tarfile
 import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +25,7 @@ from fedrepro import datasets, provenance, registry, rng
 from fedrepro.datasets import _fetch, _formats, _splitting, aptos, chest_xray, cifar10, cifar100, emnist_letters, mnist
 from fedrepro.errors import Unavailable, UserError
 from fedrepro.release import COPY, NOTES, OFFICIAL, describe, described
+from support.files import cifar10_files, cifar_batch, idx_bytes, mnist_files, tar_gz, write_all
 
 META_KEYS = {
     *("name", "title", "classes", "class_names", "shape", "train", "test"),
@@ -36,47 +35,6 @@ META_KEYS = {
 
 def md5(data: bytes) -> str:
     return hashlib.md5(data).hexdigest()
-
-
-def idx_bytes(array: np.ndarray) -> bytes:
-    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.astype(np.uint8).tobytes()
-
-
-def mnist_files(train: int = 20, test: int = 10, labels: int = 10) -> dict[str, bytes]:
-    draw = np.random.default_rng(0)
-    arrays = {}
-    for part, count in (("train", train), ("t10k", test)):
-        arrays[f"{part}-images-idx3-ubyte.gz"] = draw.integers(0, 256, (count, 28, 28))
-        arrays[f"{part}-labels-idx1-ubyte.gz"] = np.arange(count) % labels
-    return {name: gzip.compress(idx_bytes(array), mtime=0) for name, array in arrays.items()}
-
-
-def write_all(folder: Path, files: dict[str, bytes]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
-    return folder
-
-
-def cifar_batch(count: int, key: bytes = b"labels", classes: int = 10) -> dict:
-    images = np.random.default_rng(count).integers(0, 256, (count, 3072)).astype(np.uint8)
-    return {b"data": images, key: [k % classes for k in range(count)]}
-
-
-def cifar10_files(protocol: int = 4) -> dict[str, bytes]:
-    return {name: pickle.dumps(cifar_batch(4 + k), protocol) for k, name in enumerate([*cifar10.TRAIN, cifar10.TEST])}
-
-
-def tar_gz(path: Path, files: dict[str, bytes], links: dict[str, str] | None = None) -> None:
-    with tarfile.open(path, "w:gz") as archive:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-        for name, target in (links or {}).items():
-            member = tarfile.TarInfo(name)
-            member.type, member.linkname = tarfile.SYMTYPE, target
-            archive.addfile(member)
 
 
 def leftovers(folder: Path) -> list[str]:

@@ -1,5 +1,5 @@
-"""What is installed is pinned twice: versions in pyproject.toml, and the hash of every file in requirements.txt. And no file of
-ours needs one that needs it."""
+"""What is installed is pinned twice: versions in pyproject.toml, and the hash of every file in requirements.txt. No file of
+ours needs one that needs it, and no tests need other tests."""
 
 import ast
 import re
@@ -33,6 +33,16 @@ def test_no_circle_between_files():
     assert needs["fedrepro.report.page"] >= {"fedrepro.report.html", "fedrepro.report.content"}
     order = list(TopologicalSorter(needs).static_order())  # raises CycleError, which names the circle
     assert order.index("fedrepro.report.content") < order.index("fedrepro.report.html")
+
+
+def test_what_tests_share_lies_in_support():
+    """None imports another or conftest.py, nor does source text in one that a process of its own executes."""
+    files = {_name(path.relative_to(top)): path for top in (ROOT / "tests", ROOT) for path in (ROOT / "tests").rglob("*.py")}
+    tests = {name: path for name, path in files.items() if re.search(r"(^|\.)(test_\w+|conftest)$", name)}
+    assert "support.federation" in _imported(tests["test_run"], files)
+    assert {name: found for name, path in files.items() if (found := _imported(path, tests))} == {}
+    written = re.compile(r"^ *(from|import) +(test_|conftest)", re.MULTILINE)
+    assert [name for name, path in files.items() if written.search(path.read_text(encoding="utf-8"))] == []
 
 
 def _name(path: Path) -> str:

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from test_cli import write
 
 from fedrepro import cli, devices
 from fedrepro.config import Gpus
 from fedrepro.errors import UserError
+from support.settings import write
 
 
 @pytest.fixture

@@ -4,21 +4,14 @@ import json
 import subprocess
 import sys
 
-import pytest
-from conftest import config
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
-from test_experiments import one, params
 
 from fedrepro import datasets, drawings, picture
 from fedrepro.experiments import plan, select, unique
-from fedrepro.paths import Paths
 from fedrepro.report import heatmap
-
-
-@pytest.fixture
-def paths(tmp_path) -> Paths:
-    return Paths(tmp_path / "data", tmp_path / "results", tmp_path / "reports")
+from support.experiments import one, params
+from support.federation import config
 
 
 def test_each_partition_is_drawn_by_one_job(paths):

@@ -3,21 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from test_experiments import finish, params
-from test_provenance import change, forget, package  # noqa: F401 (a fixture)
 
 from fedrepro import conducting, studying, training
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
 from fedrepro.experiments import plan
-from fedrepro.paths import Paths
+from support.code import change, forget
+from support.experiments import finish, params
 
 CHANGED = "code changed since the work was planned; start the same command again"
-
-
-@pytest.fixture
-def paths(tmp_path) -> Paths:
-    return Paths(tmp_path / "data", tmp_path / "results", tmp_path / "reports")
 
 
 def started(work):
@@ -34,7 +28,7 @@ def tried(monkeypatch) -> list[str]:
     return found
 
 
-def test_a_run_that_was_planned_with_other_code_is_not_trained(package, paths, tried):  # noqa: F811
+def test_a_run_that_was_planned_with_other_code_is_not_trained(package, paths, tried):
     """The others are; what the edit does not touch, comments too, keeps none from its training."""
     runs = [run for run in plan(params(), paths)["p"]["two"].runs if run.config.seed == 0]
     change(package / "algorithms" / "fedprox.py", '"""FedProx: ', '"""Another docstring. ')
@@ -53,7 +47,7 @@ def test_a_run_that_other_code_finished_is_over(paths, tried):
     assert training.train([run], paths, device="cpu") == [] and tried == []
 
 
-def test_a_study_that_was_planned_with_other_code_is_not_made(package, paths):  # noqa: F811
+def test_a_study_that_was_planned_with_other_code_is_not_made(package, paths):
     """Whatever code trained its run."""
     run = replace(plan(params(), paths)["p"]["two"].runs[0], code="older")
     case = studying.find(run, "activations", {"every": 2}, paths, "p")

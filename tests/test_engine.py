@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import advance, assert_close, assert_same, config, federation, images, local, partition, scores, train_part
 from torch.func import functional_call
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -17,6 +16,18 @@ from fedrepro.engine.federation import Federation, columns
 from fedrepro.engine.feed import Feed, batch_sizes, shuffled
 from fedrepro.engine.round import Round, size
 from fedrepro.errors import UserError
+from support.federation import (
+    advance,
+    assert_close,
+    assert_same,
+    config,
+    federation,
+    images,
+    local,
+    partition,
+    scores,
+    train_part,
+)
 
 # Randomness
 

@@ -7,21 +7,6 @@ import weakref
 
 import pytest
 import torch
-from conftest import (
-    ALGORITHMS,
-    advance,
-    assert_close,
-    assert_same,
-    config,
-    federation,
-    images,
-    local,
-    partition,
-    receive,
-    scores,
-    train_part,
-    uniform,
-)
 from torch import nn
 from torch.func import grad_and_value
 
@@ -38,6 +23,21 @@ from fedrepro.errors import UserError
 from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head
 from fedrepro.runs import RECORDED
+from support.federation import (
+    ALGORITHMS,
+    advance,
+    assert_close,
+    assert_same,
+    config,
+    federation,
+    images,
+    local,
+    partition,
+    receive,
+    scores,
+    train_part,
+    uniform,
+)
 
 OPTIONS = {
     "fedfusion": [{"operator": "multi"}, {"operator": "single"}],

@@ -7,42 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_provenance import change, forget
 
 from fedrepro import experiments, export, intact, keeping, lookup, provenance, pruning, resolving, studying
 from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.experiments import pieces, plan, select, unique
-from fedrepro.fields import parse
-from fedrepro.files import digest, read_json
-from fedrepro.overlays import merge
+from fedrepro.files import read_json
 from fedrepro.paths import Paths
 from fedrepro.runs import Run
-
-SHARED = {
-    "dataset": "digits",
-    "partition": {"name": "iid", "clients": 4},
-    "model": {"name": "mnist_cnn", "width": 0.05},
-    "clients_per_round": 2,
-    "rounds": 3,
-    "local_epochs": 1,
-    "batch_size": 8,
-    "lr": 0.1,
-}
-OVERLAY = {"one": {"rounds": 9}, "two": {"skip": "no time"}}
-SETTINGS = {
-    "scale": "quick",
-    "scales": {
-        "quick": {"seeds": [0, 1], "compare": "none", "note": "q"},
-        "long": {"seeds": [0], "compare": "full", "note": "l", "experiments": {"p": OVERLAY}},
-    },
-    "papers": {
-        "p": {
-            "one": SHARED | {"series": {"FedMMD": {"name": "fedmmd"}, "FedAvg": {"name": "fedavg"}}},
-            "two": SHARED | {"series": {"FedAvg again": {"name": "fedavg"}, "Prox": {"name": "fedprox", "mu": 0.1}}},
-        },
-    },
-}  # fmt: skip
+from support.code import change, forget
+from support.experiments import finish, one, params
 
 
 @pytest.fixture(autouse=True)
@@ -55,20 +29,6 @@ def history(monkeypatch) -> None:
     """A history in which every code has its commit, with-<digest>."""
     monkeypatch.setattr(provenance, "committed_digest", lambda commit, *executed: commit.removeprefix("with-"))
     monkeypatch.setattr(provenance, "commit_date", lambda commit: "2020-02-02")
-
-
-@pytest.fixture
-def paths(tmp_path) -> Paths:
-    return Paths(tmp_path / "data", tmp_path / "results", tmp_path / "reports")
-
-
-def params(**changes) -> Params:
-    return parse(Params, merge(SETTINGS, changes), "test")
-
-
-def one(**changes) -> Params:
-    """With other settings for the experiment "one"."""
-    return params(papers={"p": {"one": changes}})
 
 
 def test_data_that_cannot_be_had_leave_their_experiments_out(paths, tmp_path):
@@ -97,19 +57,6 @@ def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
         for series in item.series
         for run in series.runs
     }
-
-
-def finish(run: Run, text: str = "") -> Run:
-    """As if it had been trained."""
-    run.folder.mkdir(parents=True, exist_ok=True)
-    for name in keeping.KEPT:
-        (run.folder / name).write_text(text)
-    (run.folder / "config.json").write_text(json.dumps(run.record() | {"dataset": "some data"}))
-    told = dict.fromkeys(intact.TOLD, 0) | {"run": run.id, "metrics": digest(text)}
-    (run.folder / "summary.json").write_text(json.dumps(told))
-    (run.folder / "environment.json").write_text(json.dumps({"commit": f"with-{run.code}"}))
-    (run.folder / "model.safetensors").write_text("large")
-    return run
 
 
 def asked(run: Run, folder: Path, name: str, data: str | None = None, code: str = "older") -> Run:

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from conftest import advance, assert_close, config, federation, local, receive
 from torch.nn import functional as F
 
 from fedrepro import algorithms, models, rng, tasks
@@ -11,6 +10,7 @@ from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.base import Batch
 from fedrepro.engine.round import Round, size
 from fedrepro.fields import Choice
+from support.federation import advance, assert_close, config, federation, local, receive
 
 DEFINITIONS = ["layer_squares", "layer_norm", "layer_outputs", "absolute", "fisher"]
 

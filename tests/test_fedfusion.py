@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import advance, config, federation, local, normal, receive, scores, train_part
 from torch.func import functional_call
 from torch.nn import functional as F
 
@@ -14,6 +13,7 @@ from fedrepro import algorithms, models, rng, tasks
 from fedrepro.algorithms.base import Batch, Sent
 from fedrepro.engine.round import size
 from fedrepro.fields import Choice
+from support.federation import advance, config, federation, local, normal, receive, scores, train_part
 
 
 def fused(**options):

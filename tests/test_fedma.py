@@ -8,8 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import a_run, advance, assert_close, assert_same, config, federation, images
-from test_models import COLOUR, GREY, assembled, build
 
 from fedrepro import algorithms, models, rng, tasks
 from fedrepro.algorithms import _matching
@@ -21,6 +19,8 @@ from fedrepro.estimate import Known, cost
 from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head
 from fedrepro.paths import Paths
+from support.federation import a_run, advance, assert_close, assert_same, config, federation, images
+from support.networks import COLOUR, GREY, assembled, build
 
 MODELS = [("mlp", GREY, {"units": 20}), ("mnist_cnn", GREY, {"width": 0.1}), ("cifar_cnn", COLOUR, {"width": 0.1}),
           ("vgg9", COLOUR, {"width": 0.1}), ("fedmax_cnn", COLOUR, {"width": 0.1})]  # fmt: skip

@@ -8,7 +8,6 @@ from statistics import fmean
 import numpy
 import pytest
 import torch
-from test_results import made
 
 from fedrepro import registry, resolving
 from fedrepro.config import Experiment, read_params
@@ -18,6 +17,7 @@ from fedrepro.overlays import merge
 from fedrepro.report import claims, spec
 from fedrepro.report.loading import Results
 from fedrepro.report.verdicts import decide
+from support.results import made
 
 ROOT = Path(__file__).parents[1]
 PARAMS = read_params(ROOT / "params.yaml")
@@ -161,8 +161,9 @@ def test_whose_activations_are_closer_by_hand():
 @pytest.mark.parametrize("seed", [0, 1])
 def test_on_two_classes_it_neither_wins_nor_loses(seed):
     """As on the paper's chest X-rays: real digits, even or odd, devices with random mixtures. Seeds differ by 2 points."""
-    from conftest import advance, config, federation, images
     from sklearn.datasets import load_digits
+
+    from support.federation import advance, config, federation, images
 
     found = load_digits()
     x, y = torch.tensor(found.images * 15).to(torch.uint8)[:, None], torch.tensor(found.target) % 2

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 import torch
-from conftest import a_run, config, images, partition
 
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
 from fedrepro.files import MACHINE, alone, held, holding, part, replacing
+from support.federation import a_run, config, images, partition
 
 KILLED = """import os, pathlib, sys
 from fedrepro.files import replacing

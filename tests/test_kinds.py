@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import yaml
 from matplotlib.colors import to_rgb
-from test_results import arrives, ends, made, record, store, unfinished
 
 from fedrepro import registry
 from fedrepro.config import Params
@@ -21,112 +20,10 @@ from fedrepro.report.figures.sweep import _apart
 from fedrepro.report.loading import Results
 from fedrepro.report.looks import Look
 from fedrepro.report.verdicts import decide
+from support.kinds import BETAS, FIGURES, FINAL, PAPER
+from support.results import arrives, ends, made, record, store, unfinished
 
-BETAS = {"FedMAX 0.1": 0.1, "FedMAX 1": 1, "FedMAX 10": 10, "FedMAX 100": 100}
 LAYERS = ("conv1", "conv2", "conv3", "fc1", "fc2")
-CURVES = {"kind": "curves", "experiment": "first"}
-FINAL = {"kind": "accuracy", "last": 5}
-FIGURES = {
-    "alone": {"title": "One panel", **CURVES, "name": "α = 1"},
-    "other": {"title": "Another measure", "experiment": "first", "measure": "test_loss", "target": {"paper": 0.5}},
-    "trained": {"title": "Over local epochs", **CURVES, "over": "epochs"},
-    "leads": {"title": "Above FedAvg", "kind": "leads", "experiment": "first", "baseline": "FedAvg"},
-    "absent": {"title": "Not run", "experiment": "second"},
-    "grid": {
-        "title": "A grid",
-        "kind": "panels",
-        "rows": [["alone", "other", "alone", "alone"], ["alone", "absent", "other", "alone"]],
-    },
-    "beta": {
-        "title": "Over beta",
-        "kind": "sweep",
-        "panels": ["sweep"],
-        "setting": "algorithm.beta",
-        "label": "β",
-        "log": True,
-        "reference": ["FedAvg"],
-        "cell": FINAL,
-    },
-    "epochs": {
-        "title": "Over local epochs",
-        "kind": "sweep",
-        "panels": ["sweep"],
-        "setting": "local_epochs",
-        "lines": "algorithm.name",
-        "cell": FINAL,
-    },
-    "heights": {
-        "title": "Rounds to the target",
-        "kind": "bars",
-        "panels": [{"experiment": "first", "name": "MNIST"}, {"experiment": "third", "name": "CIFAR-10"}, "second"],
-        "cell": {"kind": "rounds_to", "smooth": 1},
-        "reported": {"FedAvg": {"MNIST": 9}, "FedMMD": {"MNIST": 6}},
-    },
-    "points": {
-        "title": "Features",
-        "kind": "scatter",
-        "experiment": "first",
-        "of": "tsne",
-        "series": ["FedAvg", "FedMMD"],
-        "by": "round",
-        "x": "x",
-        "y": "y",
-        "colour": "class",
-        "letter": "client",
-    },
-    "variance": {
-        "title": "Variance by layer",
-        "kind": "lines",
-        "names": {"first": "MNIST", "third": "CIFAR-10"},
-        "of": "layers",
-        "x": "layer",
-        "y": "variance",
-        "label": "total variance",
-    },
-    "spread": {
-        "title": "Spread over rounds",
-        "kind": "lines",
-        "names": {"first": "MNIST"},
-        "of": "tsne",
-        "x": "round",
-        "y": "y",
-        "label": "mean of y",
-    },
-    "classes": {
-        "title": "Top class of each neuron",
-        "kind": "maps",
-        "experiment": "third",
-        "of": "layers",
-        "series": ["FedAvg"],
-        "by": "client",
-        "row": "layer",
-        "column": "neuron",
-        "value": "class",
-    },
-    "tops": {
-        "title": "The same at all clients?",
-        "name": "FedAvg",
-        "kind": "maps",
-        "experiment": "third",
-        "of": "layers",
-        "series": ["FedAvg"],
-        "by": "layer",
-        "only": ["conv1", "fc1"],
-        "row": "client",
-        "column": "neuron",
-        "value": "class",
-        "none": -1,
-        "agreement": True,
-    },
-}
-PAPER = {
-    "title": "p",
-    "reference": "r",
-    "experiments": {name: {"target": {"paper": 0.9}} for name in ("first", "third", "second")},
-    "figures": FIGURES,
-    "tables": {},
-    "claims": {},
-}
 ASKED = {"studies": {"tsne": {"images": 4}, "layers": {"batches": 1}}}
 SERIES = {"FedMMD": {0: arrives(4), 1: arrives(6)}, "FedAvg": {0: arrives(10), 1: arrives(8)}}
 

@@ -6,8 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_results import arrives, made, store
-from test_tables import SERIES, SPEC, A, B, evidence, own, reaches, read, table
 
 from fedrepro.config import read_params
 from fedrepro.errors import UserError
@@ -17,6 +15,8 @@ from fedrepro.report.latex import escape
 from fedrepro.report.loading import Results
 from fedrepro.report.numbers import Number
 from fedrepro.report.verdicts import decide
+from support.results import arrives, made, store
+from support.tables import SERIES, SPEC, A, B, evidence, own, reaches, read, table
 
 ROOT = Path(__file__).parents[1]
 needs_latex = pytest.mark.skipif(not typeset.available(), reason="no pdflatex here, or not with siunitx")

@@ -11,7 +11,6 @@ from urllib.error import URLError
 import pytest
 import torch
 import torchvision
-from conftest import advance, assert_close, assert_same, config, federation, images, normal, uniform
 from torch import nn
 from torch.func import functional_call, vmap
 
@@ -21,8 +20,9 @@ from fedrepro.errors import UserError
 from fedrepro.fields import Choice
 from fedrepro.models import Block, Conv, Dense, GroupedLinear, Head, resnet50
 from fedrepro.models.base import BaseParams
+from support.federation import advance, assert_close, assert_same, config, federation, images, normal, uniform
+from support.networks import COLOUR, GREY, assembled, build
 
-GREY, COLOUR = (1, 28, 28), (3, 32, 32)
 PAPERS = [
     ("mnist_cnn", {"arch": "paper"}, GREY, 10, 1_663_370),
     ("mnist_cnn", {"arch": "code"}, GREY, 10, 3_274_634),
@@ -42,10 +42,6 @@ PAPERS = [
     ("resnet50", {}, (3, 64, 64), 1000, 25_557_032),
     ("resnet50", {}, (3, 64, 64), 1, 23_510_081),  # regression
 ]
-
-
-def build(name, shape, classes=10, seed=0, **options):
-    return models.build(Choice(name=name, **options), shape, classes, rng.generator(seed, "weights"))
 
 
 @pytest.mark.parametrize(("name", "options", "shape", "classes", "count"), PAPERS)
@@ -338,10 +334,6 @@ def fusing(net):
     """The network that FedFusion makes of one."""
     task = tasks.create(Choice(name="classification"), 10)
     return algorithms.create(Choice(name="fedfusion"), net, rng.generator(0, "algorithm"), task).net
-
-
-def assembled(blocks, shape=(2, 8, 8), init="pytorch"):
-    return models.assemble(blocks, shape, init, rng.generator(0, "weights"))
 
 
 def test_names_and_shapes_of_blocks():

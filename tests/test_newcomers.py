@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from conftest import advance, assert_close, config, federation, images, local, partition, scores
-from test_results import OFFICIAL, record, store
-from test_studies import plans, rows
 
 from fedrepro import lookup, registry, studying
 from fedrepro.algorithms._importance import importance
@@ -30,6 +27,9 @@ from fedrepro.report.loading import Results
 from fedrepro.report.spec import Paper
 from fedrepro.report.verdicts import decide
 from fedrepro.studies.newcomers import Adaptation, Params, Study, invite
+from support.federation import advance, assert_close, config, federation, images, local, partition, scores
+from support.results import OFFICIAL, record, rows, store
+from support.studies import plans
 
 CPU = torch.device("cpu")
 NEVER = 1.0  # a target that nobody reaches in the few epochs below

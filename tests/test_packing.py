@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import a_run, config, images
 
 from fedrepro import estimate, training
 from fedrepro.algorithms import fedcl
@@ -17,6 +16,7 @@ from fedrepro.packing import WORTH, Job, Piece, decide, decided, makespan, pack
 from fedrepro.paths import Paths
 from fedrepro.resolving import resolve
 from fedrepro.runs import Run, code_digest
+from support.federation import a_run, config, images
 
 
 def drawn(seed: int) -> list[float]:

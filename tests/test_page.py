@@ -8,94 +8,10 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-import yaml
-from test_results import arrives, made, store
 
-from fedrepro.config import Params
-from fedrepro.fields import parse
-from fedrepro.report import artifacts, html, page, spec, tally, view
-from fedrepro.report.loading import Results
-from fedrepro.report.spec import VERDICTS, Paper
-
-LABELS = ("FedFusion conv", "FedAvg", "two-stream L2, weight 0.001")
-PAPERS = {"fedmmd": "FedMMD & FedFusion", "fedmax": "FedMAX", "fed2": "Psi-Net / Fed2", "fedcl": "FedCL <b>"}
-SAVES = "On permuted MNIST FedFusion conv saves 64.1 % of FedAvg's rounds"
-FIGURES = 12
-
-
-def claims() -> dict[str, dict]:
-    """65 on what was run, with sizes that hold and that do not, and on what was not run; four of them nobody claimed but us."""
-    found = {}
-    for number in range(65):
-        run = number % 3 == 0
-        cell = {"kind": "reduction", "series": LABELS[0], "baseline": "FedAvg", "target": 0.9}
-        found[f"c{number}"] = {
-            "text": SAVES if number == 0 else f"Claim {number} says <what> it says of a saving of rounds",
-            "source": f"Table {number}",
-            "experiment": "first" if run else "second",
-            "cell": cell,
-            "reported": 0.641 if number == 0 else (number - 30) / 64,
-            "tolerance": 0.05,
-            "because": "as wide as it <has> to be",
-            "note": "a note" if number % 2 else "",
-            "ours": number % 18 == 9,
-        }
-    return found
-
-
-def paper(title: str) -> dict:
-    kinds = {"kind": "rounds_to_target", "panels": ["first", "second"], "baseline": "FedAvg", "smooth": 5}
-    figures = {"fig1a": {"title": "Drawn", "experiment": "first"}} | {
-        f"fig{number}_part": {"title": f"Figure {number} & more", "experiment": "first" if number % 3 == 0 else "second"}
-        for number in range(2, FIGURES + 1)
-    }
-    tables = {"table1": {"title": "Rounds", **kinds}, "table2": {"title": "Never", **kinds, "panels": ["second"]}}
-    shown = {"target": {"paper": 0.9, "quick": 0.9}}
-    values = {"title": title, "reference": "A. Uthor et al.", "experiments": {"first": shown, "second": shown}}
-    return values | {"figures": figures, "tables": tables, "claims": claims()}
-
-
-def read(folder: Path, key: str) -> Paper:
-    (folder / f"{key}.yaml").write_text(yaml.safe_dump(paper(PAPERS[key]), sort_keys=False), encoding="utf-8")
-    scale = {"seeds": [0], "compare": "full", "note": "n"}
-    scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
-    experiments = dict.fromkeys(("first", "second"), {"series": dict.fromkeys(LABELS, {})})
-    return spec.read(key, parse(Params, scales | {"papers": {key: experiments}}, "test"), folder)
-
-
-def first(compare: str = "full") -> Results:
-    """Finished runs of two seeds, with what a run tells of itself."""
-    rounds = dict(zip(LABELS, ((4, 6), (12, 14), (None, 8)), strict=True))
-    found = made({label: {seed: arrives(at) for seed, at in enumerate(pair)} for label, pair in rounds.items()}, compare)
-    for rate, (label, series) in enumerate(found.note["series"].items()):
-        series["config"] = {"lr": rate / 10, "rounds": 20, "algorithm": series["algorithm"], "seed": 0}
-        for run in series["runs"]:
-            run["run"] = f"mnist-{label.split()[0].lower()}-s{run['seed']}-0123456789abcdef"
-            run["commit"], run["commit_date"] = ("b" * 10, "2026-11-20T10:00:00+00:00") if rate else ("a" * 10, None)
-    return found
-
-
-def build(folder: Path, papers: list[str], compare: str = "full") -> Path:
-    """`<folder>/reports/<scale>` with all that the pipeline leaves there, and the runs' folders. What the papers show is the
-    same, and so are their figures: one is drawn."""
-    scale = folder / "reports" / ("paper" if compare == "full" else "quick")
-    results = {"first": first(compare), "second": made({}, compare, skipped="3 of 3 runs are not finished")}
-    given, place = read(folder, papers[0]), scale / papers[0]
-    for name, found in results.items():
-        store(found, place / "data", name)
-    artifacts.make(given, ["fig1a", *given.tables, VERDICTS], place)
-    for name in list(given.figures)[1:]:
-        for ending in ("pdf", "png"):
-            shutil.copyfile(place / f"figures/fig1a.{ending}", place / f"figures/{name}.{ending}")
-        caption = given.figures[name].caption(artifacts.of(given, place))
-        (place / f"figures/{name}.txt").write_text(caption, encoding="utf-8")
-    for key in papers:
-        if key != papers[0]:
-            shutil.copytree(place, scale / key)
-        for run in results["first"].runs():
-            (folder / "results" / "runs" / key / run["run"]).mkdir(parents=True)
-    compose(folder, scale)
-    return scale
+from fedrepro.report import html, tally, view
+from support.pages import FIGURES, PAPERS, build, compose, first
+from support.results import made, store
 
 
 @pytest.fixture
@@ -108,12 +24,6 @@ def alone(single, tmp_path) -> Path:
 @pytest.fixture(scope="module")
 def single(tmp_path_factory) -> Path:
     return build(tmp_path_factory.mktemp("single"), ["fedmmd"])
-
-
-def compose(folder: Path, scale: Path, partitions: dict | None = None) -> None:
-    page.compose(
-        {path.name: read(folder, path.name) for path in sorted(scale.iterdir()) if path.is_dir()}, scale, partitions or {}
-    )
 
 
 class Tags(HTMLParser):

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import config, images
 
 from fedrepro import datasets, holdings, partitions, registry
 from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
 from fedrepro.fields import Choice
 from fedrepro.partitions import balanced_classes, dirichlet_by_class, random_classes
+from support.federation import config, images
 
 CLASSES = 10
 TRAIN, TEST = np.arange(400) % CLASSES, np.arange(200) % CLASSES

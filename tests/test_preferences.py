@@ -6,8 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import config, federation, images
-from test_models import assembled
 
 from fedrepro import algorithms, rng, tasks
 from fedrepro.engine.replay import Replay
@@ -17,6 +15,8 @@ from fedrepro.models import Conv, Dense, Head
 from fedrepro.report.figures.maps import agreement
 from fedrepro.studies import preferences
 from fedrepro.studies.preferences import NONE, alignment, distances, top_classes, total_variance
+from support.federation import config, federation, images
+from support.networks import assembled
 
 
 def linear():

@@ -1,7 +1,6 @@
 """A result is named by the code that computes it: comments and layout do not count, numbers do."""
 
 import json
-import shutil
 import subprocess
 from datetime import datetime
 from pathlib import Path
@@ -10,31 +9,7 @@ import pytest
 import torch
 
 from fedrepro import provenance
-
-
-def forget():
-    for cached in (
-        provenance.code_digest,
-        provenance.partition_digest,
-        provenance._imports,
-        provenance._tree,
-        provenance._essence,
-        provenance.commit,
-        provenance.commit_date,
-        provenance.committed_digest,
-    ):
-        cached.cache_clear()
-
-
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A copy of the package that may be changed."""
-    copy = tmp_path / "fedrepro"
-    shutil.copytree(provenance.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(provenance, "PACKAGE", copy)
-    forget()
-    yield copy
-    forget()
+from support.code import change, forget
 
 
 def digests():
@@ -43,12 +18,6 @@ def digests():
         name: provenance.code_digest(("partitions.iid", "models.mnist_cnn", f"algorithms.{name}"))
         for name in ("fedavg", "fedprox")
     }
-
-
-def change(path: Path, old: str, new: str) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def test_digest_of_values():

@@ -5,7 +5,6 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from test_experiments import finish, one, paths  # noqa: F401 (a fixture)
 
 from fedrepro import intact, keeping, pruning
 from fedrepro.errors import UserError
@@ -13,6 +12,7 @@ from fedrepro.experiments import plan
 from fedrepro.files import holding
 from fedrepro.paths import Paths
 from fedrepro.runs import Run
+from support.experiments import finish, one
 
 ELSEWHERE = {
     "aptos": {"dataset": "aptos", "model": {"name": "cifar_cnn"}},  # which the user brings
@@ -20,7 +20,7 @@ ELSEWHERE = {
 }
 
 
-def lie(run: Run, paths: Paths, data: str, code: str) -> Run:  # noqa: F811
+def lie(run: Run, paths: Paths, data: str, code: str) -> Run:
     """As if it had been trained on some data, with its partition."""
     run = replace(run, data=data, code=code)
     name = f"{run.config.dataset.name}-{run.config.algorithm.name}-s{run.config.seed}-{intact.key(run.record())}"
@@ -31,7 +31,7 @@ def lie(run: Run, paths: Paths, data: str, code: str) -> Run:  # noqa: F811
 
 
 @pytest.mark.parametrize(("name", "mirror"), [("aptos", "absent"), ("mnist", "absent"), ("mnist", "")])
-def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path, caplog, monkeypatch):  # noqa: F811
+def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path, caplog, monkeypatch):
     """Nor where no mirror is set, so that the settings could only mean the official release."""
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", mirror and str(tmp_path / mirror))
     settings = one(**ELSEWHERE[name])
@@ -46,7 +46,7 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
     assert f"spared 2 runs with settings that are named: while {name} is not prepared here" in caplog.text
 
 
-def test_prune_spares_what_is_being_trained(paths, caplog):  # noqa: F811
+def test_prune_spares_what_is_being_trained(paths, caplog):
     older = replace(plan(one(), paths)["p"]["one"].runs[0], code="older")
     stale = finish(replace(older, folder=paths.runs("p") / f"digits-fedavg-s0-{intact.key(older.record())}"))
     half = paths.data / "partitions" / ".digits.npz.abc-1.part"
@@ -59,7 +59,7 @@ def test_prune_spares_what_is_being_trained(paths, caplog):  # noqa: F811
     assert pruning.prune(one(), paths, delete=True, other_code=True) == [stale.folder] and half.exists()
 
 
-def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):  # noqa: F811
+def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
     """Which today's cannot find, but whose settings and data are named: they may have cost weeks. One that has only begun, or
     that is kept, goes."""
     named, other = plan(one(), paths)["p"]["one"].runs[:2]
@@ -73,7 +73,7 @@ def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):  # noqa: F81
     assert pruning.prune(one(), paths, delete=True) == [done.folder]
 
 
-def test_prune_spares_each_of_several_with_all_that_is_in_them(paths):  # noqa: F811
+def test_prune_spares_each_of_several_with_all_that_is_in_them(paths):
     """Two of earlier code with the same settings; a study and a snapshot within."""
     named = plan(one(), paths)["p"]["one"].runs[0]
     found = [lie(named, paths, named.data, code) for code in ("older", "oldest")]
@@ -85,7 +85,7 @@ def test_prune_spares_each_of_several_with_all_that_is_in_them(paths):  # noqa: 
     assert pruning.prune(one(), paths, delete=False, other_code=True) == sorted(run.folder for run in found)
 
 
-def test_prune_spares_what_was_trained_though_it_is_kept(paths):  # noqa: F811
+def test_prune_spares_what_was_trained_though_it_is_kept(paths):
     """With `kept: false`, by today's code: `keep` would take it in the place of the other."""
     run = finish(plan(one(), paths)["p"]["one"].runs[0])
     older = lie(run, paths, run.data, "older")
@@ -95,7 +95,7 @@ def test_prune_spares_what_was_trained_though_it_is_kept(paths):  # noqa: F811
     assert pruning.prune(one(), paths, delete=True) == [] and run.summary.exists()
 
 
-def test_a_run_that_lacks_a_file_is_not_kept(paths):  # noqa: F811
+def test_a_run_that_lacks_a_file_is_not_kept(paths):
     item = plan(one(), paths)["p"]["one"]
     run = finish(item.runs[0])
     (run.folder / "timing.json").unlink(missing_ok=True)

@@ -5,8 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import advance, assert_close, assert_same, config, federation, images, local, receive
-from test_models import COLOUR, assembled, build
 from torch.nn import functional as F
 
 from fedrepro import algorithms, bill, models, rng, tasks
@@ -21,6 +19,8 @@ from fedrepro.models import Block, Conv, Dense, Depthwise, Head, Outputs
 from fedrepro.overlays import merge
 from fedrepro.paths import Paths
 from fedrepro.runs import Run
+from support.federation import advance, assert_close, assert_same, config, federation, images, local, receive
+from support.networks import COLOUR, assembled, build
 
 PARAMS = read_params(Path(__file__).parents[1] / "params.yaml")
 

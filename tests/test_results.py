@@ -1,6 +1,5 @@
-"""Run folders -> gathered results, and made ones for the tests of what is made from them."""
+"""Run folders -> gathered results."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -10,64 +9,14 @@ from fedrepro import intact, results
 from fedrepro.errors import UserError
 from fedrepro.files import digest, read_json, write_json
 from fedrepro.measures import USUAL
-from fedrepro.report.loading import Results, load
+from fedrepro.report.loading import load
 from fedrepro.report.plain import write_plain
+from support.results import OFFICIAL, made
 
-OFFICIAL = "MNIST (official release)"
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
-ALGORITHMS = {"FedMMD": "fedmmd", "FedAvg": "fedavg", "L2": "l2"}
 
 
-def made(series: dict[str, dict[int, list[float]]], compare: str = "full", lost: dict | None = None, **changes) -> Results:
-    """Results of label -> seed -> test accuracies from round 0 on; `lost`: (label, seed) -> status of a run that diverged."""
-    scale = {"none": "quick", "direction": "small", "full": "paper"}[compare]
-    dataset, skipped = changes.pop("dataset", OFFICIAL), changes.pop("skipped", None)
-    note = {"paper": "p", "experiment": "fig", "scale": scale, "scale_note": f"how scale {scale} is", "compare": compare}
-    note |= {"skipped": skipped, "training": {"evaluate_every": 1, "rounds": 20} | changes, "series": {}}
-    rows = []
-    for label, seeds in series.items():
-        algorithm = ALGORITHMS.get(label, label)
-        runs = [record(algorithm, seed, curve, (lost or {}).get((label, seed)), dataset) for seed, curve in seeds.items()]
-        note["series"][label] = {"algorithm": {"name": algorithm}, "config": {}, "runs": runs}
-        for run, curve in zip(runs, seeds.values(), strict=True):
-            rows += [
-                {"series": label, "seed": str(run["seed"]), "run": run["run"], "round": str(r), "test_accuracy": str(value)}
-                | {"bytes_down": str(1_500_000 * bool(r)), "bytes_up": str(500_000 * bool(r))}
-                for r, value in enumerate(curve)
-            ]
-    return Results(note, rows)
-
-
-def record(algorithm: str, seed: int, curve: list[float], status: str | None, dataset: str) -> dict:
-    rounds = len(curve) - 1
-    told = {"run": f"mnist-{algorithm}-s{seed}-abc", "kept": False, "dataset": dataset, "seed": seed, "rounds": rounds}
-    told |= {"status": status or "finished", "weights": 10, "bytes_down": 1_500_000 * rounds, "bytes_up": 500_000 * rounds}
-    told |= {"data": "d" * 64, "code": "c0de", "commit": "c0ffee", "device": "cpu", "hardware": "a chip", "torch": "2.8"}
-    return told | {"precision": "float32", "executor": "sequential"}
-
-
-def unfinished(found: Results, label: str) -> Results:
-    """As if a series were not finished; as they are where there is no such series, or no other."""
-    series = {name: own for name, own in found.note["series"].items() if name != label}
-    if not series or len(series) == len(found.note["series"]):
-        return found
-    rows = [row for row in found.rows if row["series"] != label]
-    return Results(found.note | {"series": series, "missing": [*found.missing, label]}, rows)
-
-
-def store(found: Results, folder: Path, experiment: str) -> None:
-    """As `results.gather` leaves it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{experiment}.json").write_text(json.dumps(found.note), encoding="utf-8")
-    with (folder / f"{experiment}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(
-            file, list(found.rows[0]) if found.rows else ["series", "seed", "run", "round", "test_accuracy"]
-        )
-        writer.writeheader()
-        writer.writerows(found.rows)
-
-
-def a_run(folder: Path, seed: int = 0, accuracies: tuple = (0.1, 0.5), status: str = "finished") -> Path:
+def run_folder(folder: Path, seed: int = 0, accuracies: tuple = (0.1, 0.5), status: str = "finished") -> Path:
     """A finished run's folder: `folder`, with what it is named after."""
     config = {"algorithm": {"name": "fedavg"}, "seed": seed, "precision": "float32"}
     summary = {"status": status, "rounds": len(accuracies) - 1, "weights": 7, "bytes_down": 8, "bytes_up": 9}
@@ -99,8 +48,8 @@ NOTE |= {"series": {"FedAvg": ASKED, "Gone": ASKED}}
 
 
 def test_gather_and_load(tmp_path):
-    folders = [a_run(tmp_path / "runs" / "a"), a_run(tmp_path / "results" / "kept" / "p" / "b", 1, (0.2, "", 0.75))]
-    gone = a_run(tmp_path / "runs" / "c", 0, (0.1, ""), "diverged at round 1")
+    folders = [run_folder(tmp_path / "runs" / "a"), run_folder(tmp_path / "results" / "kept" / "p" / "b", 1, (0.2, "", 0.75))]
+    gone = run_folder(tmp_path / "runs" / "c", 0, (0.1, ""), "diverged at round 1")
     results.gather(NOTE, {"FedAvg": folders, "Gone": [gone]}, tmp_path / "out")
     found = load(tmp_path / "out", "fig")
     assert found.labels == ["FedAvg", "Gone"] and found.compare == "full" and found.skipped is None
@@ -115,7 +64,7 @@ def test_gather_and_load(tmp_path):
 
 
 def test_gather_twice_gives_the_same_bytes(tmp_path):
-    folder = a_run(tmp_path / "a")
+    folder = run_folder(tmp_path / "a")
     for out in ("one", "two"):
         results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / out)
     assert all(
@@ -125,7 +74,7 @@ def test_gather_twice_gives_the_same_bytes(tmp_path):
 
 def test_gather_runs_that_measured_other_columns(tmp_path):
     """A kept run lacks what was measured only later, another has what nobody else has: empty where it is missing."""
-    old, new = a_run(tmp_path / "old"), a_run(tmp_path / "new", 1)
+    old, new = run_folder(tmp_path / "old"), run_folder(tmp_path / "new", 1)
     (old / "metrics.csv").write_text("round,test_accuracy,gone\n0,0.1,7\n1,0.5,8\n", encoding="utf-8")
     (new / "metrics.csv").write_text("round,test_accuracy,test_macro_f1\n0,0.2,0.3\n1,0.4,0.5\n", encoding="utf-8")
     for name, folders in (("one", [old, new]), ("other", [new, old])):
@@ -144,7 +93,7 @@ def test_gather_what_is_skipped(tmp_path):
 
 
 def test_gather_what_is_not_finished(tmp_path):
-    folder = a_run(tmp_path / "a")
+    folder = run_folder(tmp_path / "a")
     (folder / "summary.json").unlink()
     with pytest.raises(UserError, match="a-.*: not finished; train it first"):
         results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
@@ -166,7 +115,7 @@ DAMAGED = {
 @pytest.mark.parametrize("digested", (False, True))
 @pytest.mark.parametrize("damage", DAMAGED)
 def test_numbers_that_the_run_did_not_write_are_not_shown(damage, digested, tmp_path):
-    folder = a_run(tmp_path / "results" / "runs" / "p" / "a")
+    folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
     path, summary = folder / "metrics.csv", json.loads((folder / "summary.json").read_text())
     if digested:
         (folder / "summary.json").write_text(json.dumps(summary | {"metrics": digest(path.read_bytes())}))
@@ -178,7 +127,7 @@ def test_numbers_that_the_run_did_not_write_are_not_shown(damage, digested, tmp_
 
 def test_files_of_another_run_are_refused(tmp_path):
     """Summary and numbers fit each other, and belong to somebody else."""
-    folder = a_run(tmp_path / "results" / "runs" / "p" / "a")
+    folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | {"run": "mnist-fedavg-s1-0123456789"}))
     with pytest.raises(
@@ -193,7 +142,7 @@ def test_files_of_another_run_are_refused(tmp_path):
 
 @pytest.mark.parametrize("change", ({"final": {"test_accuracy": 0.4}}, {"rounds": 2}))
 def test_numbers_that_the_summary_does_not_tell_of(change, tmp_path):
-    folder = a_run(tmp_path / "results" / "kept" / "p" / "a")
+    folder = run_folder(tmp_path / "results" / "kept" / "p" / "a")
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | change))
     with pytest.raises(UserError, match=r"metrics\.csv: .*; git restore .*kept/p/a-.* brings back what was committed"):
@@ -203,7 +152,7 @@ def test_numbers_that_the_summary_does_not_tell_of(change, tmp_path):
 @pytest.mark.parametrize("text", ("", "{", "{}", "[]", "null", "3", "\x80"))
 @pytest.mark.parametrize("name", ("summary", "config", "environment"))
 def test_a_damaged_file_of_a_run_is_named(name, text, tmp_path):
-    folder = a_run(tmp_path / "results" / "runs" / "p" / "a")
+    folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
     (folder / f"{name}.json").write_text(text, encoding="latin-1")
     with pytest.raises(UserError, match=rf"{name}\.json: damaged.*; delete .* to train the run anew"):
         results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
@@ -235,12 +184,3 @@ def test_plain_files(tmp_path):
     lines = (tmp_path / "curves.csv").read_text().splitlines()
     told = ["p,fig: FedAvg,test_accuracy,0,0.15", "p,fig: FedAvg,test_accuracy,1,0.65"]
     assert lines == ["paper,series,measure,round,value", *told]
-
-
-def arrives(round: int | None, rounds: int = 20) -> list[float]:
-    """Reaches 90 % in this round, to stay there."""
-    return [0.95 if round and r >= round else 0.5 for r in range(rounds + 1)]
-
-
-def ends(value: float, rounds: int = 20) -> list[float]:
-    return [0.1] + [value] * rounds

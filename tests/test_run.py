@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import ALGORITHMS, a_run, config, images, partition, uniform
 
 from fedrepro import runs
 from fedrepro.config import RunConfig
@@ -24,15 +23,11 @@ from fedrepro.engine import run as engine
 from fedrepro.engine.federation import State
 from fedrepro.engine.run import Limits
 from fedrepro.errors import Failures, UserError, stoppable
+from support.federation import ALGORITHMS, LONG, a_run, config, images, partition, train, uniform
 
 FREE = ("log.txt", "timing.json")  # may differ between two runs
 FILES = {"config.json", "metrics.csv", "summary.json", "model.safetensors", "environment.json", *FREE}
 NOW = Limits(deadline=0.0)
-
-
-def train(folder: Path, settings: RunConfig, limits: Limits | None = None) -> bool:
-    dataset = images()
-    return engine.train(a_run(folder, settings), dataset, partition(settings, dataset), torch.device("cpu"), limits or Limits())
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -145,13 +140,12 @@ def test_divergence_is_a_result(tmp_path, caplog):
     assert train(tmp_path / "run", config(lr=1e12, precision="float32", rounds=9))
 
 
-LONG = {"rounds": 40, "precision": "float32", "algorithm": {"name": "fedprox"}}
 CHILD = """
 import sys
-from conftest import config
+from pathlib import Path
 from fedrepro.devices import pick_device
 from fedrepro.engine.run import Limits
-from test_run import LONG, Path, train
+from support.federation import LONG, config, train
 pick_device("cpu")
 train(Path(sys.argv[1]), config(**LONG), Limits(checkpoint_seconds=0))
 """

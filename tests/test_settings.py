@@ -5,13 +5,13 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
-from test_results import arrives, made
 
 from fedrepro import registry
 from fedrepro.config import RunConfig
 from fedrepro.report import phrases
 from fedrepro.report.loading import Results, load
 from fedrepro.report.settings import METHOD, TOPICS, described
+from support.results import arrives, made
 
 COMMITTED = sorted(Path(__file__).parents[1].glob("reports/*/*/data/*.json"))
 CONFIG = {

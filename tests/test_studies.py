@@ -1,6 +1,5 @@
 """Studies of finished runs: all are planned, made, cut off, kept and pruned alike, and rounds come again to the bit."""
 
-import csv
 import json
 import shutil
 import subprocess
@@ -13,8 +12,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from conftest import a_run, advance, assert_same, config, federation, images, partition
-from test_cli import PAPER, SETTINGS, fig
 
 from fedrepro import cli, conducting, experiments, keeping, lookup, pruning, registry, results, rng, runs, studies, studying
 from fedrepro.config import Params
@@ -28,6 +25,10 @@ from fedrepro.overlays import merge
 from fedrepro.paths import Paths
 from fedrepro.studies import activations, tsne
 from fedrepro.studying import Case, Studied
+from support.federation import a_run, advance, assert_same, config, federation, images, partition
+from support.results import rows
+from support.settings import PAPER, SETTINGS, fig
+from support.studies import plans
 
 CPU = torch.device("cpu")
 NAMES = registry.names("studies")
@@ -39,20 +40,9 @@ EXAMPLES = {  # settings of a study that takes three units of a run of three rou
 }
 
 
-def plans(changes: dict, paths: Paths, **more) -> dict[str, Studied]:
-    """The studies of an experiment of two series, with changes laid over its settings."""
-    params = parse(Params, merge(merge(SETTINGS, fig(**changes)), more), "test")
-    return studying.plan(experiments.plan(params, paths)["p"]["fig"], params, paths)
-
-
 def permuted(**changes):
     changes = {"partition": {"name": "permuted", "clients": 4}, "algorithm": {"name": "fedfusion"}} | changes
     return config(**changes)
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 # ---- what each of them is

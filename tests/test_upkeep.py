@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from test_report import FIRST, PAPER, SECOND, read
-from test_results import made, store
 
 from fedrepro.report import artifacts, upkeep
+from support.paper import FIRST, PAPER, SECOND, read
+from support.results import made, store
 
 STALE = ["one", "rounds", "apart", "verdicts"]  # what shows the first experiment
 

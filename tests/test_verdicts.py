@@ -7,8 +7,6 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from test_results import arrives, ends, made
-from test_tables import SPEC, read
 
 from fedrepro.errors import UserError
 from fedrepro.measures import MEASURES
@@ -18,6 +16,8 @@ from fedrepro.report.evidence import Shown
 from fedrepro.report.loading import Results
 from fedrepro.report.rules import NO_CLAIM, RULES, SPREAD
 from fedrepro.report.verdicts import decide
+from support.results import arrives, ends, made
+from support.tables import SPEC, read
 
 
 def verdict(cell: dict, method: dict, baseline: dict | None = None, compare: str = "full", lost: dict | None = None, **claim):

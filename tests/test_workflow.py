@@ -5,40 +5,18 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-import forked
 import pytest
 import yaml
 
 from fedrepro import cli, provenance
+from support import pipeline
+from support.pipeline import NEWCOMERS, PAPER, ROOT, TINY, TWIN, begun, environment, shrink
 
-ROOT = Path(__file__).parents[1]
 MADE = shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
-
-
-PAPER, TWIN = "fedmmd", "twin"
-NEWCOMERS = {"clients": 2, "target": 0.1, "epochs": 2}
 SHOWN = {"fig4a", "fig4d", "fig4d_code_net", "fig6", "fig4_rounds", "table1", "table2"}
-TINY = {"dataset": "digits", "train_images": 100, "test_images": 40, "rounds": 1, "model": {"width": 0.1}}
-
-
-def shrink(folder: Path, others: dict | None = None, twin: dict | None = None, **changes) -> None:
-    """params.yaml with one small experiment of one paper, and of its twin's where that is given; the other experiments are
-    skipped, but for `others`."""
-    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    experiments = params["papers"][PAPER]
-    params["device"] = "cpu"  # cores are counted
-    params["papers"] = {PAPER: experiments} | ({TWIN: twin} if twin else {})
-    for scale in params["scales"].values():
-        scale["experiments"] = {PAPER: scale["experiments"][PAPER]}
-    overlay = {name: (others or {}).get(name, {"skip": "not part of this test"}) for name in experiments}
-    small = {"dataset": "digits", "rounds": 2, "clients_per_round": 2, "partition": {"clients": 10}, "model": {"width": 0.1}}
-    params["scales"]["quick"] |= {"seeds": [0], "experiments": {PAPER: overlay | {"fig4d": small | changes}}}
-    (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
 
 
 def cut(folder: Path) -> None:
@@ -51,17 +29,9 @@ def cut(folder: Path) -> None:
     path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "snakemake", *arguments]
-
-
-def environment(folder: Path) -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(folder / "src"), "FEDREPRO_COMMIT": "test"}
-
-
 def snakemake(folder: Path, *arguments: str, fails: bool = False) -> str:
     """Run to the end; what it printed."""
-    code, told = forked.snakemake(folder, environment(folder), *arguments)
+    code, told = pipeline.snakemake(folder, environment(folder), *arguments)
     assert code is not None and (code != 0) == fails, told
     return told
 
@@ -319,12 +289,6 @@ def test_new_clients_are_followed_after_the_runs_that_they_need(project, tmp_pat
     shrink(other, {"fig5c": TINY | {"studies": {"newcomers": NEWCOMERS | {"target": 0.2}}}})
     again = snakemake(other, "-n", "fig6")
     assert f"newcomers_{PAPER}_fig5c" in again and f"train_{PAPER}" not in again
-
-
-def begun(folder: Path, *arguments: str) -> subprocess.Popen:
-    """Snakemake in a process group of its own."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen(command(*arguments), cwd=folder, env=environment(folder), start_new_session=True, **quiet)
 
 
 def test_killed_and_called_again_it_ends_the_same(project, tmp_path, monkeypatch):

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from conftest import ALGORITHMS
 
 from fedrepro import registry
+from support.federation import ALGORITHMS
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed
 from tests.campaigns.right import CURVES, PAPER, PARAMS, RUNS, WORK

@@ -19,10 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from test_cli import write
-
 from fedrepro import cli
 from fedrepro.errors import UserError
+from support.settings import write
 
 MEMORY = 24 << 30  # bytes of addresses that a command may ask for
 FREE = ("log.txt", "timing.json", "speed.json")  # of a run: these may differ between two

@@ -15,15 +15,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import test_datasets as made
 import yaml
-from test_cli import fig, write
 
 from fedrepro import cli, datasets, experiments, results, studying
 from fedrepro.config import read_params
 from fedrepro.datasets import cifar10
 from fedrepro.files import write_json
 from fedrepro.paths import Paths
+from support.files import cifar10_files, idx_bytes, mnist_files, tar_gz, write_all
+from support.settings import fig, write
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed
 
@@ -105,14 +105,14 @@ def settings(folder: Path) -> None:
 
 def mirror(folder: Path) -> None:
     """Archives of four kinds, small, as mirrors lay them out."""
-    made.write_all(folder / "mnist", made.mnist_files())
-    made.tar_gz(folder / cifar10.ARCHIVE, {f"{cifar10.FOLDER}/{name}": data for name, data in made.cifar10_files().items()})
+    write_all(folder / "mnist", mnist_files())
+    tar_gz(folder / cifar10.ARCHIVE, {f"{cifar10.FOLDER}/{name}": data for name, data in cifar10_files().items()})
     (folder / "emnist").mkdir()
     images, labels = np.arange(26 * 784).reshape(26, 28, 28) % 251, np.arange(1, 27)
     with zipfile.ZipFile(folder / "emnist/gzip.zip", "w") as archive:
         for part in ("train", "test"):
             for name, array in (("images-idx3", images), ("labels-idx1", labels)):
-                archive.writestr(f"gzip/emnist-letters-{part}-{name}-ubyte.gz", gzip.compress(made.idx_bytes(array), mtime=0))
+                archive.writestr(f"gzip/emnist-letters-{part}-{name}-ubyte.gz", gzip.compress(idx_bytes(array), mtime=0))
     (folder / "pneumonia28").mkdir()
     arrays = {f"{part}_images": np.full((4, 28, 28), 7, np.uint8) for part in ("train", "val", "test")}
     arrays |= {f"{part}_labels": np.arange(4, dtype=np.uint8)[:, None] % 2 for part in ("train", "val", "test")}

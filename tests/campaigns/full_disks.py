@@ -18,9 +18,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from test_cli import fig
-
 from fedrepro import cli
+from support.settings import fig
 from tests.campaigns import cases, kills
 from tests.campaigns.cases import Failed
 

@@ -14,12 +14,12 @@ import tempfile
 import time
 from pathlib import Path
 
-import test_workflow as workflow
 import yaml
-from conftest import ALGORITHMS
-from test_cli import fig, write
 
 from fedrepro import cli
+from support import pipeline
+from support.federation import ALGORITHMS
+from support.settings import fig, write
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed
 
@@ -93,10 +93,10 @@ def project(folder: Path) -> Path:
     """A job that does all that the quick one does, on two experiments: runs of one seed and of two, new clients, a paper."""
     folder.mkdir()
     for name in ("src", "workflow", "profiles"):
-        shutil.copytree(workflow.ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(workflow.ROOT / "Snakefile", folder)
-    others = {"fig5c": workflow.TINY | {"seeds": [0], "studies": {"newcomers": workflow.NEWCOMERS}}}
-    workflow.shrink(folder, others, rounds=20)
+        shutil.copytree(pipeline.ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(pipeline.ROOT / "Snakefile", folder)
+    others = {"fig5c": pipeline.TINY | {"seeds": [0], "studies": {"newcomers": pipeline.NEWCOMERS}}}
+    pipeline.shrink(folder, others, rounds=20)
     path = folder / "params.yaml"
     params = yaml.safe_load(path.read_text(encoding="utf-8")) | {"checkpoint_seconds": 0}
     params["scales"]["quick"]["seeds"] = [0, 1]
@@ -106,7 +106,7 @@ def project(folder: Path) -> Path:
 
 def called(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
-        workflow.command(*arguments), cwd=folder, env=workflow.environment(folder), capture_output=True, text=True, timeout=1800
+        pipeline.command(*arguments), cwd=folder, env=pipeline.environment(folder), capture_output=True, text=True, timeout=1800
     )
     if done.returncode:
         raise Failed(f"{' '.join(arguments)}: exit code {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")
@@ -133,7 +133,7 @@ class Jobs:
         folder = shutil.copytree(self.folder / "whole", self.folder / f"killed{number}", ignore=MADE)
         kills = 0
         for _ in range(draw.randint(2, 6)):
-            process = workflow.begun(folder, "--cores", "2")
+            process = pipeline.begun(folder, "--cores", "2")
             try:
                 process.wait(draw.uniform(0, (0.5 if kills == 0 else 1) * self.lasts))  # the first meets most jobs
                 break

@@ -2,8 +2,8 @@
 
 import json
 
-import test_kinds
-from test_cli import SETTINGS
+from support import kinds
+from support.settings import SETTINGS
 
 WORK = {
     "dataset": "digits", "train_images": 60, "test_images": 30, "inputs": "unit", "augment": ["crop", "flip"], "rounds": 2,
@@ -17,7 +17,7 @@ RUNS = {
     "FedMMD": {"name": "fedmmd", "weight": 0.1},
     "Rate": {"name": "fedavg", "with": {"lr": 0.2}},
 }
-SWEEP = {"FedAvg": {"name": "fedavg"}} | {label: {"name": "fedmax", "beta": beta} for label, beta in test_kinds.BETAS.items()}
+SWEEP = {"FedAvg": {"name": "fedavg"}} | {label: {"name": "fedmax", "beta": beta} for label, beta in kinds.BETAS.items()}
 EXPERIMENTS = {
     "first": WORK | {"series": RUNS},
     "second": {"like": "first", "rounds": 3},
@@ -31,8 +31,8 @@ SCALES = {
 PARAMS = SETTINGS | {"scales": SCALES, "papers": {"p": EXPERIMENTS}}
 CURVES = {"a": [[0, 1, 2], [0.1, 0.5, 0.7]], "b": [[0, 2], [0.1, 0.9]]}
 CLAIM = {"text": "t", "source": "s", "experiment": "first", "reported": 0.5, "tolerance": 0.1, "because": "b"}
-FIGURES = {name: test_kinds.FIGURES[name] for name in ("alone", "other", "absent", "grid", "beta", "epochs", "heights")}
-PAPER = test_kinds.PAPER | {
+FIGURES = {name: kinds.FIGURES[name] for name in ("alone", "other", "absent", "grid", "beta", "epochs", "heights")}
+PAPER = kinds.PAPER | {
     "curves": "p.json",
     "proposed": ["FedMMD"],
     "experiments": {

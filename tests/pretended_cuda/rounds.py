@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator
 
 import torch
-from conftest import ALGORITHMS, config, images, local, partition, receive
 
 from fedrepro.devices import pick_device
 from fedrepro.engine.executors import available
 from fedrepro.engine.federation import Federation
 from pretended_cuda.device import Notes, library
+from support.federation import ALGORITHMS, config, images, local, partition, receive
 
 UNEVEN = {
     "name": "dirichlet_by_class",

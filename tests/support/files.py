@@ -1,0 +1,53 @@
+"""Raw files of data sets, small and made, as their mirrors have them."""
+
+import gzip
+import io
+import pickle
+import struct
+import tarfile
+from pathlib import Path
+
+import numpy as np
+
+from fedrepro.datasets import cifar10
+
+
+def idx_bytes(array: np.ndarray) -> bytes:
+    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.astype(np.uint8).tobytes()
+
+
+def mnist_files(train: int = 20, test: int = 10, labels: int = 10) -> dict[str, bytes]:
+    draw = np.random.default_rng(0)
+    arrays = {}
+    for part, count in (("train", train), ("t10k", test)):
+        arrays[f"{part}-images-idx3-ubyte.gz"] = draw.integers(0, 256, (count, 28, 28))
+        arrays[f"{part}-labels-idx1-ubyte.gz"] = np.arange(count) % labels
+    return {name: gzip.compress(idx_bytes(array), mtime=0) for name, array in arrays.items()}
+
+
+def write_all(folder: Path, files: dict[str, bytes]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def cifar_batch(count: int, key: bytes = b"labels", classes: int = 10) -> dict:
+    images = np.random.default_rng(count).integers(0, 256, (count, 3072)).astype(np.uint8)
+    return {b"data": images, key: [k % classes for k in range(count)]}
+
+
+def cifar10_files(protocol: int = 4) -> dict[str, bytes]:
+    return {name: pickle.dumps(cifar_batch(4 + k), protocol) for k, name in enumerate([*cifar10.TRAIN, cifar10.TEST])}
+
+
+def tar_gz(path: Path, files: dict[str, bytes], links: dict[str, str] | None = None) -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+        for name, target in (links or {}).items():
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.SYMTYPE, target
+            archive.addfile(member)

@@ -1,0 +1,67 @@
+"""A paper's file with a little of everything, and results of its two experiments."""
+
+from pathlib import Path
+
+import yaml
+
+from fedrepro.config import Params
+from fedrepro.fields import parse
+from fedrepro.report import spec
+from fedrepro.report.spec import Paper
+from support.results import arrives, made
+
+CURVES = '{"c:FedAvg": [[1, 2, 3, 4, 5, 6], [0.2, 0.3, 0.5, 0.95, 0.8, 0.96]]}'
+PAPER = {
+    "title": "A paper & its 100 % {brackets}",
+    "reference": "A. Uthor. μ_1 ≤ $5 ~ #3 ^2 \\ back",
+    "curves": "curves.json",
+    "curves_from": "read from its PDF",
+    "experiments": {
+        "first": {"target": {"paper": 0.9, "quick": 0.9}, "reported": {"FedAvg": "c:FedAvg"}},
+        "second": {"target": {"paper": 0.9}},
+    },
+    "figures": {"one": {"title": "One", "experiment": "first"}, "two": {"title": "Two", "experiment": "second"}},
+    "tables": {
+        "rounds": {
+            "title": "Rounds",
+            "kind": "rounds_to_target",
+            "panels": ["first", "second"],
+            "baseline": "FedAvg",
+            "smooth": 5,
+        },
+        "apart": {"title": "Distance", "kind": "curve_distance", "panels": ["first"], "smooth": 2},
+    },
+    "claims": {
+        "saves": {
+            "text": "FedMMD saves 50 % <of all>",
+            "source": "Table 1",
+            "experiment": "first",
+            "cell": {"kind": "reduction", "series": "FedMMD", "baseline": "FedAvg", "target": 0.9},
+            "reported": 0.5,
+            "tolerance": 0.1,
+            "because": "a reason",
+        },
+        "far": {
+            "text": "FedMMD arrives after 3 rounds",
+            "source": "Table 2",
+            "experiment": "second",
+            "cell": {"kind": "rounds_to", "series": "FedMMD", "target": 0.9},
+            "reported": 3,
+        },
+    },
+}
+SERIES = {"FedMMD": {0: arrives(4), 1: arrives(6)}, "FedAvg": {0: arrives(10), 1: arrives(10)}}
+SERIES |= {"L2": {0: arrives(None), 1: arrives(8)}}
+LOST = {("L2", 0): "diverged at round 7"}
+MIRROR = "MNIST (mirror; differs from the official release)"
+FIRST, SECOND = made(SERIES, lost=LOST, dataset=MIRROR), made({}, skipped="left for the next scale")
+
+
+def read(folder: Path, values: dict, curves: str = CURVES) -> Paper:
+    (folder / "p.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    (folder / "curves.json").write_text(curves, encoding="utf-8")
+    series = {"series": dict.fromkeys(SERIES, {})}
+    scale = {"seeds": [0], "compare": "full", "note": "n"}
+    scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
+    found = spec.read("p", parse(Params, scales | {"papers": {"p": {"first": series, "second": series}}}, "test"), folder)
+    return found.model_copy(update={"curves": str(folder / "curves.json")})

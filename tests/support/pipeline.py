@@ -1,0 +1,76 @@
+"""The whole pipeline on a tiny job, in a folder of its own, and Snakemake in a process of its own that need not load it."""
+
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+# A server has loaded Snakemake and torch, and each start is a fork of it. The package, which the tests are about, each start
+# loads from its own folder: nothing here may import it.
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["snakemake.cli", "torch"])
+
+ROOT = Path(__file__).parents[2]
+PAPER, TWIN = "fedmmd", "twin"
+NEWCOMERS = {"clients": 2, "target": 0.1, "epochs": 2}
+TINY = {"dataset": "digits", "train_images": 100, "test_images": 40, "rounds": 1, "model": {"width": 0.1}}
+
+
+def shrink(folder: Path, others: dict | None = None, twin: dict | None = None, **changes) -> None:
+    """params.yaml with one small experiment of one paper, and of its twin's where that is given; the other experiments are
+    skipped, but for `others`."""
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    experiments = params["papers"][PAPER]
+    params["device"] = "cpu"  # cores are counted
+    params["papers"] = {PAPER: experiments} | ({TWIN: twin} if twin else {})
+    for scale in params["scales"].values():
+        scale["experiments"] = {PAPER: scale["experiments"][PAPER]}
+    overlay = {name: (others or {}).get(name, {"skip": "not part of this test"}) for name in experiments}
+    small = {"dataset": "digits", "rounds": 2, "clients_per_round": 2, "partition": {"clients": 10}, "model": {"width": 0.1}}
+    params["scales"]["quick"] |= {"seeds": [0], "experiments": {PAPER: overlay | {"fig4d": small | changes}}}
+    (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "snakemake", *arguments]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(folder / "src"), "FEDREPRO_COMMIT": "test"}
+
+
+def begun(folder: Path, *arguments: str) -> subprocess.Popen:
+    """Snakemake in a process group of its own."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command(*arguments), cwd=folder, env=environment(folder), start_new_session=True, **quiet)
+
+
+def snakemake(folder: Path, environment: dict[str, str], *arguments: str, seconds: float = 900) -> tuple[int | None, str]:
+    """`python -m snakemake` in this folder: how it ended (None: not within these seconds), and what it printed."""
+    with tempfile.TemporaryDirectory() as aside:
+        told = Path(aside) / "told"
+        process = SERVER.Process(target=_start, args=(folder, environment, told, arguments))
+        process.start()
+        process.join(seconds)
+        code = process.exitcode
+        process.kill()
+        process.join()
+        return code, told.read_text(encoding="utf-8")
+
+
+def _start(folder: Path, environment: dict[str, str], told: Path, arguments: tuple[str, ...]) -> None:
+    with told.open("w", encoding="utf-8") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:0] = environment["PYTHONPATH"].split(os.pathsep)
+    assert not any(name.startswith("fedrepro") for name in sys.modules), "the package was loaded before"
+    sys.argv = ["snakemake", *arguments]
+    runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
