@@ -262,6 +262,7 @@ def test_the_end_tells_what_was_made_the_tally_and_the_page(tmp_path):
     told = ending.told([".snakemake/made-quick/p/table1-0a1b"], tmp_path / "quick", 2).splitlines()
     assert told == ["Done in 2 s: nothing had to be trained.", f"table1: {tables / 'table1.csv'}"]
     (tables / "verdicts.json").write_text("[]")
+    assert ending.told(["results/crate-quick.zip"], tmp_path / "quick", 2).endswith("\nWrote results/crate-quick.zip")
     told = ending.told([".snakemake/made-quick/p/verdicts-0a1b"], tmp_path / "quick", 2).splitlines()
     assert told[-1] == "p: no claim is judged at this scale"
 

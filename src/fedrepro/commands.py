@@ -191,7 +191,7 @@ def notebook(options: argparse.Namespace) -> int:
     params, _ = _settings(options)
     path = notebook.write(options.target, params, options.out)
     sys.stdout.write(
-        f"{path}\nneeds the figure's numbers: snakemake --cores 2 {options.target} --config scale={params.scale}\n"
+        f"{path}\nthe figure's numbers, where they are not there yet: snakemake --cores 2 {options.target} --config scale={params.scale}\n"
     )
     return 0
 

@@ -23,7 +23,8 @@ def told(outputs: Iterable[str], reports: Path, seconds: float) -> str:
         if {"all", "verdicts"} & set(keys):
             lines.append(f"{paper}: {_judged(reports / paper)}")
     pages = [reports / name for name in DOCUMENTS if reports / name in made]
-    return "\n".join(lines + [f"Open {path}" for path in pages])
+    archives = [f"Wrote {path}" for path in made if path.suffix == ".zip"]
+    return "\n".join(lines + [f"Open {path}" for path in pages] + archives)
 
 
 def _single(folder: Path, key: str) -> str:
