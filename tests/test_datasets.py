@@ -114,6 +114,27 @@ def test_what_other_code_prepared_is_prepared_anew(tmp_path, monkeypatch):
     assert (out / "arrays.npz").stat().st_mtime_ns == made  # of code that wrote none down
 
 
+def test_a_users_own_files_are_prepared_anew_when_they_change(tmp_path, monkeypatch):
+    """A set without official files has no checksums: names, sizes and times tell. What it comes from is in its own words."""
+    module, raw, out = registry.module("datasets", "digits_rgb"), tmp_path / "raw", tmp_path / "out"
+    arrays = module.read(raw)
+    monkeypatch.setattr(module, "PIXELS", None)
+    monkeypatch.setattr(module, "SOURCE", "my own pictures")
+    monkeypatch.setattr(module, "read", lambda folder: tuple(np.load(folder / f"{part}.npy") for part in range(4)))
+    folder = raw / "digits_rgb"
+    folder.mkdir(parents=True)
+    for part, array in enumerate(arrays):
+        np.save(folder / f"{part}.npy", array)
+    first = datasets.identify("digits_rgb", raw, out)
+    made = (out / "arrays.npz").stat().st_mtime_ns
+    assert datasets.identify("digits_rgb", raw, out) == first and (out / "arrays.npz").stat().st_mtime_ns == made
+    assert describe(datasets.load(out).meta).endswith("(my own pictures)")
+    np.save(folder / "0.npy", 255 - arrays[0])
+    second = datasets.identify("digits_rgb", raw, out)
+    assert second != first and datasets.load(out).meta["identity"] == second
+    assert datasets.identify("digits_rgb", raw, out) == second
+
+
 def test_a_copy_stays_a_copy_when_it_is_prepared_anew(mirror, tmp_path, monkeypatch):
     """Though its mirror is not set any more: from the raw files that lie here; where they do not, it stays as it is."""
     raw, out = tmp_path / "raw", tmp_path / "out"

@@ -96,6 +96,18 @@ def test_what_was_done_before_does_not_count_as_speed(runs):
     assert progress.left() == pytest.approx(2000)
 
 
+def test_what_is_done_before_the_first_line_does_not_count_as_speed(runs):
+    """The clock begins with the line, and so does what is counted."""
+    clock = Clock()
+    progress = Progress(clock)
+    progress.ask(asked(runs))
+    log_round(runs[2], 20)
+    progress.running, progress.jobs = {1: None}, {1: Job("train", outputs(runs[2]))}
+    progress.line()
+    clock.now += 1
+    assert progress.left() is None
+
+
 # ---- the screen
 
 

@@ -414,6 +414,9 @@ def test_runs_that_are_too_short_say_nothing():
     assert (found.status, found.why) == ("not compared", "our runs end at round 8, the claim is about round 12")
     found = verdict({"kind": "difference", "round": 10}, short, short, reported=0.1)
     assert found.status == "not compared"
+    for compare in ("full", "direction"):
+        found = verdict({"kind": "higher", "last": 10}, {0: ends(0.6, 8)}, {0: ends(0.5, 8)}, compare, reported="higher")
+        assert (found.status, found.why) == ("not compared", "our runs end at round 8, the claim is about round 10")
     mixed = verdict(ROUNDS, {0: ends(0.5, 20), 1: ends(0.5, 8)}, reported=10, tolerance=2)
     assert mixed.why == "our runs end at round 8, the claim is about round 12"  # the shortest
 

@@ -190,9 +190,8 @@ def notebook(options: argparse.Namespace) -> int:
 
     params, _ = _settings(options)
     path = notebook.write(options.target, params, options.out)
-    sys.stdout.write(
-        f"{path}\nthe figure's numbers, where they are not there yet: snakemake --cores 2 {options.target} --config scale={params.scale}\n"
-    )
+    made = f"snakemake --cores 2 {options.target} --config scale={params.scale}"
+    sys.stdout.write(f"{path}\nthe figure's numbers, where they are not there yet: {made}\n")
     return 0
 
 

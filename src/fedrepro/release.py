@@ -7,6 +7,7 @@ NOTES = {  # by their source, of what is not the official release
     "scikit-learn": "quick scale stand-in",
     "drawn": "drawn here",
     "folder": "user's copy, not checked against the official release",
+    "own": "own files",
     "mirror": COPY,
 }
 
@@ -14,7 +15,7 @@ NOTES = {  # by their source, of what is not the official release
 def describe(meta: dict[str, Any]) -> str:
     """One honest phrase on prepared data, of their `meta.json`."""
     official = meta["official"] and meta["source"] != "scikit-learn"
-    return f"{meta['title']} ({OFFICIAL if official else NOTES[meta['source']]})"
+    return f"{meta['title']} ({OFFICIAL if official else NOTES.get(meta['source'], meta['source'])})"
 
 
 def described(phrase: str) -> tuple[str, str]:

@@ -6,9 +6,10 @@ below a mirror) and `read(raw)`, which returns train_x, train_y, test_x, test_y:
 it declares `REAL = True`; labels (N,) from 0. `raw` is the set's folder of raw files: its own, or that of the set that it is
 a part of, its ORIGIN.
 A set of class folders that the user unpacks declares FOLDERS, OPTIONAL and HOW to get them instead of files; one that needs
-no files may say what it comes from: SOURCE. A set with options declares frozen `Params` and takes them: `read(raw, params)`,
-and `extent(params)` instead of EXTENT; its TITLE may name them in braces. Where images belong to devices, `read` returns
-train_owner and test_owner too, (N,) from 0.
+no official files has FILES = () and reads what the user put into data/raw/<name>/, if anything; it may say where that comes
+from: SOURCE. A set with options declares frozen `Params` and takes them: `read(raw, params)`, and `extent(params)` instead of
+EXTENT; its TITLE may name them in braces. Where images belong to devices, `read` returns train_owner and test_owner too, (N,)
+from 0.
 
 What a run used is its data's `identity`: the checksum of the pixels; only where the official pixels are not pinned and
 the official files were used, the digest of those files' checksums and the set's options, so that it is known before anything
@@ -159,6 +160,9 @@ def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = Non
             fetch(choice, raw, mirror)
             prepare(choice, raw, out)
         elif _outdated(choice, raw, out):
+            if _fetch.changed(raw / origin(choice)):
+                (raw / origin(choice) / _fetch.STAMP).unlink()
+                fetch(choice, raw, mirror)
             prepare(choice, raw, out)
 
 
@@ -199,10 +203,10 @@ def known(choice: Choice | str, prepared: Path, mirror: str | None = None) -> st
 
 
 def _outdated(choice: Choice | str, raw: Path, prepared: Path) -> bool:
-    """Whether other code than today's read or drew what is prepared (where that is written down), and it can be made anew: its
-    raw files lie here, and so may the new ones."""
+    """Whether other code than today's read or drew what is prepared (where that is written down), or a user's own files are
+    others by now, and it can be made anew: its raw files lie here, and so may the new ones."""
     meta = files.read_json(prepared / META, advice=_stored.ANEW) or {}
-    if meta.get("code") in (None, code(choice)):
+    if meta.get("code") in (None, code(choice)) and not _fetch.changed(raw / origin(choice)):
         return False
     return (raw / origin(choice) / _fetch.STAMP).exists() and os.access(prepared, os.W_OK)
 

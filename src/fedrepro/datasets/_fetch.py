@@ -114,7 +114,7 @@ def _bring(module: ModuleType, folder: Path, mirror: str | None) -> None:
     elif hasattr(module, "FOLDERS"):
         bring_folders(module, folder, mirror)
     else:
-        write_json(folder / STAMP, {"source": getattr(module, "SOURCE", "scikit-learn"), "files": {}})
+        _stamp_own(folder, getattr(module, "SOURCE", "own"))
 
 
 def bring_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
@@ -138,7 +138,25 @@ def bring_folders(module: ModuleType, folder: Path, mirror: str | None) -> None:
         optional = [part for part in module.OPTIONAL if (source / part).is_dir()]
         for part in (*optional, *module.FOLDERS):  # with those of the latter all is there
             _copy_folder(source / part, folder / part)
-    write_json(folder / STAMP, {"source": "folder", "files": {}})
+    _stamp_own(folder, "folder")
+
+
+def _stamp_own(folder: Path, source: str) -> None:
+    """Of files that no checksum is known of: what lies there is remembered, so that other files are noticed."""
+    write_json(folder / STAMP, {"source": source, "files": {}, "lies": _lies(folder)})
+
+
+def changed(folder: Path) -> bool:
+    """Whether other files lie there than when they were brought, of a set without checksums."""
+    stamp = files.read_json(folder / STAMP)
+    return bool(stamp) and stamp.get("lies") not in (None, _lies(folder))
+
+
+def _lies(folder: Path) -> str:
+    """A digest of names, sizes and times of all files but the stamp."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != STAMP)
+    told = [(path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns) for path in found]
+    return files.digest(repr(told).encode())
 
 
 def _copy_folder(source: Path, target: Path) -> None:

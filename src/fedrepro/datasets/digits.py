@@ -11,6 +11,7 @@ from fedrepro import rng
 from fedrepro.datasets._formats import Arrays
 
 TITLE = "scikit-learn digits"
+SOURCE = "scikit-learn"
 EXTENT = ((1, 16, 16), 1438, 359)
 CLASSES = tuple("0123456789")
 PIXELS = "bd553bbf58fd8b619e27dd9168c504d110c5dd1bc5b1add33103479cf40d8222"

@@ -12,6 +12,7 @@ from fedrepro.datasets import digits
 from fedrepro.datasets._formats import Arrays
 
 TITLE = "scikit-learn digits in pairs"
+SOURCE = "scikit-learn"
 EXTENT = ((1, 16, 16), 6000, 1500)
 CLASSES = tuple(f"{number:02d}" for number in range(100))
 PIXELS = "345a8a0bd36db1e4f70a76e3ac8614304e88dda23a275c0fcefc5f871f0e363f"

@@ -9,6 +9,7 @@ from fedrepro.datasets import digits
 from fedrepro.datasets._formats import Arrays
 
 TITLE = "scikit-learn digits, tinted"
+SOURCE = "scikit-learn"
 EXTENT = ((3, 16, 16), 1438, 359)
 CLASSES = digits.CLASSES
 PIXELS = "e347ec0926c65e43e5ca7b4f3c6633b252f35c2b10f4bb694aa088cbf659f488"

@@ -64,6 +64,10 @@ def beyond(claim: Claim, cell: Cell, panel: Panel, held: float | None) -> str:
     """Why our runs cannot speak of the claim, whatever their numbers; empty if they can."""
     if reason := claim.beyond.get(panel.scale):
         return reason
+    needed = getattr(cell, "last", None) or (cell.needs(claim.reported, claim.tolerance) if panel.full else 0)
+    ends = [curve[-1][0] for curve in panel.curves(cell.series).values()] if needed else []
+    if ends and min(ends) < needed:  # e.g. after the number of rounds was lowered
+        return f"our runs end at round {min(ends)}, the claim is about round {needed}"
     if not panel.full:
         if cell.absolute:
             return f"{cell.absolute} is compared at scale paper only"
@@ -72,10 +76,6 @@ def beyond(claim: Claim, cell: Cell, panel: Panel, held: float | None) -> str:
         if held is not None and held < STEADY:
             told = f"the paper's own curves have this sign in {100 * held:.0f} % of their rounds"
             return f"{told}: shorter runs say nothing of the end"
-    elif needed := cell.needs(claim.reported, claim.tolerance):
-        ends = [curve[-1][0] for curve in panel.curves(cell.series).values()]
-        if ends and min(ends) < needed:  # e.g. after the number of rounds was lowered
-            return f"our runs end at round {min(ends)}, the claim is about round {needed}"
     return "" if cell.lost(panel) else cell.absent(panel)
 
 

@@ -67,7 +67,7 @@ class Progress:
     def ask(self, tasks: Mapping[str, tuple[str, float]]) -> None:
         """What will be trained: file that says that it is over -> name, seconds."""
         self.tasks = {Path(over): Task(*told) for over, told in tasks.items()}
-        self.began, self.before = None, self.done()
+        self.began = None
 
     def done(self) -> float:
         """Share of the work, by what it costs."""
@@ -94,7 +94,7 @@ class Progress:
             return ""
         over = sum(path.exists() for path in self.tasks)
         if self.began is None and any(path in self.tasks for job in running for path in job.outputs):
-            self.began = self.clock()
+            self.began, self.before = self.clock(), self.done()
         parts = [f"{over} of {count(len(self.tasks), 'run')} done"] if self.tasks else []
         parts += [told for job in running if (told := self._told(job))]
         left = self.left()
