@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pickle
+import re
 import shutil
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -133,6 +135,30 @@ def test_a_users_own_files_are_prepared_anew_when_they_change(tmp_path, monkeypa
     second = datasets.identify("digits_rgb", raw, out)
     assert second != first and datasets.load(out).meta["identity"] == second
     assert datasets.identify("digits_rgb", raw, out) == second
+
+
+def test_the_recipe_for_data_of_ones_own(tmp_path, monkeypatch):
+    """CONTRIBUTING's, as it stands there."""
+    text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    code = re.search("## Data of your own.*?```python\n(.*?)```", text, re.DOTALL)[1]
+    module = ModuleType("fedrepro.datasets.shapes")
+    exec(code, module.__dict__)
+    names, code_of = registry.names, datasets.provenance.dataset_digest
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(registry, "names", lambda kind: [*names(kind), "shapes"])
+    monkeypatch.setattr(datasets.provenance, "dataset_digest", lambda name: "mine" if name == "shapes" else code_of(name))
+    own = tmp_path / "raw/shapes"
+    own.mkdir(parents=True)
+    draw, (shape, *sizes) = np.random.default_rng(0), module.EXTENT
+    arrays = {
+        f"{part}_{what}": draw.integers(high, size=(size, *more), dtype=np.uint8)
+        for part, size in zip(("train", "test"), sizes, strict=True)
+        for what, high, more in (("x", 256, shape), ("y", 2, ()))
+    }
+    np.savez(own / "shapes.npz", **arrays)
+    datasets.provide("shapes", tmp_path / "raw", tmp_path / "out")
+    data = datasets.load(tmp_path / "out")
+    assert describe(data.meta) == "Shapes (our own pictures)" and np.array_equal(data.test_x, arrays["test_x"])
 
 
 def test_a_copy_stays_a_copy_when_it_is_prepared_anew(mirror, tmp_path, monkeypatch):

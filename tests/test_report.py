@@ -602,6 +602,15 @@ def test_a_claim_that_the_papers_own_curves_contradict(cell, reported, told, tmp
     assert rows(tmp_path / "p/tables/verdicts.csv")[0]["Note"] == note
 
 
+def test_no_artifact_has_the_name_of_a_rule(tmp_path):
+    """It could not be asked for: the rule would be run."""
+    root = Path(__file__).parents[1]
+    texts = [path.read_text(encoding="utf-8") for path in (root / "Snakefile", *(root / "workflow/rules").glob("*.smk"))]
+    assert {name for text in texts for name in re.findall(r"^rule (\w+):", text, re.MULTILINE)} == set(spec.RULES)
+    with pytest.raises(UserError, match="data: already names something else; choose another name"):
+        read(tmp_path, changed("figures", "data", value=PAPER["figures"]["one"]))
+
+
 def test_names_on_the_command_line(paper):
     """Long ones always; an artifact's own name while only one paper has it."""
     keys = ("one", "two", "rounds", "apart", "verdicts")

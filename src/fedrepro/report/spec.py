@@ -27,6 +27,8 @@ from fedrepro.report.tables.base import Table
 FOLDER = Path("workflow/experiments")
 VERDICTS = "verdicts"  # the table that every paper has
 ROOMS = {"figures": ("Figure", "curves"), "tables": ("Table", None)}  # kinds in a folder: their class, and the usual one
+# of the workflow: an artifact of such a name could not be asked for
+RULES = ("all", "artifact", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train")
 
 
 def _text(value: Any) -> Any:
@@ -56,7 +58,7 @@ class Paper(Frozen):
     def _names_once(self) -> "Paper":
         if bool(self.curves) != bool(self.curves_from):
             raise ValueError("curves, curves_from: the paper's curves and where they were read go together")
-        keys = [*self.figures, *self.tables, VERDICTS, "numbers", "all"]
+        keys = [*self.figures, *self.tables, VERDICTS, "numbers", *RULES]
         if twice := sorted({key for key in keys if keys.count(key) > 1}):
             raise ValueError(f"{', '.join(twice)}: already names something else; choose another name")
         return self
@@ -104,6 +106,8 @@ class Paper(Frozen):
 def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
     """A paper's artifacts; every kind, series, measure, scale and curve that they name exists. Raises UserError."""
     path = folder / f"{paper}.yaml"
+    if folder.is_dir() and not path.exists():
+        raise UserError(f"{path}: no such file; each paper of params.yaml has one, which says what its artifacts are")
     values = dict(plainyaml.read(path))
     for room in ROOMS:
         values[room] = {key: of_kind(room, given, f"{path}: {room}.{key}") for key, given in _listed(values, room, path)}

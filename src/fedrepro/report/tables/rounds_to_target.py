@@ -32,7 +32,8 @@ class Table(base.WithTargets):
         for label, values in self.reported.items():
             shown = known.at("reported").ref(self.panels[0], [label])
             for scale in known.full:
-                if len(self.targets.get(scale, [scale] if scale in shown.target else [])) != len(values):
+                asked = len(self.targets.get(scale, [scale] if scale in shown.target else []))
+                if asked not in (0, len(values)):  # a scale of one's own may have none
                     known.at("reported", label).refuse(f"needs one number for each target at scale {scale}")
         if self.reported and self.savings:
             known.at("savings").refuse("follow from the reported rounds: give one of them")
