@@ -173,7 +173,8 @@ def test_core_hours_of_what_is_committed(tmp_path):
 def test_what_is_told_of_a_papers_claims():
     one = {"verdict": "undecided", "by": "the paper", "p": 0.2, "mean": 0.1, "half_width": 0.3, "seeds": 3}
     told = guide._tested([one, one | {"by": "us"}], "small")
-    assert told.startswith("at small 1 is tested: 1 undecided; asked by us: 1 undecided (1 difference over seeds was tested")
+    counts = "at small 1 is tested: 1 undecided; asked by us: 1 undecided"
+    assert told == f"{counts} (differences: 1, of which 0 decided, 0 after Holm's correction)"
     assert guide._tested([], "paper") == "at paper 0 are tested"
 
 

@@ -164,9 +164,8 @@ def _paper(
     found = "; ".join(_tested(verdicts[scale], scale) for scale in reversed(SCALES))
     shown = f"{whole['paper']} are whole at the paper's own scale, {whole['small']} at small"
     spent = " and ".join(f"{_spent(paper, scale, root):.1f} at {scale}" for scale in SCALES)
-    shown += f"; its committed runs took {spent} core hours"
-    counts = f"of the paper's {count(claims, 'claim')} {found}; of {len(rows)} artifacts, its own and ours, {shown}"
-    head = f"**{specification.title}**: {counts}."
+    head = f"**{specification.title}**. Of the paper's {count(claims, 'claim')} {found}."
+    head += f" Of {len(rows)} artifacts, its own and ours, {shown}. Core hours spent: {spent}."
     if (root / spec.FOLDER / f"{paper}.md.j2").exists():
         head += f" [What we found, and what the paper leaves open](docs/{paper}.md)."
     lines = [COLUMNS, ("---",) * (len(COLUMNS) - 1) + ("---:",), *rows]
@@ -202,7 +201,10 @@ def _tested(verdicts: list[dict[str, Any]], scale: str) -> str:
     text = f"at {scale} {len(published)} {'is' if len(published) == 1 else 'are'} tested"
     if verdicts:
         text += f": {tally.summary(verdicts)}"
-    return f"{text} ({tally.chance(verdicts)})" if tally.chance(verdicts) else text
+    tested, decided, left = tally.differences(verdicts)
+    if tested:
+        text += f" (differences: {tested}, of which {decided} decided, {left} after Holm's correction)"
+    return text
 
 
 def _counted(verdicts: list[dict[str, str]]) -> str:

@@ -33,28 +33,36 @@ def made(verdicts: Iterable[Mapping[str, str]], by: str) -> list[Mapping[str, st
     return [verdict for verdict in verdicts if verdict["by"] == by]
 
 
-def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
-    """How many differences were tested against zero, how many have an interval without it, and what is left of them when all
-    are corrected together (Holm 1979), and how many were listed late; empty where there is none."""
-    verdicts = list(verdicts)
-    late = sum(verdict.get("afterwards") == "yes" for verdict in verdicts if verdict["p"] is not None)
-    told = {(verdict["mean"], verdict["half_width"], verdict["seeds"], verdict["p"]) for verdict in verdicts}  # each once
+def differences(verdicts: Iterable[Mapping[str, Any]]) -> tuple[int, int, int]:
+    """How many differences were tested against zero, each once, how many have an interval without it, and what is left of them
+    when all are corrected together (Holm 1979)."""
+    told = {(verdict["mean"], verdict["half_width"], verdict["seeds"], verdict["p"]) for verdict in verdicts}
     found = sorted(p for *_, p in told if p is not None)
-    if not found:
-        return ""
     least = [p <= LEVEL / (len(found) - place) for place, p in enumerate(found)]
     left = next((place for place, passes in enumerate(least) if not passes), len(found))
-    decided, expected = sum(p < LEVEL for p in found), LEVEL * len(found)
-    return (
-        f"{count(len(found), 'difference')} over seeds {'was' if len(found) == 1 else 'were'} tested against zero: {decided} "
-        f"{'has' if decided == 1 else 'have'} an interval without it (by chance alone at most {expected:.1f} would); corrected "
-        f"together (Holm, {100 * LEVEL:g} %) {left} {'remains' if left == 1 else 'remain'}"
-        + (
-            f"; {count(late, 'claim')} on them {'was' if late == 1 else 'were'} listed after the runs had been seen"
-            if late
-            else ""
-        )
-    )
+    return len(found), sum(p < LEVEL for p in found), left
+
+
+def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
+    """How many differences were tested, what of it would be chance, and how many claims were listed late; empty where there is
+    none."""
+    verdicts = list(verdicts)
+    tested, decided, left = differences(verdicts)
+    if not tested:
+        return ""
+    late = sum(verdict.get("afterwards") == "yes" for verdict in verdicts if verdict["p"] is not None)
+    were, have, remain = (tested != 1, "were", "was"), (decided != 1, "have", "has"), (left != 1, "remain", "remains")
+    told = f"{count(tested, 'difference')} over seeds {_form(were)} tested against zero: {decided} {_form(have)} an interval "
+    told += f"without it (by chance alone at most {LEVEL * tested:.1f} would); corrected together (Holm, {100 * LEVEL:g} %) "
+    told += f"{left} {_form(remain)}"
+    listed = f"; {count(late, 'claim')} on them {_form((late != 1, 'were', 'was'))} listed after the runs had been seen"
+    return told + listed * bool(late)
+
+
+def _form(forms: tuple[bool, str, str]) -> str:
+    """Of a verb: of several, or of one."""
+    several, many, one = forms
+    return many if several else one
 
 
 def told(counts: Mapping[str, int]) -> str:
