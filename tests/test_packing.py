@@ -208,6 +208,22 @@ def test_what_a_look_at_a_frozen_network_costs(tmp_path):
     assert cost("l2", "cuda").seconds < cost("l2").seconds
 
 
+@pytest.mark.parametrize(("every", "times"), [(1, 3), (3, 1)])
+def test_who_trains_only_to_be_measured_costs_too(tmp_path, every, times):
+    """One of 4 clients in each evaluated round: 2 epochs of its 20 images, and its 10 test images before and after."""
+
+    def cost(*measures: str) -> estimate.Cost:
+        given = {"train_images": 80, "test_images": 40, "evaluate_every": every}
+        run, known = a_run(tmp_path, config(**given, measures=measures)), estimate.Known(Paths(results=tmp_path))
+        return estimate.cost(run, known, "sequential", torch.device("cpu"))
+
+    plain, looking, training = cost("personal_accuracy"), cost("initial_accuracy_all"), cost("personal_accuracy_all")
+    assert (looking.samples, looking.evaluated) == (plain.samples, plain.evaluated + times * 10)
+    assert (training.samples, training.evaluated) == (plain.samples + times * 2 * 20, plain.evaluated + times * 10)
+    assert training.seconds > looking.seconds > plain.seconds
+    assert cost("initial_accuracy_all", "personal_accuracy_all").evaluated == plain.evaluated + times * 2 * 10
+
+
 def of_one_image(cost: estimate.Cost) -> float:
     """Operations of one image's forward pass."""
     return cost.operations / (3 * cost.samples + cost.evaluated)

@@ -26,6 +26,7 @@ from fedrepro.engine.round import Round
 from fedrepro.errors import UserError
 from fedrepro.fields import Choice
 from fedrepro.files import AGAIN, read_json, write_json
+from fedrepro.measures import MEASURES
 from fedrepro.paths import Paths
 from fedrepro.runs import Run
 
@@ -95,12 +96,15 @@ def cost(
     config = _drawn(run.config)
     _, train, test = datasets.extent(config.dataset)
     share, tests = partitions.held(config.partition, config.train_images or train), config.test_images or test
-    trained = config.rounds * config.clients_per_round  # local trainings
-    samples = trained * config.local_epochs * share
-    looked_at = tests + 2 * config.clients_per_round * partitions.held(config.partition, tests)
-    evaluated = config.rounds / config.evaluate_every * looked_at
+    trained = config.rounds * config.clients_per_round  # local trainings of participants
+    beside = {MEASURES[name].model for name in config.measures if MEASURES[name].over == "clients"}
+    others = config.partition.options["clients"] - config.clients_per_round if beside else 0
+    evaluations = config.rounds / config.evaluate_every
+    looked_at = tests + (2 * config.clients_per_round + len(beside) * others) * partitions.held(config.partition, tests)
+    evaluated = evaluations * looked_at
     speed = _speed(config, known, executor, device, measure)
-    samples *= speed.get("passes", 1)
+    trainings = trained * speed.get("passes", 1) + evaluations * others * ("trained" in beside)
+    samples = trainings * config.local_epochs * share
     surveyed = config.rounds * partitions.proxy_size(config.proxy, config.train_images or train) if config.proxy else 0
     shared = executors.shares(_named(config, speed["operations"], executor, device), device)
     most = config.clients_per_round if shared else 1
