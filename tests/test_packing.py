@@ -11,6 +11,7 @@ from fedrepro import estimate, training
 from fedrepro.algorithms import fedcl
 from fedrepro.engine import run as engine
 from fedrepro.errors import Failures, UserError
+from fedrepro.files import read_json
 from fedrepro.models import resnet50
 from fedrepro.packing import WORTH, Job, Piece, decide, decided, makespan, pack
 from fedrepro.paths import Paths
@@ -252,6 +253,31 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
     found = estimate._measure(resolved, estimate.Known(Paths(results=tmp_path)), "sequential", torch.device("cpu"))
     proxy, own = 10, 10 if removed else 20  # of two batches
     assert seen == {proxy if looks == "server" else own} and (found["survey"] > 1e-5) == (looks == "server")
+
+
+@pytest.mark.parametrize(("changes", "anew"), [
+    ({"seed": 1, "lr": 0.3, "rounds": 9, "local_epochs": 1, "evaluate_every": 3, "train_images": 40}, False),
+    ({"task": {"name": "regression"}}, True),
+    ({"measures": ["test_macro_f1"]}, True),
+    ({"proxy": {"batch_size": 2}}, True),
+    ({"weight_decay": 0.1}, True),
+    ({"momentum": 0.5}, True),
+    ({"augment": ["flip"]}, True),
+    ({"batch_size": 9}, True),
+])  # fmt: skip
+def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, changes, anew):
+    """Of the code too; what stands there under earlier keys is in nobody's way."""
+    measured, paths = [], Paths(results=tmp_path)
+    monkeypatch.setattr(estimate, "_measure", lambda *_: measured.append(1) or dict.fromkeys(estimate.SPEEDS, 1.0))
+    (tmp_path / "speed.json").write_text('{"0123456789": {"train": 1.0}}', encoding="utf-8")
+
+    def cost(**given) -> int:
+        estimate.cost(a_run(tmp_path, config(**given)), estimate.Known(paths), "sequential", torch.device("cpu"), lambda: None)
+        return len(measured)
+
+    assert [cost(), cost(), cost(**changes)] == [1, 1, 1 + anew]
+    monkeypatch.setattr(estimate.provenance, "code_digest", lambda *_: "faster")
+    assert cost() == 2 + anew and len(read_json(tmp_path / "speed.json")) == 3 + anew
 
 
 def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):
