@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+
 from fedrepro import intact, keeping, pruning
 from fedrepro.errors import UserError
 from fedrepro.experiments import plan

@@ -10,6 +10,7 @@ import platform
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ ENTRY = "fedrepro.engine.federation"  # everything that computes a number is rea
 # data count by their own checksum
 ASIDE = ("config", "fields", "errors", "registry", "files", "runs", "datasets", "provenance")
 NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ASIDE)
+DATASETS = "fedrepro.datasets"
 KIND = {"cpu family": "family", "model": "model", "stepping": "stepping"}  # of a processor, in /proc/cpuinfo
 
 
@@ -45,9 +47,9 @@ def partition_digest(name: str) -> str:
 @functools.cache
 def dataset_digest(name: str) -> str:
     """Hash of the code that reads a data set's files, or draws it."""
-    entries = (f"fedrepro.datasets.{name}", "fedrepro.datasets._stored")
-    aside = (*(other for other in NOT_NUMERIC if other != "fedrepro.datasets"), "fedrepro.datasets._fetch")
-    return _digest_in(PACKAGE, entries, aside)
+    entries = (f"{DATASETS}.{name}", f"{DATASETS}._stored")
+    aside = (*(other for other in NOT_NUMERIC if other != DATASETS), f"{DATASETS}._fetch")
+    return _digest_in(PACKAGE, entries, aside, {DATASETS})
 
 
 def modules(config: Any) -> tuple[str, ...]:
@@ -71,8 +73,10 @@ def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY) 
             return None
 
 
-def _digest_in(package: Path, entries: tuple[str, ...], aside: tuple[str, ...] = NOT_NUMERIC) -> str:
-    return digest({module: _essence(_file(module, package)) for module in _closure(entries, package, aside)})
+def _digest_in(
+    package: Path, entries: tuple[str, ...], aside: tuple[str, ...] = NOT_NUMERIC, alone: Collection[str] = ()
+) -> str:
+    return digest({module: _essence(_file(module, package)) for module in _closure(entries, package, aside, alone)})
 
 
 def report_digest() -> str:
@@ -88,12 +92,14 @@ def heatmap_digest() -> str:
     return digest([_essence(PACKAGE / "report" / f"{name}.py") for name in ("drawing", "heatmap")])
 
 
-def _closure(entries: tuple[str, ...], package: Path, aside: tuple[str, ...] = NOT_NUMERIC) -> list[str]:
-    """The package's modules that the entries import, directly or not, without what is left `aside`."""
+def _closure(entries: tuple[str, ...], package: Path, aside: tuple[str, ...], alone: Collection[str]) -> list[str]:
+    """The package's modules that the entries import, directly or not, without what is left `aside` with all below it, and what
+    is left out `alone`."""
+    below = tuple(f"{name}." for name in aside)
     found, waiting = set(), list(entries)
     while waiting:
         module = waiting.pop()
-        if module in found or module.startswith(aside):
+        if module in found or module in alone or f"{module}.".startswith(below):
             continue
         found.add(module)
         waiting += _imports(_file(module, package), package)

@@ -9,6 +9,7 @@ def forget():
     for cached in (
         provenance.code_digest,
         provenance.partition_digest,
+        provenance.dataset_digest,
         provenance._imports,
         provenance._tree,
         provenance._essence,
