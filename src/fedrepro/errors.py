@@ -73,6 +73,7 @@ class Unavailable(UserError):
 
 
 FEW = 8  # names that are all told
+NEAREST = 4  # of more, so many
 
 
 def unknown(kind: str, name: str, valid: Collection[str], more: str = "") -> UserError:
@@ -83,13 +84,13 @@ def unknown(kind: str, name: str, valid: Collection[str], more: str = "") -> Use
     return UserError(said + f"nearest are {', '.join(nearest(name, valid))}{more}")
 
 
-def nearest(name: str, valid: Collection[str], many: int = 4) -> list[str]:
+def nearest(name: str, valid: Collection[str]) -> list[str]:
     """The names most like it, the most like first."""
     lower = {key.lower(): key for key in valid}
     within = [key for low, key in lower.items() if name.lower() in low]
     within.sort(key=lambda key: (not key.lower().endswith(f"_{name.lower()}"), len(key)))  # the same of some paper first
-    alike = [lower[key] for key in difflib.get_close_matches(name.lower(), lower, many, cutoff=0)]
-    return list(dict.fromkeys(within + alike))[:many]
+    alike = [lower[key] for key in difflib.get_close_matches(name.lower(), lower, NEAREST, cutoff=0)]
+    return list(dict.fromkeys(within + alike))[:NEAREST]
 
 
 class Failures:

@@ -167,7 +167,6 @@ wildcard_constraints:
     prepared="[a-z0-9_-]+",
     paper="|".join(SPECS),
     figure="[a-z0-9_]+",
-    experiment="[a-z0-9_]+",
     artifact="|".join(sorted({key for _, key in TARGETS.values()})),
     known="[0-9a-f]+",
 
