@@ -78,10 +78,14 @@ NEAREST = 4  # of more, so many
 
 def unknown(kind: str, name: str, valid: Collection[str], more: str = "") -> UserError:
     """What answers a name that does not exist: all names where there are few, else the nearest; `more` says where all stand."""
-    said = f"unknown {kind} '{name}': "
     if len(valid) <= FEW:
-        return UserError(said + f"choose from {', '.join(valid)}")
-    return UserError(said + f"nearest are {', '.join(nearest(name, valid))}{more}")
+        return UserError(not_among(kind, name, valid))
+    return UserError(f"unknown {kind} '{name}': nearest are {', '.join(nearest(name, valid))}{more}")
+
+
+def not_among(kind: str, name: str, valid: Collection[str]) -> str:
+    """What is said of a name that does not exist, with all names that do."""
+    return f"unknown {kind} '{name}': choose from {', '.join(valid) or 'nothing'}"
 
 
 def nearest(name: str, valid: Collection[str]) -> list[str]:

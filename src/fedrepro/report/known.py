@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from fedrepro.config import Scale
-from fedrepro.errors import UserError
+from fedrepro.errors import UserError, not_among
 from fedrepro.measures import MEASURES, USUAL
 from fedrepro.overlays import merge
 from fedrepro.report.evidence import Ref, Shown, at_path
@@ -31,7 +31,7 @@ class Known:
         """That they are among the valid ones."""
         for name in names:
             if name not in valid:
-                self.refuse(f"unknown {kind} '{name}': choose from {', '.join(valid) or 'nothing'}")
+                self.refuse(not_among(kind, name, valid))
 
     def refuse(self, reason: str) -> NoReturn:
         raise UserError(f"{self.file}: {self.key}: {reason}")
