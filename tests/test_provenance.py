@@ -34,6 +34,14 @@ def test_a_copy_has_the_same_digest(package):
     assert digests() == copied
 
 
+def test_all_that_is_remembered_can_be_forgotten():
+    caches = [value for value in vars(provenance).values() if hasattr(value, "cache_info")]
+    digests(), provenance.dataset_digest("digits"), provenance.environment(torch.device("cpu"))
+    assert sum(cache.cache_info().currsize > 0 for cache in caches) > 5
+    forget()
+    assert not any(cache.cache_info().currsize for cache in caches)
+
+
 def test_comments_docstrings_and_layout_do_not_count(package):
     before = digests()
     path = package / "algorithms" / "fedprox.py"
