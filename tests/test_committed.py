@@ -93,7 +93,7 @@ def test_pages_and_documents_follow_from_what_lies_beside_them(scale, tmp_path, 
     planned = experiments.plan(params, Paths())
     assert [paper for paper in planned if not (folder / paper).is_dir()] == [], ANEW.format(scale=scale)
     maps = {paper: list(drawings.shown(group, Paths(), copy / paper)) for paper, group in planned.items()}
-    page.compose({paper: spec.read(paper, params) for paper in planned}, copy, maps)
+    page.compose(spec.read_all(params), copy, maps)
     for made in [*copy.rglob("index.html"), *(copy / name for name in ("report.tex", "metrics.json", "curves.csv"))]:
         name = made.relative_to(copy)
         assert made.read_text(encoding="utf-8") == (folder / name).read_text(encoding="utf-8"), (

@@ -133,6 +133,11 @@ def test_lines_reduce_as_worked_out_by_hand():
         Line("one", {0: CURVE}).distance(Line("late", {0: [(9, 0.1)]}))
     with pytest.raises(UserError, match="round 9"):
         line.at(9)
+    for asked in (line.over, line.jump):
+        with pytest.raises(UserError, match="^two seeds: 0 values from round 10 to 20, needed "):
+            asked(10, 20)
+    with pytest.raises(UserError, match="1 value from round 4 to 20, needed 2"):
+        line.jump(4, 20)
 
 
 def test_curves_are_compared_seed_by_seed():

@@ -348,6 +348,18 @@ def test_mistakes_at_another_scale_are_told_before_it_begins(changes, words, pat
     assert words in str(caught.value) and "p.one at scale later" in str(caught.value)
 
 
+def test_a_study_that_cannot_be_at_another_scale_is_told_before_it_begins():
+    def check(**changes):
+        later = {"seeds": [0], "compare": "full", "note": "later", "experiments": {"p": {"one": changes}}}
+        resolving.check(params(scales={"later": later}), "mine.yaml")
+
+    asked = {"tsne": {"rounds": [9], "images": 4}}
+    with pytest.raises(UserError, match=r"^mine.yaml: papers.p.one at scale later: studies.tsne: rounds: .* 3 \(got 9\)$"):
+        check(studies=asked)
+    check(studies=asked, rounds=9)
+    check(studies={"tsne": None})
+
+
 @pytest.mark.parametrize("skip", [True, "", " ", 0])
 def test_skip_needs_a_reason(skip, paths):
     with pytest.raises(UserError, match="papers.p.one at scale quick: skip: expected the reason as text"):

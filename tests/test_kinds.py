@@ -33,6 +33,7 @@ def read(folder, figures: dict | None = None) -> spec.Paper:
     series = {"series": {label: {} for label in SERIES}}
     sweep = {"local_epochs": 1, "series": {label: {"beta": beta} for label, beta in BETAS.items()} | {"FedAvg": {}}}
     experiments = {"first": series | ASKED, "second": series, "third": series | ASKED, "sweep": sweep}
+    experiments["zero"] = {"series": {"FedMAX": {"beta": 10}, "FedMAX 0": {"beta": 0}}}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     values = {"scale": "paper", "scales": {"paper": scale, "small": scale}, "papers": {"p": experiments}}
     return spec.read("p", parse(Params, values, "test"), folder)
@@ -328,6 +329,15 @@ def test_bars_that_come_near_the_last_round_show_it(paper, evidence):
         assert ("Grey line: the last round" in paper.figures["heights"].caption(found)) == shown
 
 
+def test_bars_of_a_cell_about_rounds_that_is_no_number_of_them_know_no_last_round(paper, evidence):
+    """Its values are the best accuracies, in percent."""
+    figure = paper.figures["heights"].model_copy(update={"cell": {"kind": "never"}, "reported": {}})
+    axes = drawing.compose(figure, evidence).axes[0]
+    assert [patch.get_height() for patch in axes.patches if patch.get_height() > 0] == pytest.approx([95] * 4)
+    assert not [line for line in axes.lines if list(line.get_ydata()) == [20, 20]]
+    assert axes.get_ylabel() == "best test accuracy (%)" and "Grey line" not in figure.caption(evidence)
+
+
 def test_points_by_round_and_series(paper, evidence):
     picture = pictured(paper, evidence, "points")
     titles = [axes.get_title() for axes in picture.axes]
@@ -492,6 +502,8 @@ def test_images_of_maps(paper, evidence):
     (FIGURES["beta"] | {"setting": "algorithm.betta"},
      "figures.f.setting: 'algorithm.betta' of experiment 'sweep' in params.yaml: no series states it"),
     (FIGURES["beta"] | {"reference": list(BETAS)}, "no series states it"),
+    (FIGURES["beta"] | {"panels": ["zero"], "reference": []},
+     "figures.f.setting: 'algorithm.beta' of experiment 'zero' in params.yaml: FedMAX 0: 0: a logarithmic axis has numbers "),
     (FIGURES["epochs"] | {"setting": "series"}, "FedMAX 0.1: {'FedMAX 0.1': {'beta': 0.1}"),
     (FIGURES["leads"] | {"baseline": "FedX"}, "figures.f.baseline: unknown series 'FedX'"),
     (FIGURES["leads"] | {"shown": {"paper": [0.5, 1]}}, "figures.f.shown: the axis is as long as the differences are"),

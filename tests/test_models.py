@@ -380,7 +380,7 @@ def test_widths_that_groups_can_share():
     assert [models.multiple(width, 10) for width in (128, 256, 512, 3)] == [130, 260, 510, 10]
     assert models.multiple(512, 100) == 500 and models.multiple(0.2) == 1
     params = BaseParams(width=0.5, norm="group", norm_groups=4)
-    assert params.conv("conv4", 64, 3, of=10).filters == 40  # a multiple of 4 and 10
+    assert params.conv("conv4", 64, 3, groups=10).filters == 40  # a multiple of 4 and 10
     assert params.conv("conv5", 64, 3, groups=10, norm="none").filters == 30
     assert params.dense("fc1", 512, groups=10).units == 260
 

@@ -189,9 +189,11 @@ def test_an_estimate_is_of_all_epochs(tmp_path):
     """60 train images: a client of the run holds 20, one with 30 costs what one of two clients would."""
     paths = Paths(data=tmp_path / "data", results=tmp_path / "results")
     for held, clients in ((None, 3), (30, 2)):
-        case = plans(asked(images=held, epochs=7), paths)["newcomers"].cases[0]
+        given = asked(images=held, epochs=7) | {"measures": ["personal_accuracy_all"]}
+        case = plans(given, paths)["newcomers"].cases[0]
         run = case.study.at_most(case.run.folder)
         assert (run.rounds, run.clients_per_round, run.local_epochs) == (7, 2, 1)
+        assert run.measures == ("personal_accuracy",)  # nobody else trains, whatever the run measures
         assert run.partition.options == case.run.config.partition.options | {"clients": clients}
 
 

@@ -11,6 +11,7 @@ from fedrepro import estimate, training
 from fedrepro.algorithms import fedcl
 from fedrepro.engine import run as engine
 from fedrepro.errors import Failures, UserError
+from fedrepro.files import read_json
 from fedrepro.models import resnet50
 from fedrepro.packing import WORTH, Job, Piece, decide, decided, makespan, pack
 from fedrepro.paths import Paths
@@ -208,6 +209,22 @@ def test_what_a_look_at_a_frozen_network_costs(tmp_path):
     assert cost("l2", "cuda").seconds < cost("l2").seconds
 
 
+@pytest.mark.parametrize(("every", "times"), [(1, 3), (3, 1)])
+def test_who_trains_only_to_be_measured_costs_too(tmp_path, every, times):
+    """One of 4 clients in each evaluated round: 2 epochs of its 20 images, and its 10 test images before and after."""
+
+    def cost(*measures: str) -> estimate.Cost:
+        given = {"train_images": 80, "test_images": 40, "evaluate_every": every}
+        run, known = a_run(tmp_path, config(**given, measures=measures)), estimate.Known(Paths(results=tmp_path))
+        return estimate.cost(run, known, "sequential", torch.device("cpu"))
+
+    plain, looking, training = cost("personal_accuracy"), cost("initial_accuracy_all"), cost("personal_accuracy_all")
+    assert (looking.samples, looking.evaluated) == (plain.samples, plain.evaluated + times * 10)
+    assert (training.samples, training.evaluated) == (plain.samples + times * 2 * 20, plain.evaluated + times * 10)
+    assert training.seconds > looking.seconds > plain.seconds
+    assert cost("initial_accuracy_all", "personal_accuracy_all").evaluated == plain.evaluated + times * 2 * 10
+
+
 def of_one_image(cost: estimate.Cost) -> float:
     """Operations of one image's forward pass."""
     return cost.operations / (3 * cost.samples + cost.evaluated)
@@ -236,6 +253,31 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
     found = estimate._measure(resolved, estimate.Known(Paths(results=tmp_path)), "sequential", torch.device("cpu"))
     proxy, own = 10, 10 if removed else 20  # of two batches
     assert seen == {proxy if looks == "server" else own} and (found["survey"] > 1e-5) == (looks == "server")
+
+
+@pytest.mark.parametrize(("changes", "anew"), [
+    ({"seed": 1, "lr": 0.3, "rounds": 9, "local_epochs": 1, "evaluate_every": 3, "train_images": 40}, False),
+    ({"task": {"name": "regression"}}, True),
+    ({"measures": ["test_macro_f1"]}, True),
+    ({"proxy": {"batch_size": 2}}, True),
+    ({"weight_decay": 0.1}, True),
+    ({"momentum": 0.5}, True),
+    ({"augment": ["flip"]}, True),
+    ({"batch_size": 9}, True),
+])  # fmt: skip
+def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, changes, anew):
+    """Of the code too; what stands there under earlier keys is in nobody's way."""
+    measured, paths = [], Paths(results=tmp_path)
+    monkeypatch.setattr(estimate, "_measure", lambda *_: measured.append(1) or dict.fromkeys(estimate.SPEEDS, 1.0))
+    (tmp_path / "speed.json").write_text('{"0123456789": {"train": 1.0}}', encoding="utf-8")
+
+    def cost(**given) -> int:
+        estimate.cost(a_run(tmp_path, config(**given)), estimate.Known(paths), "sequential", torch.device("cpu"), lambda: None)
+        return len(measured)
+
+    assert [cost(), cost(), cost(**changes)] == [1, 1, 1 + anew]
+    monkeypatch.setattr(estimate.provenance, "code_digest", lambda *_: "faster")
+    assert cost() == 2 + anew and len(read_json(tmp_path / "speed.json")) == 3 + anew
 
 
 def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):

@@ -34,6 +34,14 @@ def test_a_copy_has_the_same_digest(package):
     assert digests() == copied
 
 
+def test_all_that_is_remembered_can_be_forgotten():
+    caches = [value for value in vars(provenance).values() if hasattr(value, "cache_info")]
+    digests(), provenance.dataset_digest("digits"), provenance.environment(torch.device("cpu"))
+    assert sum(cache.cache_info().currsize > 0 for cache in caches) > 5
+    forget()
+    assert not any(cache.cache_info().currsize for cache in caches)
+
+
 def test_comments_docstrings_and_layout_do_not_count(package):
     before = digests()
     path = package / "algorithms" / "fedprox.py"
@@ -113,6 +121,34 @@ def test_partition_digest(package):
     assert both() == before
     change(package / "partitions" / "iid.py", "params.clients)", "params.clients + 1)")  # which `permuted` is made of
     assert both() == (provenance.partition_digest("permuted"), before[1]) and both()[0] != before[0]
+
+
+def test_dataset_digest(package):
+    """Of the code that reads a set, however that is imported."""
+
+    def found():
+        forget()
+        return {name: provenance.dataset_digest(name) for name in ("pneumonia", "pneumonia_64", "digits", "mnist")}
+
+    def changed(file, old, new):
+        before = found()
+        change(package / "datasets" / file, old, new)
+        after = found()
+        return {name for name in before if before[name] != after[name]}
+
+    assert changed("__init__.py", "math.prod(", "math.fsum(") == set() == changed("_fetch.py", "def bring(", "def bring_in(")
+    assert changed("_medmnist.py", "return", "pass\n    return") == {"pneumonia", "pneumonia_64"}
+    assert changed("_stored.py", "import os", "import sys") == found().keys()
+
+
+def test_what_is_aside_is_named_in_full(package):
+    """Beside `files.py` there may be a `files_of_clients.py`, which computes."""
+    before = digests()
+    (package / "files_of_clients.py").write_text("FILES = 1\n", encoding="utf-8")
+    change(package / "rng.py", "import numpy", "from fedrepro import files_of_clients\nimport numpy")
+    between = digests()
+    change(package / "files_of_clients.py", "1", "2")
+    assert len({tuple(found.values()) for found in (before, between, digests())}) == 3
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from fedrepro.experiments import plan
 from fedrepro.files import holding
 from fedrepro.paths import Paths
 from fedrepro.runs import Run
-from support.experiments import finish, one
+from support.experiments import finish, one, params
 
 ELSEWHERE = {
     "aptos": {"dataset": "aptos", "model": {"name": "cifar_cnn"}},  # which the user brings
@@ -93,6 +93,13 @@ def test_prune_spares_what_was_trained_though_it_is_kept(paths):
     assert plan(one(), paths)["p"]["one"].runs[0].id == older.id
     assert plan(one().model_copy(update={"kept": False}), paths)["p"]["one"].runs[0].id == run.id
     assert pruning.prune(one(), paths, delete=True) == [] and run.summary.exists()
+
+
+def test_a_mistake_at_another_scale_is_told_as_its_own(paths):
+    asked = {"studies": {"tsne": {"rounds": [99], "images": 4}}}
+    settings = params(scales={"long": {"experiments": {"p": {"one": asked}}}})
+    with pytest.raises(UserError, match="^mine.yaml: papers.p.one at scale long: studies.tsne: rounds: "):
+        pruning.prune(settings, paths, delete=False, file="mine.yaml")
 
 
 def test_a_run_that_lacks_a_file_is_not_kept(paths):

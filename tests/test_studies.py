@@ -451,7 +451,7 @@ def test_rows_of_activations(tmp_path, monkeypatch):
     ({"rounds": [1], "clients": [0, 4]}, r"clients: the run has 0 to 3 \(got 4\)"),
 ])  # fmt: skip
 def test_a_plane_of_what_is_not_there(settings, words, paths):
-    with pytest.raises(UserError, match=f"papers.p.fig.studies.tsne at scale quick: {words}"):
+    with pytest.raises(UserError, match=f"^params.yaml: papers.p.fig at scale quick: studies.tsne: {words}"):
         plans({"partition": {"clients": 4}, "rounds": 3, "studies": {"tsne": settings}}, paths)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedrepro import bill
-from fedrepro.errors import nearest, unknown
+from fedrepro.errors import nearest, not_among, unknown
 from fedrepro.estimate import Cost
 from fedrepro.terminal import ending, failure, hooks
 from fedrepro.terminal.progress import Job, Position, Progress, position
@@ -253,6 +253,8 @@ def test_nearest_names():
     assert nearest("FIG5c", ["fig4a", "fig5c_start", "fig5c", "table1"])[0] == "fig5c"
     assert nearest("fig2", ["fig2a", "fig2b", "fig2c", "fig2d", "fedcl_fig2"])[0] == "fedcl_fig2"
     assert str(unknown("thing", "x", ["a", "b"])) == "unknown thing 'x': choose from a, b"
+    assert str(unknown("thing", "x", [])) == not_among("thing", "x", []) == "unknown thing 'x': choose from nothing"
+    assert not_among("thing", "x", "012345678").endswith("0, 1, 2, 3, 4, 5, 6, 7, 8")  # where no other place lists them
 
 
 # ---- the end

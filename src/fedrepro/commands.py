@@ -206,5 +206,5 @@ def docs(options: argparse.Namespace) -> int:
 def schema(options: argparse.Namespace) -> int:
     from fedrepro import schema
 
-    sys.stdout.write(json.dumps(schema.write(), indent=1) + "\n")
+    sys.stdout.write(json.dumps(schema.describe(), indent=1) + "\n")
     return 0

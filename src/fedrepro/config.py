@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
+from fedrepro.errors import not_among
 from fedrepro.fields import (
     Change,
     Choice,
@@ -197,19 +198,15 @@ class Params(Frozen):
     @model_validator(mode="after")
     def _names_exist(self) -> "Params":
         if self.scale not in self.scales:
-            raise ValueError(f"scale: unknown scale '{self.scale}': choose from {', '.join(self.scales)}")
+            raise ValueError(f"scale: {not_among('scale', self.scale, self.scales)}")
         for name, scale in self.scales.items():
             for paper, overlays in scale.experiments.items():
                 if paper not in self.papers:
-                    raise ValueError(
-                        f"scales.{name}.experiments: unknown paper '{paper}': choose from {', '.join(self.papers)}"
-                    )
+                    raise ValueError(f"scales.{name}.experiments: {not_among('paper', paper, self.papers)}")
                 for experiment in overlays:
                     if experiment not in self.papers[paper]:
-                        valid = ", ".join(self.papers[paper])
-                        raise ValueError(
-                            f"scales.{name}.experiments.{paper}: unknown experiment '{experiment}': choose from {valid}"
-                        )
+                        told = not_among("experiment", experiment, self.papers[paper])
+                        raise ValueError(f"scales.{name}.experiments.{paper}: {told}")
         return self
 
     @property

@@ -73,23 +73,28 @@ class Unavailable(UserError):
 
 
 FEW = 8  # names that are all told
+NEAREST = 4  # of more, so many
 
 
 def unknown(kind: str, name: str, valid: Collection[str], more: str = "") -> UserError:
     """What answers a name that does not exist: all names where there are few, else the nearest; `more` says where all stand."""
-    said = f"unknown {kind} '{name}': "
     if len(valid) <= FEW:
-        return UserError(said + f"choose from {', '.join(valid)}")
-    return UserError(said + f"nearest are {', '.join(nearest(name, valid))}{more}")
+        return UserError(not_among(kind, name, valid))
+    return UserError(f"unknown {kind} '{name}': nearest are {', '.join(nearest(name, valid))}{more}")
 
 
-def nearest(name: str, valid: Collection[str], many: int = 4) -> list[str]:
+def not_among(kind: str, name: str, valid: Collection[str]) -> str:
+    """What is said of a name that does not exist, with all names that do."""
+    return f"unknown {kind} '{name}': choose from {', '.join(valid) or 'nothing'}"
+
+
+def nearest(name: str, valid: Collection[str]) -> list[str]:
     """The names most like it, the most like first."""
     lower = {key.lower(): key for key in valid}
     within = [key for low, key in lower.items() if name.lower() in low]
     within.sort(key=lambda key: (not key.lower().endswith(f"_{name.lower()}"), len(key)))  # the same of some paper first
-    alike = [lower[key] for key in difflib.get_close_matches(name.lower(), lower, many, cutoff=0)]
-    return list(dict.fromkeys(within + alike))[:many]
+    alike = [lower[key] for key in difflib.get_close_matches(name.lower(), lower, NEAREST, cutoff=0)]
+    return list(dict.fromkeys(within + alike))[:NEAREST]
 
 
 class Failures:

@@ -2,7 +2,7 @@
 
 Operations are counted on the network itself (a training step counts as three forward passes; where a method looks at a network
 that does not change, one more of each image, or of each that augmentation makes); times come from a short training
-measured here for each combination of network, method, cohort and batch. Both are remembered in `results/speed.json`.
+measured here for each combination of code and of settings that a speed depends on. Both are remembered in `results/speed.json`.
 """
 
 import contextlib
@@ -26,6 +26,7 @@ from fedrepro.engine.round import Round
 from fedrepro.errors import UserError
 from fedrepro.fields import Choice
 from fedrepro.files import AGAIN, read_json, write_json
+from fedrepro.measures import MEASURES
 from fedrepro.paths import Paths
 from fedrepro.runs import Run
 
@@ -35,6 +36,11 @@ TESTED = 1e11
 LONG = 1.0  # seconds: so long that what the first call does beside its work is little of it
 COUNTED = {"operations", "passes", "looks"}  # what is remembered of a network in its method
 SPEEDS = {"operations", "looks", "train", "evaluate", "aggregate", "survey"}  # and of what was measured
+# Settings that no speed depends on, and the data, which count by their own key
+UNTIMED = {
+    *("dataset", "train_images", "test_images", "partition", "seed"),
+    *("rounds", "local_epochs", "evaluate_every", "lr", "schedule"),
+}
 # A rough guess of the speed of a core or a GPU, where nothing was measured: enough to tell seconds from hours, which is what
 # packing asks. Operations in a second: a core's lies between the 1.3e11 of large convolutions and the 1e10 of small dense
 # layers; a GPU's is a tenth of the some 5e13 that data sheets name for single precision
@@ -95,12 +101,15 @@ def cost(
     config = _drawn(run.config)
     _, train, test = datasets.extent(config.dataset)
     share, tests = partitions.held(config.partition, config.train_images or train), config.test_images or test
-    trained = config.rounds * config.clients_per_round  # local trainings
-    samples = trained * config.local_epochs * share
-    looked_at = tests + 2 * config.clients_per_round * partitions.held(config.partition, tests)
-    evaluated = config.rounds / config.evaluate_every * looked_at
+    trained = config.rounds * config.clients_per_round  # local trainings of participants
+    beside = {MEASURES[name].model for name in config.measures if MEASURES[name].over == "clients"}
+    others = config.partition.options["clients"] - config.clients_per_round if beside else 0
+    evaluations = config.rounds / config.evaluate_every
+    looked_at = tests + (2 * config.clients_per_round + len(beside) * others) * partitions.held(config.partition, tests)
+    evaluated = evaluations * looked_at
     speed = _speed(config, known, executor, device, measure)
-    samples *= speed.get("passes", 1)
+    trainings = trained * speed.get("passes", 1) + evaluations * others * ("trained" in beside)
+    samples = trainings * config.local_epochs * share
     surveyed = config.rounds * partitions.proxy_size(config.proxy, config.train_images or train) if config.proxy else 0
     shared = executors.shares(_named(config, speed["operations"], executor, device), device)
     most = config.clients_per_round if shared else 1
@@ -138,10 +147,9 @@ def _speed(
 ) -> dict[str, float]:
     """Forward operations, training seconds and evaluation seconds per sample, aggregation seconds per client, survey seconds
     per proxy image, and where a round is more than that how many local trainings it has."""
-    choices = [choice.model_dump() for choice in (config.model, config.algorithm)]
-    settings = [config.clients_per_round, config.batch_size, config.precision, config.momentum, config.augment]
+    settings, code = config.model_dump(mode="json", exclude=UNTIMED), provenance.code_digest(provenance.modules(config))
     about = [datasets.key(config.dataset), provenance.hardware(device), torch.__version__]
-    key = provenance.digest([executor, settings, choices, about, sorted(SPEEDS)])
+    key = provenance.digest([executor, settings, code, about, sorted(SPEEDS)])
     if measure is None and not known.measured(key):
         return _guess(config, known, executor, device)
     if not known.measured(key):

@@ -139,16 +139,16 @@ def read_whole_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, An
     return values
 
 
-def read_records(path: Path, *keys: str, advice: str = AGAIN) -> list[dict[str, Any]]:
+def read_records(path: Path, *keys: str) -> list[dict[str, Any]]:
     """A list of records that this package wrote, each with these keys. Raises UserError where it is damaged or not there."""
     try:
         records = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{path}: not there; {advice.removeprefix('delete it and ')}") from None
+        raise UserError(f"{path}: not there; {AGAIN.removeprefix('delete it and ')}") from None
     except (ValueError, RecursionError):
-        raise UserError(f"{path}: damaged; {advice}") from None
+        raise UserError(f"{path}: damaged; {AGAIN}") from None
     if not isinstance(records, list) or not all(isinstance(one, dict) and one.keys() >= set(keys) for one in records):
-        raise UserError(f"{path}: damaged, expected a list of records with {', '.join(keys) or 'names'}; {advice}")
+        raise UserError(f"{path}: damaged, expected a list of records with {', '.join(keys) or 'names'}; {AGAIN}")
     return records
 
 

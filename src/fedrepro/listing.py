@@ -31,7 +31,7 @@ class Line:
 
 def lines(planned: Plan, params: Params, paths: Paths, cores: int, only: str | None = None) -> list[Line]:
     """All targets, or those of one paper, each under the shortest name that no other paper's has."""
-    specs = read(planned, params)
+    specs = spec.read_all(params)
     named = spec.targets(specs)
     found = []
     left = bill.entries(experiments.select(planned, only, None), params, paths)
@@ -58,14 +58,9 @@ def table(found: Iterable[Line]) -> str:
     return "\n".join(shown)
 
 
-def read(planned: Plan, params: Params) -> dict[str, Paper]:
-    """What the artifacts of each paper consist of."""
-    return {paper: spec.read(paper, params) for paper in planned}
-
-
 def selected(targets: Iterable[str], planned: Plan, params: Params) -> list[Planned]:
     """The experiments behind some targets: a paper's, a figure's, a table's, or one by its own name. Raises UserError."""
-    specs = read(planned, params)
+    specs = spec.read_all(params)
     named = spec.targets(specs)
     every = [item for group in planned.values() for item in group.values()]
     found: dict[tuple[str, str], Planned] = {}

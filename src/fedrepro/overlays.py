@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from fedrepro.errors import not_among
+
 
 def merge(base: dict, overlay: dict) -> dict:
     """`base` with `overlay` laid over it, dictionaries merged level by level; a changed `name` drops the old name's options."""
@@ -30,7 +32,7 @@ def inherited(experiments: dict[str, dict[str, Any]], where: str) -> dict[str, d
         if other in path:
             raise ValueError(f"{where}.{name}: like: {' is like '.join((*path, other))}")
         if not isinstance(other, str) or other not in experiments:
-            raise ValueError(f"{where}.{name}: like: unknown experiment '{other}': choose from {', '.join(experiments)}")
+            raise ValueError(f"{where}.{name}: like: {not_among('experiment', other, experiments)}")
         base = settings(other, (*path, other))
         return merge({key: value for key, value in base.items() if key != "series" or key not in own}, own)
 

@@ -10,6 +10,7 @@ import platform
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,21 @@ ENTRY = "fedrepro.engine.federation"  # everything that computes a number is rea
 # data count by their own checksum
 ASIDE = ("config", "fields", "errors", "registry", "files", "runs", "datasets", "provenance")
 NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ASIDE)
+DATASETS = "fedrepro.datasets"
 KIND = {"cpu family": "family", "model": "model", "stepping": "stepping"}  # of a processor, in /proc/cpuinfo
+_REMEMBERED: list[Any] = []
+
+
+def _remembered(function: Callable) -> Callable:
+    """`functools.cache`, of which `forget` knows."""
+    _REMEMBERED.append(functools.cache(function))
+    return _REMEMBERED[-1]
+
+
+def forget() -> None:
+    """Look at files, git and machine anew."""
+    for cached in _REMEMBERED:
+        cached.cache_clear()
 
 
 def digest(value: Any, length: int = 10) -> str:
@@ -29,25 +44,25 @@ def digest(value: Any, length: int = 10) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
-@functools.cache
+@_remembered
 def code_digest(modules: tuple[str, ...], entry: str = ENTRY) -> str:
     """Hash of the code that a run which names these modules ("models.logistic") executes, or what starts from another `entry`;
     comments, docstrings and layout do not count."""
     return _digest_in(PACKAGE, (entry, *(f"fedrepro.{module}" for module in modules)))
 
 
-@functools.cache
+@_remembered
 def partition_digest(name: str) -> str:
     """Hash of the code that draws a partition."""
     return _digest_in(PACKAGE, (f"fedrepro.partitions.{name}", "fedrepro.partitions"))
 
 
-@functools.cache
+@_remembered
 def dataset_digest(name: str) -> str:
     """Hash of the code that reads a data set's files, or draws it."""
-    entries = (f"fedrepro.datasets.{name}", "fedrepro.datasets._stored")
-    aside = (*(other for other in NOT_NUMERIC if other != "fedrepro.datasets"), "fedrepro.datasets._fetch")
-    return _digest_in(PACKAGE, entries, aside)
+    entries = (f"{DATASETS}.{name}", f"{DATASETS}._stored")
+    aside = (*(other for other in NOT_NUMERIC if other != DATASETS), f"{DATASETS}._fetch")
+    return _digest_in(PACKAGE, entries, aside, {DATASETS})
 
 
 def modules(config: Any) -> tuple[str, ...]:
@@ -56,7 +71,7 @@ def modules(config: Any) -> tuple[str, ...]:
     return tuple(f"{kind}s.{getattr(config, kind).name}" for kind in named)
 
 
-@functools.cache
+@_remembered
 def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY) -> str | None:
     """`code_digest` of a commit's files; None where there is no such commit, or it lacks one of the modules."""
     packed = _git("archive", "--format=tar", commit, ".")
@@ -71,8 +86,10 @@ def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY) 
             return None
 
 
-def _digest_in(package: Path, entries: tuple[str, ...], aside: tuple[str, ...] = NOT_NUMERIC) -> str:
-    return digest({module: _essence(_file(module, package)) for module in _closure(entries, package, aside)})
+def _digest_in(
+    package: Path, entries: tuple[str, ...], aside: tuple[str, ...] = NOT_NUMERIC, alone: Collection[str] = ()
+) -> str:
+    return digest({module: _essence(_file(module, package)) for module in _closure(entries, package, aside, alone)})
 
 
 def report_digest() -> str:
@@ -88,12 +105,14 @@ def heatmap_digest() -> str:
     return digest([_essence(PACKAGE / "report" / f"{name}.py") for name in ("drawing", "heatmap")])
 
 
-def _closure(entries: tuple[str, ...], package: Path, aside: tuple[str, ...] = NOT_NUMERIC) -> list[str]:
-    """The package's modules that the entries import, directly or not, without what is left `aside`."""
+def _closure(entries: tuple[str, ...], package: Path, aside: tuple[str, ...], alone: Collection[str]) -> list[str]:
+    """The package's modules that the entries import, directly or not, without what is left `aside` with all below it, and what
+    is left out `alone`."""
+    below = tuple(f"{name}." for name in aside)
     found, waiting = set(), list(entries)
     while waiting:
         module = waiting.pop()
-        if module in found or module.startswith(aside):
+        if module in found or module in alone or f"{module}.".startswith(below):
             continue
         found.add(module)
         waiting += _imports(_file(module, package), package)
@@ -105,12 +124,12 @@ def _file(module: str, package: Path) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-@functools.cache
+@_remembered
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-@functools.cache
+@_remembered
 def _imports(path: Path, package: Path) -> list[str]:
     found = []
     for node in ast.walk(_tree(path)):
@@ -120,7 +139,7 @@ def _imports(path: Path, package: Path) -> list[str]:
     return [module for module in found if module != "fedrepro"]
 
 
-@functools.cache
+@_remembered
 def _essence(path: Path) -> str:
     """The source as every version of the interpreter sees it: parsed, without docstrings."""
     tree = _tree(path)
@@ -146,7 +165,7 @@ def _plain(node: Any) -> Any:
     return [type(node).__name__, {name: _plain(value) for name, value in ast.iter_fields(node) if value not in (None, [])}]
 
 
-@functools.cache
+@_remembered
 def commit(modules: tuple[str, ...] = ()) -> str:
     """The checkout's commit, "-dirty" where the code that a run with these modules executes is not the commit's; the variable
     FEDREPRO_COMMIT where there is no checkout."""
@@ -158,7 +177,7 @@ def commit(modules: tuple[str, ...] = ()) -> str:
     return name if same else f"{name}{DIRTY}"
 
 
-@functools.cache
+@_remembered
 def commit_date(commit: str) -> str | None:
     """When a commit was made, in UTC, as 2026-11-22T17:22:40+00:00 (earlier runs tell the day alone); None where this checkout
     does not have it."""
@@ -205,7 +224,7 @@ def hardware(device: Any) -> str:
     return torch.cuda.get_device_name(device) if torch.cuda.is_available() else "a GPU elsewhere"
 
 
-@functools.cache
+@_remembered
 def _processor() -> str:
     """Its name and kind: those that round sums differently may share a name."""
     try:

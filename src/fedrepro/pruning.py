@@ -21,11 +21,12 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml",
     is kept stays, and so do finished runs with settings and data that are named, which `other_code` trained: unless they are
     asked for too. Nothing is fetched: where data are not prepared here, runs with settings that are named stay, of whatever
     other data they are."""
-    named, untold, wanted = set(), defaultdict(set), params.model_copy(update={"only_finished": False})
+    named, untold = set(), defaultdict(set)
     asked: dict[Path, set[str]] = defaultdict(set)  # of what is not kept
     spared: set[Path] = set()
     for scale in params.scales:
-        planned = experiments.plan(wanted.model_copy(update={"scale": scale}), paths, file, fetching=False)
+        wanted = params.model_copy(update={"only_finished": False, "scale": scale})
+        planned = experiments.plan(wanted, paths, file, fetching=False)
         for run in experiments.unique(experiments.select(planned, None, None)):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}

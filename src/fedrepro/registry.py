@@ -5,7 +5,7 @@ import importlib
 import pkgutil
 from types import ModuleType
 
-from fedrepro.errors import UserError
+from fedrepro.errors import UserError, not_among
 from fedrepro.fields import Choice, Frozen, parse
 
 DECLARED = {"algorithms": "Algorithm", "tasks": "Task"}  # the class that declares the options; elsewhere the module does
@@ -30,7 +30,7 @@ def _one(kind: str) -> str:
 def module(kind: str, name: str) -> ModuleType:
     """The module `fedrepro.<kind>.<name>`. Raises UserError listing the valid names."""
     if name not in (valid := names(kind)):
-        raise UserError(f"unknown {_one(kind.rpartition('.')[2])} '{name}': choose from {', '.join(valid)}")
+        raise UserError(not_among(_one(kind.rpartition(".")[2]), name, valid))
     return importlib.import_module(f"fedrepro.{kind}.{name}")
 
 

@@ -23,8 +23,11 @@ def check(params: Params, file: str = "params.yaml") -> None:
             for name, values in experiments.items():
                 training = at_scale(other, paper, name, values, file)
                 for label, choice in () if isinstance(training, str) else training.series.items():
-                    where = f"{file}: papers.{paper}.{name} at scale {scale}: series.{label}"
-                    next(configs(other, training, choice, where))  # the seed has no say in it
+                    where = f"{file}: papers.{paper}.{name} at scale {scale}"
+                    config = next(configs(other, training, choice, f"{where}: series.{label}"))  # the seed has no say in it
+                    for study, settings in training.studies.items():
+                        if settings is not None:
+                            check_study(study, settings, config, where)
 
 
 def at_scale(params: Params, paper: str, name: str, values: dict, file: str) -> Experiment | str:
@@ -57,6 +60,14 @@ def _check_studies(training: Experiment, where: str) -> None:
             studies.settings(name, values)
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
+
+
+def check_study(name: str, values: dict[str, Any], config: RunConfig, where: str) -> None:
+    """That a run with this config can meet a study's settings. Raises UserError, beginning with `where`."""
+    try:
+        studies.create(name, values, config).check()
+    except UserError as error:
+        raise UserError(f"{where}: studies.{name}: {error}") from None
 
 
 def configs(params: Params, training: Experiment, choice: Choice, where: str) -> Iterator[RunConfig]:

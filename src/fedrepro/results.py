@@ -98,9 +98,9 @@ def _record(folder: Path) -> dict[str, Any]:
     }
 
 
-def root(start: Path | None = None) -> Path:
-    """The repository that `start`, or the working folder, lies in: its top folder has params.yaml. Raises UserError."""
-    start = (start or Path()).resolve()
+def root() -> Path:
+    """The repository that the working folder lies in: its top folder has params.yaml. Raises UserError."""
+    start = Path().resolve()
     for folder in (start, *start.parents):
         if (folder / "params.yaml").exists() and (folder / "workflow").exists():
             return folder

@@ -13,7 +13,7 @@ Schema = dict[str, Any]
 CHOSEN = {"dataset": "datasets", "partition": "partitions", "model": "models", "schedule": "schedules", "task": "tasks"}
 
 
-def write() -> Schema:
+def describe() -> Schema:
     described, experiment = Params.model_json_schema(), Experiment.model_json_schema()
     described["$defs"] |= experiment.pop("$defs")
     described["$defs"] |= {kind: _choice(kind) for kind in CHOSEN.values()}

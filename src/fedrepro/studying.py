@@ -22,6 +22,7 @@ from fedrepro.experiments import Planned
 from fedrepro.files import read_whole_json
 from fedrepro.packing import Piece
 from fedrepro.paths import Paths
+from fedrepro.resolving import check_study
 from fedrepro.results import is_kept
 from fedrepro.runs import Run
 from fedrepro.studies import Study
@@ -80,11 +81,7 @@ def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
     if planned.skipped or values is None:
         return Studied(planned, name, {}, planned.skipped or f"no {title} at this scale", planned.waiting)
     for run in planned.runs:
-        try:
-            studies.create(name, values, run.config).check()
-        except UserError as error:
-            where = f"papers.{planned.paper}.{planned.name}.studies.{name} at scale {params.scale}"
-            raise UserError(f"{where}: {error}") from None
+        check_study(name, values, run.config, planned.where)
     found = {series.label: [find(run, name, values, paths, planned.paper) for run in series.runs] for series in planned.series}
     cases, labels = [case for group in found.values() for case in group], planned.waiting or tuple(found)
     if None in cases:

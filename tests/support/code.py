@@ -4,19 +4,7 @@ from pathlib import Path
 
 from fedrepro import provenance
 
-
-def forget():
-    for cached in (
-        provenance.code_digest,
-        provenance.partition_digest,
-        provenance._imports,
-        provenance._tree,
-        provenance._essence,
-        provenance.commit,
-        provenance.commit_date,
-        provenance.committed_digest,
-    ):
-        cached.cache_clear()
+forget = provenance.forget
 
 
 def change(path: Path, old: str, new: str) -> None:

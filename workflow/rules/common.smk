@@ -123,7 +123,7 @@ try:
         }
         for paper, group in PLAN.items()
     }
-    SPECS = {paper: spec.read(paper, PARAMS) for paper in PLAN}
+    SPECS = spec.read_all(PARAMS)
     TARGETS = spec.targets(SPECS)  # name on the command line -> paper and artifact
     RUNS = experiments.unique(experiments.select(PLAN, None, None))
     PIECES = experiments.pieces(PLAN)
@@ -167,7 +167,6 @@ wildcard_constraints:
     prepared="[a-z0-9_-]+",
     paper="|".join(SPECS),
     figure="[a-z0-9_]+",
-    experiment="[a-z0-9_]+",
     artifact="|".join(sorted({key for _, key in TARGETS.values()})),
     known="[0-9a-f]+",
 

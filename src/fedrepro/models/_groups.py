@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import BeforeValidator
 
-from fedrepro.errors import UserError
+from fedrepro.errors import UserError, not_among
 from fedrepro.models._blocks import Block, Conv, Depthwise, Head
 from fedrepro.models._net import Groups, Net
 from fedrepro.models.base import assemble
@@ -107,7 +107,7 @@ def _first(blocks: Sequence[Block | Head], start: str | None, where: str) -> int
         return next(place for place, block in enumerate(blocks) if isinstance(block, Head) or block.flat)
     names = [block.name for block in blocks]
     if start not in names:
-        raise UserError(f"{where}: grouped_from: unknown block '{start}': choose from {', '.join(names)}")
+        raise UserError(f"{where}: grouped_from: {not_among('block', start, names)}")
     return names.index(start)
 
 

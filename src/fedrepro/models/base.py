@@ -34,21 +34,19 @@ class BaseParams(Frozen):
         """So many units at this width, a multiple of `of`."""
         return multiple(units * self.width, of)
 
-    def conv(self, name: str, filters: int, kernel: int, pool: nn.Module | None = None, *, of: int = 1, **options: Any) -> Conv:
-        """A convolution under these options; its channels are a multiple of all its groups and of `of`, the groups to come."""
+    def conv(self, name: str, filters: int, kernel: int, pool: nn.Module | None = None, **options: Any) -> Conv:
+        """A convolution under these options; its channels are a multiple of all its groups."""
         options = {"norm": self.norm, "norm_groups": self.norm_groups} | options
         normalised = options["norm_groups"] if options["norm"] == "group" else None
-        of = math.lcm(of, options.get("groups", 1), normalised or 1)
-        return Conv(name, self.scaled(filters, of), kernel, pool, **options)
+        return Conv(name, self.scaled(filters, math.lcm(options.get("groups", 1), normalised or 1)), kernel, pool, **options)
 
-    def depthwise(self, name: str, kernel: int, pool: nn.Module | None = None, **options: Any) -> Depthwise:
+    def depthwise(self, name: str, kernel: int, **options: Any) -> Depthwise:
         """A convolution of each channel by itself, under these options."""
-        return Depthwise(name, kernel, pool, **{"norm": self.norm, "norm_groups": self.norm_groups} | options)
+        return Depthwise(name, kernel, **{"norm": self.norm, "norm_groups": self.norm_groups} | options)
 
-    def dense(self, name: str, units: int, *, of: int = 1, **options: Any) -> Dense:
-        """A hidden dense layer under these options; its units are a multiple of its groups and of `of`, the groups to come."""
-        of = math.lcm(of, options.get("groups", 1))
-        return Dense(name, self.scaled(units, of), **{"dropout": self.dropout} | options)
+    def dense(self, name: str, units: int, **options: Any) -> Dense:
+        """A hidden dense layer under these options; its units are a multiple of its groups."""
+        return Dense(name, self.scaled(units, options.get("groups", 1)), **{"dropout": self.dropout} | options)
 
 
 class PaperOrCode(BaseParams):

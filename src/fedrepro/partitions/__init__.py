@@ -38,11 +38,8 @@ class Partition:
     def owned(self, client: int, round: int) -> list[int]:
         """The parts that `client` holds in `round`."""
         if self.redraw_seed is None:
-            return [client] if len(self.train) == self.clients else self._deal(np.arange(len(self.train)), client)
+            return [client]
         order = rng.numpy_generator(self.redraw_seed, "redraw", round).permutation(len(self.train))
-        return self._deal(order, client)
-
-    def _deal(self, order: np.ndarray, client: int) -> list[int]:
         return sorted(int(part) for part in np.array_split(order, self.clients)[client])
 
     def train_of(self, client: int, round: int) -> np.ndarray:
@@ -51,9 +48,9 @@ class Partition:
     def test_of(self, client: int, round: int) -> np.ndarray:
         return np.concatenate([self.test[part] for part in self.owned(client, round)])
 
-    def counts(self, labels: np.ndarray, classes: int, round: int = 1) -> np.ndarray:
-        """(clients, classes) number of train images, for the heat map."""
-        rows = [np.bincount(labels[self.train_of(client, round)], minlength=classes) for client in range(self.clients)]
+    def counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
+        """(clients, classes) number of train images in round 1, for the heat map."""
+        rows = [np.bincount(labels[self.train_of(client, 1)], minlength=classes) for client in range(self.clients)]
         return np.stack(rows)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator
 
 from fedrepro import release
+from fedrepro.errors import not_among
 from fedrepro.fields import Count, Frozen, NonNegative
 from fedrepro.measures import MEASURES, Measure
 from fedrepro.metrics import Curve, best, rounds_to
@@ -17,7 +18,7 @@ from fedrepro.report.looks import Look
 
 def _known(name: str) -> str:
     if name not in MEASURES:
-        raise ValueError(f"unknown measure '{name}': choose from {', '.join(MEASURES)}")
+        raise ValueError(not_among("measure", name, MEASURES))
     return name
 
 

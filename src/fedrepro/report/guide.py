@@ -115,7 +115,7 @@ def table(root: Path) -> str:
 
 
 def _specs(params: Params, root: Path) -> dict[str, Paper]:
-    return {paper: spec.read(paper, params, root / spec.FOLDER) for paper in params.papers}
+    return spec.read_all(params, root / spec.FOLDER)
 
 
 class Spent(NamedTuple):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from fedrepro.config import Scale
-from fedrepro.errors import UserError
+from fedrepro.errors import UserError, not_among
 from fedrepro.measures import MEASURES, USUAL
 from fedrepro.overlays import merge
 from fedrepro.report.evidence import Ref, Shown, at_path
@@ -31,7 +31,7 @@ class Known:
         """That they are among the valid ones."""
         for name in names:
             if name not in valid:
-                self.refuse(f"unknown {kind} '{name}': choose from {', '.join(valid) or 'nothing'}")
+                self.refuse(not_among(kind, name, valid))
 
     def refuse(self, reason: str) -> NoReturn:
         raise UserError(f"{self.file}: {self.key}: {reason}")
@@ -46,9 +46,9 @@ class Known:
         found = self.experiments[experiment].get("series", {})
         return {label: choice if isinstance(choice, dict) else {"name": choice} for label, choice in found.items()}
 
-    def numbers(self, experiment: str, setting: str, leave: Collection[str] = ()) -> None:
+    def numbers(self, experiment: str, setting: str, leave: Collection[str] = (), log: bool = False) -> None:
         """That a setting, such as `algorithm.beta`, is a number wherever the experiment's series state it, and that one of them
-        does. `leave`: series that need not."""
+        does. `leave`: series that need not. `log`: that it has a place on a logarithmic axis, too."""
         shared, stated = self.experiments[experiment], {}
         for label, choice in self.series(experiment).items():
             own = merge(shared, choice.get("with", {})) | {"algorithm": choice}
@@ -57,6 +57,9 @@ class Known:
         wrong = [f"{label}: {value}" for label, value in stated.items() if not isinstance(value, int | float)]
         if wrong or not stated:
             found = f"{', '.join(wrong)} is no number" if wrong else "no series states it"
+            self.refuse(f"'{setting}' of experiment '{experiment}' in params.yaml: {found}")
+        if below := [f"{label}: {value:g}" for label, value in stated.items() if log and value <= 0]:
+            found = f"{', '.join(below)}: a logarithmic axis has numbers above 0 only; set log: false"
             self.refuse(f"'{setting}' of experiment '{experiment}' in params.yaml: {found}")
 
     def study(self, experiment: str, study: str, series: Iterable[str | None] = ()) -> None:

@@ -43,7 +43,7 @@ picture(paper, figure, scale)"""
 def write(target: str, params: Params, path: Path | None = None) -> Path:
     """The notebook of a figure, not executed, into `path` or the scale's reports. Raises UserError for what is no figure, and
     where a file is there already: it may have been worked on."""
-    specs = {paper: spec.read(paper, params) for paper in params.papers}
+    specs = spec.read_all(params)
     named = {name: what for name, what in spec.targets(specs).items() if what[1] in specs[what[0]].figures}
     if target not in named:
         raise unknown("figure", target, named, "; `fedrepro list` shows all")

@@ -14,6 +14,7 @@ from fedrepro.metrics import Curve, at_round, distance, estimate, mean, mean_las
 from fedrepro.report import artifacts, cells, numbers, plotted, tally, view
 from fedrepro.report.evidence import Evidence, Ref, source, split_source
 from fedrepro.report.spec import Paper
+from fedrepro.words import count
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,13 @@ class Line:
         return list(self.seeds.values())
 
     def over(self, first: int, last: int) -> float:
-        """Mean over the rounds from first to last."""
-        return 100 * self._mean(lambda curve: mean([value for when, value in curve if first <= when <= last]))
+        """Mean over the rounds from first to last. Raises UserError where a run has none of them."""
+        return 100 * self._mean(lambda curve: mean(self._within(curve, first, last)))
 
     def jump(self, first: int, last: int) -> float:
-        """Mean change from one round to the next, whatever its sign, in points."""
-        return 100 * self._mean(lambda curve: _jump([value for when, value in curve if first <= when <= last]))
+        """Mean change from one round to the next, whatever its sign, in points. Raises UserError where a run has no two of
+        them."""
+        return 100 * self._mean(lambda curve: _jump(self._within(curve, first, last, 2)))
 
     def at(self, round: int) -> float:
         """Value at a round. Raises UserError where a run is shorter."""
@@ -101,6 +103,13 @@ class Line:
         if self.seeds.keys() != other.seeds.keys():
             raise UserError(f"{self.name}: seeds {sorted(self.seeds)}, but {other.name}: seeds {sorted(other.seeds)}")
         return [(curve, other.seeds[seed]) for seed, curve in self.seeds.items()]
+
+    def _within(self, curve: Curve, first: int, last: int, least: int = 1) -> list[float]:
+        """The values from round first to last. Raises UserError where there are less than `least`."""
+        values = [value for when, value in curve if first <= when <= last]
+        if len(values) < least:
+            raise UserError(f"{self.name}: {count(len(values), 'value')} from round {first} to {last}, needed {least}")
+        return values
 
     def _mean(self, reduce: Callable[[Curve], float]) -> float:
         return mean([reduce(curve) for curve in self.curves])

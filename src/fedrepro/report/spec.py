@@ -161,6 +161,11 @@ def of_kind(room: str, values: Any, where: str) -> Figure | Table:
     return parse(model, {"kind": kind} | values, where)
 
 
+def read_all(params: Params, folder: Path = FOLDER) -> dict[str, Paper]:
+    """Every paper's artifacts, by its name. Raises UserError."""
+    return {paper: read(paper, params, folder) for paper in params.papers}
+
+
 def read_curves(spec: Paper, folder: Path = FOLDER) -> dict[str, Curve]:
     """The paper's digitised curves by key: (round, value in 0..1). Raises UserError."""
     if spec.curves is None:

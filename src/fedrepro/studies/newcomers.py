@@ -82,7 +82,7 @@ class Study(OfFinalWeights):
             options = options | {"clients": clients} | ({"whole": False} if "whole" in options else {})
         partition = Choice(name=self.config.partition.name, **options)
         changes = {"rounds": self.settings.epochs, "clients_per_round": self.settings.clients, "local_epochs": 1}
-        return self.config.model_copy(update=changes | {"partition": partition})
+        return self.config.model_copy(update=changes | {"partition": partition, "measures": tuple(OWN)})
 
 
 def invite(settings: Params, config: RunConfig, dataset: Dataset) -> Partition:

@@ -40,7 +40,7 @@ class OfStudy(base.Figure):
         found = results.good(label)
         for column in (*self.columns(), *([self.by] if self.by else [])):
             if found and column not in found[0]:
-                raise UserError(f"{self.title}: no column '{column}' in the study: choose from {', '.join(found[0])}")
+                raise no_column(self.title, column, found[0])
         wanted = [str(value) for value in self.only]
         rows = [row for row in found if row["seed"] == found[0]["seed"] and (not wanted or row[self.by] in wanted)]
         if "round" in (self.by, *self.columns()):
@@ -91,6 +91,11 @@ class OfStudy(base.Figure):
             seed = "; ".join(f"{label}: seed {own}" for label, own in seeds.items())
         shown = [", ".join([seed, *_round([row for own in rows.values() for row in own])]) + "."] if rows else []
         return [*shown, *base.lost(results), base.data([results])]
+
+
+def no_column(title: str, column: str, row: Row) -> UserError:
+    """What answers a column that the rows of a figure's study do not have."""
+    return UserError(f"{title}: no column '{column}' in the study: choose from {', '.join(row)}")
 
 
 def _round(rows: list[Row]) -> list[str]:

@@ -56,8 +56,10 @@ class Figure(_cells.OfCells):
         return [*text, *super().told(evidence)]
 
     def _ends(self, panels: list) -> list[int]:
-        """The last round of each panel, where bars are rounds and one comes near it."""
-        if self.of("", 0).absolute != ROUNDS:
+        """The last round of each panel, where bars are rounds and one comes near it. A cell with a word for its claim has
+        values of the measure."""
+        cell = self.of("", 0)
+        if cell.absolute != ROUNDS or cell.word:
             return []
         ends = [max(int(row["round"]) for row in panel.results.rows) for panel in panels]
         tops = [value.mean for panel in panels for label in panel.results.labels if (value := self.value(panel, label))]

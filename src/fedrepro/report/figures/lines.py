@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from fedrepro.errors import UserError
 from fedrepro.metrics import EQUAL
 from fedrepro.report.evidence import Evidence, source
-from fedrepro.report.figures import base
+from fedrepro.report.figures import _study, base
 from fedrepro.report.figures._style import grid, series
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
@@ -75,7 +74,7 @@ class Figure(base.Figure):
         found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for row in results.good(label):
             if missing := [column for column in (self.x, self.y) if column not in row]:
-                raise UserError(f"{self.title}: no column '{missing[0]}' in the study: choose from {', '.join(row)}")
+                raise _study.no_column(self.title, missing[0], row)
             if row[self.y] != "":
                 found[row[self.x]][row["seed"]].append(float(row[self.y]))
         return {x: [statistics.fmean(values) for values in seeds.values()] for x, seeds in found.items()}

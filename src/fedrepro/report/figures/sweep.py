@@ -27,7 +27,7 @@ class Figure(_cells.OfCells):
         super().check(known)
         for ref in self.panels:
             known.at("reference").experiment(ref.experiment, self.reference)
-            known.at("setting").numbers(ref.experiment, self.setting, self.reference)
+            known.at("setting").numbers(ref.experiment, self.setting, self.reference, self.log)
 
     def draw(self, axes: Any, evidence: Evidence) -> None:
         panels = self.shown(evidence)
