@@ -141,6 +141,11 @@ class FedAvg:
         """What a user should know of these options before a training in `precision`; None: nothing."""
         return None
 
+    @classmethod
+    def needs_proxy(cls, params: Params) -> bool:
+        """Whether the server has to hold images itself."""
+        return False
+
     def __init__(self, params: Params, net: Net, generator: torch.Generator, task: Task) -> None:
         self.params, self.task = params, task
         self.half = False  # whether its networks compute in bfloat16
