@@ -88,8 +88,9 @@ def _suited(config: RunConfig) -> None:
     if clients > left:
         told = f"removed: true takes its images from the clients' {images}, and leaves {left} for {clients} clients"
         raise UserError(f"proxy.share: {told} (got {config.proxy.share:g})")
-    partitions.check(config.partition, left, len(datasets.classes(config.dataset)))
-    algorithms.check(config)
+    classes = len(datasets.classes(config.dataset))
+    partitions.check(config.partition, left, classes)
+    algorithms.check(config, classes)
 
 
 def _overrides(values: Any, where: str) -> dict[str, Any]:
