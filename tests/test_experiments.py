@@ -502,6 +502,22 @@ def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
     assert stored == {"commit": f"with-{first.code}", "commit_date": "2020-02-02", "torch": "2.8"}
 
 
+def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypatch):
+    """Trained before it was committed; what names a commit without a stain is held against that one alone."""
+    first, second, *_ = plan(params(), paths)["p"]["one"].runs
+    for run, commit in ((first, "with-other-dirty"), (second, "with-other")):
+        finish(run)
+        (run.folder / "environment.json").write_text(json.dumps({"commit": commit}))
+    monkeypatch.setattr(provenance, "commit", lambda *modules: f"with-{first.code}-dirty")
+    with pytest.raises(UserError) as caught:
+        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+    (told,) = str(caught.value).splitlines()
+    assert str(second.folder) in told and "or delete it, commit the code and make it anew" in told
+    shutil.rmtree(second.folder)
+    (new,) = keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+    assert read_json(new / "environment.json") == {"commit": f"with-{first.code}", "commit_date": "2020-02-02"}
+
+
 def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
     """As after a copy of one machine's folder over another's."""
     run = finish(plan(params(), paths)["p"]["one"].runs[0], "numbers")
@@ -522,7 +538,9 @@ def test_keep_refuses_a_commit_that_lacks_the_methods_file(paths, history, monke
     """As of a method that was trained before it was committed: the commit is here, its code is another."""
     finish(plan(params(), paths)["p"]["one"].runs[0])
     monkeypatch.setattr(provenance, "committed_digest", lambda commit, *executed: None)
-    with pytest.raises(UserError, match="comes from code that commit .* does not have, .* or commit the code and make it anew"):
+    with pytest.raises(
+        UserError, match="comes from code that commit .* does not have, .* or delete it, commit the code and make"
+    ):
         keeping.keep([plan(params(), paths)["p"]["one"]], paths)
 
 
