@@ -27,6 +27,7 @@ from fedrepro.algorithms.base import Batch, Client, Sent, Server
 from fedrepro.engine import checkpoint
 from fedrepro.engine.executors import Sequential
 from fedrepro.engine.round import Round
+from fedrepro.errors import UserError
 from fedrepro.fields import Choice
 from fedrepro.models import Conv, Dense, Head, Net
 from support.federation import (
@@ -628,9 +629,29 @@ def test_gradient_against_finite_differences(name):
         assert torch.autograd.gradcheck(loss, (tensor.clone().requires_grad_(),), eps=1e-6, atol=1e-7)
 
 
+UNSUITED = [
+    ("fedmax", {}, "it needs a hidden layer before the last", [Head(3)]),
+    ("activation_l2", {}, "it needs a hidden layer before the last", [Head(3)]),
+    ("fedmmd", {"outputs": "features"}, "it needs a hidden layer before the last", [Head(3)]),
+    ("fedfusion", {}, "it needs convolutions", [Head(3)]),
+    ("fedfusion", {"operator": "multi"}, "it needs convolutions", [Dense("fc1", 4), Head(3)]),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "words", "blocks"), UNSUITED)
+def test_a_network_on_which_a_method_would_be_fedavg_is_refused(name, options, words, blocks):
+    net = models.assemble(blocks, (1, 2, 2), "pytorch", rng.generator(0, "weights"), "plain")
+    with pytest.raises(UserError, match=f"algorithm {name}: model plain: {words}"):
+        classifying(name, options, net)
+
+
 def penalty(name: str, options: dict, activations: torch.Tensor) -> float:
     """What the method adds to the cross entropy of these activations (B, D)."""
-    net = models.assemble([Head(3)], (activations.shape[1], 1, 1), "pytorch", rng.generator(0, "weights")).double()
+    width = activations.shape[1]
+    blocks = [Conv("same", width, 1, activation=None), Head(3)]
+    net = models.assemble(blocks, (width, 1, 1), "pytorch", rng.generator(0, "weights")).double()
+    net.extractor.same.layer.weight.data = torch.eye(width).double()[:, :, None, None]
+    net.extractor.same.layer.bias.data.zero_()
     batch = Batch(activations[:, :, None, None], torch.zeros(len(activations), dtype=torch.int64))
     weights = dict(net.state_dict())
     with_it, without = (classifying(*method, net).loss(weights, weights, batch) for method in ((name, options), ("fedavg", {})))

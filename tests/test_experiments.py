@@ -325,6 +325,14 @@ MISTAKES = pytest.mark.parametrize(("changes", "words"), [
     ({"series": {"FedAvg": {"with": {"seed": 3}}}}, "with: seed cannot be set for one series"),
     ({"series": {"FedAvg": {"with": {"rate": 3}}}}, "rate: unknown key: choose from "),
     ({"rounds": -3}, "rounds: "),
+    ({"partition": {"name": "balanced_classes", "clients": 20, "classes_per_client": 12}}, "classes_per_client: at most 10 "),
+    ({"partition": {"name": "balanced_classes", "clients": 4, "classes_per_client": 3}}, "must be a multiple of 10 classes"),
+    ({"partition": {"name": "classes", "clients": 20}}, "clients: 20 clients cannot split 10 classes; at most 10"),
+    ({"partition": {"name": "classes", "clients": 4, "groups": [[0, 1]]}}, "groups: need 4 groups that hold each of the 10 "),
+    ({"partition": {"name": "class_shards", "clients": 4, "classes_per_client": 5}}, "pieces: one or two of each class, 5 to "),
+    ({"partition": {"name": "shards", "clients": 4, "shards": 400}}, "4 clients x 400 shards need 1600 images, got 1438"),
+    ({"series": {"FedCL": {"name": "fedcl"}}}, "algorithm fedcl: needs proxy images: set proxy, e.g. {share: 0.01}"),
+    ({"model": {"name": "logistic"}, "series": {"X": {"name": "fedmax"}}}, "fedmax: model logistic: it needs a hidden layer"),
     ({"clients_per_round": 9}, "clients_per_round: at most the 4 clients of the partition (got 9)"),
 ], ids=str)  # fmt: skip
 
@@ -506,6 +514,22 @@ def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
     assert stored == {"commit": f"with-{first.code}", "commit_date": "2020-02-02", "torch": "2.8"}
 
 
+def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypatch):
+    """Trained before it was committed; what names a commit without a stain is held against that one alone."""
+    first, second, *_ = plan(params(), paths)["p"]["one"].runs
+    for run, commit in ((first, "with-other-dirty"), (second, "with-other")):
+        finish(run)
+        (run.folder / "environment.json").write_text(json.dumps({"commit": commit}))
+    monkeypatch.setattr(provenance, "commit", lambda *modules: f"with-{first.code}-dirty")
+    with pytest.raises(UserError) as caught:
+        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+    (told,) = str(caught.value).splitlines()
+    assert str(second.folder) in told and "or delete it, commit the code and make it anew" in told
+    shutil.rmtree(second.folder)
+    (new,) = keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+    assert read_json(new / "environment.json") == {"commit": f"with-{first.code}", "commit_date": "2020-02-02"}
+
+
 def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
     """As after a copy of one machine's folder over another's."""
     run = finish(plan(params(), paths)["p"]["one"].runs[0], "numbers")
@@ -526,7 +550,9 @@ def test_keep_refuses_a_commit_that_lacks_the_methods_file(paths, history, monke
     """As of a method that was trained before it was committed: the commit is here, its code is another."""
     finish(plan(params(), paths)["p"]["one"].runs[0])
     monkeypatch.setattr(provenance, "committed_digest", lambda commit, *executed: None)
-    with pytest.raises(UserError, match="comes from code that commit .* does not have, .* or commit the code and make it anew"):
+    with pytest.raises(
+        UserError, match="comes from code that commit .* does not have, .* or delete it, commit the code and make"
+    ):
         keeping.keep([plan(params(), paths)["p"]["one"]], paths)
 
 

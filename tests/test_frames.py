@@ -16,7 +16,7 @@ from fedrepro import results
 from fedrepro.config import read_params
 from fedrepro.errors import UserError
 from fedrepro.measures import MEASURES
-from fedrepro.report import notebook, spec
+from fedrepro.report import artifacts, notebook, spec
 from fedrepro.report.evidence import Shown
 from fedrepro.report.loading import Results
 from fedrepro.report.plain import write_plain
@@ -70,6 +70,16 @@ def test_verdicts_name_their_claims():
     ]["4d-reduction"]
 
 
+def test_a_paper_without_a_claim_has_the_columns_of_verdicts(tmp_path):
+    made = artifacts.COLUMNS
+    folder = tmp_path / "quick" / "mine" / "tables"
+    folder.mkdir(parents=True)
+    (folder / "verdicts.json").write_text("[]\n", encoding="utf-8")
+    (folder / "verdicts.csv").write_text(",".join(name.capitalize() for name in made) + "\n", encoding="utf-8")
+    found = results.verdicts("mine", "quick", tmp_path)
+    assert found.empty and tuple(found) == made
+
+
 def test_what_the_readme_does_in_python(tmp_path, monkeypatch, capsys):
     told, by_hand = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
     monkeypatch.chdir(ROOT)
@@ -97,8 +107,11 @@ def test_what_is_not_there_is_told(tmp_path, monkeypatch):
         results.verdicts(PAPER, "quick", tmp_path)
     with pytest.raises(UserError, match="unknown paper 'fedmm': choose from fedcl, fedmax, fedmmd, psi_net"):
         results.curves("fedmm", "fig4d", SCALE, REPORTS)
-    with pytest.raises(UserError, match="results are there of paper, .*; those of papr are made by: snakemake"):
+    with pytest.raises(UserError, match="unknown scale 'papr': choose from quick, small, paper"):
         results.curves(PAPER, "fig4d", "papr", REPORTS)
+    (tmp_path / "quick" / "mine" / "data").mkdir(parents=True)  # as Snakemake makes it, before any page
+    with pytest.raises(UserError, match="results of mine are there of quick; those of small are made by: snakemake"):
+        results.curves("mine", "fig", "small", tmp_path)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="not inside a fedrepro checkout: .* or say reports="):
         results.curves(PAPER, "fig4d")

@@ -240,7 +240,8 @@ def test_class_shards_as_fedmax_has_them():
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    ({"classes_per_client": 27}, r"classes_per_client: 26 classes have 48 images \(got 27\)"),
+    ({"classes_per_client": 27}, r"classes_per_client: at most 26 \(got 27\)"),
+    ({"size": 4801}, r"classes_per_client: 0 classes have 4801 images \(got 20\)"),
     ({"pieces": 19}, r"pieces: one or two of each class, 20 to 40 \(got 19\)"),
     ({"pieces": 41}, r"pieces: one or two of each class, 20 to 40 \(got 41\)"),
     ({"size": 3000}, "size: a class has no two pieces of 3000 images"),

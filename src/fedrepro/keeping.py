@@ -82,15 +82,19 @@ def _vouched_study(note: Path, study: Study) -> dict[str, str | None] | str:
 def _vouched(named: str, code: str, *executed: Any) -> dict[str, str | None] | str:
     """A commit that has this code, where it is the one that is named; else what to say. `executed`: see
     `provenance.committed_digest`."""
+    today, dirty = provenance.commit().removesuffix(provenance.DIRTY), named.endswith(provenance.DIRTY)
     named = named.removesuffix(provenance.DIRTY)
-    commit = provenance.commit().removesuffix(provenance.DIRTY) if named == "unknown" else named  # made outside a checkout
+    commit = today if named == "unknown" else named  # made outside a checkout
+    if dirty and provenance.committed_digest(today, *executed) == code:  # made before it was committed
+        commit = today
     committed = provenance.committed_digest(commit, *executed)
     if committed is None and provenance.commit_date(commit) is None:
         return f"names commit {named}, whose code cannot be read here; keep it in a checkout that has that commit"
     if committed != code:
+        advice = "commit that code and keep it then" if dirty else "keep it in a checkout of that commit"
         return (
-            f"comes from code that commit {commit} does not have, or that was named by another rule than today's; keep it in a "
-            "checkout of that commit, or commit the code and make it anew"
+            f"comes from code that commit {commit} does not have, or that was named by another rule than today's; {advice}, or "
+            "delete it, commit the code and make it anew"
         )
     return {"commit": commit, "commit_date": provenance.commit_date(commit)}
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fedrepro import datasets, partitions, registry, studies
+from fedrepro import algorithms, datasets, partitions, registry, studies
 from fedrepro.config import Experiment, Params, RunConfig
 from fedrepro.engine import augmentation
 from fedrepro.errors import UserError, unknown
@@ -86,7 +86,7 @@ def configs(params: Params, training: Experiment, choice: Choice, where: str) ->
 
 
 def _suited(config: RunConfig) -> None:
-    """What can be told of the data before any are there; the rest fails when the partition is drawn."""
+    """What can be told before any data are there; the rest fails when the partition is drawn."""
     shape, train, test = datasets.extent(config.dataset)
     augmentation.check(config, shape[0], datasets.is_real(config.dataset))
     for key, asked, there in (("train_images", config.train_images, train), ("test_images", config.test_images, test)):
@@ -95,9 +95,13 @@ def _suited(config: RunConfig) -> None:
     clients, images = config.partition.options["clients"], config.train_images or train
     if clients > images:
         raise UserError(f"partition.clients: at most the {images} train images of {config.dataset.name} (got {clients})")
-    if config.proxy and config.proxy.removed and clients > (left := images - partitions.proxy_size(config.proxy, images)):
+    left = images - partitions.proxy_size(config.proxy, images) if config.proxy and config.proxy.removed else images
+    if clients > left:
         told = f"removed: true takes its images from the clients' {images}, and leaves {left} for {clients} clients"
         raise UserError(f"proxy.share: {told} (got {config.proxy.share:g})")
+    classes = len(datasets.classes(config.dataset))
+    partitions.check(config.partition, left, classes)
+    algorithms.check(config, classes)
 
 
 def _overrides(values: Any, where: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ as data frames, for notebooks and whoever goes on from here. Light: imports no t
 import csv
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,7 +147,9 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | None = None) -> "
     path = _folder(paper, scale, reports) / "tables" / "verdicts.json"
     if not path.exists():
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
-    return pandas.DataFrame(read_records(path)).convert_dtypes()
+    told = read_records(path)
+    columns = None if told else pandas.read_csv(path.with_suffix(".csv")).columns.str.lower()  # which the table beside it has
+    return pandas.DataFrame(told, columns=columns).convert_dtypes()
 
 
 def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, ending: str) -> Path:
@@ -163,11 +166,23 @@ def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, end
 def _folder(paper: str, scale: str, reports: Path | None) -> Path:
     """Where a paper's artifacts lie at a scale. Raises UserError for a scale or paper that has none, though others have."""
     reports = reports or root() / "reports"
-    scales = {found.parent.name: found for found in sorted(reports.glob("*/index.html"))}
-    if scales and scale not in scales and not (reports / scale).exists():
-        made = f"results are there of {', '.join(scales)}"
+    scales = defaultdict(list)  # of each paper that has results
+    for found in sorted(reports.glob("*/*/data")):
+        scales[found.parent.name].append(found.parent.parent.name)
+    there = list(dict.fromkeys(name for names in scales.values() for name in names))
+    if there and scale not in there:
+        _check_scale(scale, reports.parent / "params.yaml")
+    if paper in scales and scale not in scales[paper]:
+        made = f"results of {paper} are there of {', '.join(scales[paper])}"
         raise UserError(f"{reports}: {made}; those of {scale} are made by: snakemake --cores 2 {paper} --config scale={scale}")
-    papers = sorted(found.parent.name for found in (reports / scale).glob("*/data"))
-    if papers and paper not in papers:
-        raise unknown("paper", paper, papers)
+    if scales and paper not in scales:
+        raise unknown("paper", paper, list(scales))
     return reports / scale / paper
+
+
+def _check_scale(scale: str, settings: Path) -> None:
+    """Raises UserError for one that the settings do not have, if they are there."""
+    from fedrepro.config import read_params
+
+    if settings.exists() and scale not in (valid := read_params(settings).scales):
+        raise unknown("scale", scale, list(valid))

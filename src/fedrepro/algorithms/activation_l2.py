@@ -9,12 +9,14 @@ norm  frobenius: ||A||_F of the whole batch, neither squared nor averaged, as th
 The slope of a norm is a unit vector however small the activations are; where they are all 0 it is taken as 0.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights
+from fedrepro.algorithms.base import Batch, FedAvg, Weights, without_hidden
 from fedrepro.fields import Frozen, NonNegative
+from fedrepro.models import Block, Head
 
 
 class Algorithm(FedAvg):
@@ -23,6 +25,10 @@ class Algorithm(FedAvg):
         norm: Literal["frobenius", "samples"] = "frobenius"
 
     neutral: ClassVar[dict] = {"beta": 0.0}
+
+    @classmethod
+    def misfit(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+        return without_hidden(blocks)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         outputs = self.outputs(weights, batch)

@@ -18,7 +18,7 @@ stacked clients, and runs that differ in their seed may share a recorded step. I
 and `put_out` alone, which compute as the run's `precision` says.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from fedrepro.fields import Frozen
-from fedrepro.models import Net, Outputs
+from fedrepro.models import Block, Head, Net, Outputs
 from fedrepro.tasks import Task
 
 Weights = dict[str, Tensor]
@@ -139,6 +139,16 @@ class FedAvg:
     @classmethod
     def caution(cls, params: Params, precision: str) -> str | None:
         """What a user should know of these options before a training in `precision`; None: nothing."""
+        return None
+
+    @classmethod
+    def needs_proxy(cls, params: Params) -> bool:
+        """Whether the server has to hold images itself."""
+        return False
+
+    @classmethod
+    def misfit(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+        """Why a network of these blocks, the head last, is not for the method; None: it is."""
         return None
 
     def __init__(self, params: Params, net: Net, generator: torch.Generator, task: Task) -> None:
@@ -257,6 +267,12 @@ class FedAvg:
     def tested(self, weights: Weights, state: Weights) -> Weights:
         """What the global model is tested with: its weights, and what it needs beside them of the server's `state`."""
         return weights
+
+
+def without_hidden(blocks: Sequence[Block | Head]) -> str | None:
+    """The misfit of a method that looks at what enters the last layer: where that are the images themselves, no weight has a
+    say in it, and the method would be FedAvg under another name."""
+    return None if len(blocks) > 1 else "it needs a hidden layer before the last; choose another model"
 
 
 def mean(like: Weights, sent: Iterable[Sent]) -> Weights:

@@ -29,6 +29,10 @@ class Algorithm(FedAvg):
 
     neutral: ClassVar[dict] = {"weight": 0.0}
 
+    @classmethod
+    def needs_proxy(cls, params: Params) -> bool:
+        return params.importance != "identity"
+
     def survey(self, weights: Weights, server: Server) -> Weights:
         """Omega, in the rounds in which it is sent."""
         if self.params.importance == "identity" or (server.round - 1) % self.params.every:

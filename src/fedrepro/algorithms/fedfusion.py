@@ -17,7 +17,7 @@ local training as after it.
 At no `Params` this is FedAvg: lambda moves wherever the two extractors differ.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal
 
 import torch
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from fedrepro.algorithms.base import Batch, FedAvg, Sent, Server, Weights
 from fedrepro.fields import Fraction, Frozen
-from fedrepro.models import Net, Outputs, initialise
+from fedrepro.models import Block, Head, Net, Outputs, initialise
 
 EXTRACTOR, REFERENCE = "extractor.", "global_extractor."  # E_l among the weights; E_g, where it lies beside them
 GATE = "fusion.gate"  # lambda
@@ -39,6 +39,11 @@ class Algorithm(FedAvg):
         tested_with: Literal["previous", "new"] = "previous"
 
     neutral: ClassVar[None] = None
+
+    @classmethod
+    def misfit(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+        fused = blocks[0] is not blocks[-1] and not blocks[0].flat
+        return None if fused else "it needs convolutions, whose maps it fuses; choose another model"
 
     def wrap(self, net: Net, generator: torch.Generator) -> Net:
         fusion = OPERATORS[self.params.operator](net.channels, self.params.bias, generator)

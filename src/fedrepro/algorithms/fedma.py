@@ -45,7 +45,7 @@ from fedrepro.algorithms._matching import Prior, match, solver, summed
 from fedrepro.algorithms.base import Diverged, FedAvg, Sent, Server, Weights, Work
 from fedrepro.errors import UserError
 from fedrepro.fields import Count, Frozen, Number, Positive
-from fedrepro.models import Conv, Dense, Head, Net
+from fedrepro.models import Block, Conv, Dense, Head, Net
 
 UNITS = "units."  # before a block's name: which of its global units each client has (clients, units)
 INDEX = 8  # bytes
@@ -68,9 +68,25 @@ class Algorithm(FedAvg):
     buffers: ClassVar[bool] = False
     keeps_momentum: ClassVar[bool] = False  # its weights change their shapes
 
+    @classmethod
+    def misfit(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+        """Of layers of which nobody knows here what their units are."""
+        known = (Conv, Dense, Head)
+        for block in blocks:
+            if type(block) not in known:
+                kinds = ", ".join(kind.__name__ for kind in known)
+                return f"{block.name} is a {type(block).__name__}: it matches blocks of the kinds {kinds} alone"
+        for block in blocks:
+            if block.groups > 1:
+                return f"{block.name}: groups: expected 1 (got {block.groups})"
+            if getattr(block, "norm", "none") != "none":
+                return f"norm: {block.name} has '{block.norm}': choose none"
+        return None
+
     def wrap(self, net: Net, generator: torch.Generator) -> Net:
         self.task.needs_scores("algorithm fedma")
-        _check(net)
+        if len(net.trained) < len(list(net.parameters())):
+            raise UserError(f"algorithm fedma: model {net.plan.model}: frozen: it averages all weights: expected [], for none")
         solver()  # if it is missing, that should be known before the first round
         self.seed = int(torch.randint(1 << 62, (), generator=generator))
         self.layers = {block: net.names(block) for block in net.blocks}  # weight, and bias where there is one
@@ -150,22 +166,6 @@ class Algorithm(FedAvg):
         inputs = known.new_zeros(len(known), width, known.shape[2])
         inputs[:, torch.from_numpy(units).to(known.device)] = known
         return own | layer | {into: inputs.reshape(len(known), -1, *own[into].shape[2:])}
-
-
-def _check(net: Net) -> None:
-    """Raises UserError for a network with layers of which nobody knows here what their units are."""
-    where, known = f"algorithm fedma: model {net.plan.model}", (Conv, Dense, Head)
-    for block in net.plan.blocks:
-        if type(block) not in known:
-            kinds = ", ".join(kind.__name__ for kind in known)
-            raise UserError(f"{where}: {block.name} is a {type(block).__name__}: it matches blocks of the kinds {kinds} alone")
-    for block in net.plan.blocks:
-        if block.groups > 1:
-            raise UserError(f"{where}: {block.name}: groups: expected 1 (got {block.groups})")
-        if getattr(block, "norm", "none") != "none":
-            raise UserError(f"{where}: norm: {block.name} has '{block.norm}': choose none")
-    if len(net.trained) < len(list(net.parameters())):
-        raise UserError(f"{where}: frozen: it averages all weights: expected [], for none")
 
 
 def _in_order(sent: Iterable[Sent]) -> list[Sent]:

@@ -13,13 +13,15 @@ Defaults are the code's, beta is the paper's; the code's scripts have 1000.
 """
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights
+from fedrepro.algorithms.base import Batch, FedAvg, Weights, without_hidden
 from fedrepro.fields import Frozen, NonNegative
+from fedrepro.models import Block, Head
 
 
 class Algorithm(FedAvg):
@@ -29,6 +31,10 @@ class Algorithm(FedAvg):
         reduction: Literal["elements", "samples"] = "elements"
 
     neutral: ClassVar[dict] = {"beta": 0.0}
+
+    @classmethod
+    def misfit(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+        return without_hidden(blocks)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         outputs = self.outputs(weights, batch)

@@ -9,14 +9,15 @@ Options: `outputs: features` compares the layer before the logits (the paper's d
 Gaussians exp(-d^2 / (b 2^i)), i = -2..2, with b the mean squared distance of the pooled pairs (a third-party version).
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights
+from fedrepro.algorithms.base import Batch, FedAvg, Weights, without_hidden
 from fedrepro.fields import Frozen, NonNegative
-from fedrepro.models import Outputs
+from fedrepro.models import Block, Head, Outputs
 
 VARIANCES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 5, 10, 15, 20, 25, 30, 35, 100, 1e3, 1e4, 1e5, 1e6)
 
@@ -39,6 +40,10 @@ class Algorithm(FedAvg):
         if precision == "bfloat16" and params.weight > 0:
             return "in bfloat16 most of the distance between two networks that are near each other is rounding; use float32"
         return super().caution(params, precision)
+
+    @classmethod
+    def misfit(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+        return without_hidden(blocks) if params.outputs == "features" else None
 
     def frozen(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
         return (self._compared(self.forward(received, images)),)

@@ -14,7 +14,7 @@ of block is a subclass of `Block` with the layers that it consists of, and with 
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, GroupedLinear, Head, Weighted, multiple
 from fedrepro.models._groups import ClassMap, regulated
 from fedrepro.models._net import Groups, Net, Outputs, dropout_masks
-from fedrepro.models.base import assemble, build, freeze, initialise
+from fedrepro.models.base import assemble, blocks, build, freeze, initialise
 
 __all__ = [
     "Block",
@@ -29,6 +29,7 @@ __all__ = [
     "Outputs",
     "Weighted",
     "assemble",
+    "blocks",
     "build",
     "dropout_masks",
     "freeze",

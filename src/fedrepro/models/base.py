@@ -64,11 +64,16 @@ class PaperOrCode(BaseParams):
         return values
 
 
+def blocks(choice: Choice, outputs: int) -> list[Block | Head]:
+    """What the network is made of, the head last."""
+    return registry.module("models", choice.name).blocks(registry.settings("models", choice), outputs)
+
+
 def build(choice: Choice, shape: tuple[int, int, int], outputs: int, generator: torch.Generator) -> Net:
     """The network for images of `shape` (C, H, W), its initial weights drawn from `generator` alone."""
     module = registry.module("models", choice.name)
     params = registry.settings("models", choice)
-    net = assemble(module.blocks(params, outputs), shape, params.init, generator, choice.name)
+    net = assemble(blocks(choice, outputs), shape, params.init, generator, choice.name)
     if hasattr(module, "start"):
         module.start(net, params)
     freeze(net, params.frozen, choice.name)

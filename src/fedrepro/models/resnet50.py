@@ -41,9 +41,8 @@ class Params(BaseParams):
 
 
 def blocks(params: Params, outputs: int) -> list[Block | Head]:
-    bottleneck = theirs().Bottleneck  # here, since torch 2.8 cannot import it where layers are made, on the device "meta"
     stages = [
-        Stage(f"layer{number}", bottleneck, params.scaled(32 * 2**number), depth, 1 if number == 1 else 2)
+        Stage(f"layer{number}", params.scaled(32 * 2**number), depth, 1 if number == 1 else 2)
         for number, depth in enumerate(params.stages, 1)
     ]
     return [Stem("stem", params.scaled(64)), *stages, Average("pool"), Head(outputs)]
@@ -66,16 +65,17 @@ class Stem(Block):
 class Stage(Block):
     """So many bottlenecks, the first of which changes the size of the maps."""
 
-    bottleneck: type[nn.Module]
     width: int
     depth: int
     stride: int
 
     def layers(self, shape: Shape) -> dict[str, nn.Module]:
-        wide = self.width * self.bottleneck.expansion
+        with torch.device("cpu"):  # torch 2.8 cannot import it where layers are made, on "meta"
+            bottleneck = theirs().Bottleneck
+        wide = self.width * bottleneck.expansion
         change = nn.Sequential(nn.Conv2d(shape[0], wide, 1, self.stride, bias=False), nn.BatchNorm2d(wide))
-        first = self.bottleneck(shape[0], self.width, self.stride, change)
-        return {str(place): first if place == 0 else self.bottleneck(wide, self.width) for place in range(self.depth)}
+        first = bottleneck(shape[0], self.width, self.stride, change)
+        return {str(place): first if place == 0 else bottleneck(wide, self.width) for place in range(self.depth)}
 
 
 @dataclass(frozen=True)

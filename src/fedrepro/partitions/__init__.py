@@ -3,7 +3,9 @@
 Each module here is one way to partition and declares frozen `Params` and `split(params, train, draw) -> parts`, a list of
 index arrays into the train set. Every client's test part gets the class proportions of its train part: the test set is dealt
 out, as the train set was. A partition for which that is not so says how its test parts arise:
-`split_test(params, parts, train, test, draw)`, e.g. where clients share images.
+`split_test(params, parts, train, test, draw)`, e.g. where clients share images. One that can tell from the numbers of train
+images and classes alone that its options cannot be met declares `check(params, images, classes)`, which raises UserError: it is
+asked at every scale before anything begins.
 """
 
 from dataclasses import dataclass, replace
@@ -97,6 +99,13 @@ def of_run(config: RunConfig | Dealing, dataset: Dataset | Labels) -> Partition:
     return replace(made, train=[own[part] for part in made.train], proxy=proxy(config, len(train)))
 
 
+def check(choice: Choice, images: int, classes: int) -> None:
+    """Raises UserError for options that so many train images, of so many classes, cannot meet whatever they show."""
+    module, params = registry.module("partitions", choice.name), registry.settings("partitions", choice)
+    if hasattr(module, "check"):
+        module.check(params, images, classes)
+
+
 def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: int) -> Partition:
     """Partition a labelled set: a pure function of its arguments. `pixels` is H*W. Raises UserError if it cannot be met."""
     module, params = registry.module("partitions", choice.name), registry.settings("partitions", choice)
@@ -104,6 +113,7 @@ def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: i
         raise UserError(
             f"partition {choice.name}: clients: {params.clients} clients cannot share {len(train.labels)} train images"
         )
+    check(choice, len(train.labels), train.classes)
     parts = _sorted(module.split(params, train, rng.numpy_generator(seed, "partition")))
     if without := sum(len(part) == 0 for part in parts):
         raise UserError(

@@ -25,6 +25,16 @@ class Params(Frozen):
     mixed: bool = False
 
 
+def check(params: Params, images: int, classes: int) -> None:
+    places = params.clients * params.classes_per_client
+    if params.classes_per_client > classes:
+        raise UserError(f"partition balanced_classes: classes_per_client: at most {classes} (got {params.classes_per_client})")
+    if places % classes:
+        raise UserError(
+            f"partition balanced_classes: clients x classes_per_client = {places} must be a multiple of {classes} classes"
+        )
+
+
 def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
     labels, classes = train.labels, train.classes
     owners = _owners(params, classes, draw)
@@ -46,15 +56,8 @@ def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np
 
 def _owners(params: Params, classes: int, draw: np.random.Generator) -> list[list[int]]:
     """For each class the clients that hold it, as many for each; a draw that gets stuck is tried again."""
-    places = params.clients * params.classes_per_client
-    if params.classes_per_client > classes:
-        raise UserError(f"partition balanced_classes: classes_per_client: at most {classes} (got {params.classes_per_client})")
-    if places % classes:
-        raise UserError(
-            f"partition balanced_classes: clients x classes_per_client = {places} must be a multiple of {classes} classes"
-        )
     for _ in range(TRIES):
-        free = np.full(classes, places // classes)
+        free = np.full(classes, params.clients * params.classes_per_client // classes)
         owners: list[list[int]] = [[] for _ in range(classes)]
         for client in draw.permutation(params.clients):
             # the classes with most free places go first, ties at random: leaves room for the last clients

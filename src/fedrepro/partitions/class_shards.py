@@ -12,7 +12,7 @@ from fedrepro.errors import UserError
 from fedrepro.fields import Count, Frozen
 from fedrepro.partitions._testing import sampled as split_test
 
-__all__ = ["Params", "split", "split_test"]
+__all__ = ["Params", "check", "split", "split_test"]
 
 
 class Params(Frozen):
@@ -22,9 +22,17 @@ class Params(Frozen):
     size: Count = 48  # images in a piece
 
 
+def check(params: Params, images: int, classes: int) -> None:
+    if params.classes_per_client > classes:
+        raise UserError(f"partition class_shards: classes_per_client: at most {classes} (got {params.classes_per_client})")
+    least, most = params.classes_per_client, 2 * params.classes_per_client
+    if not least <= params.pieces <= most:
+        raise UserError(f"partition class_shards: pieces: one or two of each class, {least} to {most} (got {params.pieces})")
+
+
 def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
     pieces = [_pieces(draw.permutation(np.flatnonzero(train.labels == label)), params.size) for label in range(train.classes)]
-    _check(params, [len(found) for found in pieces if found])
+    _check_pieces(params, [len(found) for found in pieces if found])
     held = [label for label, found in enumerate(pieces) if found]
     return [_draw(params, pieces, held, draw) for _ in range(params.clients)]
 
@@ -34,15 +42,12 @@ def _pieces(images: np.ndarray, size: int) -> list[np.ndarray]:
     return [images[start : start + size] for start in range(0, len(images) - size + 1, size)]
 
 
-def _check(params: Params, there: list[int]) -> None:
+def _check_pieces(params: Params, there: list[int]) -> None:
     """`there`: how many pieces each class has, of those that have any."""
     if params.classes_per_client > len(there):
         found = f"{len(there)} classes have {params.size} images"
         raise UserError(f"partition class_shards: classes_per_client: {found} (got {params.classes_per_client})")
-    least, most = params.classes_per_client, 2 * params.classes_per_client
-    if not least <= params.pieces <= most:
-        raise UserError(f"partition class_shards: pieces: one or two of each class, {least} to {most} (got {params.pieces})")
-    if params.pieces > least and min(there) < 2:
+    if params.pieces > params.classes_per_client and min(there) < 2:
         raise UserError(f"partition class_shards: size: a class has no two pieces of {params.size} images; lower it")
 
 

@@ -17,19 +17,25 @@ class Params(Frozen):
     groups: tuple[tuple[int, ...], ...] | None = None
 
 
-def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
-    labels, classes = train.labels, train.classes
+def check(params: Params, images: int, classes: int) -> None:
     if params.clients > classes:
         raise UserError(
             f"partition classes: clients: {params.clients} clients cannot split {classes} classes; at most {classes}"
         )
+    if params.groups is None:
+        return
     if params.redraw:
-        if params.groups is not None:
-            raise UserError("partition classes: groups: fixed groups and redraw: true exclude each other")
+        raise UserError("partition classes: groups: fixed groups and redraw: true exclude each other")
+    dealt = sorted(label for group in params.groups for label in group)
+    if len(params.groups) != params.clients or dealt != list(range(classes)):
+        raise UserError(f"partition classes: groups: need {params.clients} groups that hold each of the {classes} classes once")
+
+
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    labels, classes = train.labels, train.classes
+    if params.redraw:
         return [
             np.flatnonzero(labels == label) for label in range(classes)
         ]  # one part per class; Partition deals them each round
     groups = params.groups or np.array_split(draw.permutation(classes), params.clients)
-    if len(groups) != params.clients or sorted(label for group in groups for label in group) != list(range(classes)):
-        raise UserError(f"partition classes: groups: need {params.clients} groups that hold each of the {classes} classes once")
     return [np.flatnonzero(np.isin(labels, list(group))) for group in groups]

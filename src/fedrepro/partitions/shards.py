@@ -12,13 +12,17 @@ class Params(Frozen):
     shards: Count = 2  # per client
 
 
+def check(params: Params, images: int, classes: int) -> None:
+    total = params.clients * params.shards
+    if total > images:
+        raise UserError(
+            f"partition shards: {params.clients} clients x {params.shards} shards need {total} images, got {images}"
+        )
+
+
 def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
     labels = train.labels
     total = params.clients * params.shards
-    if total > len(labels):
-        raise UserError(
-            f"partition shards: {params.clients} clients x {params.shards} shards need {total} images, got {len(labels)}"
-        )
     # the shuffle before the stable sort decides which images of a label stand together
     shuffled = draw.permutation(len(labels))
     pieces = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], total)
