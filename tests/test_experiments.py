@@ -266,6 +266,17 @@ def test_only_finished(paths):
     assert planned["one"].skipped is None and len(planned["one"].runs) == 4
 
 
+def test_one_seed_decides_nothing(paths):
+    """Said where claims are judged and something is to be trained."""
+    chosen = select(plan(one(seeds=[3]), paths), "p", ["one"])
+    (told,) = experiments.remarks(chosen, "full")
+    assert told.startswith("1 of 1 experiment to be trained has one seed, which decides no claim") and "`seeds`" in told
+    assert experiments.remarks(chosen, "none") == []
+    for run in chosen[0].runs:
+        finish(run)
+    assert experiments.remarks(chosen, "full") == []
+
+
 def test_only_finished_series(paths):
     """Two can be compared; one alone shows nothing."""
     three = {"FedMMD": {"name": "fedmmd"}, "FedAvg": {"name": "fedavg"}, "Prox": {"name": "fedprox", "mu": 0.1}}

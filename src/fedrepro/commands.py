@@ -45,7 +45,7 @@ def _selected(options: argparse.Namespace):
         if not chosen:
             raise UserError(f"{' '.join(options.targets)}: none of it belongs to what --paper and --experiment name")
     if not all(item.lacking for item in chosen):  # then an error says it
-        for remark in experiments.remarks(chosen):
+        for remark in experiments.remarks(chosen, params.active.compare):
             logging.getLogger("fedrepro").warning(remark)
     return params, paths, chosen
 

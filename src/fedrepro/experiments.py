@@ -111,15 +111,16 @@ def _remarked(planned: Planned, data: Data, finder: Finder) -> Planned:
     return replace(planned, remarks=(*about, *filter(None, said)), elsewhere=tuple(elsewhere))
 
 
-def remarks(chosen: list[Planned]) -> list[str]:
+def remarks(chosen: list[Planned], compare: str = "none") -> list[str]:
     """What is to be said before some experiments are trained, each of it once; also of those whose data are not here, where
-    others are trained without them."""
+    others are trained without them. `compare`: how far the scale is held against the papers."""
     about: dict[str, list[str]] = {}
     for item in chosen:
         lacking = [item.skipped] if item.lacking and item.skipped else []
         for remark in (*item.remarks, *lacking):
             about.setdefault(remark, []).append(f"{item.paper} {item.name}")
-    return [f"{', '.join(names)}: {remark}" for remark, names in about.items()] + _shelved(chosen) + _single(chosen)
+    told = [f"{', '.join(names)}: {remark}" for remark, names in about.items()] + _shelved(chosen)
+    return told if compare == "none" else told + _single(chosen)
 
 
 def _shelved(chosen: list[Planned]) -> list[str]:

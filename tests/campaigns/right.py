@@ -34,6 +34,7 @@ CLAIM = {"text": "t", "source": "s", "experiment": "first", "reported": 0.5, "to
 FIGURES = {name: kinds.FIGURES[name] for name in ("alone", "other", "absent", "grid", "beta", "epochs", "heights")}
 PAPER = kinds.PAPER | {
     "curves": "p.json",
+    "curves_from": "made up",
     "proposed": ["FedMMD"],
     "experiments": {
         "first": {"name": "Fig. 1", "about": "x", "target": {"quick": 0.9}, "reported": {"FedMMD": "a", "FedAvg": "b"}},

@@ -23,10 +23,10 @@ UNEVEN = {
     "alpha": 0.5,
     "min_size": 5,
 }  # batches of several sizes, also of one image
-LOGISTIC, NARROW = {"name": "logistic"}, {"name": "mnist_cnn", "width": 0.05}
+LOGISTIC, HIDDEN, NARROW = {"name": "logistic"}, {"name": "mlp", "width": 0.05}, {"name": "mnist_cnn", "width": 0.05}
 SMALL = {"precision": "float32", "local_epochs": 1, "partition": UNEVEN, "model": LOGISTIC}
 EVEN = {"partition": {"name": "iid", "clients": 4}, "clients_per_round": 2, "batch_size": 20}  # one kind of step
-MAPS = ("fedfusion", "psi_net")  # methods that ask for convolutions
+ASKED = {"activation_l2": HIDDEN, "fedmax": HIDDEN, "fedfusion": NARROW, "psi_net": NARROW}  # methods that ask for more layers
 EXECUTORS = [name for name in available(torch.device("cuda")) if name != "plain"]  # that one is for looking at, and may wait
 MODELS = {  # model: width, shape of an image, executor
     "cifar_cnn": (0.1, (3, 32, 32), "stacked+graph"),
@@ -59,7 +59,7 @@ def cases() -> Iterator[tuple[str, dict, tuple[int, int, int], str]]:
     """Name, settings, shape of an image, executor."""
     for executor in EXECUTORS:
         for name in ALGORITHMS:
-            method = {"algorithm": {"name": name}, "model": NARROW if name in MAPS else LOGISTIC}
+            method = {"algorithm": {"name": name}, "model": ASKED.get(name, LOGISTIC)}
             # each size of a batch has its own graph; without graphs one method shows that sizes do not matter
             sizes = {} if executor.endswith("+graph") or name == "fedavg" else EVEN
             yield f"{name}, {executor}", method | sizes, (1, 12, 12), executor

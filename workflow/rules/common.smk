@@ -115,7 +115,9 @@ try:
     PLAN = experiments.plan(PARAMS, PATHS)
     if workflow.is_main_process:
         resolving.check(PARAMS)
-        for remark in experiments.remarks(experiments.select(PLAN, None, None)):
+        for remark in experiments.remarks(
+            experiments.select(PLAN, None, None), PARAMS.active.compare
+        ):
             logger.warning(remark)
     STUDIED = {
         paper: {
