@@ -51,18 +51,17 @@ def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
     if not tested:
         return ""
     late = sum(verdict.get("afterwards") == "yes" for verdict in verdicts if verdict["p"] is not None)
-    were, have, remain = (tested != 1, "were", "was"), (decided != 1, "have", "has"), (left != 1, "remain", "remains")
-    told = f"{count(tested, 'difference')} over seeds {_form(were)} tested against zero: {decided} {_form(have)} an interval "
-    told += f"without it (by chance alone at most {LEVEL * tested:.1f} would); corrected together (Holm, {100 * LEVEL:g} %) "
-    told += f"{left} {_form(remain)}"
-    listed = f"; {count(late, 'claim')} on them {_form((late != 1, 'were', 'was'))} listed after the runs had been seen"
+    told = f"{count(tested, 'difference')} over seeds {_form(tested, 'was', 'were')} tested against zero: "
+    told += f"{decided} {_form(decided, 'has', 'have')} an interval without it "
+    told += f"(by chance alone at most {LEVEL * tested:.1f} would); "
+    told += f"corrected together (Holm, {100 * LEVEL:g} %) {left} {_form(left, 'remains', 'remain')}"
+    listed = f"; {count(late, 'claim')} on them {_form(late, 'was', 'were')} listed after the runs had been seen"
     return told + listed * bool(late)
 
 
-def _form(forms: tuple[bool, str, str]) -> str:
-    """Of a verb: of several, or of one."""
-    several, many, one = forms
-    return many if several else one
+def _form(number: int, one: str, several: str) -> str:
+    """Of a verb."""
+    return one if number == 1 else several
 
 
 def told(counts: Mapping[str, int]) -> str:
