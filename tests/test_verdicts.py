@@ -16,7 +16,7 @@ from fedrepro.report.evidence import Shown
 from fedrepro.report.loading import Results
 from fedrepro.report.rules import NO_CLAIM, RULES, SPREAD
 from fedrepro.report.verdicts import decide
-from support.results import arrives, ends, made
+from support.results import arrives, ends, made, unfinished
 from support.tables import SPEC, read
 
 
@@ -98,6 +98,16 @@ def test_who_arrives_is_told_where_there_is_no_saving():
     assert verdict(SAVING, seeds((None,)), seeds((None,)), **HALF).found == "both not within 20 rounds"
 
 
+@pytest.mark.parametrize("compare", ["full", "direction"])
+def test_best_values_that_are_all_in_all_above_the_target_leave_it_open(compare):
+    """One of five seeds misses it by a tenth of a point, the others pass it by five: their interval lies above it, 3.98 +- 2.83
+    points. That says neither that none arrives nor who is faster."""
+    missed = seeds((4,) * 4) | {4: ends(0.899)}
+    assert verdict(SAVING, missed, missed, compare, **HALF).status == "undecided"
+    found = verdict(ROUNDS, missed, compare=compare, reported=4, tolerance=2)
+    assert found.status == ("undecided" if compare == "full" else "not compared")
+
+
 def test_a_reported_loss_is_judged_by_its_own_sign():
     slow, fast, never = seeds((20, 20)), seeds((10, 10)), seeds((None, None))
     claim = {"reported": -1, "tolerance": 0.1}
@@ -168,6 +178,8 @@ def test_difference_at_a_round():
     ((0.899, 0.9, 0.9), "full", "reproduced", "0.08 points from"),  # 89.97 +- 0.14
     ((0.897, 0.9, 0.9), "full", "reproduced", "0.01 points from"),  # 89.9 +- 0.43
     ((0.896, 0.9, 0.901), "full", "undecided", "the interval reaches over the edge of the tolerance"),  # 89.9 +- 0.66
+    ((0.893, 0.897, 0.897), "full", "undecided", "reaches over the edge"),  # 89.57 +- 0.57: over the lower one alone
+    ((0.901, 0.903, 0.903), "full", "undecided", "reaches over the edge"),  # 90.23 +- 0.29: over the upper one, and above 89.89
     ((0.88, 0.881, 0.88), "full", "not reproduced", "1.86 points from the reported value"),
     ((0.9, 0.9), "direction", "not compared", "an accuracy is compared at scale paper only"),
 ])  # fmt: skip
@@ -324,6 +336,12 @@ def test_p_of_what_has_to_be_true_twice():
     assert fails.status == "not reproduced" and fails.p == pytest.approx(2 * estimate([-0.1, -0.09, -0.08]).p)
     unsure = told((0.55, 0.55, 0.551), (0.3, 0.8, 0.55))
     assert unsure.status == "undecided" and "contains zero" in unsure.why
+    little = told((0.5005, 0.5005, 0.5006), (0.3, 0.8, 0.55))  # a lead that would not count, but no interval around zero
+    assert little.status == "undecided"
+    beside = told((0.4, 0.41, 0.42), (0.3, 0.31, 0.32))  # the leads differ by the same in every seed, which has no p
+    assert beside.status == "not reproduced" and beside.p == fails.p
+    assert told((0.4,) * 3, (0.3, 0.45, 0.41)).p == 0  # behind by the same in every seed
+    assert told((0.6,) * 3, (0.55, 0.54, 0.56)).p is None  # ahead by the same: not the less sure one's alone
 
 
 def test_no_lead_has_grown_where_there_is_none():
@@ -433,6 +451,17 @@ def test_not_run():
     )
     found = decide("key", claim, made({}, skipped="2 of 4 runs are not finished"), "test_accuracy")
     assert (found.status, found.why, found.found) == ("not run", "2 of 4 runs are not finished", "-")
+
+
+def test_a_series_that_is_not_finished():
+    """Nothing is told of the one that is, nor of that one's lead elsewhere."""
+    cell = {"kind": "gains_more", "series": "FedMMD", "baseline": "FedAvg", "than": "other", "last": 5}
+    claim = claims.read({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": "larger"}, "test")
+    whole = made({label: seeds((0.9, 0.91), ends) for label in ("FedMMD", "FedAvg", "L2")})
+    for here, there in ((whole, unfinished(whole, "FedAvg")), (unfinished(whole, "FedAvg"), whole)):
+        found = decide("key", claim, here, "test_accuracy", others=[there])
+        assert (found.status, found.why) == ("not run", "the runs of FedAvg are not finished")
+    assert decide("key", claim, unfinished(whole, "L2"), "test_accuracy", others=[whole]).status != "not run"
 
 
 @pytest.mark.parametrize("label", ["FedMMD", "FedAvg"])
