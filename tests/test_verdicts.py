@@ -770,6 +770,7 @@ def test_a_verdict_says_what_was_settled_after_a_look():
     ([0.01, 0.04, 0.03, 0.2, None], "4 differences over seeds were tested against zero: 3 have an interval without it (by "
      "chance alone at most 0.2 would); corrected together (Holm, 5 %) 1 remains"),  # 0.01 <= 0.05 / 4; 0.03 > 0.05 / 3
     ([0.0125, 0.0166, 0.025, 0.05], "corrected together (Holm, 5 %) 4 remain"),  # each at its limit
+    ([0.0126, 0.0166, 0.025, 0.05], "corrected together (Holm, 5 %) 0 remain"),  # behind one that fails none counts
     ([0.3], "1 difference over seeds was tested against zero: 0 have an interval without it"),
     ([None], ""),
 ])  # fmt: skip
