@@ -2,14 +2,19 @@
 
 import json
 import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 import torch
 
-from fedrepro import provenance
+from fedrepro import provenance, registry
+from fedrepro.resolving import CHOSEN
 from support.code import change, forget
+from support.federation import config
+
+KINDS = ("partitions", "models", "algorithms", "schedules", "tasks")
 
 
 def digests():
@@ -111,6 +116,26 @@ def test_changed_code_counts_where_it_is_executed(file, old, new, changed, packa
     assert {name for name in before if before[name] != after[name]} == changed
 
 
+def test_all_that_computes_counts_where_it_is_loaded():
+    """However it is imported, and whatever is set aside."""
+    named = [f"{kind}.{name}" for kind in KINDS for name in registry.names(kind)]
+    entries = [provenance.ENTRY, *(f"fedrepro.{module}" for module in named)]
+    code = "import sys; [__import__(module) for module in sys.argv[1:]]; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, *entries], capture_output=True, text=True, check=True)
+    rooms = {f"fedrepro.{room}" for room in ("engine", "rng", *KINDS)}
+    loaded = {module for module in done.stdout.split() if ".".join(module.split(".")[:2]) in rooms}
+    counted = set(provenance._closure(entries, provenance.PACKAGE, provenance.NOT_NUMERIC, ()))
+    assert len(loaded) > len(entries) and loaded <= counted
+
+
+def test_a_run_names_a_module_for_each_of_its_choices():
+    """But for its data, which count by their own checksum."""
+    named = provenance.modules(config(algorithm={"name": "fedprox"}))
+    assert named == ("partitions.iid", "models.mnist_cnn", "algorithms.fedprox", "schedules.constant", "tasks.classification")
+    assert tuple(module.partition(".")[0] for module in named) == KINDS
+    assert {*KINDS, "datasets"} == {f"{kind}s" for kind in CHOSEN}
+
+
 def test_partition_digest(package):
     def both():
         forget()
@@ -121,6 +146,9 @@ def test_partition_digest(package):
     assert both() == before
     change(package / "partitions" / "iid.py", "params.clients)", "params.clients + 1)")  # which `permuted` is made of
     assert both() == (provenance.partition_digest("permuted"), before[1]) and both()[0] != before[0]
+    between = both()
+    change(package / "partitions" / "__init__.py", "order[:count]", "order[count:]")  # what deals for all of them
+    assert not set(both()) & set(between)
 
 
 def test_dataset_digest(package):
