@@ -541,6 +541,18 @@ def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypa
     assert read_json(new / "environment.json") == {"commit": f"with-{first.code}", "commit_date": "2020-02-02"}
 
 
+def test_keep_names_todays_commit_where_the_run_names_none(paths, history, monkeypatch):
+    """Trained outside a checkout, by the code that is committed here."""
+    run = finish(plan(params(), paths)["p"]["one"].runs[0])
+    (run.folder / "environment.json").write_text(json.dumps({"commit": "unknown"}))
+    monkeypatch.setattr(provenance, "commit", lambda *modules: "with-other")
+    with pytest.raises(UserError, match="comes from code that commit with-other does not have"):
+        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+    monkeypatch.setattr(provenance, "commit", lambda *modules: f"with-{run.code}")
+    (new,) = keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+    assert read_json(new / "environment.json")["commit"] == f"with-{run.code}"
+
+
 def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
     """As after a copy of one machine's folder over another's."""
     run = finish(plan(params(), paths)["p"]["one"].runs[0], "numbers")

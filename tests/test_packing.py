@@ -280,6 +280,26 @@ def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, chan
     assert cost() == 2 + anew and len(read_json(tmp_path / "speed.json")) == 3 + anew
 
 
+def test_a_speed_is_that_of_one_executor_data_set_and_processor(tmp_path, monkeypatch):
+    measured, known = [], estimate.Known(Paths(results=tmp_path))
+    monkeypatch.setattr(estimate, "_measure", lambda *_: measured.append(1) or dict.fromkeys(estimate.SPEEDS, 1.0))
+
+    def cost(executor: str = "sequential", **given) -> int:
+        estimate.cost(a_run(tmp_path, config(**given)), known, executor, torch.device("cpu"), lambda: None)
+        return len(measured)
+
+    assert [cost(), cost("plain"), cost(dataset="mnist"), cost()] == [1, 2, 3, 3]
+    monkeypatch.setattr(estimate.provenance, "hardware", lambda device: "another chip")
+    assert cost() == 4
+
+
+def test_operations_are_those_of_images_and_classes(tmp_path):
+    """8 x 8 pixels, 28 x 28 of ten classes, as large of 26; all remembered side by side."""
+    known = estimate.Known(Paths(results=tmp_path))
+    found = [estimate._counted(config(dataset=name), known)["operations"] for name in ("digits", "mnist", "emnist_letters")]
+    assert found == sorted(set(found))
+
+
 def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(resnet50, "released", None)
     run = a_run(tmp_path, resolve(config(model={"name": "resnet50", "width": 1.0, "pretrained": True})))

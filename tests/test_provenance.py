@@ -169,6 +169,33 @@ def test_dataset_digest(package):
     assert changed("_stored.py", "import os", "import sys") == found().keys()
 
 
+def test_report_digest(package):
+    """Of whatever makes artifacts from results, a remark included; a training is none of it."""
+    counted = ("report/rules.py", "report/cells/higher.py", "report/figures/curves.py", "report/tables/base.py")
+    counted += ("intact.py", "measures.py", "metrics.py", "release.py", "results.py", "words.py")
+    counted += ("report/templates/_base.html.j2", "report/templates/filter.js")
+    found = [provenance.report_digest()]
+    for file in counted:
+        path = package / file
+        path.write_text(path.read_text(encoding="utf-8") + "\n# a remark\n", encoding="utf-8")
+        found.append(provenance.report_digest())
+    assert len(set(found)) == len(counted) + 1
+    change(package / "engine" / "run.py", '"finished"', '"over"')
+    assert provenance.report_digest() == found[-1]
+
+
+def test_heatmap_digest(package):
+    found = [provenance.heatmap_digest()]
+    for name in ("drawing", "heatmap"):
+        path = package / "report" / f"{name}.py"
+        path.write_text(path.read_text(encoding="utf-8") + "\nMORE = 1\n", encoding="utf-8")
+        forget()
+        found.append(provenance.heatmap_digest())
+    change(package / "report" / "latex.py", "import re\n", "import re\nMORE = 1\n")
+    forget()
+    assert len(set(found)) == 3 and provenance.heatmap_digest() == found[-1]
+
+
 def test_what_is_aside_is_named_in_full(package):
     """Beside `files.py` there may be a `files_of_clients.py`, which computes."""
     before = digests()

@@ -73,6 +73,18 @@ def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
     assert pruning.prune(one(), paths, delete=True) == [done.folder]
 
 
+def test_prune_spares_likewise_what_only_dvc_has(paths, monkeypatch):
+    """A finished run of earlier code, and one of other data while those that are named are not here."""
+    monkeypatch.setenv("FEDREPRO_DATA_MIRROR", "")
+    for settings, data in ((one(), None), (one(**ELSEWHERE["mnist"]), "theirs")):
+        named = plan(settings, paths, fetching=False)["p"]["one"].runs[0]
+        older = lie(named, paths, data or named.data, "older")
+        shutil.move(older.folder, paths.stored("p") / older.id)
+        assert pruning.prune(settings, paths, delete=False) == []
+        shutil.rmtree(paths.stored("p"))
+        paths.partition(older.config, older.data).unlink()
+
+
 def test_prune_spares_each_of_several_with_all_that_is_in_them(paths):
     """Two of earlier code with the same settings; a study and a snapshot within."""
     named = plan(one(), paths)["p"]["one"].runs[0]

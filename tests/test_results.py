@@ -86,6 +86,15 @@ def test_gather_runs_that_measured_other_columns(tmp_path):
     assert header == "series,seed,run,round,test_accuracy,gone,test_macro_f1"
 
 
+def test_gather_anew_what_is_finished_while_others_wait(tmp_path):
+    """Numbers stay where they would become fewer, not where they are others."""
+    note = NOTE | {"series": {"FedAvg": ASKED}, "missing": ["Gone"]}
+    for end in (0.5, 0.6):
+        folder = run_folder(tmp_path / str(end), accuracies=(0.1, end))
+        results.gather(note, {"FedAvg": [folder]}, tmp_path / "out", waiting=("FedAvg", "Gone"))
+        assert load(tmp_path / "out", "fig").curves("FedAvg", "test_accuracy") == {0: [(0, 0.1), (1, end)]}
+
+
 def test_gather_what_is_skipped(tmp_path):
     results.gather(NOTE | {"skipped": "no time", "series": {}}, {}, tmp_path)
     found = load(tmp_path, "fig")
@@ -106,6 +115,9 @@ DAMAGED = {
     "a row twice": lambda text: text + text.splitlines()[-1] + "\n",
     "nan": lambda text: text.replace("0.5", "nan"),
     "seven": lambda text: text.replace("0.5", "7.0"),
+    "less than nothing": lambda text: text.replace("0.5", "-0.5"),
+    "a loss without end": lambda text: text.replace("0.5,,", "0.5,inf,"),
+    "a cell more": lambda text: text.replace("0.5,", "0.5,,"),
     "a word": lambda text: text.replace("0.5", "half"),
     "cut cells": lambda text: text.replace("1,0.5", "1").replace(",,,", ""),
     "bytes": lambda text: "\0" + text,
@@ -147,6 +159,16 @@ def test_numbers_that_the_summary_does_not_tell_of(change, tmp_path):
     (folder / "summary.json").write_text(json.dumps(summary | change))
     with pytest.raises(UserError, match=r"metrics\.csv: .*; git restore .*kept/p/a-.* brings back what was committed"):
         results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("sent", "way"), [("7,9", "down"), ("9,9", "down"), ("8,8", "up"), ("8,10", "up")])
+def test_bytes_that_do_not_add_up(sent, way, tmp_path):
+    folder, sums = run_folder(tmp_path / "a"), "round,bytes_down,bytes_up\n0,0,0\n1,8,9\n"
+    (folder / "metrics.csv").write_text(sums, encoding="utf-8")
+    assert len(intact.metrics(folder)) == 2
+    (folder / "metrics.csv").write_text(sums.replace("8,9", sent), encoding="utf-8")
+    with pytest.raises(UserError, match=rf"metrics\.csv: bytes_{way} does not add up to that of summary\.json"):
+        intact.metrics(folder)
 
 
 @pytest.mark.parametrize("text", ("", "{", "{}", "[]", "null", "3", "\x80"))

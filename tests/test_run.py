@@ -89,6 +89,7 @@ def test_a_finished_run(tmp_path):
     assert (told["status"], told["rounds"], told["run"], told["data"], told["code"]) == ("finished", 3, "run", "made", "code")
     assert told["final"]["test_accuracy"] == rows[-1]["test_accuracy"]
     assert told["best"]["test_accuracy"] == max(row["test_accuracy"] for row in rows)
+    assert set(told["best"]) == set(told["final"]) - {"test_loss"}  # whose best is not its highest
     assert told["weights"] == sum(tensor.numel() for tensor in state.weights.values())
     assert told["bytes_up"] == sum(row["bytes_up"] for row in rows)
     assert RunConfig.model_validate(json.loads((tmp_path / "run" / "config.json").read_text())["config"]) == settings
@@ -167,6 +168,13 @@ def test_killed_in_the_middle(tmp_path):
     assert train(killed, config(**LONG)) and train(whole, config(**LONG))
     assert contents(whole) == contents(killed)
     assert LONG["rounds"] - 1 <= timing(killed)["rounds"] <= timing(whole)["rounds"] == LONG["rounds"]  # -1: killed before it
+
+
+def test_time_of_a_run_that_begins_anew_does_not_count(tmp_path):
+    path, *_ = begun(tmp_path)
+    path.unlink()
+    assert timing(tmp_path / "run")["rounds"] == 2 and train(tmp_path / "run", config())
+    assert timing(tmp_path / "run")["rounds"] == 3
 
 
 def test_what_clients_kept_in_a_save_that_was_cut_off_does_not_count(tmp_path):
@@ -254,8 +262,9 @@ def test_a_flipped_bit_of_a_checkpoint_is_noticed(tmp_path):
     (lambda state, rows: (state, []), "with 0 rows cannot be"),
     (lambda state, rows: (state, [rows[0]] * len(rows)), "cannot be of this run"),
     (lambda state, rows: (state, rows[::-1]), "cannot be of this run"),
+    (lambda state, rows: (state, [{key: row[key] for key in row if key != "test_loss"} for row in rows]), "cannot be of"),
     (lambda state, rows: (replace(state, weights={n: t * float("nan") for n, t in state.weights.items()}), rows), "not finite"),
-], ids=("far", "none", "repeated", "reversed", "nan"))  # fmt: skip
+], ids=("far", "none", "repeated", "reversed", "unmeasured", "nan"))  # fmt: skip
 def test_a_checkpoint_that_this_run_cannot_have(change, words, tmp_path):
     path, state, rows = begun(tmp_path)
     checkpoint.save(path, *change(state, rows), "run")

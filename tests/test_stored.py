@@ -62,6 +62,25 @@ def test_without_links(folders, monkeypatch):
     assert content(kept) == content(runs) and not os.path.samefile(run / "metrics.csv", kept / run.name / "metrics.csv")
 
 
+def test_what_is_cut_off_is_no_finished_run(folders, monkeypatch):
+    """Its summary comes last; the same command makes it whole."""
+    runs, kept = folders
+    run, copy = a_run(runs), shutil.copy2
+
+    def full(source, target):
+        if Path(source).parent.name == "snapshots":
+            raise OSError("no space left")
+        return copy(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stored, "_linked", lambda *_: False)
+        patched.setattr(stored.shutil, "copy2", full)
+        with pytest.raises(OSError, match="no space left"):
+            stored.store(runs, kept)
+    assert (kept / run.name / "metrics.csv").exists() and not (kept / run.name / "summary.json").exists()
+    assert stored.store(runs, kept) == [kept / run.name] and content(kept) == content(runs)
+
+
 def test_what_is_unfinished_stays(folders):
     """It goes on as it is, though DVC brought its end; what was left before a first checkpoint does not."""
     runs, kept = folders

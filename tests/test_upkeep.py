@@ -87,6 +87,11 @@ def test_stamps_of_lost_files_are_not_believed(work, tmp_path):
     (folder / "figures/two.pdf").unlink()
     upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
     assert not whole.exists() and not upkeep.stamp(stamps, "two", "aa").exists() and upkeep.stamp(stamps, "one", "aa").exists()
+    assert refresh() == ["two"]
+    whole.touch()
+    (folder / "data/second.csv").unlink()  # which the pages offer
+    upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
+    assert not whole.exists() and upkeep.stamp(stamps, "one", "aa").exists()
 
 
 def test_numbers_are_not_replaced_by_not_finished(work, tmp_path, caplog):
