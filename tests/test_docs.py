@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import jinja2
 import pytest
@@ -14,6 +15,7 @@ from docutils.core import publish_parts
 from fedrepro.config import read_params
 from fedrepro.errors import UserError
 from fedrepro.files import write_json
+from fedrepro.release import COPY, OFFICIAL
 from fedrepro.report import captions, guide, rules, spec
 from fedrepro.report.quoting import Line, Quoted
 
@@ -83,6 +85,32 @@ def test_what_was_not_run_is_not_quoted(quoted):
         quoted.claim("nobody")
 
 
+def test_a_part_of_an_experiment_is_quoted_where_another_is_not_finished(quoted):
+    path = quoted.folder / "data/fig4d.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"missing": ["FedAvg"]}), encoding="utf-8")
+    assert quoted.ran("fig4d", ["FedMMD"]) and not quoted.ran("fig4d") and not quoted.ran("fig4d", ["FedMMD", "FedAvg"])
+    with pytest.raises(UserError, match="fig4d, FedAvg: the runs of FedAvg are not finished"):
+        quoted.ours("fig4d", "FedAvg")
+
+
+def test_processors_are_mixed_where_series_of_one_seed_ran_on_several(quoted):
+    """Other seeds may have others: what is compared is of one seed."""
+    runs = quoted.evidence.results["fig4d"].runs()
+    for run in runs:
+        run["hardware"] = f"chip {run['seed'] % 2}"
+    before = quoted.mixed()
+    assert "fig4d" not in before
+    runs[-1]["hardware"] = "another chip"
+    assert set(quoted.mixed()) == {"fig4d", *before}
+
+
+def test_copies_are_told_of_official_releases_alone(quoted):
+    runs = quoted.evidence.results["fig4d"].runs()
+    before = quoted.copies()
+    runs[0]["dataset"], runs[1]["dataset"] = f"Letters ({COPY})", f"Digits ({OFFICIAL})"
+    assert quoted.copies() == sorted([*before, "Letters"])
+
+
 @pytest.mark.parametrize(("text", "words"), [
     ("<% set short %>x<% endset %>\n<< paper.ours('fig4d', 'FedMD') >>", "unknown series of experiment fig4d 'FedMD': "),
     ("\n<< paper.theirs('4d:FedMD') >>", "unknown curve '4d:FedMD': nearest are 4d:"),
@@ -121,7 +149,8 @@ def test_lines_reduce_as_worked_out_by_hand():
     found = [Line("", low).side(Line("", other), 1, 1) for other in (apart, {0: [(1, 0.4)], 1: [(1, 0.7)]})]
     assert found == [-1, 0] and Line("", one).side(Line("", {0: [(1, 0.9)]}), 1, 1) == 0  # 20.5 +- 6.4, 0 +- 127, one seed
     assert line.band() == pytest.approx(10) and line.apart(Line("same", line.seeds)) == 0
-    assert line.apart(Line("one seed twice", {0: CURVE, 1: CURVE})) == pytest.approx(10)
+    twice = Line("one seed twice", {0: CURVE, 1: CURVE})
+    assert line.apart(twice) == pytest.approx(10) == twice.apart(line)
     # of 0 and 10 points the mean is 5, the standard error 5, and Student's t of one degree of freedom 12.706
     assert line.lead(Line("one seed twice", {0: CURVE, 1: CURVE}), 1, 3) == "+5.0 ± 63.5"
     assert Line("one", {0: line.curves[1]}).lead(Line("other", {0: CURVE}), 2, 3) == "+10.0"
@@ -173,6 +202,50 @@ def test_core_hours_of_what_is_committed(tmp_path):
     timed.parent.mkdir(parents=True)
     timed.write_text(json.dumps({"rounds": 25, "seconds": 1800}))
     assert guide._spent("p", "small", tmp_path) == 1.0 and guide._spent("p", "paper", tmp_path) == 0
+
+
+def gathered(folder: Path, **series: dict[str, str]) -> Path:
+    """Results with some runs of each series: name -> status."""
+    told = {label: {"runs": [run(name, status) for name, status in runs.items()]} for label, runs in series.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "fig.json").write_text(json.dumps({"skipped": None, "series": told}))
+    return folder / "fig.json"
+
+
+def run(name: str, status: str = "finished") -> dict:
+    return {"run": name, "seed": int(name[-1]), "rounds": 50, "status": status}
+
+
+@pytest.mark.parametrize(("sources", "told"), [
+    ("fig", "2 seeds"), ("one", "1 seed"), ("one fig", "1 to 2 seeds"), ("left_out", "-"), ("absent", "-"),
+    ("fig left_out", "in part"), ("fig absent", "in part"), ("partly", "in part"),
+])  # fmt: skip
+def test_how_much_of_an_artifact_is_there(sources, told, tmp_path):
+    whole = json.loads(gathered(tmp_path, FedAvg={"a0": "finished", "a1": "finished"}, FedMMD={"m0": "finished"}).read_text())
+    one, left_out, partly = {"series": {"FedAvg": {"runs": [run("a0")]}}}, {"skipped": "no time"}, {"missing": ["L2"]}
+    for name, changes in (("one", one), ("left_out", left_out), ("partly", partly)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(whole | changes))
+    assert guide._state(sources.split(), tmp_path) == told
+
+
+def test_hours_are_measured_where_every_run_that_is_asked_for_was_timed(tmp_path, monkeypatch):
+    """Two runs of an hour each, as half of their rounds tell; guessed are two hours each."""
+    monkeypatch.setattr(guide, "cost", lambda *_: SimpleNamespace(seconds=7200))
+    path = gathered(tmp_path / "reports/paper/p/data", FedAvg={"a0": "finished", "a1": "finished"})
+
+    def hours(runs: int = 2, skipped: str | None = None) -> guide.Spent | None:
+        item = SimpleNamespace(paper="p", name="fig", skipped=skipped, runs=[None] * runs)
+        return guide._hours(item, tmp_path, None)
+
+    assert hours() == guide.Spent(4, None)
+    for name in ("a0", "a1"):
+        assert hours() == guide.Spent(4, None)
+        timed = tmp_path / "results/kept/p" / name / "timing.json"
+        timed.parent.mkdir(parents=True)
+        write_json(timed, {"rounds": 25, "seconds": 1800})
+    assert hours() == guide.Spent(4, 2) and hours(runs=3) == guide.Spent(6, None) and hours(skipped="no time") is None
+    gathered(path.parent, FedAvg={"a0": "finished", "a1": "diverged at round 50"})
+    assert hours() == guide.Spent(4, 2, whole=False)
 
 
 def test_what_is_told_of_a_papers_claims():
