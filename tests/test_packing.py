@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -278,6 +279,38 @@ def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, chan
     assert [cost(), cost(), cost(**changes)] == [1, 1, 1 + anew]
     monkeypatch.setattr(estimate.provenance, "code_digest", lambda *_: "faster")
     assert cost() == 2 + anew and len(read_json(tmp_path / "speed.json")) == 3 + anew
+
+
+def test_a_cost_by_hand(tmp_path, monkeypatch):
+    """3 rounds of 3 clients, who hold 20 images each and train 2 epochs; 40 test images, and 10 of each participant before and
+    after; 8 images at the server."""
+    speed = {"operations": 7, "looks": 0, "train": 1.0, "evaluate": 10.0, "aggregate": 100.0, "survey": 1000.0}
+    run, known = a_run(tmp_path, config(train_images=80, test_images=40)), estimate.Known(Paths(results=tmp_path))
+    for passes in (1, 2):
+        monkeypatch.setattr(estimate, "_speed", lambda *_, passes=passes: speed | {"passes": passes})
+        found = estimate.cost(run, known, "sequential", torch.device("cpu"))
+        samples, evaluated = passes * 3 * 3 * 20 * 2, 3 * (40 + 2 * 3 * 10)
+        assert (found.samples, found.evaluated, found.operations) == (samples, evaluated, 7 * (3 * samples + evaluated))
+        assert found.seconds == estimate.START + samples + 10 * evaluated + 100 * 3 * 3 + 1000 * 3 * 8
+
+
+def test_what_is_measured_is_that_of_one_image(tmp_path, monkeypatch):
+    """Each piece of work takes a minute: training one client's 16 images, 300 test images, one client's weights, 8 images."""
+    monkeypatch.setattr(estimate, "_seconds", lambda work, device: (work(), 60.0)[1])
+    known = estimate.Known(Paths(results=tmp_path))
+    found = estimate._measure(config(train_images=80), known, "sequential", torch.device("cpu"))
+    per = {name: 60 / found[name] for name in ("train", "evaluate", "aggregate", "survey")}
+    assert per == pytest.approx({"train": 16, "evaluate": 300, "aggregate": 1, "survey": 8})
+
+
+def test_a_time_is_the_middle_one_of_three(monkeypatch):
+    """Of what the first call spends beside its work nothing counts, unless the work is long."""
+    for spent, expected in (((0.9, 0.1, 0.5, 0.2), 0.2), ((1.5,), 1.5)):
+        clock = iter([moment for seconds in spent for moment in (0.0, seconds)])
+        with monkeypatch.context() as patched:
+            patched.setattr(estimate, "time", SimpleNamespace(perf_counter=clock.__next__))
+            assert estimate._seconds(lambda: None, torch.device("cpu")) == expected
+        assert next(clock, None) is None
 
 
 def test_a_speed_is_that_of_one_executor_data_set_and_processor(tmp_path, monkeypatch):

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from fedrepro.report import artifacts, upkeep
-from support.paper import FIRST, PAPER, SECOND, read
+from fedrepro.report import artifacts, spec, upkeep
+from support.paper import CURVES, FIRST, PAPER, SECOND, read
 from support.results import made, store
 
 STALE = ["one", "rounds", "apart", "verdicts"]  # what shows the first experiment
+CHOSE = {"target": {"paper": 0.9}, "reported": {"L2": "c:FedAvg"}, "chose": "the rate"}  # by the curve of the first one
 
 
 @pytest.fixture
@@ -39,6 +40,25 @@ def test_changed_words_remake_their_artifact(work, tmp_path):
     refresh, _, _ = work
     other = read(tmp_path, PAPER | {"figures": PAPER["figures"] | {"two": {"title": "Else", "experiment": "second"}}})
     assert refresh(paper=other) == ["two"]
+
+
+@pytest.mark.parametrize(("changes", "told"), [
+    ({"figures": {"zero": {"title": "Zero", "experiment": "first"}, **PAPER["figures"]}}, ["verdicts"]),  # claims stand there
+    ({"proposed": ["FedMMD"]}, ["one", "two"]),  # it is emphasised
+    ({"experiments": PAPER["experiments"] | {"second": CHOSE}}, ["one", "two", "rounds", "apart", "verdicts"]),  # all name it
+])  # fmt: skip
+def test_what_an_artifact_says_is_in_its_digest(changes, told, tmp_path):
+    """Also what stands elsewhere in the paper's file."""
+    before, after = (read(tmp_path, values) for values in (PAPER, PAPER | changes))
+    both = {key: [spec.identity(one, [key], tmp_path) for one in (before, after)] for key in before.artifacts}
+    assert [key for key, (first, second) in both.items() if first != second] == told
+
+
+def test_the_papers_curves_are_in_the_digest_of_every_artifact(tmp_path):
+    paper = read(tmp_path, PAPER)
+    before = [spec.identity(paper, [key], tmp_path) for key in paper.artifacts]
+    read(tmp_path, PAPER, CURVES.replace("0.2", "0.25"))
+    assert not set(before) & {spec.identity(paper, [key], tmp_path) for key in paper.artifacts}
 
 
 def test_files_that_somebody_touched_are_made_again(work):
