@@ -88,11 +88,12 @@ def test_rounds_that_only_some_seeds_reach():
     assert (row["Rounds"], row["Saved vs FedAvg (%)"], baseline["Rounds"]) == ("4", "-", "never")
 
 
-def test_saving_without_the_whole_baseline():
-    lost = {("FedAvg", 1): "diverged at round 3"}
+@pytest.mark.parametrize("label", ["FedMMD", "FedAvg"])
+def test_no_saving_where_a_run_of_either_series_is_lost(label):
+    lost = {(label, 1): "diverged at round 3"}
     found = made({"FedMMD": {0: arrives(4), 1: arrives(4)}, "FedAvg": {0: arrives(8), 1: arrives(8)}}, lost=lost)
     row, _ = build(found)
-    assert row["Saved vs FedAvg (%)"] == "-" and "e, FedAvg: seed 1 diverged at round 3." in notes(found)
+    assert row["Saved vs FedAvg (%)"] == "-" and f"e, {label}: seed 1 diverged at round 3." in notes(found)
 
 
 def test_every_seed_diverged():
