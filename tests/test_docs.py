@@ -111,6 +111,13 @@ def test_copies_are_told_of_official_releases_alone(quoted):
     assert quoted.copies() == sorted([*before, "Letters"])
 
 
+def test_what_we_ask_is_nothing_that_the_papers_curves_contradict(quoted):
+    key = quoted.contradicted()[0][0]["key"]
+    claims = quoted.spec.claims | {key: quoted.spec.claims[key].model_copy(update={"ours": True})}
+    asked = Quoted(quoted.spec.model_copy(update={"claims": claims}), quoted.folder)
+    assert [record["key"] for record, _ in asked.contradicted()] == [record["key"] for record, _ in quoted.contradicted()[1:]]
+
+
 @pytest.mark.parametrize(("text", "words"), [
     ("<% set short %>x<% endset %>\n<< paper.ours('fig4d', 'FedMD') >>", "unknown series of experiment fig4d 'FedMD': "),
     ("\n<< paper.theirs('4d:FedMD') >>", "unknown curve '4d:FedMD': nearest are 4d:"),
@@ -151,6 +158,8 @@ def test_lines_reduce_as_worked_out_by_hand():
     assert line.band() == pytest.approx(10) and line.apart(Line("same", line.seeds)) == 0
     twice = Line("one seed twice", {0: CURVE, 1: CURVE})
     assert line.apart(twice) == pytest.approx(10) == twice.apart(line)
+    late = Line("apart in the end", {0: CURVE, 1: [*CURVE[:-1], (4, 0.95)]})
+    assert late.band() == late.apart(twice) == pytest.approx(15)
     # of 0 and 10 points the mean is 5, the standard error 5, and Student's t of one degree of freedom 12.706
     assert line.lead(Line("one seed twice", {0: CURVE, 1: CURVE}), 1, 3) == "+5.0 ± 63.5"
     assert Line("one", {0: line.curves[1]}).lead(Line("other", {0: CURVE}), 2, 3) == "+10.0"
