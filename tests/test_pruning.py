@@ -59,6 +59,12 @@ def test_prune_spares_what_is_being_trained(paths, caplog):
     assert pruning.prune(one(), paths, delete=True, other_code=True) == [stale.folder] and half.exists()
 
 
+def test_prune_spares_what_has_begun_where_only_what_is_finished_is_reported(paths):
+    run = finish(plan(one(), paths)["p"]["one"].runs[0])
+    run.summary.unlink()
+    assert pruning.prune(one().model_copy(update={"only_finished": True}), paths, delete=True) == [] and run.folder.exists()
+
+
 def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
     """Which today's cannot find, but whose settings and data are named: they may have cost weeks. One that has only begun, or
     that is kept, goes."""

@@ -153,8 +153,12 @@ def test_what_the_paper_has_no_more_goes(work, tmp_path):
     assert refresh(["two"]) == ["two"]  # it comes back whole
 
 
-def test_a_damaged_ledger_counts_for_nothing(work, caplog):
-    refresh, _, stamps = work
+def test_a_damaged_ledger_counts_for_nothing(work, caplog, tmp_path):
+    """Without it a file that is gone is noticed even so."""
+    refresh, folder, stamps = work
     (stamps / upkeep.LEDGER).write_text("{", encoding="utf-8")
+    (folder / "figures/two.png").unlink()
+    upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
+    assert not upkeep.stamp(stamps, "two", "aa").exists() and upkeep.stamp(stamps, "one", "aa").exists()
     assert refresh(["one"]) == ["one"] and "damaged" in caplog.text
     assert refresh(["one"]) == []
