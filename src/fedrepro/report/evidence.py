@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from fedrepro import release
 from fedrepro.errors import not_among
@@ -22,7 +22,7 @@ def _known(name: str) -> str:
     return name
 
 
-Measured = Annotated[str, AfterValidator(_known)]
+Measured = Annotated[str, Field(json_schema_extra={"enum": list(MEASURES)}), AfterValidator(_known)]
 
 
 class Shown(Frozen):

@@ -11,10 +11,11 @@ from fedrepro.report.grid import Grid, Row
 from fedrepro.report.known import Known
 from fedrepro.report.numbers import Number, arrivals, factor, over, unit
 
-Refs = Annotated[
-    tuple[Annotated[Ref, BeforeValidator(lambda given: {"experiment": given} if isinstance(given, str) else given)], ...],
-    Field(min_length=1),
+Named = Annotated[
+    Ref,
+    BeforeValidator(lambda given: {"experiment": given} if isinstance(given, str) else given, json_schema_input_type=str | Ref),
 ]
+Refs = Annotated[tuple[Named, ...], Field(min_length=1)]
 
 
 class Table(Frozen):
