@@ -19,7 +19,7 @@ from fedrepro.lookup import Data, Finder, stored_runs
 from fedrepro.packing import Piece
 from fedrepro.paths import Paths
 from fedrepro.resolving import BESIDE, at_scale, configs
-from fedrepro.results import is_kept
+from fedrepro.results import UNFINISHED, is_kept
 from fedrepro.runs import Run, code_digest, run_id
 from fedrepro.words import count
 
@@ -98,7 +98,7 @@ def _reportable(planned: Planned) -> Planned:
         return planned
     done = tuple(series for series in planned.series if not set(series.runs) & set(missing))
     waiting = replace(planned, series=done, waiting=tuple(series.label for series in planned.series))
-    reason = f"{len(missing)} of {count(len(planned.runs), 'run')} {'is' if len(missing) == 1 else 'are'} not finished"
+    reason = f"{len(missing)} of {count(len(planned.runs), 'run')} {'is' if len(missing) == 1 else 'are'} {UNFINISHED}"
     return waiting if len(done) > 1 else replace(waiting, training=None, series=(), skipped=reason)
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas
 
 log = logging.getLogger(__name__)
+UNFINISHED = "not finished"  # how a reason ends where training is all that is missing: pages then say the command
 TOLD = ("commit", "device", "executor", "hardware", "torch")  # of the environment
 
 
@@ -72,7 +73,7 @@ def staying(note: dict[str, Any]) -> str:
 
 def unfinished(labels: Sequence[str]) -> str:
     """The message for series that are not finished."""
-    return f"the runs of {', '.join(labels)} are not finished"
+    return f"the runs of {', '.join(labels)} are {UNFINISHED}"
 
 
 def is_kept(folder: Path) -> bool:

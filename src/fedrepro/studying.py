@@ -23,7 +23,7 @@ from fedrepro.files import read_whole_json
 from fedrepro.packing import Piece
 from fedrepro.paths import Paths
 from fedrepro.resolving import check_study
-from fedrepro.results import is_kept
+from fedrepro.results import UNFINISHED, is_kept
 from fedrepro.runs import Run
 from fedrepro.studies import Study
 
@@ -89,7 +89,7 @@ def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
         return Studied(planned, name, {}, reason, labels)
     missing = [case for case in cases if not case.note.exists()] if params.only_finished else []
     if missing:
-        reason = f"{len(missing)} of {len(cases)} studies of {title} are not finished"
+        reason = f"{len(missing)} of {len(cases)} studies of {title} are {UNFINISHED}"
         return Studied(planned, name, {}, reason, labels)
     return Studied(planned, name, {label: tuple(group) for label, group in found.items()}, waiting=planned.waiting)
 
