@@ -306,7 +306,11 @@ def test_overlays(paths):
     first = planned["one"].series[0].runs[0].config.model_dump(mode="json")
     assert found["series"]["FedMMD"] == {"algorithm": first["algorithm"], "config": first}
     assert list(found["series"]) == ["FedMMD", "FedAvg"]
-    assert experiments.note(planned["two"], params(scale="long"))["series"] == {}
+    assert experiments.note(planned["two"], params(scale="long"))["series"] == {} and "scale_like" not in found
+    mine = params(scale="mine", scales={"mine": {"like": "long", "seeds": [5]}})
+    alike = plan(mine, paths)["p"]
+    assert [(run.config.rounds, run.config.seed) for run in alike["one"].runs] == [(9, 5), (9, 5)]
+    assert alike["two"].skipped == "no time" and experiments.note(alike["one"], mine)["scale_like"] == ["long"]
     overlay = {"scales": {"quick": {"experiments": {"p": {"one": {"model": {"name": "cifar_cnn"}, "dataset": "digits_rgb"}}}}}}
     run = plan(params(**overlay), paths)["p"]["one"].runs[0]
     assert run.config.model.options["width"] == 1.0  # another name drops the old one's options

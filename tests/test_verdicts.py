@@ -406,6 +406,10 @@ def test_a_mean_of_rounds_is_told_as_one():
     claim = claims.read(claim | {"scales": {"small": {"round": 5}}, "reported": 0.1}, "test")
     found = made({"FedMMD": seeds((0.9,), ends), "FedAvg": seeds((0.8,), ends)}, "direction")
     assert decide("key", claim, found, "test_accuracy").asked == "as the mean of 3 rounds up to round 5"
+    mine = found.note | {"scale": "mine"}
+    assert decide("key", claim, Results(mine, found.rows), "test_accuracy").asked == ""
+    mine["scale_like"] = ["small"]
+    assert decide("key", claim, Results(mine, found.rows), "test_accuracy").asked == "as the mean of 3 rounds up to round 5"
 
 
 def test_runs_that_are_too_short_say_nothing():

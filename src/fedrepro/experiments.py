@@ -189,6 +189,7 @@ def note(planned: Planned, params: Params) -> dict[str, Any]:
         "paper": planned.paper,
         "experiment": planned.name,
         "scale": params.scale,
+        **({"scale_like": list(params.alike)} if params.alike else {}),
         "scale_note": params.active.note,
         "compare": params.active.compare,
         "skipped": planned.skipped,

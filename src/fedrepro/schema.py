@@ -35,7 +35,9 @@ def of_settings() -> Schema:
     skip = {"anyOf": [{"type": "string"}, {"enum": [False, None]}], "description": "why it is left out at this scale"}
     described["$defs"] |= {"Experiment": experiment, "Overlay": experiment | {"properties": properties | {"skip": skip}}}
     described["properties"]["papers"] = _papers("Experiment")
-    described["$defs"]["Scale"]["properties"]["experiments"] = _papers("Overlay")
+    scale = described["$defs"]["Scale"]
+    scale["anyOf"] = [{"required": ["like"]}, {"required": scale.pop("required")}]
+    scale["properties"]["experiments"] = _papers("Overlay")
     return untitled(described)
 
 

@@ -83,7 +83,7 @@ def decide_all(spec: Paper, evidence: Evidence) -> list[Verdict]:
 
 def _verdict(spec: Paper, key: str, claim: Claim, found: Results, others: list[Results], evidence: Evidence) -> Verdict:
     measure, held = claim.ref.resolved(spec.experiments).measure, plotted.held(spec, claim, evidence.curves)
-    looked = spec.experiments[claim.experiment].looked.get(found.note["scale"])
+    looked = spec.experiments[claim.experiment].looked.get(found.scales[0])
     return decide(key, claim, found, measure, spec.chosen(claim), others, held, looked)
 
 

@@ -116,7 +116,7 @@ class Panel:
     @property
     def target(self) -> float | None:
         """At this scale."""
-        return self.shown.target.get(self.scale)
+        return self.results.at_scale(self.shown.target)
 
     @property
     def full(self) -> bool:

@@ -115,7 +115,7 @@ def _decide(key: str, claim: Claim, panel: Panel, held: float | None) -> Verdict
     def verdict(status: str, why: str, *found: Estimate | str | None) -> Verdict:
         return Verdict(key, claim, MEASURES[panel.shown.measure], status, why, *found)
 
-    cell = claim.at(panel.scale)
+    cell = panel.results.at_scale(claim.scales, claim.cell)
     for results in (panel.results, *panel.others.values()):
         if results.skipped:
             return verdict(NOT_RUN, results.skipped)

@@ -110,7 +110,7 @@ class WithTargets(Table):
 
     def at(self, panel: Panel) -> tuple[float, ...]:
         """Targets at the panel's scale; none where nobody has any."""
-        return self.targets.get(panel.scale, () if panel.target is None else (panel.target,))
+        return panel.results.at_scale(self.targets, () if panel.target is None else (panel.target,))
 
 
 def sentences(parts: list[str]) -> str:
