@@ -195,7 +195,7 @@ def test_reading_params(tmp_path, monkeypatch):
     ("fig: {rounds: 9}", "fig: {like: [fig]}", r"papers: paper.fig: like: unknown experiment '\['fig'\]'"),
     ("fig: {rounds: 9}", "fig: {like: b}, b: {like: fig}", r"papers: paper.b: like: fig is like b is like fig"),
     ("fig: {rounds: 2}", "fig: {like: fig}", r"scales.quick.experiments: paper.fig: like: fig is like fig"),
-    ("note: small", "note: small, color: red", r"scales.quick.color: unknown key: choose from compare, experiments, like, note"),
+    ("note: small", "note: small, color: red", r"scales.quick.color: unknown key: choose from compare, experiments, like"),
     ("note: small", "note: small, like: tiny", r"scales: scales.quick: like: unknown scale 'tiny': choose from quick"),
     ("note: small", "note: small, like: quick", r"scales: scales.quick: like: quick is like quick"),
     ("scales:\n", "scales:\n  mine: 3\n", r"scales.mine: .*valid dictionary"),
@@ -235,7 +235,9 @@ def test_yaml_that_could_be_misread_is_refused(text, words, tmp_path):
 
 def test_a_scale_that_is_like_another(tmp_path):
     """Its seeds and experiments over the other's, level by level; the order in which they stand does not matter."""
-    laid = "  most: {like: mine, note: mine too}\n  mine: {like: quick, seeds: [3, 4], experiments: {paper: {fig: {lr: 0.5}}}}\n"
+    laid = (
+        "  most: {like: mine, note: mine too}\n  mine: {like: quick, seeds: [3, 4], experiments: {paper: {fig: {lr: 0.5}}}}\n"
+    )
     params = read_params(write(tmp_path, SMALL.replace("scales:\n", f"scales:\n{laid}")), {"scale": "most"})
     assert (params.active.seeds, params.active.compare, params.active.note) == ((3, 4), "none", "mine too")
     assert params.active.experiments == {"paper": {"fig": {"rounds": 2, "lr": 0.5}}}

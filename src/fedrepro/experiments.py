@@ -19,7 +19,7 @@ from fedrepro.lookup import Data, Finder, stored_runs
 from fedrepro.packing import Piece
 from fedrepro.paths import Paths
 from fedrepro.resolving import BESIDE, at_scale, configs
-from fedrepro.results import UNFINISHED, is_kept
+from fedrepro.results import UNFINISHED, Gathering, is_kept
 from fedrepro.runs import Run, code_digest, run_id
 from fedrepro.words import count
 
@@ -197,6 +197,12 @@ def note(planned: Planned, params: Params) -> dict[str, Any]:
         "series": {label: {"algorithm": config["algorithm"], "config": config} for label, config in configs.items()},
         **({"missing": missing} if missing else {}),
     }
+
+
+def gathering(planned: Planned, params: Params) -> Gathering:
+    """What reports get of an experiment."""
+    over = [run.summary for run in planned.runs]
+    return Gathering(note(planned, params), folders(planned), waiting=planned.waiting, over=over)
 
 
 def folders(planned: Planned) -> dict[str, list[Path]]:

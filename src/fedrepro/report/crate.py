@@ -16,6 +16,7 @@ from fedrepro.files import replacing
 from fedrepro.report import artifacts
 from fedrepro.report.loading import load
 from fedrepro.report.spec import Paper
+from fedrepro.results import Gathering
 
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
@@ -47,7 +48,7 @@ KINDS = {
     ".toml": "application/toml",
     ".yaml": "application/yaml",
 }
-Gathered = Mapping[str, Mapping[str, Any]]  # source -> note, series (label -> run folders) and, of a study, its tables
+Gathered = Mapping[str, Gathering]  # source -> what reports have of it
 
 
 def write(papers: Mapping[str, Paper], gathered: Mapping[str, Gathered], reports: Path, out: Path) -> None:
@@ -141,15 +142,15 @@ class Crate:
         there = {
             name: given
             for name, given in gathered.items()
-            if given["series"] and list(given["series"]) == load(folder / "data", name).labels
+            if given.series and list(given.series) == load(folder / "data", name).labels
         }
         for given in there.values():
             for run in _folders(given):
                 self.add_run(run)
         for name, given in there.items():
             used = [self.file(run / "metrics.csv") for run in _folders(given)]
-            if "tables" in given:
-                made = [path for paths in given["tables"].values() for path in paths]
+            if given.tables is not None:
+                made = [path for paths in given.tables.values() for path in paths]
                 self.act("study", f"{name}: study", used, made)
                 used = [self.file(path) for path in made]
             self.act("artifacts", f"{name}: gathered", used, [folder / "data" / f"{name}.{end}" for end in ("csv", "json")])
@@ -219,8 +220,8 @@ def _one_or_all(entities: list[Entity]) -> Entity | list[Entity] | None:
     return entities[0] if len(entities) == 1 else entities or None
 
 
-def _folders(given: Mapping[str, Any]) -> list[Path]:
-    return [Path(folder) for folders in given["series"].values() for folder in folders]
+def _folders(given: Gathering) -> list[Path]:
+    return [folder for folders in given.series.values() for folder in folders]
 
 
 def _sources(folder: str) -> list[Path]:
