@@ -14,7 +14,7 @@ from fedrepro.errors import UserError
 from fedrepro.experiments import pieces, plan, select, unique
 from fedrepro.files import read_json
 from fedrepro.paths import Paths
-from fedrepro.runs import Run
+from fedrepro.runs import FILES, Run
 from support.code import change, forget
 from support.experiments import finish, one, params
 
@@ -481,7 +481,7 @@ def test_keep_copies_the_small_files_of_finished_runs(paths, history):
     planned = plan(params(), paths)["p"]
     run = finish(planned["one"].runs[0], "numbers")
     assert keeping.keep([planned["one"]], paths) == [paths.kept("p") / run.id]
-    assert {path.name for path in (paths.kept("p") / run.id).iterdir()} == set(keeping.KEPT)
+    assert {path.name for path in (paths.kept("p") / run.id).iterdir()} == set(FILES)
     assert (paths.kept("p") / run.id / "metrics.csv").read_text() == "numbers"
     again = plan(params(), paths)["p"]
     assert again["one"].runs[0].folder == paths.kept("p") / run.id

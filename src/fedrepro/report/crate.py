@@ -17,6 +17,7 @@ from fedrepro.report import artifacts
 from fedrepro.report.loading import load
 from fedrepro.report.spec import Paper
 from fedrepro.results import Gathering
+from fedrepro.runs import FILES
 
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
@@ -33,7 +34,6 @@ STEPS = {  # script -> what it does
 TOOLS = {step: Path(f"workflow/scripts/{step}.py") for step in STEPS}
 BIOSCHEMAS = "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"
 DONE = "http://schema.org/CompletedActionStatus"
-OF_A_RUN = ("config.json", "environment.json", "metrics.csv", "summary.json", "timing.json")
 DOCUMENTS = ("index.html", "report.tex", "report.pdf", "metrics.json", "curves.csv")
 KINDS = {
     ".csv": "text/csv",
@@ -164,8 +164,9 @@ class Crate:
         """One training, once, with the settings that it had and the time that it took."""
         if folder / "metrics.csv" in self.files:
             return
-        files = {name: folder / name for name in OF_A_RUN if (folder / name).exists()}
-        config, environment = (json.loads(files[name].read_text(encoding="utf-8")) for name in OF_A_RUN[:2])
+        files = {name: folder / name for name in FILES if (folder / name).exists()}
+        told = (files[name].read_text(encoding="utf-8") for name in ("config.json", "environment.json"))
+        config, environment = map(json.loads, told)
         told = f"{config['dataset']}; code {config['code']}, commit {environment['commit']}, {environment['hardware']}"
         data = self._entity(f"#data-{config['data'][:12]}", "CreativeWork", name=config["dataset"], identifier=config["data"])
         used = [self.file(files.pop("config.json")), data]
