@@ -39,11 +39,10 @@ def test_numbers_follow_from_what_is_kept_without_any_data(committed, tmp_path, 
     for source in paper.sources():
         name, _, study = source.partition("-")
         if study:
-            item = studying.plan(group[name], params, paths)[study]
-            note, series, tables = studying.note(item, params), studying.folders(item), studying.tables(item)
+            given = studying.gathering(studying.plan(group[name], params, paths)[study], params)
         else:
-            note, series, tables = experiments.note(group[name], params), experiments.folders(group[name]), None
-        results.gather(note, series, tmp_path / "made", tables)
+            given = experiments.gathering(group[name], params)
+        results.gather(given, tmp_path / "made")
     made, anew = stored(tmp_path / "made"), ANEW.format(scale=folder.parent.name)
     assert sorted(made) == sorted(stored(folder / "data")), anew
     for name, text in made.items():

@@ -195,7 +195,10 @@ def test_reading_params(tmp_path, monkeypatch):
     ("fig: {rounds: 9}", "fig: {like: [fig]}", r"papers: paper.fig: like: unknown experiment '\['fig'\]'"),
     ("fig: {rounds: 9}", "fig: {like: b}, b: {like: fig}", r"papers: paper.b: like: fig is like b is like fig"),
     ("fig: {rounds: 2}", "fig: {like: fig}", r"scales.quick.experiments: paper.fig: like: fig is like fig"),
-    ("note: small", "note: small, color: red", r"scales.quick.color: unknown key: choose from compare, experiments, note"),
+    ("note: small", "note: small, color: red", r"scales.quick.color: unknown key: choose from compare, experiments, like"),
+    ("note: small", "note: small, like: tiny", r"scales: scales.quick: like: unknown scale 'tiny': choose from quick"),
+    ("note: small", "note: small, like: quick", r"scales: scales.quick: like: quick is like quick"),
+    ("scales:\n", "scales:\n  mine: 3\n", r"scales.mine: .*valid dictionary"),
 ], ids=str)  # fmt: skip
 def test_mistakes_in_params(old, new, words, tmp_path):
     path = write(tmp_path, SMALL.replace(old, new))
@@ -228,6 +231,17 @@ def test_yaml_that_could_be_misread_is_refused(text, words, tmp_path):
     (tmp_path / "params.yaml").write_text(text)
     with pytest.raises(UserError, match=f"params.yaml: {words}"):
         read_params(tmp_path / "params.yaml")
+
+
+def test_a_scale_that_is_like_another(tmp_path):
+    """Its seeds and experiments over the other's, level by level; the order in which they stand does not matter."""
+    laid = (
+        "  most: {like: mine, note: mine too}\n  mine: {like: quick, seeds: [3, 4], experiments: {paper: {fig: {lr: 0.5}}}}\n"
+    )
+    params = read_params(write(tmp_path, SMALL.replace("scales:\n", f"scales:\n{laid}")), {"scale": "most"})
+    assert (params.active.seeds, params.active.compare, params.active.note) == ((3, 4), "none", "mine too")
+    assert params.active.experiments == {"paper": {"fig": {"rounds": 2, "lr": 0.5}}}
+    assert params.alike == ("mine", "quick") and read_params(tmp_path / "params.yaml").alike == ()
 
 
 def test_the_settings_that_come_along_are_valid():

@@ -10,6 +10,7 @@ import pytest
 from fedrepro.config import read_params
 from fedrepro.report import crate, spec
 from fedrepro.report.loading import load
+from fedrepro.results import Gathering
 
 ROOT = Path(__file__).parents[1]
 PAPER = "fedmmd"
@@ -24,7 +25,7 @@ def written(tmp_path_factory) -> Path:
         specification = spec.read(PAPER, read_params())
         notes = {name: load(Path("reports/paper", PAPER, "data"), name) for name in specification.sources()}
         gathered = {
-            name: {"series": {label: [folder(run) for run in note.runs(label)] for label in note.labels}}
+            name: Gathering(note.note, {label: [folder(run) for run in note.runs(label)] for label in note.labels})
             for name, note in notes.items()
         }
         crate.write({PAPER: specification}, {PAPER: gathered}, Path("reports/paper"), out)

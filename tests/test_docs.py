@@ -259,10 +259,11 @@ def test_hours_are_measured_where_every_run_that_is_asked_for_was_timed(tmp_path
 
 def test_what_is_told_of_a_papers_claims():
     one = {"verdict": "undecided", "by": "the paper", "p": 0.2, "mean": 0.1, "half_width": 0.3, "seeds": 3}
-    told = guide._tested([one, one | {"by": "us"}], "small")
-    counts = "at small 1 is tested: 1 undecided; asked by us: 1 undecided"
-    assert told == f"{counts} (differences: 1, of which 0 decided, 0 after Holm's correction)"
-    assert guide._tested([], "paper") == "at paper 0 are tested"
+    told = guide._tested([one, one | {"by": "us"}])
+    counts = "1 claim tested: 1 undecided; asked by us: 1 undecided."
+    assert told == f"{counts} 1 difference tested against zero: 0 decided, 0 after Holm's correction."
+    assert guide._tested([one | {"by": "us", "p": None}]) == "0 claims tested; asked by us: 1 undecided."
+    assert guide._tested([]) == "0 claims tested."
 
 
 def test_hours_are_told_in_two_digits():
@@ -276,9 +277,9 @@ def test_hours_are_told_in_two_digits():
 
 def test_how_far_guesses_are_from_what_was_measured():
     hours = [guide.Spent(*one) for one in ((9.0, 3.0), (1.0, 2.0), (7.0, None), (6.0, 0.1, False))]
-    told = "For the 2 experiments that were run whole, guesses were 0.5 to 3.0 times what was measured."
+    told = "For the 2 experiments that were run in full, estimates were 0.5 to 3.0 times the measured core hours."
     assert told in guide._trust([*hours, None])
-    assert "Nothing" in guide._trust([None, guide.Spent(1.0, None)])
+    assert "No core hours" in guide._trust([None, guide.Spent(1.0, None)])
 
 
 def test_captions_mean_in_snakemakes_report_what_they_say(quoted, tmp_path):

@@ -14,7 +14,7 @@ from fedrepro.errors import UserError
 from fedrepro.experiments import pieces, plan, select, unique
 from fedrepro.files import read_json
 from fedrepro.paths import Paths
-from fedrepro.runs import Run
+from fedrepro.runs import FILES, Run
 from support.code import change, forget
 from support.experiments import finish, one, params
 
@@ -306,7 +306,11 @@ def test_overlays(paths):
     first = planned["one"].series[0].runs[0].config.model_dump(mode="json")
     assert found["series"]["FedMMD"] == {"algorithm": first["algorithm"], "config": first}
     assert list(found["series"]) == ["FedMMD", "FedAvg"]
-    assert experiments.note(planned["two"], params(scale="long"))["series"] == {}
+    assert experiments.note(planned["two"], params(scale="long"))["series"] == {} and "scale_like" not in found
+    mine = params(scale="mine", scales={"mine": {"like": "long", "seeds": [5]}})
+    alike = plan(mine, paths)["p"]
+    assert [(run.config.rounds, run.config.seed) for run in alike["one"].runs] == [(9, 5), (9, 5)]
+    assert alike["two"].skipped == "no time" and experiments.note(alike["one"], mine)["scale_like"] == ["long"]
     overlay = {"scales": {"quick": {"experiments": {"p": {"one": {"model": {"name": "cifar_cnn"}, "dataset": "digits_rgb"}}}}}}
     run = plan(params(**overlay), paths)["p"]["one"].runs[0]
     assert run.config.model.options["width"] == 1.0  # another name drops the old one's options
@@ -477,7 +481,7 @@ def test_keep_copies_the_small_files_of_finished_runs(paths, history):
     planned = plan(params(), paths)["p"]
     run = finish(planned["one"].runs[0], "numbers")
     assert keeping.keep([planned["one"]], paths) == [paths.kept("p") / run.id]
-    assert {path.name for path in (paths.kept("p") / run.id).iterdir()} == set(keeping.KEPT)
+    assert {path.name for path in (paths.kept("p") / run.id).iterdir()} == set(FILES)
     assert (paths.kept("p") / run.id / "metrics.csv").read_text() == "numbers"
     again = plan(params(), paths)["p"]
     assert again["one"].runs[0].folder == paths.kept("p") / run.id

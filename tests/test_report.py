@@ -358,6 +358,13 @@ def test_remarks_of_a_scale_stand_in_the_caption():
     assert "F. Anywhere. Here. Global" in caption(found, remarks={"all": "Anywhere.", "paper": "Here.", "small": "There."})
 
 
+def test_what_is_said_of_a_scale_holds_for_one_that_is_like_it():
+    """The nearest that something is said of has the say: its own, then the one that it is like."""
+    found = Results({"scale": "mine", "scale_like": ["most", "small"]}, [])
+    assert found.at_scale({"small": 1, "most": 2}) == 2 and found.at_scale({"small": 1, "mine": 3}) == 3
+    assert found.at_scale({"paper": 1}) is None and found.at_scale({"paper": 1}, 4) == 4
+
+
 def test_a_series_that_is_not_finished_stands_in_the_legend():
     found = made({"FedAvg": {0: [0.1, 0.5]}, "FedMMD": {}})
     found.note["missing"] = ["FedMMD"]

@@ -11,6 +11,7 @@ from fedrepro.files import digest, read_json, write_json
 from fedrepro.measures import USUAL
 from fedrepro.report.loading import load
 from fedrepro.report.plain import write_plain
+from fedrepro.results import Gathering
 from support.results import OFFICIAL, made
 
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
@@ -50,7 +51,7 @@ NOTE |= {"series": {"FedAvg": ASKED, "Gone": ASKED}}
 def test_gather_and_load(tmp_path):
     folders = [run_folder(tmp_path / "runs" / "a"), run_folder(tmp_path / "results" / "kept" / "p" / "b", 1, (0.2, "", 0.75))]
     gone = run_folder(tmp_path / "runs" / "c", 0, (0.1, ""), "diverged at round 1")
-    results.gather(NOTE, {"FedAvg": folders, "Gone": [gone]}, tmp_path / "out")
+    results.gather(Gathering(NOTE, {"FedAvg": folders, "Gone": [gone]}), tmp_path / "out")
     found = load(tmp_path / "out", "fig")
     assert found.labels == ["FedAvg", "Gone"] and found.compare == "full" and found.skipped is None
     assert found.curves("FedAvg", "test_accuracy") == {0: [(0, 0.1), (1, 0.5)], 1: [(0, 0.2), (2, 0.75)]}
@@ -66,7 +67,7 @@ def test_gather_and_load(tmp_path):
 def test_gather_twice_gives_the_same_bytes(tmp_path):
     folder = run_folder(tmp_path / "a")
     for out in ("one", "two"):
-        results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / out)
+        results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / out)
     assert all(
         (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in ("fig.csv", "fig.json")
     )
@@ -78,7 +79,7 @@ def test_gather_runs_that_measured_other_columns(tmp_path):
     (old / "metrics.csv").write_text("round,test_accuracy,gone\n0,0.1,7\n1,0.5,8\n", encoding="utf-8")
     (new / "metrics.csv").write_text("round,test_accuracy,test_macro_f1\n0,0.2,0.3\n1,0.4,0.5\n", encoding="utf-8")
     for name, folders in (("one", [old, new]), ("other", [new, old])):
-        results.gather(NOTE, {"FedAvg": folders}, tmp_path / name)
+        results.gather(Gathering(NOTE, {"FedAvg": folders}), tmp_path / name)
         rows = {(row["seed"], row["round"]): row for row in load(tmp_path / name, "fig").rows}
         assert [rows["0", "1"][key] for key in ("test_accuracy", "gone", "test_macro_f1")] == ["0.5", "8", ""]
         assert [rows["1", "0"][key] for key in ("test_accuracy", "gone", "test_macro_f1")] == ["0.2", "", "0.3"]
@@ -91,12 +92,12 @@ def test_gather_anew_what_is_finished_while_others_wait(tmp_path):
     note = NOTE | {"series": {"FedAvg": ASKED}, "missing": ["Gone"]}
     for end in (0.5, 0.6):
         folder = run_folder(tmp_path / str(end), accuracies=(0.1, end))
-        results.gather(note, {"FedAvg": [folder]}, tmp_path / "out", waiting=("FedAvg", "Gone"))
+        results.gather(Gathering(note, {"FedAvg": [folder]}, waiting=("FedAvg", "Gone")), tmp_path / "out")
         assert load(tmp_path / "out", "fig").curves("FedAvg", "test_accuracy") == {0: [(0, 0.1), (1, end)]}
 
 
 def test_gather_what_is_skipped(tmp_path):
-    results.gather(NOTE | {"skipped": "no time", "series": {}}, {}, tmp_path)
+    results.gather(Gathering(NOTE | {"skipped": "no time", "series": {}}, {}), tmp_path)
     found = load(tmp_path, "fig")
     assert found.skipped == "no time" and found.rows == [] and found.runs() == []
 
@@ -105,7 +106,7 @@ def test_gather_what_is_not_finished(tmp_path):
     folder = run_folder(tmp_path / "a")
     (folder / "summary.json").unlink()
     with pytest.raises(UserError, match="a-.*: not finished; train it first"):
-        results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
+        results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 DAMAGED = {
@@ -131,10 +132,10 @@ def test_numbers_that_the_run_did_not_write_are_not_shown(damage, digested, tmp_
     path, summary = folder / "metrics.csv", json.loads((folder / "summary.json").read_text())
     if digested:
         (folder / "summary.json").write_text(json.dumps(summary | {"metrics": digest(path.read_bytes())}))
-    results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
+    results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
     path.write_text(DAMAGED[damage](path.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(UserError, match=r"metrics\.csv: .*; delete .* to train the run anew"):
-        results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
+        results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 def test_files_of_another_run_are_refused(tmp_path):
@@ -145,7 +146,7 @@ def test_files_of_another_run_are_refused(tmp_path):
     with pytest.raises(
         UserError, match=r"summary\.json: of another run, mnist-fedavg-s1-0123456789; delete .* to train the run anew"
     ):
-        results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
+        results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
     (folder / "study.json").write_text(json.dumps({"run": "other", "table": digest(b"x")}))
     (folder / "study.csv").write_text("x")
     with pytest.raises(UserError, match=r"study\.json: of another run, other; delete it and"):
@@ -158,7 +159,7 @@ def test_numbers_that_the_summary_does_not_tell_of(change, tmp_path):
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | change))
     with pytest.raises(UserError, match=r"metrics\.csv: .*; git restore .*kept/p/a-.* brings back what was committed"):
-        results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
+        results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 @pytest.mark.parametrize(("sent", "way"), [("7,9", "down"), ("9,9", "down"), ("8,8", "up"), ("8,10", "up")])
@@ -177,7 +178,7 @@ def test_a_damaged_file_of_a_run_is_named(name, text, tmp_path):
     folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
     (folder / f"{name}.json").write_text(text, encoding="latin-1")
     with pytest.raises(UserError, match=rf"{name}\.json: damaged.*; delete .* to train the run anew"):
-        results.gather(NOTE, {"FedAvg": [folder]}, tmp_path / "out")
+        results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 def test_a_file_that_changed_since_it_was_written(tmp_path):

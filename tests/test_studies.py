@@ -648,7 +648,7 @@ def test_one_series_has_no_study_of_its_own(paths):
 
 def gathered(found: Studied, changes: dict, out: Path) -> tuple[dict, list[dict[str, str]]]:
     params = parse(Params, merge(SETTINGS, fig(**changes)), "test")
-    results.gather(studying.note(found, params), studying.folders(found), out, studying.tables(found))
+    results.gather(studying.gathering(found, params), out)
     return json.loads((out / f"fig-{found.study}.json").read_text()), rows(out / f"fig-{found.study}.csv")
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from fedrepro.report import artifacts, spec, upkeep
+from fedrepro.results import Gathering
 from support.paper import CURVES, FIRST, PAPER, SECOND, read
 from support.results import made, store
 
@@ -121,9 +122,8 @@ def test_numbers_are_not_replaced_by_not_finished(work, tmp_path, caplog):
     note = FIRST.note | {"skipped": "1 of 4 runs are not finished", "training": None, "series": {}}
 
     def gathered(**changes):
-        return upkeep.refresh(
-            paper, dict.fromkeys(paper.artifacts, "aa"), folder, {"first": {"note": note, "series": {}} | changes}, stamps, "c"
-        )
+        given = Gathering(**{"note": note, "series": {}} | changes)
+        return upkeep.refresh(paper, dict.fromkeys(paper.artifacts, "aa"), folder, {"first": given}, stamps, "c")
 
     note["experiment"] = "first"
     assert gathered(waiting=tuple(FIRST.labels)) == [] and "the numbers that are there stay" in caplog.text

@@ -425,6 +425,10 @@ def test_a_mean_of_rounds_is_told_as_one():
     claim = claims.read(claim | {"scales": {"small": {"round": 5}}, "reported": 0.1}, "test")
     found = made({"FedMMD": seeds((0.9,), ends), "FedAvg": seeds((0.8,), ends)}, "direction")
     assert decide("key", claim, found, "test_accuracy").asked == "as the mean of 3 rounds up to round 5"
+    mine = found.note | {"scale": "mine"}
+    assert decide("key", claim, Results(mine, found.rows), "test_accuracy").asked == ""
+    mine["scale_like"] = ["small"]
+    assert decide("key", claim, Results(mine, found.rows), "test_accuracy").asked == "as the mean of 3 rounds up to round 5"
 
 
 def test_runs_that_are_too_short_say_nothing():
@@ -677,9 +681,9 @@ def test_files(written):
     header, row = (folder / "tables" / "verdicts.csv").read_text(encoding="utf-8").splitlines()
     assert header == (
         "Claim,Source,Reported,Ours,Asked,Verdict,Why,Note,Key,Experiment,Artifact,Tolerance,By,Afterwards,"
-        "Mean,Half_width,Seeds,P,Reported_number"
+        "Mean,Half_width,Seeds,P,P_holm,Reported_number"
     )
-    assert row.endswith(",n,saves,first,a,10.0 points: why not,the paper,no,0.5,0.0,2,,0.5")
+    assert row.endswith(",n,saves,first,a,10.0 points: why not,the paper,no,0.5,0.0,2,,,0.5")
 
 
 def test_no_rows_at_a_scale_that_is_not_compared(written):
@@ -781,6 +785,14 @@ def test_what_of_the_verdicts_would_be_chance(ps, told):
     assert tally.chance(records) == tally.chance([*records, *records[:1]])  # the same test of two claims counts once
     late = tally.chance([record | {"afterwards": "yes"} for record in records])
     assert not told or re.search("; [1-4] claims? on them (was|were) listed after the runs had been seen$", late)
+
+
+def test_each_p_corrected_together_by_hand():
+    """Sorted 0.01, 0.03, 0.04, times 3, 2, 1: 0.03, 0.06, 0.04; none is below one before it."""
+    records = [{"p": p, "mean": place, "half_width": 1.0, "seeds": 3} for place, p in enumerate([0.04, 0.01, None, 0.03])]
+    found = tally.corrected([*records, *records[:1]])
+    assert [found.get(tally.test(record)) for record in records] == pytest.approx([0.06, 0.03, None, 0.06])
+    assert tally.corrected([record | {"p": 0.6} for record in records[:2]]) == {(0, 1.0, 3, 0.6): 1, (1, 1.0, 3, 0.6): 1}
 
 
 def test_p_by_hand():

@@ -78,6 +78,9 @@ def _parser() -> argparse.ArgumentParser:
             sub.add_argument(
                 "--export", type=Path, help="write the unfinished runs to this file, for a machine without settings"
             )
+        if name == "schema":
+            told = "settings: params.yaml (the default); artifacts: workflow/experiments/<paper>.yaml"
+            sub.add_argument("of", nargs="?", choices=("settings", "artifacts"), default="settings", help=told)
         if name == "prune":
             sub.add_argument("--yes", action="store_true", help="delete; without it the folders are only listed")
             sub.add_argument(
@@ -135,7 +138,7 @@ COMMANDS = (  # name, function, those of the shared options that it obeys, what 
     ),
     ("notebook", commands.notebook, "params scale", "write a notebook that goes on from a figure's numbers"),
     ("docs", commands.docs, "", "write README's table of artifacts and docs/ anew from the committed results"),
-    ("schema", commands.schema, "", "print the JSON schema of the settings file"),
+    ("schema", commands.schema, "", "print the JSON schema of the settings file, or of what says what artifacts are"),
 )
 
 if __name__ == "__main__":

@@ -205,6 +205,8 @@ def docs(options: argparse.Namespace) -> int:
 
 def schema(options: argparse.Namespace) -> int:
     from fedrepro import schema
+    from fedrepro.report.schema import of_artifacts
 
-    sys.stdout.write(json.dumps(schema.describe(), indent=1) + "\n")
+    described = {"settings": schema.of_settings, "artifacts": of_artifacts}[options.of]()
+    sys.stdout.write(json.dumps(described, indent=1) + "\n")
     return 0

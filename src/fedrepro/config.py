@@ -162,6 +162,7 @@ class Experiment(Training):
 class Scale(Frozen):
     """How large to run: an overlay on every experiment, and how far its numbers may be held against a paper's."""
 
+    like: str | None = None  # another scale, over which this one is laid
     seeds: Seeds
     compare: Literal["none", "direction", "full"]
     note: str
@@ -189,6 +190,14 @@ class Params(Frozen):
     mlflow_uri: str = "sqlite:///mlflow.db"
     scales: dict[str, Scale]
     papers: dict[str, dict[str, dict[str, Any]]]
+
+    @field_validator("scales", mode="before")
+    @classmethod
+    def _laid_over(cls, scales: Any) -> Any:
+        if not isinstance(scales, dict) or not all(isinstance(scale, dict) for scale in scales.values()):
+            return scales  # told below
+        whole = inherited(scales, "scales", "scale")
+        return {name: whole[name] | ({"like": scale["like"]} if "like" in scale else {}) for name, scale in scales.items()}
 
     @field_validator("papers")
     @classmethod
@@ -224,6 +233,15 @@ class Params(Frozen):
     @property
     def active(self) -> Scale:
         return self.scales[self.scale]
+
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """The scale that the active one is like, the one that this is like, and so on."""
+        found, like = [], self.active.like
+        while like is not None:
+            found.append(like)
+            like = self.scales[like].like
+        return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from fedrepro.lookup import Data, Finder, stored_runs
 from fedrepro.packing import Piece
 from fedrepro.paths import Paths
 from fedrepro.resolving import BESIDE, at_scale, configs
-from fedrepro.results import is_kept
+from fedrepro.results import UNFINISHED, Gathering, is_kept
 from fedrepro.runs import Run, code_digest, run_id
 from fedrepro.words import count
 
@@ -98,7 +98,7 @@ def _reportable(planned: Planned) -> Planned:
         return planned
     done = tuple(series for series in planned.series if not set(series.runs) & set(missing))
     waiting = replace(planned, series=done, waiting=tuple(series.label for series in planned.series))
-    reason = f"{len(missing)} of {count(len(planned.runs), 'run')} {'is' if len(missing) == 1 else 'are'} not finished"
+    reason = f"{len(missing)} of {count(len(planned.runs), 'run')} {'is' if len(missing) == 1 else 'are'} {UNFINISHED}"
     return waiting if len(done) > 1 else replace(waiting, training=None, series=(), skipped=reason)
 
 
@@ -189,6 +189,7 @@ def note(planned: Planned, params: Params) -> dict[str, Any]:
         "paper": planned.paper,
         "experiment": planned.name,
         "scale": params.scale,
+        **({"scale_like": list(params.alike)} if params.alike else {}),
         "scale_note": params.active.note,
         "compare": params.active.compare,
         "skipped": planned.skipped,
@@ -196,6 +197,12 @@ def note(planned: Planned, params: Params) -> dict[str, Any]:
         "series": {label: {"algorithm": config["algorithm"], "config": config} for label, config in configs.items()},
         **({"missing": missing} if missing else {}),
     }
+
+
+def gathering(planned: Planned, params: Params) -> Gathering:
+    """What reports get of an experiment."""
+    over = [run.summary for run in planned.runs]
+    return Gathering(note(planned, params), folders(planned), waiting=planned.waiting, over=over)
 
 
 def folders(planned: Planned) -> dict[str, list[Path]]:

@@ -12,11 +12,10 @@ from fedrepro.errors import UserError
 from fedrepro.experiments import Planned
 from fedrepro.files import read_whole_json, write_json
 from fedrepro.paths import Paths
-from fedrepro.runs import Run, run_id
+from fedrepro.runs import FILES, SUMMARY, Run, run_id
 from fedrepro.studies.base import Study
 
 log = logging.getLogger(__name__)
-KEPT = ("config.json", "metrics.csv", "environment.json", "timing.json", "summary.json")  # the last one makes it a finished run
 
 
 def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
@@ -55,7 +54,7 @@ def _waiting(item: Planned, paths: Paths) -> Iterator[tuple[Run, Run | None]]:
     for run in item.runs:
         key = lookup.same(run.config, run.data)
         today = paths.runs(item.paper) / run_id(run.config, run.data)
-        found = replace(run, folder=today) if (today / "summary.json").exists() else done.get(key)
+        found = replace(run, folder=today) if (today / SUMMARY).exists() else done.get(key)
         if found is None or (key in kept and kept[key].id in (found.id, today.name)):
             continue
         if key not in kept or found.folder == today:
@@ -66,7 +65,7 @@ def _origin(run: Run) -> dict[str, str | None] | str:
     """The commit whose code trained a run, as its environment.json says it; else why that cannot be said. Raises UserError for
     numbers that are not the run's."""
     intact.metrics(run.folder)
-    if missing := [name for name in KEPT if not (run.folder / name).exists()]:
+    if missing := [name for name in FILES if not (run.folder / name).exists()]:
         return f"lacks {', '.join(missing)}; delete the folder and run again"
     named, code = _json(run.folder / "environment.json")["commit"], intact.settings(run.folder)["code"]
     return _vouched(named, code, provenance.modules(run.config))
@@ -102,7 +101,7 @@ def _vouched(named: str, code: str, *executed: Any) -> dict[str, str | None] | s
 def _copy(source: Path, target: Path, origin: dict[str, str | None]) -> None:
     """The small files of a run; environment.json with the commit as it was found."""
     target.mkdir(parents=True, exist_ok=True)
-    for name in KEPT:
+    for name in FILES:
         shutil.copyfile(source / name, target / name)
     path = target / "environment.json"
     write_json(path, _json(path) | origin)

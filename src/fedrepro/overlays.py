@@ -17,23 +17,24 @@ def merge(base: dict, overlay: dict) -> dict:
     return merged
 
 
-def inherited(experiments: dict[str, dict[str, Any]], where: str) -> dict[str, dict[str, Any]]:
-    """With each `like: other` replaced by what the other says, the own settings laid over it; own series replace the other's.
+def inherited(items: dict[str, dict[str, Any]], where: str, kind: str = "experiment") -> dict[str, dict[str, Any]]:
+    """Experiments, or what `kind` says, with each `like: other` replaced by what the other says, the own settings laid over it;
+    own series replace the other's. Raises ValueError for another that is not there, or that is like this one.
 
     A key and not a YAML alias: an alias is one object, so that `dvc exp run -S` and `snakemake --config`, which change objects,
     would change, or lose, more than they were asked to.
     """
 
     def settings(name: str, path: tuple[str, ...]) -> dict[str, Any]:
-        own = dict(experiments[name])
+        own = dict(items[name])
         if "like" not in own:
             return own
         other = own.pop("like")
         if other in path:
             raise ValueError(f"{where}.{name}: like: {' is like '.join((*path, other))}")
-        if not isinstance(other, str) or other not in experiments:
-            raise ValueError(f"{where}.{name}: like: {not_among('experiment', other, experiments)}")
+        if not isinstance(other, str) or other not in items:
+            raise ValueError(f"{where}.{name}: like: {not_among(kind, other, items)}")
         base = settings(other, (*path, other))
         return merge({key: value for key, value in base.items() if key != "series" or key not in own}, own)
 
-    return {name: settings(name, (name,)) for name in experiments}
+    return {name: settings(name, (name,)) for name in items}

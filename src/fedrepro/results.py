@@ -6,6 +6,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,62 +18,67 @@ if TYPE_CHECKING:
     import pandas
 
 log = logging.getLogger(__name__)
+UNFINISHED = "not finished"  # how a reason ends where training is all that is missing: pages then say the command
 TOLD = ("commit", "device", "executor", "hardware", "torch")  # of the environment
 
 
-def gather(
-    note: dict[str, Any],
-    series: dict[str, list[Path]],
-    out: Path,
-    tables: dict[str, list[Path]] | None = None,
-    waiting: Sequence[str] = (),
-) -> None:
+@dataclass(frozen=True)
+class Gathering:
+    """An experiment, or a study of one, to be gathered: `note` describes it and each of its series, `series` lists the run
+    folders of each label; a skipped one has none and leaves its reason in `note`."""
+
+    note: dict[str, Any]
+    series: dict[str, list[Path]]
+    tables: dict[str, list[Path]] | None = None  # of a study: what is read in place of each folder's metrics.csv
+    waiting: Sequence[str] = ()  # all series of what is not finished
+    over: Sequence[Path] = ()  # the files that say that all of it is finished
+
+    def stays(self, out: Path) -> bool:
+        """Whether there are numbers in `out` of all series that are finished, and of more that are not, which would go."""
+        path = out / f"{self.note['experiment']}.json"
+        if not self.waiting or not path.exists():
+            return False
+        stored = set(read_whole_json(path, "skipped", "series")["series"])
+        return set(self.note["series"]) < stored <= set(self.waiting)
+
+    @property
+    def staying(self) -> str:
+        """The message for then."""
+        return f"{self.note['skipped'] or unfinished(self.note['missing'])}; the numbers that are there stay"
+
+
+def gather(given: Gathering, out: Path) -> None:
     """Write `<out>/<experiment>.csv` (one row per series, seed and round) and `.json` (settings and provenance).
 
-    `note` describes the experiment and each of its series, `series` lists the run folders of each label; a skipped experiment
-    has none and leaves its reason in `note`. `tables` names for each folder what is read instead of its metrics.csv. A column
-    that only some of them have is empty in the rest: results that were kept may have been measured by earlier code.
-    `waiting`: all series of an experiment that is not finished; if numbers of more of them are there, those stay.
+    A column that only some runs have is empty in the rest: results that were kept may have been measured by earlier code. Of
+    what is not finished numbers of more series stay if they are there.
     """
-    if stays(note, waiting, out):
-        log.warning("%s: %s", note["experiment"], staying(note))
+    name = given.note["experiment"]
+    if given.stays(out):
+        log.warning("%s: %s", name, given.staying)
         return
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, str]] = []
     described = {}
-    for label, folders in series.items():
+    for label, folders in given.series.items():
         records = [_record(folder) for folder in folders]
-        described[label] = note["series"][label] | {"runs": records}
-        read = map(intact.metrics, folders) if tables is None else map(intact.table, tables[label])
+        described[label] = given.note["series"][label] | {"runs": records}
+        read = map(intact.metrics, folders) if given.tables is None else map(intact.table, given.tables[label])
         for own, record in zip(read, records, strict=True):
             rows += [{"series": label, "seed": str(record["seed"]), "run": record["run"]} | row for row in own]
     columns = list(dict.fromkeys(column for row in rows for column in row)) or ["series", "seed", "run", "round"]
-    with replacing(out / f"{note['experiment']}.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
+    with replacing(out / f"{name}.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    text = json.dumps(note | {"series": described}, indent=1)
-    with replacing(out / f"{note['experiment']}.json") as path:
+    text = json.dumps(given.note | {"series": described}, indent=1)
+    with replacing(out / f"{name}.json") as path:
         path.write_text(text + "\n", encoding="utf-8")
-
-
-def stays(note: dict[str, Any], waiting: Sequence[str], out: Path) -> bool:
-    """Whether there are numbers in `out` of all series that are finished, and of more that are not, which would go."""
-    path = out / f"{note['experiment']}.json"
-    if not waiting or not path.exists():
-        return False
-    stored = set(read_whole_json(path, "skipped", "series")["series"])
-    return set(note["series"]) < stored <= set(waiting)
-
-
-def staying(note: dict[str, Any]) -> str:
-    """The message for then."""
-    return f"{note['skipped'] or unfinished(note['missing'])}; the numbers that are there stay"
 
 
 def unfinished(labels: Sequence[str]) -> str:
     """The message for series that are not finished."""
-    return f"the runs of {', '.join(labels)} are not finished"
+    return f"the runs of {', '.join(labels)} are {UNFINISHED}"
 
 
 def is_kept(folder: Path) -> bool:

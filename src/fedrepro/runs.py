@@ -11,6 +11,9 @@ from fedrepro.errors import UserError
 
 CHANGED = "code changed since the work was planned; start the same command again"
 LOG = "log.txt"  # in a run's folder; held by the process that trains it
+SUMMARY = "summary.json"  # there exactly if a run is over
+# what a run leaves beside its log and its weights, the summary last: it makes a copy a finished run
+FILES = ("config.json", "metrics.csv", "environment.json", "timing.json", SUMMARY)
 Row = dict[str, Any]  # what is written down of a round
 # what a recorded step follows from, beside the shapes of its tensors: a method sees its options, the network and the task only
 RECORDED = {"dataset", "model", "algorithm", "task", "momentum", "weight_decay", "precision"}
@@ -31,7 +34,7 @@ class Run:
 
     @property
     def summary(self) -> Path:
-        return self.folder / "summary.json"
+        return self.folder / SUMMARY
 
     @property
     def log(self) -> Path:

@@ -12,11 +12,10 @@ from pathlib import Path
 from fedrepro import intact
 from fedrepro.errors import UserError
 from fedrepro.files import held, replacing
-from fedrepro.runs import LOG
+from fedrepro.runs import FILES, LOG, SUMMARY
 
 log = logging.getLogger(__name__)
-SUMMARY = "summary.json"  # makes a run a finished one
-RESULTS = ("config.json", "metrics.csv", "environment.json", SUMMARY)  # what another training of the same run does not share
+RESULTS = tuple(name for name in FILES if name != "timing.json")  # what another training of the same run does not share
 HALF = {".part", ".begun"}  # what a process, or a study, left that did not come to its end
 
 

@@ -23,7 +23,7 @@ from fedrepro.files import read_whole_json
 from fedrepro.packing import Piece
 from fedrepro.paths import Paths
 from fedrepro.resolving import check_study
-from fedrepro.results import is_kept
+from fedrepro.results import UNFINISHED, Gathering, is_kept
 from fedrepro.runs import Run
 from fedrepro.studies import Study
 
@@ -89,7 +89,7 @@ def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
         return Studied(planned, name, {}, reason, labels)
     missing = [case for case in cases if not case.note.exists()] if params.only_finished else []
     if missing:
-        reason = f"{len(missing)} of {len(cases)} studies of {title} are not finished"
+        reason = f"{len(missing)} of {len(cases)} studies of {title} are {UNFINISHED}"
         return Studied(planned, name, {}, reason, labels)
     return Studied(planned, name, {label: tuple(group) for label, group in found.items()}, waiting=planned.waiting)
 
@@ -218,6 +218,13 @@ def note(studied: Studied, params: Params) -> dict[str, Any]:
     if studied.skipped:
         shared.pop("missing", None)
     return shared | own | ({"series": {}} if studied.skipped else {})
+
+
+def gathering(studied: Studied, params: Params) -> Gathering:
+    """What reports get of a study of an experiment."""
+    runs = () if studied.skipped else studied.planned.runs
+    over = [*(run.summary for run in runs), *notes([studied])]
+    return Gathering(note(studied, params), folders(studied), tables(studied), studied.waiting, over)
 
 
 def folders(studied: Studied) -> dict[str, list[Path]]:

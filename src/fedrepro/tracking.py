@@ -25,7 +25,7 @@ from fedrepro import provenance
 from fedrepro.errors import UserError, interrupted, masked
 from fedrepro.files import MACHINE, alive, alone, read_whole_json
 from fedrepro.measures import MEASURES
-from fedrepro.runs import LOG, Run, read_metrics
+from fedrepro.runs import FILES, LOG, Run, read_metrics
 
 log = logging.getLogger(__name__)
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens the view of training runs
@@ -38,7 +38,7 @@ SETTINGS = {  # for the whole process, where the user has set nothing else; read
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
 }
-FILES = ("config.json", "metrics.csv", "summary.json", "environment.json", "timing.json", LOG, "model.safetensors")
+COPIED = (*FILES, LOG, "model.safetensors")
 PATIENCE = 3600  # seconds in which whoever began a copy may end it
 LARGEST_FILE, METRICS_PER_CALL = 5_000_000, 1000  # bytes, larger weights stay in the run folder; MLflow takes no more
 
@@ -238,7 +238,7 @@ def _copy(client: Any, experiment: str, finished: Finished) -> None:
     metrics = [Metric(*point) for point in _curves(finished)]
     for start in range(0, len(metrics), METRICS_PER_CALL):
         client.log_batch(made, metrics=metrics[start : start + METRICS_PER_CALL])
-    for path in (run.folder / name for name in FILES):
+    for path in (run.folder / name for name in COPIED):
         if path.exists() and path.stat().st_size <= LARGEST_FILE:
             client.log_artifact(made, str(path))
     client.set_tag(made, "digest", finished.digest)

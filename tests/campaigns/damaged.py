@@ -77,9 +77,9 @@ def gathered() -> int:
     """What reports read, of an experiment and its study, into `out`."""
     params, paths = read_params(), Paths()
     for item in experiments.select(experiments.plan(params, paths), None, None):
-        results.gather(experiments.note(item, params), experiments.folders(item), Path("out"))
+        results.gather(experiments.gathering(item, params), Path("out"))
         study = studying.plan(item, params, paths)["newcomers"]
-        results.gather(studying.note(study, params), studying.folders(study), Path("out"), studying.tables(study))
+        results.gather(studying.gathering(study, params), Path("out"))
     return 0
 
 

@@ -2,12 +2,12 @@
 
 import json
 
-from fedrepro import intact, keeping
+from fedrepro import intact
 from fedrepro.config import Params
 from fedrepro.fields import parse
 from fedrepro.files import digest
 from fedrepro.overlays import merge
-from fedrepro.runs import Run
+from fedrepro.runs import FILES, Run
 
 SHARED = {
     "dataset": "digits",
@@ -47,7 +47,7 @@ def one(**changes) -> Params:
 def finish(run: Run, text: str = "") -> Run:
     """As if it had been trained."""
     run.folder.mkdir(parents=True, exist_ok=True)
-    for name in keeping.KEPT:
+    for name in FILES:
         (run.folder / name).write_text(text)
     (run.folder / "config.json").write_text(json.dumps(run.record() | {"dataset": "some data"}))
     told = dict.fromkeys(intact.TOLD, 0) | {"run": run.id, "metrics": digest(text)}

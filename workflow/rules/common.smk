@@ -16,7 +16,6 @@ from fedrepro import (
     plainyaml,
     provenance,
     resolving,
-    results,
     studying,
     tracking,
     training,
@@ -179,39 +178,22 @@ def dataset(folder):
 
 
 def gathering(paper, keys=None):
-    """What `results.gather` takes for each source of some artifacts of a paper (None: of all)."""
+    """What reports get of each source of some artifacts of a paper (None: of all)."""
     found = {}
     for source in SPECS[paper].sources(keys):
         experiment, study = split_source(source)
-        if study:
-            item = STUDIED[paper][experiment][study]
-            note, series = studying.note(item, PARAMS), studying.folders(item)
-            found[source] = {
-                "note": note,
-                "series": series,
-                "tables": studying.tables(item),
-                "waiting": item.waiting,
-            }
-        else:
-            item = PLAN[paper][experiment]
-            note, series = experiments.note(item, PARAMS), experiments.folders(item)
-            found[source] = {"note": note, "series": series, "waiting": item.waiting}
+        found[source] = (
+            studying.gathering(STUDIED[paper][experiment][study], PARAMS)
+            if study
+            else experiments.gathering(PLAN[paper][experiment], PARAMS)
+        )
     return found
 
 
 def finished(paper, keys=None):
     """The files that say that all runs and studies behind some artifacts are over."""
-    found = []
-    for source, given in gathering(paper, keys).items():
-        found += [
-            folder / "summary.json"
-            for group in given["series"].values()
-            for folder in group
-        ]
-        if "tables" in given:
-            experiment, study = split_source(source)
-            found += studying.notes([STUDIED[paper][experiment][study]])
-    return list(dict.fromkeys(found))
+    given = gathering(paper, keys).values()
+    return list(dict.fromkeys(path for source in given for path in source.over))
 
 
 def known(paper, keys=None):
@@ -314,6 +296,5 @@ if workflow.is_main_process:
     for paper, specification in SPECS.items():
         upkeep.distrust(specification, Path(REPORTS, paper), Path(MADE, paper))
         for source, given in gathering(paper).items():
-            note, data = given["note"], Path(REPORTS, paper, "data")
-            if results.stays(note, given["waiting"], data):
-                logger.warning(f"{paper} {source}: {results.staying(note)}")
+            if given.stays(Path(REPORTS, paper, "data")):
+                logger.warning(f"{paper} {source}: {given.staying}")

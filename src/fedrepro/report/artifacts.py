@@ -5,18 +5,17 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fedrepro.report import latex, macros, origin, plotted
+from fedrepro.report import latex, macros, origin, plotted, tally
 from fedrepro.report.claims import Claim
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.loading import Results, Stored
 from fedrepro.report.rules import NO_CLAIM
 from fedrepro.report.spec import VERDICTS, Paper, evidence, read_curves
-from fedrepro.report.tally import PAPER, US
 from fedrepro.report.verdicts import Verdict, decide
 
 ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
 FOUND = ("claim", "source", "reported", "ours", "asked", "verdict", "why")
-NUMERIC = ("mean", "half_width", "seeds", "p", "reported_number")  # 0..1, nats or rounds; null where there is none
+NUMERIC = ("mean", "half_width", "seeds", "p", "p_holm", "reported_number")  # 0..1, nats or rounds; null where there is none
 COLUMNS = (*FOUND, "note", "key", "experiment", "artifact", "tolerance", "by", "afterwards", *NUMERIC)
 PRINTED = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
 NUMBERS = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, made with the verdicts
@@ -84,7 +83,7 @@ def decide_all(spec: Paper, evidence: Evidence) -> list[Verdict]:
 
 def _verdict(spec: Paper, key: str, claim: Claim, found: Results, others: list[Results], evidence: Evidence) -> Verdict:
     measure, held = claim.ref.resolved(spec.experiments).measure, plotted.held(spec, claim, evidence.curves)
-    looked = spec.experiments[claim.experiment].looked.get(found.note["scale"])
+    looked = spec.experiments[claim.experiment].looked.get(found.scales[0])
     return decide(key, claim, found, measure, spec.chosen(claim), others, held, looked)
 
 
@@ -92,6 +91,8 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
     """`tables/verdicts.csv`, `.json` and `.tex`, which is one sentence where there are none."""
     verdicts, out = decide_all(spec, found), folder / "tables"
     records = [_record(spec, verdict, found) for verdict in verdicts]
+    corrected = tally.corrected(records)
+    records = [record | {"p_holm": corrected.get(tally.test(record))} for record in records]
     out.mkdir(parents=True, exist_ok=True)
     _write_csv([[name.capitalize() for name in COLUMNS], *(list(record.values()) for record in records)], out / f"{key}.csv")
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -109,10 +110,17 @@ def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str 
     told = plotted.contradiction(spec, claim, evidence.curves)
     note = "; ".join(filter(None, [told and f"by the paper's own plotted curves {told}", claim.note]))
     found = [claim.text, claim.source, verdict.reported, verdict.found, verdict.asked, verdict.status, verdict.why]
-    beside = [note, verdict.key, claim.experiment, spec.beside(claim), verdict.tolerance, US if claim.ours else PAPER]
+    beside = [
+        note,
+        verdict.key,
+        claim.experiment,
+        spec.beside(claim),
+        verdict.tolerance,
+        tally.US if claim.ours else tally.PAPER,
+    ]
     beside.append("yes" if claim.afterwards else "no")
     ours = verdict.ours
-    numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, verdict.p]
+    numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, verdict.p, None]
     reported = None if isinstance(claim.reported, str) else claim.reported
     return dict(zip(COLUMNS, [*found, *beside, *numbers, reported], strict=True))
 

@@ -44,10 +44,6 @@ class Claim(Frozen):
             raise ValueError("scales: another target, round or number of rounds, but the same kind, series and experiments")
         return self
 
-    def at(self, scale: str) -> Cell:
-        """The cell that tests it at a scale."""
-        return self.scales.get(scale, self.cell)
-
     @property
     def ref(self) -> Ref:
         return Ref(experiment=self.experiment, measure=self.measure)

@@ -16,6 +16,8 @@ from fedrepro.files import replacing
 from fedrepro.report import artifacts
 from fedrepro.report.loading import load
 from fedrepro.report.spec import Paper
+from fedrepro.results import Gathering
+from fedrepro.runs import FILES
 
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
@@ -32,7 +34,6 @@ STEPS = {  # script -> what it does
 TOOLS = {step: Path(f"workflow/scripts/{step}.py") for step in STEPS}
 BIOSCHEMAS = "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"
 DONE = "http://schema.org/CompletedActionStatus"
-OF_A_RUN = ("config.json", "environment.json", "metrics.csv", "summary.json", "timing.json")
 DOCUMENTS = ("index.html", "report.tex", "report.pdf", "metrics.json", "curves.csv")
 KINDS = {
     ".csv": "text/csv",
@@ -47,7 +48,7 @@ KINDS = {
     ".toml": "application/toml",
     ".yaml": "application/yaml",
 }
-Gathered = Mapping[str, Mapping[str, Any]]  # source -> note, series (label -> run folders) and, of a study, its tables
+Gathered = Mapping[str, Gathering]  # source -> what reports have of it
 
 
 def write(papers: Mapping[str, Paper], gathered: Mapping[str, Gathered], reports: Path, out: Path) -> None:
@@ -141,15 +142,15 @@ class Crate:
         there = {
             name: given
             for name, given in gathered.items()
-            if given["series"] and list(given["series"]) == load(folder / "data", name).labels
+            if given.series and list(given.series) == load(folder / "data", name).labels
         }
         for given in there.values():
             for run in _folders(given):
                 self.add_run(run)
         for name, given in there.items():
             used = [self.file(run / "metrics.csv") for run in _folders(given)]
-            if "tables" in given:
-                made = [path for paths in given["tables"].values() for path in paths]
+            if given.tables is not None:
+                made = [path for paths in given.tables.values() for path in paths]
                 self.act("study", f"{name}: study", used, made)
                 used = [self.file(path) for path in made]
             self.act("artifacts", f"{name}: gathered", used, [folder / "data" / f"{name}.{end}" for end in ("csv", "json")])
@@ -163,8 +164,9 @@ class Crate:
         """One training, once, with the settings that it had and the time that it took."""
         if folder / "metrics.csv" in self.files:
             return
-        files = {name: folder / name for name in OF_A_RUN if (folder / name).exists()}
-        config, environment = (json.loads(files[name].read_text(encoding="utf-8")) for name in OF_A_RUN[:2])
+        files = {name: folder / name for name in FILES if (folder / name).exists()}
+        told = (files[name].read_text(encoding="utf-8") for name in ("config.json", "environment.json"))
+        config, environment = map(json.loads, told)
         told = f"{config['dataset']}; code {config['code']}, commit {environment['commit']}, {environment['hardware']}"
         data = self._entity(f"#data-{config['data'][:12]}", "CreativeWork", name=config["dataset"], identifier=config["data"])
         used = [self.file(files.pop("config.json")), data]
@@ -219,8 +221,8 @@ def _one_or_all(entities: list[Entity]) -> Entity | list[Entity] | None:
     return entities[0] if len(entities) == 1 else entities or None
 
 
-def _folders(given: Mapping[str, Any]) -> list[Path]:
-    return [Path(folder) for folders in given["series"].values() for folder in folders]
+def _folders(given: Gathering) -> list[Path]:
+    return [folder for folders in given.series.values() for folder in folders]
 
 
 def _sources(folder: str) -> list[Path]:

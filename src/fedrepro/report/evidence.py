@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from fedrepro import release
 from fedrepro.errors import not_among
@@ -22,7 +22,7 @@ def _known(name: str) -> str:
     return name
 
 
-Measured = Annotated[str, AfterValidator(_known)]
+Measured = Annotated[str, Field(json_schema_extra={"enum": list(MEASURES)}), AfterValidator(_known)]
 
 
 class Shown(Frozen):
@@ -116,7 +116,7 @@ class Panel:
     @property
     def target(self) -> float | None:
         """At this scale."""
-        return self.shown.target.get(self.scale)
+        return self.results.at_scale(self.shown.target)
 
     @property
     def full(self) -> bool:

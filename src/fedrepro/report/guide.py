@@ -134,21 +134,21 @@ def _trust(hours: Iterable[Spent | None]) -> str:
     """How far guesses are from what was measured."""
     ratios = [spent.guessed / spent.measured for spent in hours if spent and spent.measured and spent.whole]
     if not ratios:
-        return "Nothing was measured yet.\n"
+        return "No core hours have been measured yet.\n"
     lowest, highest = min(ratios), max(ratios)
-    measured = f"For the {len(ratios)} experiments that were run whole"
-    return f"{measured}, guesses were {lowest:.1f} to {highest:.1f} times what was measured.\n"
+    measured = f"For the {len(ratios)} experiments that were run in full"
+    return f"{measured}, estimates were {lowest:.1f} to {highest:.1f} times the measured core hours.\n"
 
 
 def _legend() -> str:
     rules = "".join(f"- *{status}*: {rule}\n" for status, rule in RULES.items())
-    return f"<details><summary>What a verdict says</summary>\n\n{rules}\n</details>\n"
+    return f"<details><summary>What the verdicts mean</summary>\n\n{rules}\n</details>\n"
 
 
 def _paper(
     paper: str, specification: Paper, hours: Mapping[str, Spent | None], named: Mapping[tuple[str, str], str], root: Path
 ) -> str:
-    """A sentence on the paper, and a row for each of its figures and tables."""
+    """What was tested of the paper, and a row for each of its figures and tables."""
     verdicts = {scale: view.judged(tally.read(root / "reports" / scale / paper)) for scale in SCALES}
     claims, rows = sum(not claim.ours for claim in specification.claims.values()), []
     for key in [*specification.figures, *specification.tables]:
@@ -161,13 +161,14 @@ def _paper(
         link = _link(specification, root, f"reports/{best}/{paper}", key, named[paper, key])
         rows.append([link, specification[key].title, *states.values(), _counted(own), spent])
     whole = {scale: sum(row[column] not in (NONE, PART) for row in rows) for column, scale in enumerate(SCALES, start=2)}
-    found = "; ".join(_tested(verdicts[scale], scale) for scale in reversed(SCALES))
-    shown = f"{whole['paper']} are whole at the paper's own scale, {whole['small']} at small"
-    spent = " and ".join(f"{_spent(paper, scale, root):.1f} at {scale}" for scale in SCALES)
-    head = f"**{specification.title}**. Of the paper's {count(claims, 'claim')} {found}."
-    head += f" Of {len(rows)} artifacts, its own and ours, {shown}. Core hours spent: {spent}."
+    head = f"**{specification.title}**: {count(claims, 'claim')} in the paper, "
+    head += f"{count(len(rows), 'artifact')} (the paper's and our own)."
     if (root / spec.FOLDER / f"{paper}.md.j2").exists():
         head += f" [What we found, and what the paper leaves open](docs/{paper}.md)."
+    head += "\n"
+    for scale in reversed(SCALES):
+        made = f"{count(whole[scale], 'artifact')} complete, {_spent(paper, scale, root):.1f} core hours spent"
+        head += f"\n- At `{scale}`, {_tested(verdicts[scale])} {made}."
     lines = [COLUMNS, ("---",) * (len(COLUMNS) - 1) + ("---:",), *rows]
     shown = "".join(f"| {' | '.join(cell.replace('|', MID) for cell in cells)} |\n" for cells in lines)
     return f"{head}\n\n<details><summary>Its {len(rows)} artifacts</summary>\n\n{shown}\n</details>\n"
@@ -195,15 +196,14 @@ def _spent(paper: str, scale: str, root: Path) -> float:
     return sum(_seconds(kept / run / "timing.json", rounds) or 0 for run, rounds in runs.items()) / 3600
 
 
-def _tested(verdicts: list[dict[str, Any]], scale: str) -> str:
+def _tested(verdicts: list[dict[str, Any]]) -> str:
     """What came of a paper's claims at a scale."""
     published = tally.made(verdicts, tally.PAPER)
-    text = f"at {scale} {len(published)} {'is' if len(published) == 1 else 'are'} tested"
-    if verdicts:
-        text += f": {tally.summary(verdicts)}"
+    summary = f"{':' if published else ';'} {tally.summary(verdicts)}" if verdicts else ""
+    text = f"{count(len(published), 'claim')} tested{summary}."
     tested, decided, left = tally.differences(verdicts)
     if tested:
-        text += f" (differences: {tested}, of which {decided} decided, {left} after Holm's correction)"
+        text += f" {count(tested, 'difference')} tested against zero: {decided} decided, {left} after Holm's correction."
     return text
 
 

@@ -3,14 +3,16 @@
 import csv
 import functools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fedrepro.files import read_whole_json
 from fedrepro.metrics import Curve
 from fedrepro.results import unfinished
+
+Value, Default = TypeVar("Value"), TypeVar("Default")
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,15 @@ class Results:
     @property
     def skipped(self) -> str | None:
         return self.note["skipped"]
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """The scale, and those that it is like, the nearest first."""
+        return (self.note["scale"], *self.note.get("scale_like", ()))
+
+    def at_scale(self, given: Mapping[str, Value], usual: Default = None) -> Value | Default:
+        """What is said for the scale, else for the nearest that it is like; else what is usual."""
+        return next((given[scale] for scale in self.scales if scale in given), usual)
 
     @property
     def compare(self) -> str:

@@ -10,7 +10,6 @@ from fedrepro.report.verdicts import Verdict
 
 NAMES = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
 DIGITS = {str(digit): name for digit, name in enumerate(NAMES)}
-SEEDS = re.compile(r" \((?:1 seed|n = \d+)\)$")
 HEAD = r"""% {source}
 % Of each claim what the paper reports, ours, its seeds, at which other target or rounds, and the verdict: \input this file
 % once, in the preamble or the text, and write \{example}Ours{{}}. A command is called by the paper and the claim, its digits
@@ -33,7 +32,7 @@ def macros(paper: str, verdicts: Sequence[Verdict], source: str) -> str:
         seeds = str(item.ours.n) if item.ours else NONE
         told = {
             "Reported": item.reported,
-            "Ours": SEEDS.sub("", item.found),
+            "Ours": item.number,
             "Seeds": seeds,
             "Asked": item.asked,
             "Verdict": item.status,

@@ -62,7 +62,7 @@ def judged(claim: Claim, cell: Cell, panel: Panel, ours: Estimate | None, proble
 
 def beyond(claim: Claim, cell: Cell, panel: Panel, held: float | None) -> str:
     """Why our runs cannot speak of the claim, whatever their numbers; empty if they can."""
-    if reason := claim.beyond.get(panel.scale):
+    if reason := panel.results.at_scale(claim.beyond):
         return reason
     needed = getattr(cell, "last", None) or (cell.needs(claim.reported, claim.tolerance) if panel.full else 0)
     ends = [curve[-1][0] for curve in panel.curves(cell.series).values()] if needed else []

@@ -31,8 +31,11 @@ ROOMS = {"figures": ("Figure", "curves"), "tables": ("Table", None)}  # kinds in
 RULES = ("all", "artifact", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train")
 
 
+NAME = "[a-z0-9_]+"
+
+
 def _text(value: Any) -> Any:
-    if not isinstance(value, str) or not re.fullmatch("[a-z0-9_]+", value):
+    if not isinstance(value, str) or not re.fullmatch(NAME, value):
         raise ValueError("a name consists of a to z, 0 to 9 and _")
     return value
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,22 @@ def made(verdicts: Iterable[Mapping[str, str]], by: str) -> list[Mapping[str, st
 
 def differences(verdicts: Iterable[Mapping[str, Any]]) -> tuple[int, int, int]:
     """How many differences were tested against zero, each once, how many have an interval without it, and what is left of them
-    when all are corrected together (Holm 1979)."""
-    told = {(verdict["mean"], verdict["half_width"], verdict["seeds"], verdict["p"]) for verdict in verdicts}
-    found = sorted(p for *_, p in told if p is not None)
-    least = [p <= LEVEL / (len(found) - place) for place, p in enumerate(found)]
-    left = next((place for place, passes in enumerate(least) if not passes), len(found))
-    return len(found), sum(p < LEVEL for p in found), left
+    when all are corrected together."""
+    found = corrected(verdicts)
+    return len(found), sum(test[-1] < LEVEL for test in found), sum(p <= LEVEL for p in found.values())
+
+
+def corrected(verdicts: Iterable[Mapping[str, Any]]) -> dict[tuple, float]:
+    """Each test against zero, once however many claims share it, with its p when all are corrected together (Holm 1979)."""
+    tests = sorted({test(verdict) for verdict in verdicts if verdict["p"] is not None}, key=lambda one: one[-1])
+    factors = range(len(tests), 0, -1)
+    found = [min(1.0, times * p) for times, (*_, p) in zip(factors, tests, strict=True)]
+    return dict(zip(tests, accumulate(found, max), strict=True))
+
+
+def test(verdict: Mapping[str, Any]) -> tuple:
+    """What makes two tests the same: mean, interval, seeds and p."""
+    return verdict["mean"], verdict["half_width"], verdict["seeds"], verdict["p"]
 
 
 def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:

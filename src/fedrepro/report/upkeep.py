@@ -12,14 +12,13 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from fedrepro import results
 from fedrepro.errors import UserError
 from fedrepro.files import alone, read_json, replacing
 from fedrepro.provenance import digest
 from fedrepro.report import artifacts, spec
 from fedrepro.report.spec import Paper
+from fedrepro.results import Gathering, gather
 
 log = logging.getLogger(__name__)
 ALL, LEDGER = "all", "ledger.json"
@@ -27,15 +26,15 @@ GATHERED = ""  # in the ledger: the numbers that were gathered here
 
 
 def refresh(
-    paper: Paper, wanted: Mapping[str, str], folder: Path, gathered: Mapping[str, dict[str, Any]], stamps: Path, code: str
+    paper: Paper, wanted: Mapping[str, str], folder: Path, gathered: Mapping[str, Gathering], stamps: Path, code: str
 ) -> list[str]:
-    """Bring the artifacts `wanted`, each with the digest of its stamp, up to date below `folder`: gather (`gathered`: what
-    `results.gather` takes, by source), draw what differs, delete what was made here of artifacts that the paper has no more.
+    """Bring the artifacts `wanted`, each with the digest of its stamp, up to date below `folder`: gather (`gathered`, by
+    source), draw what differs, delete what was made here of artifacts that the paper has no more.
     `code` is the digest of what draws. Returns what was made."""
     with alone(stamps / "lock"):  # two artifacts of a paper may gather the same numbers
         forget(stamps, ALL)
         for given in gathered.values():
-            results.gather(out=folder / "data", **given)
+            gather(given, folder / "data")
         ledger = _read(stamps / LEDGER)
         origins = {key: _origin(paper, key, folder, code) for key in wanted}
         made = [key for key in wanted if ledger.get(key) != [origins[key], _left(paper, key, folder)]]

@@ -1,6 +1,6 @@
 """One verdict per claim, a paper's or one that we ask, computed from its cell over seeds. Nothing here is typed in by hand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fedrepro import release
@@ -55,12 +55,19 @@ class Verdict:
 
     @property
     def found(self) -> str:
-        """Our mean with its 95 % interval, or that there is one seed only; where there is no mean, who arrives."""
+        """Our mean with its 95 % interval and the number of seeds; where there is no mean, who arrives."""
+        return self._found(self.claim.cell.told)
+
+    @property
+    def number(self) -> str:
+        """The same without the number of seeds."""
+        return self._found(self.claim.cell.interval)
+
+    def _found(self, tell: Callable[[Estimate, Measure, int], str]) -> str:
         if self.ours is None:
             return self.arrived or NONE
-        cell = self.claim.cell
-        text = cell.told(self.ours, self.measure, self.digits)
-        return f"{self.arrived}; best {text}" if cell.word and self.arrived else text
+        text = tell(self.ours, self.measure, self.digits)
+        return f"{self.arrived}; best {text}" if self.claim.cell.word and self.arrived else text
 
 
 def decide(
@@ -108,7 +115,7 @@ def _decide(key: str, claim: Claim, panel: Panel, held: float | None) -> Verdict
     def verdict(status: str, why: str, *found: Estimate | str | None) -> Verdict:
         return Verdict(key, claim, MEASURES[panel.shown.measure], status, why, *found)
 
-    cell = claim.at(panel.scale)
+    cell = panel.results.at_scale(claim.scales, claim.cell)
     for results in (panel.results, *panel.others.values()):
         if results.skipped:
             return verdict(NOT_RUN, results.skipped)

@@ -16,9 +16,9 @@ from fedrepro.report.loading import Results
 from fedrepro.report.rules import NOT_COMPARED, NOT_RUN, RULES
 from fedrepro.report.spec import Paper
 from fedrepro.report.tally import PAPER, US, made, tally
+from fedrepro.results import UNFINISHED
 
 UNJUDGED = (NOT_COMPARED, NOT_RUN)
-UNFINISHED = "not finished"  # how the reason ends where training is all that is missing
 BROAD = 1000  # pixels of a picture over both columns of a page, which has 1400; over one it has 660
 TITLES = {".pdf": "PDF", ".png": "PNG", ".csv": "CSV", ".tex": "TeX", ".txt": "Caption"}
 

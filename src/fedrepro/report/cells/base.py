@@ -117,12 +117,17 @@ class Cell(Frozen):
         raise NotImplementedError
 
     def told(self, found: Estimate, measure: Measure, digits: int = 1) -> str:
-        """A mean over seeds with its 95 % interval, or that there is one seed only."""
+        """A mean over seeds with its 95 % interval and their number, or that there is one seed only."""
+        seeds = "1 seed" if found.half_width is None else f"n = {found.n}"
+        return f"{self.interval(found, measure, digits)} ({seeds})"
+
+    def interval(self, found: Estimate, measure: Measure, digits: int = 1) -> str:
+        """The mean with its 95 % interval, where there is one."""
         text = self.show(found.mean, measure, digits=digits)
         if found.half_width is None:
-            return f"{text} (1 seed)"
+            return text
         number = text.rsplit(" ", 1)[0]  # the unit stands once, behind the interval
-        return f"{number} ± {self.show(found.half_width, measure, False, digits)} (n = {found.n})"
+        return f"{number} ± {self.show(found.half_width, measure, False, digits)}"
 
     def gap(self, value: float, measure: Measure, digits: int) -> str:
         """A distance between two values."""

@@ -74,7 +74,7 @@ class Figure(Frozen):
         if reason := self.skipped(evidence):
             return f"{self.title}. Not shown at this scale: {reason}."
         note = self.first(evidence).note
-        remark = [self.remarks[scale] for scale in (ALL, note["scale"]) if scale in self.remarks]
+        remark = filter(None, [self.remarks.get(ALL), self.first(evidence).at_scale(self.remarks)])
         text = " ".join([f"{self.title}.", *remark, *self.told(evidence), *unfinished(self, evidence)])
         return f"{text} Scale {note['scale']}: {note['scale_note']}."
 

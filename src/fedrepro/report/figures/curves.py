@@ -68,7 +68,7 @@ class Figure(base.Figure, Ref):
         return panel.target
 
     def _window(self, evidence: Evidence) -> int:
-        return self.smooth.get(evidence.panel(self).scale, 1)
+        return evidence.panel(self).results.at_scale(self.smooth, 1)
 
     def _step(self, panel: Panel, label: str) -> int:
         """A round on the horizontal axis."""
@@ -86,7 +86,7 @@ class Figure(base.Figure, Ref):
         name = "round of communication" if self.over == "rounds" else "local epochs in all"
         axes.set(xlabel=name, ylabel=measure.axis, xlim=(0, (1 + EDGE) * max(last, 1)))
         if measure.percent:
-            low, high = self.shown.get(panel.scale, (None, None))
+            low, high = panel.results.at_scale(self.shown, (None, None))
             top = 100.5 * high if high else min(axes.get_ylim()[1], 100.5)
             axes.set_ylim(100 * low if low is not None else None, top)
         grid(axes)
@@ -104,7 +104,7 @@ class Figure(base.Figure, Ref):
         text += [*base.lost(results), *base.proposed(evidence, [results], "Heavier"), *self._compared(evidence, window)]
         if target is not None:
             text.append(f"Grey line: the target, {amount(measure, target)}.")
-        if cut := self.shown.get(panel.scale):
+        if cut := results.at_scale(self.shown):
             text.append(f"Only {100 * cut[0]:g} to {100 * cut[1]:g} % is shown.")
         how = sorted({f"{run['precision']} ({run['executor']} executor)" for run in results.runs()})
         return [*text, *base.trained([results], f" in {' and '.join(how)}"), base.data([results])]

@@ -11,10 +11,11 @@ from fedrepro.report.grid import Grid, Row
 from fedrepro.report.known import Known
 from fedrepro.report.numbers import Number, arrivals, factor, over, unit
 
-Refs = Annotated[
-    tuple[Annotated[Ref, BeforeValidator(lambda given: {"experiment": given} if isinstance(given, str) else given)], ...],
-    Field(min_length=1),
+Named = Annotated[
+    Ref,
+    BeforeValidator(lambda given: {"experiment": given} if isinstance(given, str) else given, json_schema_input_type=str | Ref),
 ]
+Refs = Annotated[tuple[Named, ...], Field(min_length=1)]
 
 
 class Table(Frozen):
@@ -109,7 +110,7 @@ class WithTargets(Table):
 
     def at(self, panel: Panel) -> tuple[float, ...]:
         """Targets at the panel's scale; none where nobody has any."""
-        return self.targets.get(panel.scale, () if panel.target is None else (panel.target,))
+        return panel.results.at_scale(self.targets, () if panel.target is None else (panel.target,))
 
 
 def sentences(parts: list[str]) -> str:
