@@ -448,7 +448,7 @@ def test_a_choice_that_is_not_there_is_listed():
         config(task={"name": "detection"})
 
 
-@pytest.mark.parametrize("name", ["fedavg", "fednova", "scaffold"])
+@pytest.mark.parametrize("name", ["fedavg", "fednova", "scaffold", "psi_net"])
 def test_frozen_weights_keep_every_bit(name):
     fed = federation(config(algorithm={"name": name}, model={"frozen": ["conv1"]}, weighting="samples", partition=UNEVEN))
     start, _ = fed.start()
