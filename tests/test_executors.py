@@ -229,6 +229,7 @@ PENALTIES = {  # of weights w, received ones r, a number s and numbers o of w's 
     ),  # the difference, its square, the slope with the other one
     "scaled": (lambda w, r, s, o: 0.3 * (s * (w - r).square()).sum(), 3),
     "weighted": (lambda w, r, s, o: 0.3 * (o * (w - r).square()).sum(), 5),  # and o times the square, o times the difference
+    "plain": (lambda w, r, s, o: (0.3 * (5 * (w - r).square())).sum(), 3),  # 0.3 times 5 first
     "linear": (lambda w, r, s, o: 2 * (s * o * w).sum(), 3),  # s times o, which both need, that times w, and the slope
 }
 
