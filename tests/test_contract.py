@@ -466,9 +466,11 @@ def test_cross_entropy_on_cuda_is_that_of_a_processor():
 def test_schedules():
     assert rates(3, name="constant") == [0.5] * 3
     assert rates(4, name="exponential", decay=0.5, floor=0.2) == [0.5, 0.25, 0.125, 0.125]
+    assert rates(4, name="exponential", decay=0.5, floor=0.25) == [0.5, 0.25, 0.25, 0.25]  # on the floor it stays
     half = 0.2 * 2**-0.5
     assert rates(5, name="cosine", floor=0.1, period=4) == pytest.approx([0.5, 0.3 + half, 0.3, 0.3 - half, 0.1])
     assert rates(4, name="cosine", floor=0.1) == pytest.approx([0.5, 0.3 + half, 0.3, 0.3 - half])  # over the whole run
+    assert rates(9, name="cosine", floor=0.1, period=4)[4:] == pytest.approx([0.1] * 5)  # over, without restarts
     late = rates(5, name="cosine", floor=0.1, period=4, late=True)
     assert late[:2] == [0.5, 0.5] and late[1:] == rates(5, name="cosine", floor=0.1, period=4)[:4]
     with pytest.raises(UserError, match="schedule exponential: decay"):

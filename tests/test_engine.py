@@ -8,7 +8,7 @@ import torch
 from torch.func import functional_call
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedrepro import datasets, partitions, registry, rng
+from fedrepro import datasets, models, partitions, registry, rng
 from fedrepro.config import Scaling
 from fedrepro.engine import augmentation
 from fedrepro.engine.evaluation import flops
@@ -271,6 +271,8 @@ def test_every_step_and_every_round_drops_anew():
     feeds = [Feed(fed.algorithm, fed.config, fed.data, weights, 0, round) for round in (1, 1, 2)]
     (first, second), (again, _), (later, _) = ([feed.masks(step)[0] for step in (0, 1)] for feed in feeds)
     assert torch.equal(first, again) and not torch.equal(first, second) and not torch.equal(first, later)
+    (alone,) = models.dropout_masks(fed.algorithm.net, 8, rng.generator(0, "dropout", 1, 0))
+    assert torch.equal(first, alone)  # from a generator of their own, not that of the batches
 
 
 def test_each_seed_has_its_own_start_and_its_own_draws():
