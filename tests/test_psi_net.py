@@ -103,6 +103,7 @@ def test_shared_layers_start_as_the_base_and_stay_frozen():
     assert_same(
         {key: net.state_dict()[key] for key in base.names("conv2")}, {k: base.state_dict()[k] for k in base.names("conv2")}
     )
+    assert not torch.equal(net.head.bias, base.head.bias)  # of groups, as layers of their own start
     assert {name for name, _ in net.named_parameters()} - set(net.trained) == {*net.names("conv1"), *net.names("fc1")}
 
 
