@@ -47,6 +47,9 @@ def test_boxes_lie_in_the_image(height, width):
     top, rows, left, columns = drawn(2000, height, width)
     assert (top >= 0).all() and (rows >= 1).all() and (top + rows <= height).all()
     assert (left >= 0).all() and (columns >= 1).all() and (left + columns <= width).all()
+    for first, length, room in ((top, rows, height), (left, columns, width)):
+        smaller = length < room
+        assert (first[smaller] == 0).any() and (first + length == room)[smaller].any()  # up to either border
 
 
 def test_boxes_are_torchvisions_in_distribution():
@@ -118,10 +121,10 @@ def test_contrast_jitter_is_torchvisions(channels):
 
 
 def test_half_are_turned_upside_down():
-    x = torch.rand(400, 1, 4, 5, generator=rng.generator(0, "x"))
+    x = torch.rand(2000, 1, 4, 5, generator=rng.generator(0, "x"))
     turned = augmentation.apply(x, ("vertical_flip",), rng.generator(0, "augment"))
     changed = (turned != x).flatten(1).any(1)
-    assert 150 < changed.sum() < 250 and torch.equal(turned[changed], x[changed].flip(-2))
+    assert 910 < changed.sum() < 1090 and torch.equal(turned[changed], x[changed].flip(-2))
 
 
 @pytest.mark.parametrize("name", augmentation.CHANGES)

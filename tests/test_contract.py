@@ -283,6 +283,31 @@ def test_a_method_may_own_its_round(executor):
     assert not torch.equal(state.weights["hidden.fc1.layer.weight"], start.weights["hidden.fc1.layer.weight"])
 
 
+def test_a_phase_may_have_a_rate_and_epochs_of_its_own(monkeypatch):
+    """Of 20 images in batches of 8 two epochs are six steps, one is three: so its clients train, so its method is told. The
+    round's loss is the mean over the trainings of all its phases."""
+    fed, feed, steps, rates, losses = federation(config()), Round.feed, [], [], []
+    start, _ = fed.start()
+    fed.algorithm.__class__ = TwoPhases
+
+    def fed_to(work, client, asked):
+        found = feed(work, client, asked)
+        steps.append((client.steps, len(found.sizes)))
+        return found
+
+    def trained(received, feeds, lr, names, train=fed.executor.train):
+        rates.append(lr)
+        for weights, loss, velocity in train(received, feeds, lr, names):
+            losses.append(loss.item())
+            yield weights, loss, velocity
+
+    monkeypatch.setattr(Round, "feed", fed_to)
+    monkeypatch.setattr(fed.executor, "train", trained)
+    _, row = fed.advance(start)
+    assert steps == [(6, 6)] * 3 + [(3, 3)] and rates == [0.05, 0.1]
+    assert len(losses) == 4 and row["train_loss"] == pytest.approx(np.mean(losses), rel=1e-12)
+
+
 def test_phases_keep_the_momentum_of_what_they_do_not_train():
     """And a method's own state, where it has nothing new to keep."""
 
@@ -308,6 +333,9 @@ def test_phases_draw_anew():
     assert any(not torch.equal(one[0][key], two[0][key]) for key in one[0])
     again = [sent.message for sent in Round(fed, start, {}).train(start.weights)]
     assert_same(one[0], again[0])
+    for phase in ("/1", OTHERS):  # what a client looks at for its method, too
+        looked = [work.client(0, work.asked({}, phase=name)).batches() for name in ("", phase)]
+        assert not torch.equal(*(torch.cat([batch.images for batch in batches]) for batches in looked))
 
 
 def test_a_watched_round_is_the_round():
@@ -351,11 +379,19 @@ def test_every_measure_has_its_column_and_value():
     assert {key: row[key] for key in same[1]} == same[1]
 
 
-def test_all_clients_are_measured_after_training_of_their_own():
-    """With everyone in the cohort both are the same; the others train from the same weights for the same epochs."""
-    fed = federation(config(measures=["personal_accuracy", "personal_accuracy_all"], clients_per_round=4))
+@pytest.mark.parametrize("participants", [3, 4])
+def test_all_clients_are_measured_after_training_of_their_own(participants, monkeypatch):
+    """With everyone in the cohort both are the same; who takes part is not trained again, the others are, with other draws."""
+    trained, feed = [], Round.feed
+    monkeypatch.setattr(
+        Round, "feed", lambda self, client, asked: trained.append((client.number, asked.phase)) or feed(self, client, asked)
+    )
+    measures = ["personal_accuracy", "personal_accuracy_all"]
+    fed = federation(config(measures=measures, clients_per_round=participants))
     _, row = fed.advance(fed.start()[0])
-    assert row["personal_accuracy"] == row["personal_accuracy_all"]
+    assert participants < 4 or row["personal_accuracy"] == row["personal_accuracy_all"]
+    others = sorted(set(range(4)) - set(fed.cohort(1)))
+    assert trained == [(number, "") for number in fed.cohort(1)] + [(number, OTHERS) for number in others]
 
 
 def test_macro_f1_is_scikit_learns():
@@ -430,9 +466,11 @@ def test_cross_entropy_on_cuda_is_that_of_a_processor():
 def test_schedules():
     assert rates(3, name="constant") == [0.5] * 3
     assert rates(4, name="exponential", decay=0.5, floor=0.2) == [0.5, 0.25, 0.125, 0.125]
+    assert rates(4, name="exponential", decay=0.5, floor=0.25) == [0.5, 0.25, 0.25, 0.25]  # on the floor it stays
     half = 0.2 * 2**-0.5
     assert rates(5, name="cosine", floor=0.1, period=4) == pytest.approx([0.5, 0.3 + half, 0.3, 0.3 - half, 0.1])
     assert rates(4, name="cosine", floor=0.1) == pytest.approx([0.5, 0.3 + half, 0.3, 0.3 - half])  # over the whole run
+    assert rates(9, name="cosine", floor=0.1, period=4)[4:] == pytest.approx([0.1] * 5)  # over, without restarts
     late = rates(5, name="cosine", floor=0.1, period=4, late=True)
     assert late[:2] == [0.5, 0.5] and late[1:] == rates(5, name="cosine", floor=0.1, period=4)[:4]
     with pytest.raises(UserError, match="schedule exponential: decay"):
@@ -448,7 +486,7 @@ def test_a_choice_that_is_not_there_is_listed():
         config(task={"name": "detection"})
 
 
-@pytest.mark.parametrize("name", ["fedavg", "fednova", "scaffold"])
+@pytest.mark.parametrize("name", ["fedavg", "fednova", "scaffold", "psi_net"])
 def test_frozen_weights_keep_every_bit(name):
     fed = federation(config(algorithm={"name": name}, model={"frozen": ["conv1"]}, weighting="samples", partition=UNEVEN))
     start, _ = fed.start()

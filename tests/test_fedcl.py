@@ -163,6 +163,18 @@ def test_fedcurv_is_the_published_sum():
     assert_close(ours, slope(published), 1e-10)
 
 
+def test_fedcurv_sends_the_curvature_where_a_client_ended():
+    """I at the weights that it sends, on its own images, and I w of the same; not of what it received."""
+    fed = federation(config(algorithm={"name": "fedcurv"}))
+    state, _ = fed.start()
+    work = Round(fed, state, {})
+    for client, _, message in work.train(receive(fed, state)):
+        ended = {name: message[name] for name in fed.algorithm.trained}
+        fisher = importance("fisher", fed.algorithm, ended, work.client(client.number).batches())
+        assert_close({name: message["curvature." + name] for name in ended}, fisher, 1e-12)
+        assert_close({name: message["pull." + name] for name in ended}, {n: fisher[n] * ended[n] for n in ended}, 1e-12)
+
+
 def test_sums_of_fedcurv_keep_nothing_of_how_its_first_values_were_rounded(monkeypatch):
     """In float32, where curvature falls by ten orders of magnitude after the first of three rounds."""
     last, calls = {}, iter(range(12))

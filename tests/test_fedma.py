@@ -87,6 +87,15 @@ def test_units_have_no_gaps_and_no_doubles():
     assert set(np.concatenate(found)) == set(range(max(map(max, found)) + 1)) and max(map(max, found)) > 8
 
 
+def test_the_largest_client_is_first_and_then_all_take_turns():
+    """As in the code: what the first has are the first global units, and every iteration draws an order of all clients."""
+    draw, drawn, prior = np.random.default_rng(0), [], Prior(np.zeros(3), 1.0, 1.0, 7.0)
+    clients = [9 * draw.normal(size=(units, 3)) for units in (3, 5, 4)]
+    assert match(clients, prior, 0, draw)[1].tolist() == list(range(5))
+    match(clients, prior, 4, SimpleNamespace(permutation=lambda count: drawn.append(count) or range(count)))
+    assert drawn == [3] * 4
+
+
 def test_a_limit_leaves_no_unit_without_a_place(monkeypatch):
     """The code lets a client alone have 700 at most, here 7."""
     monkeypatch.setattr(_matching, "WIDEST", 7)
@@ -208,6 +217,21 @@ def test_what_is_unlike_stays_apart_and_each_client_gets_its_own_back():
         hidden = {key: tensor for key, tensor in network_.items() if not key.startswith("head")}
         assert_close({key: own[number][key] for key in hidden}, hidden, 1e-12)
         assert torch.allclose(own[number]["head.weight"], network_["head.weight"] / 2)  # the other has 0 there
+
+
+def test_each_block_and_each_round_is_matched_with_draws_of_its_own(monkeypatch):
+    net, weights = network(*MODELS[1])
+    method, drawn = fedma(net), []
+
+    def watched(clients, prior, iterations, draw):
+        drawn.append(draw.random())
+        return match(clients, prior, iterations, draw)
+
+    monkeypatch.setattr("fedrepro.algorithms.fedma.match", watched)
+    for round in (1, 2, 1):
+        for block in ("conv1", "conv2"):
+            method.merged(block, [weights, weights], round)
+    assert drawn[:2] == drawn[4:] and len(set(drawn)) == 4
 
 
 def test_the_head_is_averaged_class_by_class():

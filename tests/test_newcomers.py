@@ -107,7 +107,11 @@ def test_more_clients_do_not_change_the_first():
 # ---- how they train
 
 
-@pytest.mark.parametrize("algorithm", [{"name": "fedavg"}, {"name": "fedfusion", "operator": "multi"}, {"name": "fedmmd"}])
+@pytest.mark.parametrize(
+    "algorithm",
+    [{"name": "fedavg"}, {"name": "fedfusion", "operator": "multi"}, {"name": "fedmmd"}, {"name": "fedprox", "mu": 1.0}],
+    ids=str,
+)
 def test_as_the_clients_of_a_round_do(algorithm, monkeypatch):
     """The same as one local training of all its epochs: one optimiser, what was received is frozen, first learning rate."""
     changes = {"algorithm": algorithm, "momentum": 0.9, "weight_decay": 0.001, "lr": 0.01, "local_epochs": 1}
@@ -151,6 +155,12 @@ def test_new_clients_get_the_importance_of_the_final_weights():
     assert any(not torch.equal(state.server[OMEGA + name], value) for name, value in omega.items())  # that of the round before
 
 
+def test_new_clients_get_no_importance_in_a_round_in_which_none_is_sent():
+    """Though the server still has that of the round before."""
+    found = adaptation(settings(), algorithm={"name": "fedcl", "every": 2}, proxy={"share": 0.25})
+    assert found.received.keys() == set(found.federation.algorithm.names)
+
+
 def test_dropout_and_augmentation():
     chosen, changes = settings(epochs=2, target=NEVER), {"augment": ("resized_crop", "flip"), "model": {"dropout": 0.2}}
     found = adaptation(chosen, **changes)
@@ -162,6 +172,8 @@ def test_it_ends_at_the_target():
     curve = list(adaptation(settings(target=0.6, epochs=60, images=80), **apt).follow(0))
     assert curve[-1][1] >= 0.6 > max(accuracy for _, accuracy in curve[:-1]) and 0 < curve[-1][0] < 60
     assert list(adaptation(settings(target=1e-9, epochs=60, images=80), **apt).follow(0)) == curve[:2]
+    reached = settings(target=curve[-1][1], epochs=60, images=80)
+    assert list(adaptation(reached, **apt).follow(0)) == curve  # at the target is served
 
 
 def test_a_loss_that_is_not_finite_ends_it():

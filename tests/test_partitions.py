@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from fedrepro import datasets, holdings, partitions, registry
+from fedrepro.config import Proxy
 from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
 from fedrepro.fields import Choice
-from fedrepro.partitions import balanced_classes, dirichlet_by_class, random_classes
+from fedrepro.partitions import _testing, balanced_classes, dirichlet, dirichlet_by_class, random_classes
 from support.federation import config, images
 
 CLASSES = 10
@@ -108,6 +109,7 @@ def test_test_images_at_random():
     assert [len(part) for part in parts.test] == [50] * 4
     missed, allowed = off(parts, TRAIN, TEST)
     assert (missed > allowed).any()
+    assert not np.array_equal(parts.test[0], make("iid", tests="random", seed=1).test[0])
 
 
 def test_all_images_for_every_client():
@@ -155,8 +157,8 @@ def test_a_stored_partition_that_is_not_the_run_s(damage, tmp_path):
 
 @every
 def test_what_a_client_has_of_a_class_is_drawn(name, options):
-    """Not a stretch of the file, whose order may mean something: a patient, a writer, a day. Shards and natural clients are."""
-    if name in ("shards", "natural"):
+    """Not a stretch of the file, whose order may mean something: a patient, a writer, a day. Natural clients are."""
+    if name == "natural":
         pytest.skip("stretches of the file by definition")
     if options.get("whole"):
         pytest.skip("every client has all")
@@ -255,6 +257,9 @@ def test_stratified():
     labels = np.repeat(np.arange(CLASSES), [103, 57, 40, 40, 40, 40, 40, 20, 13, 7])
     held = make("stratified", labels=labels, clients=6).counts(labels, CLASSES)
     assert np.ptp(held, 0).max() == 1 and np.ptp(held.sum(1)) == 1
+    seeds = [make("stratified", labels=labels, clients=6, seed=seed).train for seed in range(5)]
+    assert len({tuple(len(part) for part in parts) for parts in seeds}) > 1  # who has an image more is drawn
+    assert len({frozenset(tuple(part) for part in parts) for parts in seeds}) == 5  # and what stands together
 
 
 def test_random_classes():
@@ -323,6 +328,16 @@ def test_balanced_classes(clients, each):
     assert ((held > 0).sum(1) == each).all()
     assert ((held > 0).sum(0) == clients * each // CLASSES).all()
     assert np.ptp(held[held > 0]) <= 1
+
+
+def test_which_classes_stand_together_is_drawn():
+    """As unmixed they are: with two classes for each of ten clients not always 0 with 1, 2 with 3, ..."""
+    pairs = {
+        tuple(np.flatnonzero(row))
+        for seed in range(20)
+        for row in classes_of(make("balanced_classes", clients=10, classes_per_client=2, seed=seed))
+    }
+    assert len(pairs) > 30  # of 45
 
 
 def test_balanced_classes_of_one_size():
@@ -418,6 +433,42 @@ def test_dirichlet_leaves_over_what_cannot_be_shared_evenly():
     assert [len(part) for part in make("dirichlet", clients=3).train] == [133] * 3
 
 
+def test_who_has_run_out_of_classes_draws_others_around_the_prior():
+    """All of the client's share is of class 0, of which nothing is left."""
+    asked = []
+
+    class Draw:
+        def dirichlet(self, concentration):
+            asked.append(concentration.tolist())
+            return np.array([0.25, 0.75])
+
+        def multinomial(self, count, odds):
+            assert odds.tolist() == [0, 0.25, 0.75]
+            return np.array([0, 1, count - 1])
+
+    found = dirichlet._remaining(np.array([1.0, 0, 0]), np.array([0.3, 0.5, 2.0]), 3, [[], [1, 2], [3, 4, 5]], Draw())
+    assert found.tolist() == [2, 5, 4] and asked == [[0.5, 2.0]]
+
+
+@pytest.mark.parametrize(("labels", "clients", "shares", "expected"), [
+    ([0, 0, 1, 1], 2, [[1.0, 0.0], [0.5, 0.5]], [[0, 1], [2, 3]]),  # with two of four a client has its fair number
+    ([0, 0, 0, 0, 0], 3, [[1 / 3] * 3], [[0, 1], [2], [3, 4]]),  # 5/3 and 10/3 are nearest to 2 and 3
+])  # fmt: skip
+def test_dirichlet_by_class_count_by_count(labels, clients, shares, expected):
+    given = iter(np.array(shares))
+    draw = SimpleNamespace(permutation=lambda images: images, dirichlet=lambda alphas: next(given))
+    params = dirichlet_by_class.Params(clients=clients, alpha=0.5, min_size=min(map(len, expected)))
+    parts = dirichlet_by_class.split(params, Labelled(np.array(labels), max(labels) + 1), draw)
+    assert [part.tolist() for part in parts] == expected
+
+
+def test_test_images_are_dealt_to_the_nearest_whole_number():
+    """Five of a class to three clients that have as many of it to train on: up to 5/3 and 10/3, so to 2 and 3."""
+    sets = (Labelled(np.zeros(count, int), 1) for count in (3, 5))
+    draw = SimpleNamespace(permutation=lambda images: images)
+    assert [part.tolist() for part in _testing.dealt(None, [[0], [1], [2]], *sets, draw)] == [[0, 1], [2], [3, 4]]
+
+
 def test_dirichlet_by_class_tries_a_bounded_number_of_times(monkeypatch):
     assert min(len(part) for part in make("dirichlet_by_class", alpha=0.1, min_size=30).train) >= 30
     monkeypatch.setattr(dirichlet_by_class, "TRIES", 5)
@@ -490,6 +541,7 @@ def test_proxy_images_are_stored_and_kept_from_clients_where_asked(tmp_path):
     for part in (removed, other):
         assert sorted([*np.concatenate(part.train), *part.proxy]) == list(range(60))
         assert np.array_equal(np.bincount(np.concatenate(part.test), minlength=40), np.ones(40))
+    assert [partitions.proxy_size(Proxy(share=0.25), count) for count in (1, 7, 9)] == [1, 2, 2]  # the nearest number, not none
     partitions.save(removed, tmp_path / "parts.npz")
     assert same(partitions.load(tmp_path / "parts.npz"), removed)
     assert partitions.of_run(config(proxy=None), images()).proxy is None

@@ -103,6 +103,7 @@ def test_shared_layers_start_as_the_base_and_stay_frozen():
     assert_same(
         {key: net.state_dict()[key] for key in base.names("conv2")}, {k: base.state_dict()[k] for k in base.names("conv2")}
     )
+    assert not torch.equal(net.head.bias, base.head.bias)  # of groups, as layers of their own start
     assert {name for name, _ in net.named_parameters()} - set(net.trained) == {*net.names("conv1"), *net.names("fc1")}
 
 
@@ -180,9 +181,13 @@ def test_one_group_is_fedavg_to_the_bit():
 
 
 def test_where_all_hold_all_groups_the_mean_is_fedavgs_to_the_bit():
-    fed = federation(config(algorithm={"name": "psi_net", "trim": False}, weighting="samples"))
+    """Whose shares may add up to less than 1 in the last bit: these do."""
+    fed = federation(config(algorithm={"name": "psi_net", "trim": False}))
     state, _ = fed.start()
-    sent = list(Round(fed, state, {}).train(state.weights))
+    shares = (0.7, 0.2, 0.1)
+    assert 0.7 + 0.2 + 0.1 < 1
+    returned = Round(fed, state, {}).train(state.weights)
+    sent = [item._replace(share=share) for item, share in zip(returned, shares, strict=True)]
     assert all(item.message["groups"].all() for item in sent)
     ours = fed.algorithm.average(state.weights, sent)
     whole = [

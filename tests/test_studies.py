@@ -496,13 +496,16 @@ def test_images_of_a_client_stay_the_same_and_are_never_augmented(monkeypatch):
 
 
 def test_a_plane_is_of_what_clients_end_with(monkeypatch):
-    """After their local training, with what they have beside their weights."""
-    fed, seen = federation(permuted()), []
+    """After their local training, with what they have beside their weights; the accuracy is of the round's end, too."""
+    fed, seen, tested = federation(permuted()), [], []
     monkeypatch.setattr(tsne, "embedded", lambda rows: seen.append(rows) or np.zeros((len(rows), 2)))
+    monkeypatch.setattr(fed, "tested", lambda *given: tested.append(given) or {"test_accuracy": 0.25})
     again = Replay(fed, Path("nowhere"), ())
     assert again.reach(1)
     replayed = again.round()
-    list(studies.create("tsne", {"rounds": [1], "images": 5}, fed.config).measure(fed, replayed))
+    rows = list(studies.create("tsne", {"rounds": [1], "images": 5}, fed.config).measure(fed, replayed))
+    weights, server, _ = tested[-1]
+    assert weights is replayed.after.weights and server is replayed.after.server and all(row[-1] == 0.25 for row in rows)
     last = min(replayed.trained, key=lambda trained: trained.client.number)
     number, own = last.client.number, fed.algorithm.personal(last.weights, last.received)
     held = fed.data.train_index(number, 1)
