@@ -128,7 +128,7 @@ def test_claims_are_found_by_words(visit, name, total):
     assert count.inner_text() == f"{total // 65} of {total} claims"
     assert [SAVES in text.replace("\xa0", " ") for text in page.locator(SHOWN).all_inner_texts()] == [True] * (total // 65)
     field.fill("no such words")
-    assert page.locator(SHOWN).count() == 0 and page.get_by_text("No claim fits.").is_visible()
+    assert page.locator(SHOWN).count() == 0 and page.get_by_text("No matching claim.").is_visible()
     field.fill("")
     assert page.locator(SHOWN).count() == before and count.inner_text() == f"{total} claims"
 

@@ -319,7 +319,7 @@ def test_the_proposed_method_is_emphasised(tmp_path):
     curves = dict.fromkeys(json.loads(CURVES), [(1, 0.5)])
     lines = drawn(drawing.compose(paper.figures["one"], spec.evidence(paper, found, curves)))
     assert lines["L2 (1 of 2 seeds)"].get_linewidth() > lines["FedMMD"].get_linewidth() == lines["FedAvg"].get_linewidth()
-    assert "Heavier: what the paper proposes." in paper.figures["one"].caption(spec.evidence(paper, found, curves))
+    assert "Heavier: the paper's own methods." in paper.figures["one"].caption(spec.evidence(paper, found, curves))
     usual = read(tmp_path, PAPER)
     assert spec.identity(paper, ["one"]) != spec.identity(usual, ["one"])  # it is drawn anew
     assert spec.identity(paper, ["rounds"]) == spec.identity(usual, ["rounds"])

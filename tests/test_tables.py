@@ -116,7 +116,7 @@ def test_what_stands_above_and_below_a_table():
     assert ENDS.caption(found) == "Ends. n = 1 seed (FedAvg of a: 2; conv of a: 2); ± is half of the 95 % interval of the mean."
     assert ENDS.notes(found) == (
         "Mean of the last 2 rounds: the participants' mean own-test accuracy after local training (a), test accuracy (b). "
-        "Bold: the best of its column, of the series that lost no run, also where intervals overlap. "
+        "Bold: the best of its column among the series that lost no run, even where intervals overlap. "
         "a, multi: seed 1 diverged at round 2. "
         "Data: MNIST (official release). Scale paper: how scale paper is."
     )

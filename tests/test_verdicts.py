@@ -250,7 +250,7 @@ def test_higher(ours, baseline, full, direction, why):
 
 @pytest.mark.parametrize(("leads", "full", "why"), [
     ((0.0008, 0.0009), "reproduced", "FedMMD is higher"),  # +- 0.0006: all of it above zero, however little
-    ((0.0, 0.0001), "not reproduced", "the interval contains zero and nothing as large as 0.1 points"),  # 0.00005 +- 0.00064
+    ((0.0, 0.0001), "not reproduced", "the interval contains zero and no lead as large as 0.1 points"),  # 0.00005 +- 0.00064
     ((0.0, 0.0002), "undecided", "the interval of the difference contains zero"),  # 0.0001 +- 0.0013: 0.1 points lie in it
 ])  # fmt: skip
 def test_higher_by_nothing_that_counts(leads, full, why):

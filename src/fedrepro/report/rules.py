@@ -38,8 +38,8 @@ RULES = {
     UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval reaches over the edge of the "
     "tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell.",
     CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",
-    NOT_COMPARED: "Our runs cannot speak of it: too short, or at a scale where such a number means something else; or what is "
-    "to be compared is not there, as in a network that answers with one class.",
+    NOT_COMPARED: "Our runs cannot test it: they are too short, or at a scale where such a number means something else; or "
+    "there is nothing to compare, as in a network that answers with one class.",
     NOT_RUN: "The runs that it needs are not finished, or are left out at this scale.",
 }
 
@@ -72,10 +72,10 @@ def beyond(claim: Claim, cell: Cell, panel: Panel, held: float | None) -> str:
         if cell.absolute:
             return f"{cell.absolute} is compared at scale paper only"
         if claim.reported == 0:
-            return "no difference has no sign; how small one is can be judged at scale paper only"
+            return "a claim of no difference has no sign; its size is judged at scale paper only"
         if held is not None and held < STEADY:
             told = f"the paper's own curves have this sign in {100 * held:.0f} % of their rounds"
-            return f"{told}: shorter runs say nothing of the end"
+            return f"{told}: shorter runs say nothing about the end"
     return "" if cell.lost(panel) else cell.absent(panel)
 
 
@@ -152,7 +152,7 @@ def _difference(claim: Claim, ours: Estimate) -> tuple[str, str]:
     reported, tolerance = claim.reported, claim.tolerance
     if (side := ours.side()) == 0:
         if _outside(claim, ours):
-            return NOT, "the interval contains zero and nothing as large as is reported"
+            return NOT, "the interval contains zero and no difference as large as is reported"
         return UNDECIDED, "the interval contains zero"
     if side * reported < 0:
         return NOT, "the direction is not as reported"

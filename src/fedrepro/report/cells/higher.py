@@ -27,7 +27,7 @@ class Cell(difference.Cell):
     def nothing(self, margins: Estimate, measure: Measure) -> str:
         if self.least is None or margins.high is None or margins.high >= self.least - SLACK:
             return ""
-        return f"the interval contains zero and nothing as large as {self.gap(self.least, measure, 1)}"
+        return f"the interval contains zero and no lead as large as {self.gap(self.least, measure, 1)}"
 
     def digits(self, reported: str, measure: Measure) -> int:
         return 2

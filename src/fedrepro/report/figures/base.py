@@ -100,7 +100,7 @@ def over_seeds(results: list[Results], mark: str) -> str:
 def proposed(evidence: Evidence, results: list[Results], how: str) -> list[str]:
     """A sentence on how the paper's own methods are emphasised, where there are others beside them."""
     own = [look.proposed for found in results for label, look in evidence.looks_of(found).items() if label in found.labels]
-    return [f"{how}: what the paper proposes."] if any(own) and not all(own) else []
+    return [f"{how}: the paper's own methods."] if any(own) and not all(own) else []
 
 
 def data(results: list[Results]) -> str:

@@ -70,7 +70,7 @@ class Figure(base.Figure):
             sentences += [f"{label}: {told}, not shown." for told in results.diverged(label)]
             _, arrived, clients = summary(results, label)
             if arrived < clients:
-                absent = f"{clients - arrived} of {clients} new clients are not there within {settings['epochs']} epochs"
+                absent = f"{clients - arrived} of {clients} new clients did not arrive within {settings['epochs']} epochs"
                 rest = "; the mean (hatched) is over the others, so too low" if arrived else ""
                 sentences.append(f"{label}: {absent}{rest}.")
         if results.compare == "full" and self.bars:

@@ -81,7 +81,7 @@ class Table(Frozen):
         parts = [panel.title for panel in shown if panel.shown.about and len(shown) > 1]
         parts += self.told(shown) if shown else []
         if self.build(evidence).best:
-            parts.append(f"Bold: the best {self.best}, of the series that lost no run, also where intervals overlap")
+            parts.append(f"Bold: the best {self.best} among the series that lost no run, even where intervals overlap")
         parts += [f"{panel.name}, {label}: {text}" for panel in shown for label, text in _lost(panel)]
         parts += not_run(panels)
         if data := sorted({run["dataset"] for panel in shown for run in panel.results.runs()}):
