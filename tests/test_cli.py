@@ -133,7 +133,7 @@ def test_usage(arguments, here, capsys):
 
 @pytest.mark.parametrize("arguments", [
     ("prune", "--yes", "--paper", "p"), ("prune", "--experiment", "fig"), ("prune", "--scale", "quick"),
-    ("keep", "--device", "cpu"), ("schema", "--params", "x"), ("docs", "--paper", "p"), ("list", "--experiment", "fig"),
+    ("keep", "--device", "cpu"), ("schema", "--params=x"), ("docs", "--paper", "p"), ("list", "--experiment", "fig"),
 ])  # fmt: skip
 def test_a_command_takes_no_option_that_it_would_not_obey(arguments, here, capsys):
     with pytest.raises(SystemExit) as caught:
