@@ -304,9 +304,7 @@ def test_an_accuracy_that_is_no_number_is_no_arrival():
 def test_who_does_not_arrive_is_named():
     found = told({"Conv": {0: [1, None]}, "Multi": {0: [None, None]}, "None": {0: [3, 4]}})
     text = FIGURE.caption(shown(found))
-    assert (
-        "Conv: 1 of 2 new clients did not arrive within 4 epochs; the mean (hatched) is over the others, so too low." in text
-    )
+    assert "Conv: 1 of 2 new clients did not arrive within 4 epochs; the mean (hatched) is over the others, so too low." in text
     assert "Multi: 2 of 2 new clients did not arrive within 4 epochs." in text and "None: " not in text
     assert "the protocol is our reading" in text and "Diamonds: the paper's means" in text and "of one run." in text
     axes = axes_of(found)
