@@ -351,6 +351,8 @@ def test_a_caption_says_how_long_was_trained():
     assert "Trained for 1 round of 5 local epochs in float32" in caption(found)
     found.note["series"]["FedAvg"]["config"] = settings | {"rounds": 9}
     assert "Trained for 1 round of 5 local epochs (FedMMD), 9 rounds of 5 local epochs (FedAvg) in float32" in caption(found)
+    found.note["series"]["L2"] = found.note["series"]["FedMMD"]
+    assert "Trained for 1 round of 5 local epochs (FedMMD, L2), 9 rounds of 5 local epochs (FedAvg) in" in caption(found)
 
 
 def test_remarks_of_a_scale_stand_in_the_caption():

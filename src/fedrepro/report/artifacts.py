@@ -120,7 +120,7 @@ def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str 
     ]
     beside.append("yes" if claim.afterwards else "no")
     ours = verdict.ours
-    numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, verdict.p, None]
+    numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, verdict.p, None]  # p_holm: when all are known
     reported = None if isinstance(claim.reported, str) else claim.reported
     return dict(zip(COLUMNS, [*found, *beside, *numbers, reported], strict=True))
 

@@ -139,7 +139,8 @@ def trained(results: list[Results], how: str = "") -> list[str]:
         if (config := found.note["series"][label].get("config", {})).keys() >= {"rounds", "local_epochs"}
     }
     if len(set(told.values())) > 1:
-        text = ", ".join(f"{text} ({label})" for label, text in told.items())
+        who = {text: ", ".join(label for label, own in told.items() if own == text) for text in told.values()}
+        text = ", ".join(f"{text} ({labels})" for text, labels in who.items())
     else:
         text = next(iter(told.values()), "")
     return [f"Trained{' for ' * bool(text)}{text}{how}."] if text or how else []
