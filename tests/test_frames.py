@@ -62,7 +62,7 @@ def test_an_experiment_without_runs_is_an_empty_frame(tmp_path):
 def test_verdicts_name_their_claims():
     found = results.verdicts(PAPER, SCALE, REPORTS)
     assert {"key", "claim", "verdict", "ours"} <= set(found) and found["key"].is_unique
-    numbers = found.set_index("key")[["mean", "half_width", "seeds", "p", "reported_number"]]
+    numbers = found.set_index("key")[["mean", "half_width", "seeds", "p", "reported_number", "seeds_needed"]]
     assert all(pandas.api.types.is_numeric_dtype(numbers[name]) for name in numbers)
     gain = numbers.loc["4d-reduction"]
     assert (f"{100 * gain['mean']:.1f} ± {100 * gain['half_width']:.1f} % (n = {gain['seeds']:.0f})") == found.set_index("key")[

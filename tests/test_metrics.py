@@ -6,7 +6,7 @@ import random
 import pytest
 from scipy import stats
 
-from fedrepro.metrics import T975, at_round, best, distance, estimate, mean_last, rounds_to
+from fedrepro.metrics import MOST, POWER, T975, Estimate, at_round, best, distance, estimate, mean_last, rounds_to
 
 CURVE = list(enumerate([0.95, 0.1, 0.9, 0.2, 0.7, 0.8, 0.9]))  # round 0 stands before any training
 
@@ -91,6 +91,25 @@ def test_where_an_interval_lies():
     tie, single = estimate([0.0, 0.0]), estimate([0.4])
     assert (tie.side(), estimate([0.1, 0.1]).side(), estimate([-0.1, -0.1]).side()) == (0, 1, -1)
     assert single.side() == 0 and not single.within(9, 0.4)
+
+
+@pytest.mark.parametrize(("std", "difference", "expected"), [
+    (1.0, 1.0, 10),  # as printed in tables of the paired t test's power: an effect of one deviation takes 10 pairs, one half 34
+    (2.0, -1.0, 34), (1.0, 1e6, 2), (0.0, 0.01, 2), (1.0, 1e-3, None), (None, 1.0, None),
+])  # fmt: skip
+def test_seeds_that_would_show_a_difference(std, difference, expected):
+    assert Estimate(0.3, std, 3).needed(difference) == expected
+
+
+@pytest.mark.parametrize("effect", [0.3, 0.8, 2.5, 5.0])
+def test_so_many_seeds_show_it_in_four_of_five_tries(effect):
+    """Drawn 4000 times; a share of 0.8 has a standard error of 0.006 then. One seed less is too few."""
+    needed, draws = Estimate(0.0, 1.0, 3).needed(effect), random.Random(7)
+    shown = {
+        n: sum(estimate([draws.gauss(effect, 1) for _ in range(n)]).side() > 0 for _ in range(4000)) / 4000
+        for n in (needed, max(2, needed - 1))
+    }
+    assert shown[needed] > POWER - 0.02 and (needed == 2 or shown[needed - 1] < POWER + 0.02) and needed < MOST
 
 
 def test_quantiles():

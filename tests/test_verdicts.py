@@ -63,12 +63,12 @@ HALF = {"reported": 0.5, "tolerance": 0.1}
 @pytest.mark.parametrize(("method", "baseline", "full", "direction", "why"), [
     ((5,), (10,), "undecided", "undecided", "one seed has no interval"),
     ((10,), (10,), "undecided", "undecided", ""),
-    ((10, 10), (10, 10), "not reproduced", "undecided", "the interval contains zero"),  # a tie
+    ((10, 10), (10, 10), "not reproduced", "undecided", "contains zero"),  # a tie
     ((20, 20, 20), (10, 11, 10), "not reproduced", "direction disagrees", ""),
     ((10, 10, 10), (20, 20, 19), "reproduced", "direction agrees", ""),  # 50, 50 and 47.4 %
     ((10, 9, 11), (20, 20, 20), "partly", "direction agrees", ""),  # 50, 55 and 45 %: +- 12.4
     ((8, 8, 8), (10, 10, 11), "partly", "direction agrees", ""),  # 20, 20 and 27.3 %
-    ((5, 9), (10, 10), "undecided", "undecided", "the interval contains zero"),  # 50 and 10 %
+    ((5, 9), (10, 10), "undecided", "undecided", "the interval of the difference contains zero"),  # 50 and 10 %
     ((5,), (None,), "undecided", "undecided", "FedAvg does not reach 90 % within 20 rounds; FedMMD does at 5; one seed"),
     ((5, 5), (None, None), "partly", "direction agrees", "seeds 0, 1: FedAvg does not reach"),
     ((None, None), (5, 5), "not reproduced", "direction disagrees", "seeds 0, 1: FedMMD does not reach"),
@@ -681,9 +681,9 @@ def test_files(written):
     header, row = (folder / "tables" / "verdicts.csv").read_text(encoding="utf-8").splitlines()
     assert header == (
         "Claim,Source,Reported,Ours,Asked,Verdict,Why,Note,Key,Experiment,Artifact,Tolerance,By,Afterwards,"
-        "Mean,Half_width,Seeds,P,P_holm,Reported_number"
+        "Mean,Half_width,Seeds,P,P_holm,Reported_number,Seeds_needed"
     )
-    assert row.endswith(",n,saves,first,a,10.0 points: why not,the paper,no,0.5,0.0,2,,,0.5")
+    assert row.endswith(",n,saves,first,a,10.0 points: why not,the paper,no,0.5,0.0,2,,,0.5,2")
 
 
 def test_no_rows_at_a_scale_that_is_not_compared(written):
@@ -785,6 +785,34 @@ def test_what_of_the_verdicts_would_be_chance(ps, told):
     assert tally.chance(records) == tally.chance([*records, *records[:1]])  # the same test of two claims counts once
     late = tally.chance([record | {"afterwards": "yes"} for record in records])
     assert not told or re.search("; [1-4] claims? on them (was|were) listed after the runs had been seen$", late)
+
+
+def test_an_undecided_difference_says_how_many_seeds_would_show_it():
+    """Savings of 50 and 10 %, s.d. 0.283: 50 % is 1.77 deviations, which takes 5 seeds, 5 % takes 254; 0.004 % over 1000. Two
+    savings of 51 and -1 % of ten seeds each: 50 % would have shown."""
+    told = "the interval of the difference contains zero; one as large as is reported would {}"
+    for compare in ("full", "direction"):
+        for reported, seeds_needed, text in (
+            (0.5, 5, "take some 5 seeds to show"), (0.05, 254, "take some 254 seeds to show"),
+            (0.00004, None, "take over 1000 seeds to show"),
+        ):  # fmt: skip
+            found = verdict(SAVING, seeds((5, 9)), seeds((10, 10)), compare, reported=reported, tolerance=0.1)
+            assert found.status == "undecided" and found.needed == seeds_needed and told.format(text) in found.why
+    many = verdict(SAVING, seeds((5, 11) * 5), seeds((10, 10) * 5), "direction", reported=0.5)
+    assert many.needed <= 10 and told.format("mostly show with 10 seeds") in many.why
+    for cell, claim in ((ROUNDS, {"reported": 10, "tolerance": 2}), ({"kind": "higher", "last": 5}, {"reported": "higher"})):
+        baseline = None if cell == ROUNDS else seeds((10, 10))
+        assert verdict(cell, seeds((5, 9)), baseline, **claim).needed is None  # no difference is reported
+    assert verdict(SAVING, seeds((5,)), seeds((10,)), **HALF).needed is None
+
+
+def test_how_many_undecided_differences_had_seeds_enough():
+    record = {"p": 0.3, "mean": 0.1, "half_width": 1.0, "seeds": 3, "verdict": "undecided", "seeds_needed": 3}
+    other = [record | {"seeds_needed": 4}, record | {"seeds_needed": None}, record | {"verdict": "partly"}]
+    end = " whose size the paper reports, 1 had seeds enough to show so large a one in 80 % of tries"
+    assert tally.chance([record, *other]).endswith(f"; of 2 undecided ones{end}")
+    assert tally.chance([record]).endswith(f"; of 1 undecided one{end}")
+    assert "undecided" not in tally.chance(other[1:])
 
 
 def test_each_p_corrected_together_by_hand():

@@ -11,6 +11,9 @@ T975 += (2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2
 Curve = Sequence[tuple[int, float]]  # (round, value), in the order of rounds
 EQUAL = 1e-12  # less is the rounding of float64, where numbers are about 1
 SLACK = 1e-9  # the last bits of a number decide nothing: what lies on an edge lies on it
+POWER = 0.8  # of so many tries a difference is to show
+MOST = 1000  # seeds; nobody trains more
+ALWAYS = 20.0  # standard deviations: two seeds show so large a difference (scipy is sure of it up to about here)
 
 
 def mean_last(curve: Curve, rounds: int = 1) -> float:
@@ -69,6 +72,18 @@ class Estimate:
         from scipy.special import stdtr
 
         return float(2 * stdtr(self.n - 1, -abs(self.mean) * math.sqrt(self.n) / self.std))
+
+    def needed(self, difference: float) -> int | None:
+        """How many seeds would show a true difference (not 0): in `POWER` of all tries their interval would lie on its side of
+        zero, were the scatter over seeds what it is here (the power of a t test, by the noncentral t distribution). None where
+        `MOST` do not suffice, and for a single seed, whose scatter is not known."""
+        if self.std is None:
+            return None
+        from scipy.special import nctdtr, stdtrit
+
+        effect = min(abs(difference) / max(self.std, EQUAL), ALWAYS)
+        missed = (nctdtr(n - 1, effect * math.sqrt(n), stdtrit(n - 1, 0.975)) for n in range(2, MOST + 1))
+        return next((n for n, share in enumerate(missed, 2) if share <= 1 - POWER), None)
 
     def side(self, of: float = 0.0) -> int:
         """1 where the whole interval lies above a value, -1 where it lies below, 0 where that cannot be said."""

@@ -147,7 +147,8 @@ def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | No
 def verdicts(paper: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
     """One row per claim of a paper: what it reports, our number, the verdict and why; as numbers (0..1, nats or rounds) our
     `mean` over `seeds`, the `half_width` of its 95 % interval, `p` of no difference where one is claimed
-    (of two that have to be true that of the less sure one), and `reported_number`. Raises UserError where there are none."""
+    (of two that have to be true that of the less sure one), `p_holm`, the same with all of the page corrected together,
+    `reported_number`, and `seeds_needed` to show so large a difference. Raises UserError where there are none."""
     import pandas
 
     path = _folder(paper, scale, reports) / "tables" / "verdicts.json"

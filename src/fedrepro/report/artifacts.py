@@ -15,7 +15,8 @@ from fedrepro.report.verdicts import Verdict, decide
 
 ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
 FOUND = ("claim", "source", "reported", "ours", "asked", "verdict", "why")
-NUMERIC = ("mean", "half_width", "seeds", "p", "p_holm", "reported_number")  # 0..1, nats or rounds; null where there is none
+# 0..1, nats or rounds; null where there is none
+NUMERIC = ("mean", "half_width", "seeds", "p", "p_holm", "reported_number", "seeds_needed")
 COLUMNS = (*FOUND, "note", "key", "experiment", "artifact", "tolerance", "by", "afterwards", *NUMERIC)
 PRINTED = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
 NUMBERS = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, made with the verdicts
@@ -122,7 +123,7 @@ def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str 
     ours = verdict.ours
     numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, verdict.p, None]  # p_holm: when all are known
     reported = None if isinstance(claim.reported, str) else claim.reported
-    return dict(zip(COLUMNS, [*found, *beside, *numbers, reported], strict=True))
+    return dict(zip(COLUMNS, [*found, *beside, *numbers, reported, verdict.needed], strict=True))
 
 
 def _write_csv(rows: list[list], path: Path) -> None:

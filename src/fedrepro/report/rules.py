@@ -1,7 +1,7 @@
 """What a verdict is called, what that means, and which one follows from the numbers of a claim's cell."""
 
 from fedrepro.measures import Measure
-from fedrepro.metrics import SLACK, Estimate, estimate
+from fedrepro.metrics import MOST, SLACK, Estimate, estimate
 from fedrepro.report.cells import higher
 from fedrepro.report.cells.base import Cell, apart, decimals
 from fedrepro.report.claims import Claim
@@ -36,7 +36,9 @@ RULES = {
     HOLDS: "Asked by us, where the paper reports nothing: the whole interval lies on the side that our sentence names.",
     FAILS: f"Of such a question: the whole interval lies on the other side, or around zero and ends below {LEAST}.",
     UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval reaches over the edge of the "
-    "tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell.",
+    "tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell. Where the paper "
+    "reports a difference, we say how many would show one as large, in four of five tries and if seeds scatter as ours do; of "
+    "few seeds that is rough.",
     CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",
     NOT_COMPARED: "Our runs cannot test it: they are too short, or at a scale where such a number means something else; or "
     "there is nothing to compare, as in a network that answers with one class.",
@@ -114,7 +116,7 @@ def _worded(cell: Cell, panel: Panel) -> tuple[str, str]:
 def _direction(claim: Claim, cell: Cell, measure: Measure, ours: Estimate) -> tuple[str, str]:
     text = ", ".join(filter(None, ["only the sign is judged at this scale", asked(claim, cell, measure)]))
     if (side := ours.side()) == 0:
-        return UNDECIDED, text + (_alone(ours.n) or "; the interval contains zero")
+        return UNDECIDED, text + (_alone(ours.n) or f"; the interval of the difference contains zero; {_power(claim, ours)}")
     return (AGREES if side * claim.reported > 0 else DISAGREES), text
 
 
@@ -153,7 +155,7 @@ def _difference(claim: Claim, ours: Estimate) -> tuple[str, str]:
     if (side := ours.side()) == 0:
         if _outside(claim, ours):
             return NOT, "the interval contains zero and no difference as large as is reported"
-        return UNDECIDED, "the interval contains zero"
+        return UNDECIDED, f"the interval of the difference contains zero; {_power(claim, ours)}"
     if side * reported < 0:
         return NOT, "the direction is not as reported"
     if tolerance > abs(reported) / 2 + SLACK:
@@ -161,6 +163,13 @@ def _difference(claim: Claim, ours: Estimate) -> tuple[str, str]:
     if ours.within(tolerance, reported):
         return REPRODUCED, ""
     return PARTLY, f"the direction is as reported{_over(claim, ours)}"
+
+
+def _power(claim: Claim, ours: Estimate) -> str:
+    needed = ours.needed(claim.reported)
+    if needed is not None and needed <= ours.n:
+        return f"one as large as is reported would mostly show with {ours.n} seeds"
+    return f"one as large as is reported would take {f'over {MOST}' if needed is None else f'some {needed}'} seeds to show"
 
 
 def _level(claim: Claim, ours: Estimate) -> tuple[str, str]:
@@ -184,6 +193,13 @@ def _over(claim: Claim, ours: Estimate) -> str:
 
 def _alone(seeds: int) -> str:
     return "; one seed has no interval" if seeds == 1 else ""
+
+
+def needed(claim: Claim, ours: Estimate | None) -> int | None:
+    """How many seeds, scattered as ours, would show a difference as large as is reported; None where no number of one is, and
+    where `MOST` would not suffice."""
+    asked = claim.cell.signed and not claim.cell.word and claim.reported != 0
+    return ours.needed(claim.reported) if ours and asked else None
 
 
 def p_value(claim: Claim, cell: Cell, panel: Panel, ours: Estimate) -> float | None:

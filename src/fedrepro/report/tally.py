@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.files import read_records
-from fedrepro.report.rules import RULES
+from fedrepro.metrics import POWER
+from fedrepro.report.rules import RULES, UNDECIDED
 from fedrepro.report.spec import VERDICTS
 from fedrepro.words import count
 
@@ -67,7 +68,17 @@ def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
     told += f"(by chance alone at most {LEVEL * tested:.1f} would); "
     told += f"corrected together (Holm, {100 * LEVEL:g} %) {left} {_form(left, 'remains', 'remain')}"
     listed = f"; {count(late, 'claim')} on them {_form(late, 'was', 'were')} listed after the runs had been seen"
-    return told + listed * bool(late)
+    return told + listed * bool(late) + _powered(verdicts)
+
+
+def _powered(verdicts: list[Mapping[str, Any]]) -> str:
+    """Of undecided differences: how many had seeds enough to show one as large as is reported."""
+    unsure = [one for one in verdicts if one.get("verdict") == UNDECIDED and one.get("seeds_needed")]
+    enough = sum(one["seeds_needed"] <= one["seeds"] for one in unsure)
+    if not unsure:
+        return ""
+    told = f"; of {count(len(unsure), 'undecided one')} whose size the paper reports, {enough} had"
+    return f"{told} seeds enough to show so large a one in {100 * POWER:.0f} % of tries"
 
 
 def _form(number: int, one: str, several: str) -> str:

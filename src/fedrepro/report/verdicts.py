@@ -54,6 +54,11 @@ class Verdict:
         return f"{allowed}: {claim.because}" if claim.because else allowed
 
     @property
+    def needed(self) -> int | None:
+        """See `rules.needed`."""
+        return rules.needed(self.claim, self.ours)
+
+    @property
     def found(self) -> str:
         """Our mean with its 95 % interval and the number of seeds; where there is no mean, who arrives."""
         return self._found(self.claim.cell.told)
