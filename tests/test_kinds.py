@@ -7,14 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import yaml
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.markers import MarkerStyle
 
 from fedrepro import registry
 from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.fields import parse
+from fedrepro.measures import MEASURES
 from fedrepro.report import artifacts, cells, claims, drawing, heatmap, spec
-from fedrepro.report.evidence import Panel, Shown
+from fedrepro.report.evidence import Panel, Ref, Shown
 from fedrepro.report.figures._style import palette
 from fedrepro.report.figures.sweep import _apart
 from fedrepro.report.loading import Results
@@ -188,6 +190,7 @@ def test_a_grid_of_other_figures(paper, evidence):
     assert [text.get_text() for text in picture.legends[0].get_texts()] == ["FedMMD", "FedAvg", "target"]  # once for all panels
     assert [axes.get_ylabel() for axes in picture.axes[:3]] == ["test accuracy (%)", "test loss (nats)", ""]
     assert picture.axes[0].get_xlabel() == "" and picture.axes[4].get_xlabel() == "round of\ncommunication"
+    assert picture.axes[1].get_xlabel() == "round of\ncommunication"  # the one below it was not run, and has no axis
     text = paper.figures["grid"].caption(evidence)
     assert "Not run is not shown: left for the next scale." in text and "after every round (α = 1)." in text
     assert text.count("Mean and s.d. (band) over 2 seeds.") == 1
@@ -201,6 +204,17 @@ def test_panels_of_one_kind_share_their_vertical_axis(paper, evidence):
     picture = drawing.compose(same, evidence)
     numbered = [axes.yaxis.get_tick_params()["labelleft"] for axes in picture.axes]
     assert numbered == [True, False, True, True]  # numbers on the left would be wrong for a loss
+
+
+@pytest.mark.parametrize("first", [
+    FIGURES["heights"] | {"panels": ["second", "first"], "reported": {}},
+    {"title": "t", "kind": "panels", "rows": [["absent", "alone"]]},
+], ids=["bars", "panels"])  # fmt: skip
+def test_a_figure_of_which_the_first_part_was_not_run_shows_the_others(first, evidence):
+    figure = spec.of_kind("figures", first, "test")
+    text = figure.caption(evidence)
+    assert figure.skipped(evidence) is None and "is not shown: left for the next scale." in text
+    assert "over 2 seeds." in text and "Not shown at this scale" not in text
 
 
 def test_a_legend_ends_with_what_series_are_held_against(paper, evidence):
@@ -248,6 +262,21 @@ def test_panels_of_one_thing_share_a_scale_that_fits_all(highs, shared):
     drawing.plt.close(picture)
 
 
+@pytest.mark.parametrize(("scales", "shared"), [
+    (((40, 90), (50, 95)), [(40, 95), (40, 95)]),  # 55 is not much longer than 45
+    (((0, 80), (0, 160)), None),
+])  # fmt: skip
+def test_a_shared_scale_cuts_nothing_off_and_its_numbers_stand_once(scales, shared):
+    """Where each panel has a scale of its own, each has its numbers."""
+    picture, axes = drawing.plt.subplots(1, 2, squeeze=False)
+    for panel, limits in zip(axes[0], scales, strict=True):
+        panel.set(ylabel="accuracy", ylim=limits)
+    drawing._share(axes)
+    assert [panel.get_ylim() for panel in axes[0]] == (shared or list(scales))
+    assert [panel.yaxis.get_tick_params()["labelleft"] for panel in axes[0]] == [True, shared is None]
+    drawing.plt.close(picture)
+
+
 def test_a_sweep_of_one_method_looks_as_the_method_does_elsewhere(paper, evidence):
     other = replace(evidence, looks={**evidence.looks, "elsewhere": {"FedMAX": Look("#123456", "p")}})
     line = pictured(paper, other, "beta").axes[0].lines[0]
@@ -270,6 +299,7 @@ def test_heat_maps_name_what_there_is_room_for(clients, classes, texts):
         and axes.collections[0].get_clim() == (0, counts.max())
         and bar.get_ylabel() == "training images"
     )
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("class", "client")
     names = [label.get_text() for label in axes.get_xticklabels()]
     assert names == ([f"class {n}" for n in range(classes)] if classes <= 12 else [str(n) for n in range(0, 100, 10)])
     for box in (axes.get_tightbbox(), bar.get_tightbbox()):
@@ -290,6 +320,9 @@ def test_a_sweep_reads_the_resolved_settings(paper, evidence):
     assert list(flat.get_ydata()) == pytest.approx([73, 73])
     split = pictured(paper, evidence, "epochs").axes[0]
     assert split.get_legend_handles_labels()[1] == ["fedmax", "fedavg"]
+    own = {line.get_label(): line for line in split.lines if not line.get_label().startswith("_")}
+    assert {name: line.get_xdata().tolist() for name, line in own.items()} == {"fedmax": [1, 2, 3, 4], "fedavg": [5]}
+    assert len({line.get_color() for line in own.values()}) == 2
     [bars] = [lines.get_segments() for lines in axes.collections if hasattr(lines, "get_segments")]
     assert [top - bottom for (_, bottom), (_, top) in bars] == pytest.approx([2 * 2**0.5] * 4)  # one standard deviation
     [band] = axes.patches
@@ -297,6 +330,22 @@ def test_a_sweep_reads_the_resolved_settings(paper, evidence):
     text = "over β. Dashed: FedAvg, without β, in a band of one standard deviation. Mean over the last 5 rounds. Mean and s.d."
     assert f"Test accuracy (%) {text}" in paper.figures["beta"].caption(evidence)
     assert axes.get_legend_handles_labels()[1] == ["FedMAX", "FedAvg"]
+
+
+def test_a_sweep_goes_from_small_to_large_in_each_panel_beside_its_own_reference(paper, evidence):
+    """The second experiment's series come in the opposite order and end 10 points lower."""
+    found = evidence.results["sweep"]
+    turned = found.note | {"series": dict(reversed(found.note["series"].items()))}
+    lower = Results(turned, [row | {"test_accuracy": str(float(row["test_accuracy"]) - 0.1)} for row in found.rows])
+    panels = (Ref(experiment="sweep", name="a"), Ref(experiment="lower", name="b"))
+    figure = paper.figures["beta"].model_copy(update={"panels": panels})
+    told = replace(evidence, results={**evidence.results, "lower": lower})
+    lines = {line.get_label(): line for line in drawing.compose(figure, told).axes[0].lines}
+    for name, values in (("a", [81, 79, 77, 75]), ("b", [71, 69, 67, 65])):
+        assert lines[name].get_xdata().tolist() == [0.1, 1, 10, 100]
+        assert lines[name].get_ydata().tolist() == pytest.approx(values)
+    levels = [lines[name].get_ydata()[0] for name in ("FedAvg, a", "FedAvg, b")]
+    assert levels == pytest.approx([73, 63]) and "Dashed and dotted: FedAvg, without β" in figure.caption(told)
 
 
 def test_grouped_bars_of_a_cell(paper, evidence):
@@ -317,6 +366,51 @@ def test_grouped_bars_of_a_cell(paper, evidence):
     late = {**evidence.results, "third": made({"FedMMD": {0: arrives(None)}, "FedAvg": {0: arrives(3)}})}
     text = paper.figures["heights"].caption(spec.evidence(paper, late, {}))
     assert "No number of FedMMD (CIFAR-10): seed 0: FedMMD does not reach 90 % within 20 rounds." in text
+
+
+def test_a_bar_looks_as_its_series_does_in_the_legend(paper, evidence):
+    """The paper's own method is framed."""
+    known = {"fig": {"FedMMD": Look("#d55e00", "s", proposed=True), "FedAvg": Look("#0072b2", "o")}}
+    own = replace(evidence, looks=known)
+    axes = pictured(paper, own, "heights").axes[0]
+    bars = [patch for patch in axes.patches if patch.get_height() > 0]  # of both panels
+    assert [to_hex(patch.get_facecolor()) for patch in bars] == ["#d55e00", "#d55e00", "#0072b2", "#0072b2"]
+    assert [patch.get_linewidth() > 0 for patch in bars] == [True, True, False, False]
+    names = [text.get_text() for text in axes.figure.legends[0].get_texts()][:2]
+    handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    assert [to_hex(handles[name].get_facecolor()[0]) for name in names] == ["#d55e00", "#0072b2"]
+    assert "Framed: the paper's own methods." in paper.figures["heights"].caption(own)
+
+
+def test_bars_show_the_papers_numbers_only_where_they_may_be_compared(paper, evidence):
+    small = replace(evidence, results={**evidence.results, "first": curves("direction"), "third": curves("direction")})
+    figure = paper.figures["heights"].model_copy(update={"cell": {"kind": "rounds_to", "target": 0.9}})
+    for found, shown in ((evidence, True), (small, False)):
+        picture = drawing.compose(figure, found)
+        assert bool([line for line in picture.axes[0].lines if line.get_marker() == "D"]) == shown
+        assert ("in the paper" in [text.get_text() for text in picture.legends[0].get_texts()]) == shown
+        assert ("Diamonds" in figure.caption(found)) == shown
+
+
+def test_bars_of_a_study_are_of_its_rows(evidence):
+    """FedMMD's divergences are 3 where FedAvg's are 4, a quarter below."""
+    found = studied([{"round": 1}])
+    rows = [row | {"divergence": "3" if row["series"] == "FedMMD" else "4"} for row in found.rows]
+    asked = {"title": "t", "kind": "bars", "panels": ["first"], "cell": {"kind": "closer", "baseline": "FedAvg"}}
+    told = replace(evidence, results={**evidence.results, "first-activations": Results(found.note, rows)})
+    axes = drawing.compose(spec.of_kind("figures", asked, "test"), told).axes[0]
+    assert [patch.get_height() for patch in axes.patches] == pytest.approx([-25, 0])
+
+
+def test_each_panel_has_its_own_last_round_and_a_series_without_a_number_its_place(paper, evidence):
+    """Of 20 and of 200 rounds: one bar near the end of the shorter ones is enough. FedMMD never arrives in the second."""
+    first = made({"FedMMD": {0: arrives(19)}, "FedAvg": {0: arrives(3)}})
+    third = made({"FedMMD": {0: arrives(None, 200)}, "FedAvg": {0: arrives(3, 200)}})
+    axes = pictured(paper, replace(evidence, results={**evidence.results, "first": first, "third": third}), "heights").axes[0]
+    ends = [list(line.get_ydata()) for line in axes.lines if len(line.get_xdata()) == 2]
+    assert ends == [[20, 20], [200, 200]]
+    [none] = [text for text in axes.texts if text.get_text() == "none"]
+    assert none.xy == pytest.approx((0.8, 0))  # left of the second panel's middle, by half a bar of 0.4
 
 
 def test_bars_that_come_near_the_last_round_show_it(paper, evidence):
@@ -344,6 +438,21 @@ def test_points_by_round_and_series(paper, evidence):
     assert titles == [f"{label}, round {round}" for label in ("FedAvg", "FedMMD") for round in (1, 10, 100)]
     assert sum(len(points.get_offsets()) for points in picture.axes[0].collections) == 40
     assert "Letters are client: A 0, B 1, C 2, D 3. Seed 0." in paper.figures["points"].caption(evidence)
+
+
+def test_a_point_has_the_colour_of_its_class_and_the_letter_of_its_client(paper, evidence):
+    axes = pictured(paper, evidence, "points").axes[0]  # FedAvg, round 1
+    legend = {label: handle.get_facecolor()[0] for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    drawn = {tuple(place): points for points in axes.collections for place in points.get_offsets().tolist()}
+    styles = [MarkerStyle(rf"$\mathrm{{{letter}}}$") for letter in "ABCD"]
+    letters = [style.get_path().transformed(style.get_transform()).vertices for style in styles]
+    rows = [row for row in evidence.results["first-tsne"].rows if (row["series"], row["seed"]) == ("FedAvg", "0")]
+    shown = [row for row in rows if row["round"] == "1"]
+    for row in shown:
+        points = drawn[float(row["x"]), float(row["y"])]
+        assert points.get_facecolor()[0] == pytest.approx(legend[f"class {row['class']}"])
+        assert points.get_paths()[0].vertices == pytest.approx(letters[int(row["client"])])
+    assert len(shown) == len(drawn) == 40 and len({tuple(colour) for colour in legend.values()}) == 10
 
 
 def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
@@ -392,7 +501,8 @@ def test_leads_are_differences_seed_by_seed(paper, evidence):
     [band] = axes.collections
     top = max(y for x, y in band.get_paths()[0].vertices if x == ours.get_xdata()[-1])
     assert top == pytest.approx(7 + 3 * 2**0.5)  # 10 and 4 points
-    assert [line.get_xydata().tolist() for line in axes.lines if len(line.get_xdata()) == 1] == [[[2, pytest.approx(30)]]]
+    theirs = [line for line in axes.lines if line.get_linestyle() == "--" and len(line.get_xdata())]  # without the baseline's
+    assert [line.get_xydata().tolist() for line in theirs] == [[[2, pytest.approx(30)]]]
     assert axes.get_ylabel().split() == ["test", "accuracy", "minus", "FedAvg's", "(points)"] and axes.get_ylim()[1] > 30
     text = shown.figures["leads"].caption(told)
     assert "The difference from FedAvg, seed by seed." in text and "target" not in text
@@ -410,6 +520,8 @@ def test_in_how_many_columns_all_rows_agree(paper, evidence):
     told = spec.evidence(paper, {**evidence.results, "third-layers": studied(rows)}, {})
     text = paper.figures["tops"].caption(told)
     assert "White: no neuron of that number, or one without class. " in text
+    zero = paper.figures["tops"].model_copy(update={"none": 0})
+    assert "or one without class. " in zero.caption(told)  # 0 is as good a name for none as any
     earlier = spec.evidence(
         paper,
         {
@@ -418,6 +530,7 @@ def test_in_how_many_columns_all_rows_agree(paper, evidence):
         },
         {},
     )
+    assert " Seed 0. " in text and " Seed 0, round 10. " in paper.figures["tops"].caption(earlier)
     assert text.split(" Seed 0")[0] == paper.figures["tops"].caption(earlier).split(" Seed 0")[0]  # the last round alone
     same = "conv1 1 of 2 (50 %; 3 in all), fc1 0 of 0 (1 in all)"
     assert f"FedAvg: of the neurons with a class in all clients, so many have the same one: {same}." in text
@@ -451,6 +564,10 @@ def test_lines_over_layers(paper, evidence):
     assert [text.get_text() for text in axes.get_xticklabels()] == list(LAYERS)
     labels = [line.get_label() for line in axes.lines]
     assert labels == ["MNIST, FedMMD", "MNIST, FedAvg", "CIFAR-10, FedMMD", "CIFAR-10, FedAvg"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("layer", "total variance")
+    colours, marks = [line.get_color() for line in axes.lines], [line.get_marker() for line in axes.lines]
+    assert colours[:2] == colours[2:] and len(set(colours)) == 2  # one for each series, whatever the experiment
+    assert len(set(marks)) == 4 and [line.is_dashed() for line in axes.lines] == [False, False, True, True]
 
 
 def test_a_band_is_the_seeds_standard_deviation(paper, evidence):
@@ -469,7 +586,8 @@ def test_lines_of_zeros_are_named(paper, evidence, results):
         found = spec.evidence(paper, results | {"first-layers": studied(numbers)}, {})
         text = paper.figures["variance"].caption(found)
         assert words in text and ("numbers are 0" in text) == bool(words)
-        assert "Left out, since they have no variance: " in text or numbers == neurons()
+        every = 4 * (len(numbers) + len(neurons()))  # of two series and seeds, beside those of the other experiment
+        assert f"Left out, since they have no variance: 4 of {every} rows." in text or numbers == neurons()
 
 
 def test_lines_over_rounds_are_means_over_a_runs_rows(paper, evidence, results):
@@ -488,6 +606,9 @@ def test_images_of_maps(paper, evidence):
     values = {row["class"] for row in evidence.results["third-layers"].rows if row["class"] != ""}
     colours = {value: to_rgb(colour) for value, colour in palette(sorted(values, key=int)).items()}
     lines = [text.get_text() for text in picture.axes[0].get_yticklabels()]
+    assert (picture.axes[0].get_xlabel(), picture.axes[0].get_ylabel()) == ("neuron", "layer")
+    for handle, label in zip(*picture.axes[0].get_legend_handles_labels(), strict=True):
+        assert tuple(handle.get_facecolor()[0][:3]) == pytest.approx(colours[label.removeprefix("class ")])
     for row in evidence.results["third-layers"].rows:
         if (row["series"], row["client"]) == ("FedAvg", "0") and row["class"] != "":
             assert tuple(image[lines.index(row["layer"]), int(row["neuron"])]) == pytest.approx(colours[row["class"]])
@@ -520,6 +641,22 @@ def test_mistakes(figure, words, tmp_path):
     with pytest.raises(UserError) as caught:
         read(tmp_path, {"f": {"title": "t"} | figure})
     assert "p.yaml: " in str(caught.value) and words in str(caught.value)
+
+
+@pytest.mark.parametrize(("cell", "measure", "told"), [
+    ({"kind": "accuracy", "last": 1}, "test_accuracy", "After the last round."),
+    ({"kind": "accuracy", "last": 5}, "test_accuracy", "Mean over the last 5 rounds."),
+    ({"kind": "accuracy", "round": 9}, "test_accuracy", "Round 9."),
+    ({"kind": "difference", "baseline": "b", "round": 9, "smooth": 3}, "test_loss", "Mean over the 3 rounds up to 9."),
+    ({"kind": "rounds_to", "target": 0.9}, "test_accuracy", "The first round at the target, of single rounds."),
+    ({"kind": "rounds_to", "target": 0.9, "smooth": 5}, "test_accuracy", "at the target, of means over 5 measured rounds."),
+    ({"kind": "settles", "within": 0.01}, "test_accuracy", "that comes within 1 points of the best, of single rounds."),
+    ({"kind": "settles", "within": 0.15, "smooth": 2}, "test_loss", "within 0.15 nats of the best, of means over 2 measured"),
+    ({"kind": "epochs"}, "test_accuracy", ""),
+], ids=lambda value: value["kind"] if isinstance(value, dict) else "")  # fmt: skip
+def test_what_a_caption_says_of_the_number_that_bars_show(cell, measure, told):
+    found = cells.read({"series": "a"} | cell, "test").about(MEASURES[measure])
+    assert told in found and bool(told) == bool(found)
 
 
 def test_a_column_that_the_study_does_not_have(paper, evidence):
@@ -566,6 +703,9 @@ def test_tables_of_a_loss(evidence):
     grid = ended.build(evidence)
     assert [str(row["Series"]) for row in grid.rows] == ["FedMMD", "FedAvg"] and grid.best == {(0, 1)}  # the lowest is the best
     assert "Mean of the last 20 rounds: test loss." in ended.remark(evidence)
+    printed = {"last": 1, "reported": {"FedMMD": {"loss": 0.4}, "FedAvg": {"loss": 0.5}}}
+    grid = spec.of_kind("tables", {"title": "t", "kind": "convergence", "panels": panels} | printed, "t").build(evidence)
+    assert str(grid.rows[0]["loss, paper (nats)"]) == "0.4000" and (0, 2) in grid.best and (1, 2) not in grid.best
     lowest = {"FedMMD": {0: 0.3, 1: 0.3}, "FedAvg": {0: 0.5, 1: 0.5}, "L2": {0: 0.4, 1: 0.4}}
     found = made({label: dict.fromkeys(own, [0.1, 0.1]) for label, own in lowest.items()})
     for row in found.rows:

@@ -26,8 +26,7 @@ class Cell(base.OfCurves):
             raise ValueError(f"a cell of kind {self.kind} needs last or round (one of them)")
         return self
 
-    @property
-    def about(self) -> str:
+    def about(self, measure: Measure) -> str:
         if self.last:
             return "After the last round." if self.last == 1 else f"Mean over the last {self.last} rounds."
         return f"Round {self.round}." if self.smooth == 1 else f"Mean over the {self.smooth} rounds up to {self.round}."

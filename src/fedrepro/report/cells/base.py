@@ -32,8 +32,7 @@ class Cell(Frozen):
         """The series that it needs: its own, and the baseline where it has one."""
         return [self.series, *filter(None, [getattr(self, "baseline", None)])]
 
-    @property
-    def about(self) -> str:
+    def about(self, measure: Measure) -> str:
         """A sentence on what its number is, where an axis does not say it all."""
         return ""
 

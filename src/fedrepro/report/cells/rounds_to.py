@@ -12,8 +12,7 @@ from fedrepro.report.evidence import Panel
 class Cell(base.ToTarget):
     absolute: ClassVar = base.ROUNDS
 
-    @property
-    def about(self) -> str:
+    def about(self, measure: Measure) -> str:
         return f"The first round at the target{base.averaged(self.smooth)}."
 
     def value(self, panel: Panel, curve: Curve, baseline: None) -> float | str:

@@ -8,6 +8,7 @@ from fedrepro.measures import Measure
 from fedrepro.metrics import Curve
 from fedrepro.report.cells import base
 from fedrepro.report.evidence import Panel
+from fedrepro.report.numbers import between, factor
 
 
 class Cell(base.OfCurves):
@@ -15,9 +16,9 @@ class Cell(base.OfCurves):
     smooth: Count = 1
     absolute: ClassVar = base.ROUNDS
 
-    @property
-    def about(self) -> str:
-        return f"The first round that comes within {100 * self.within:g} points of the best{base.averaged(self.smooth)}."
+    def about(self, measure: Measure) -> str:
+        near = f"{factor(measure) * self.within:g} {between(measure)}"
+        return f"The first round that comes within {near} of the best{base.averaged(self.smooth)}."
 
     def absent(self, panel: Panel) -> str:
         return super().absent(panel) or base.too_few(panel.curves(self.series).values(), self.smooth)

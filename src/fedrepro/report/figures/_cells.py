@@ -83,7 +83,7 @@ class OfCells(base.Figure):
         """Seeds, targets, data, what was not run, and which series have no number."""
         panels = self.shown(evidence)
         results = [panel.results for panel in panels]
-        about = filter(None, [self.of("", 0).about])
+        about = filter(None, [self.of("", 0).about(evidence.panel(self.panels[0]).measure)])
         text = [*about, base.over_seeds(results, "whisker"), *base.trained(results)]
         if self._aims:
             targets = [f"{amount(panel.measure, panel.target)} ({panel.name})" for panel in panels]

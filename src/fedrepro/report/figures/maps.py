@@ -53,7 +53,7 @@ class Figure(_study.OfStudy):
             axes.scatter([], [], marker="s", s=16, color=colour, label=f"{self.value} {value}")
 
     def told(self, evidence: Evidence) -> list[str]:
-        without = f", or one without {self.value}" if self.none else ""
+        without = f", or one without {self.value}" if self.none != "" else ""
         return [f"White: no {self.column} of that number{without}.", *self._agreeing(evidence), *super().told(evidence)]
 
     def _agreeing(self, evidence: Evidence) -> list[str]:
