@@ -4,10 +4,11 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from fedrepro import datasets, drawings, picture
+from fedrepro import datasets, drawings, partitions, picture
 from fedrepro.experiments import plan, select, unique
 from fedrepro.report import heatmap
 from support.experiments import one, params
@@ -94,6 +95,27 @@ def test_a_heat_map_is_drawn_again_when_its_code_or_its_partition_changes(tmp_pa
     assert not picture.current(drawn, stored)
     heatmap.provide({stored: dealing}, tmp_path)
     assert picture.current(drawn, stored) and stored.read_bytes() == held
+
+
+def test_a_heat_map_counts_the_images_in_use_and_says_how_they_were_dealt(tmp_path, monkeypatch):
+    """Every image is of a class of its own, so that the map's columns tell which they are: 4 of 20, two for each client."""
+    labels = datasets.Labelled(np.arange(20), 20)
+    meta = {"class_names": [str(label) for label in range(20)], "title": "Made"}
+    data = datasets.Labels("made", labels, labels, 1, meta)
+    used, _ = partitions.subset(data, 4, 4)
+    assert used.tolist() != list(range(4))
+    drawn, draw = [], heatmap.heatmap
+    monkeypatch.setattr(heatmap, "heatmap", lambda *given: drawn.append(given) or draw(*given))
+    dealing = config(train_images=4, test_images=4, partition={"clients": 2}, clients_per_round=2, seed=3).dealing
+    parts = [np.array([0, 1]), np.array([2, 3])]
+    for name, redraw_seed in (("kept", None), ("anew", 1)):
+        stored = partitions.Partition(parts, parts, clients=2, redraw_seed=redraw_seed)
+        heatmap.draw(dealing, data, stored, tmp_path / f"{name}.npz")
+        counts, classes, title = drawn[-1]
+        held = sorted(np.flatnonzero(row).tolist() for row in counts)
+        assert held == [used[:2].tolist(), used[2:].tolist()] and counts.sum() == 4 and classes == meta["class_names"]
+        assert title.startswith("Made: iid\nclients 2") and "seed 3" in title
+        assert title.endswith("\ndealt anew every round, round 1 shown") == (name == "anew")
 
 
 def test_a_heat_map_that_a_kill_cut_short_is_drawn_again(tmp_path):

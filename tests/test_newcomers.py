@@ -312,6 +312,10 @@ def test_who_does_not_arrive_is_named():
     assert heights == [1.0, 3.5] and [patch.get_hatch() for patch in axes.patches] == [bars.OPEN, None]
     assert [text.get_text() for text in axes.texts] == ["1 of 2\narrive", "0 of 2\narrive"]
     assert axes.get_ylabel() == "epochs to 90 % own-test\naccuracy"
+    assert [name.get_text() for name in axes.get_xticklabels()] == ["Conv", "Multi", "None"]
+    assert "a fresh order of pixels, as many training images as a client of the run, drawn at random" in text
+    found.settings["images"] = 50
+    assert "a fresh order of pixels, 50 training images, drawn at random" in FIGURE.caption(shown(found))
 
 
 def test_whiskers_are_standard_deviations():
@@ -332,6 +336,10 @@ def test_the_papers_range_is_drawn_from_its_low_to_its_high():
 def test_smaller_scales_do_not_show_the_papers_numbers():
     found = told({"Conv": {0: [1, 2]}}, "direction")
     assert "Diamonds" not in FIGURE.caption(shown(found)) and axes_of(found).get_legend() is None
+    assert FIGURE.numbers(shown(found))[1][-3:] == ["", "", ""]
+    whole = told({"Conv": {seed: [1, 2] for seed in range(3)}})
+    assert FIGURE.numbers(shown(whole))[1] == ["Conv", "1.50", "0.55", 6, 6, 65.2, 62.3, 68.1]  # root of 6 x 0.25 / 5
+    assert "over 2 new clients of each of 3 seeds' runs." in FIGURE.caption(shown(whole))
 
 
 def test_files(tmp_path):
@@ -371,6 +379,7 @@ SAVED = {"kind": "epochs_saved", "series": "Conv", "baseline": "None"}
 
 EPOCHS = {"kind": "epochs", "series": "Conv"}
 FEW = "Conv: 1 of 2 new clients arrive"
+LATE = "Conv, seed 0: 1 of 2 new clients are not at 90 % within 4 epochs"
 
 
 def of_seeds(conv: list, none: list, compare: str = "full") -> Results:
@@ -381,7 +390,7 @@ def of_seeds(conv: list, none: list, compare: str = "full") -> Results:
 @pytest.mark.parametrize(("cell", "conv", "none", "reported", "status", "ours", "why"), [
     (EPOCHS, [[1, 2]], [[4, 4]], 2, "undecided", "1.5 epochs (1 seed)", "0.5 epochs from"),
     (EPOCHS, [[1, 2], [2, 1]], [[4, 4]] * 2, 2, "reproduced", "1.5 ± 0.0 epochs (n = 2)", "0.5 epochs from"),
-    (EPOCHS, [[1, None]], [[4, 4]], 2, "undecided", FEW, "Conv, seed 0: 1 of 2 "),
+    (EPOCHS, [[1, None]], [[4, 4]], 2, "undecided", FEW, LATE),
     (EPOCHS, [[None, None]] * 2, [[4, 4]] * 2, 2, "not reproduced", "Conv: 0 of 4 new clients arrive", "Conv, seed 0: 2 of 2"),
     (SAVED, [[1, 1]], [[4, 4]], 0.5, "undecided", "75.0 % (1 seed)", "25.0 points from"),
     (SAVED, [[1, 1]] * 2, [[4, 4]] * 2, 0.75, "reproduced", "75.0 ± 0.0 % (n = 2)", "0.0 points from"),

@@ -162,6 +162,8 @@ def test_distances_over_the_first_rounds():
     assert build(found, table, curves, **figure)[0]["Distance (points)"] == "7.07"
     row = build(found, table | {"smooth": 5}, curves, **figure)[0]
     assert row["Distance (points)"] == "-"  # no round in common
+    uneven = made({"FedAvg": {0: [0, 0.5, 0.5], 1: [0, 0.5]}})
+    assert build(uneven, table, curves, **figure)[0]["Rounds compared"] == "1 or 2"
     series = {"a": {0: [0, 0.5]}, "b": {0: [0, 0.5]}}
     both = dict.fromkeys((("a", 0), ("b", 0)), "diverged at round 1")
     assert best(made(series, lost=both), table, curves, reported={"a": "c", "b": "c"}) == []  # where nobody arrived
@@ -389,6 +391,29 @@ def test_a_smooth_line_lies_over_the_single_rounds():
     assert words in caption(found, smooth={"paper": 2}, reported={"FedMMD": "c"})
     plain = picture_of(found, smooth={"small": 2})
     assert len(drawn(plain)["FedMMD"].get_xdata()) == 4 and "faint" not in caption(found, smooth={"small": 2})
+
+
+def test_a_caption_says_that_both_sides_are_averaged():
+    found = made({"FedMMD": {0: [0.1, 0.2, 0.4]}}, evaluate_every=5)
+    text = caption(found, smooth={"paper": 2}, reported={"FedMMD": "c"})
+    assert "of means over the last 2 measured rounds, faint lines" in text
+    assert "in the colours of ours, read from its PDF, averaged in the same way." in text
+    assert "averaged in" not in caption(found, reported={"FedMMD": "c"})
+
+
+def test_a_caption_names_the_curves_that_a_setting_was_chosen_by():
+    """Of the series that are drawn."""
+    found = evidence(made({"FedMMD": {0: [0.1, 0.5]}}), {}, reported={"FedMMD": "c", "L2": "d"}, chose="the rate")
+    text = figure().caption(found)
+    assert "The paper's curve of FedMMD was used to choose the rate (e)." in text and "L2 was used" not in text
+
+
+def test_a_part_of_the_vertical_axis():
+    found = made({"FedMMD": {0: [0.1, 0.6, 0.9]}})
+    assert picture_of(found, shown={"paper": [0.5, 0.8]}).axes[0].get_ylim() == pytest.approx((50, 80.4))  # room for the line
+    assert "Only 50 to 80 % is shown." in caption(found, shown={"paper": [0.5, 0.8]})
+    assert picture_of(found, shown={"small": [0.5, 0.8]}).axes[0].get_ylim()[0] < 10
+    assert "is shown" not in caption(found, shown={"small": [0.5, 0.8]})
 
 
 def test_ours_and_the_papers_curve_are_a_pair():

@@ -50,6 +50,9 @@ def test_deviations_that_the_paper_prints():
     fedavg, conv, _ = build(asked, a=A, b=B)
     assert (fedavg["a, paper (%)"], fedavg["b, paper (%)"], conv["a, paper (%)"]) == ("89.89 ± 0.12", "92.21", "90.11")
     assert "In the paper's columns ± is its standard deviation." in asked.notes(evidence(a=A, b=B))
+    columns, first, *_ = asked.build(evidence(a=A, b=B)).plain()
+    assert dict(zip(columns, first, strict=True))["a_paper_percent_deviation"] == "0.12"  # no half width: no interval
+    assert not {"a_paper_percent_half_width", "b_paper_percent_deviation"} & set(columns)
     assert "standard deviation" not in asked.notes(evidence(a=own(made({"FedAvg": {0: [0.1, 0.5]}}, "none")), b=B))
 
 
@@ -109,6 +112,9 @@ def test_runs_of_different_lengths_are_told_apart():
     mixed = own(made({"FedAvg": {0: [0.1, 0.5, 0.7]}, "conv": {0: [0.1, 0.5, 0.8, 0.9, 0.9]}}))
     told = table(kind="convergence", panels=["a"], last=3).remark(evidence(a=mixed))
     assert "a, FedAvg has 2 rounds only, all of which count." in told and "a, conv" not in told
+    shorter = made({"FedAvg": {0: [0.1, 0.5, 0.7], 1: [0.1, 0.5, 0.7, 0.9, 0.9]}})  # it takes one of the seeds
+    told = table(kind="convergence", panels=["b"], last=3).remark(evidence(b=shorter))
+    assert "b has 2 rounds only, all of which count." in told
 
 
 def test_what_stands_above_and_below_a_table():
@@ -215,6 +221,18 @@ def test_notes_on_rounds():
     assert smooth.remark(found) == f"n = 1 seed, so without intervals. {told}"
 
 
+@pytest.mark.parametrize(("measure", "late"), [
+    ("initial_accuracy", True), ("initial_accuracy_all", True), (OWN, False), ("test_accuracy", False),
+])  # fmt: skip
+def test_what_clients_receive_is_of_the_round_before(measure, late):
+    found = made({"FedAvg": {0: [0.1, 0.5]}}, clients_per_round=2)
+    found = Results(found.note, [row | {measure: row["test_accuracy"]} for row in found.rows])
+    panels = [{"experiment": "b", "measure": measure, "target": {"paper": 0.4}}]
+    for kind in ("rounds_to_target", "communication"):
+        told = table(kind=kind, panels=panels, baseline="FedAvg").notes(evidence(b=found))
+        assert ("What is received in round r has been trained for r - 1 rounds" in told) == late, kind
+
+
 # ---- bytes
 
 
@@ -257,6 +275,10 @@ def test_bytes_to_a_target_are_those_of_the_rounds_up_to_it():
         row["bytes_down"] = str(1_000_000 * int(row["round"]) * (1 + int(row["seed"])))
     [row] = build(table(kind="communication", panels=["a"], baseline="FedAvg", targets={"paper": [0.95]}), a=found)
     assert row["MB to target"] == "3.25 ± 9.53"  # 1 + 2 + twice 0.5, and 2 + 0.5: 4 and 2.5 by hand, t = 12.706
+    spike = made({"FedAvg": {0: [0.1, 0.96, 0.5, 0.96, 0.96]}}, clients_per_round=5)
+    for smooth, told in ((1, "2.00"), (2, "8.00")):  # of 2 MB a round: four rounds as means of two
+        asked = table(kind="communication", panels=["b"], baseline="FedAvg", targets={"paper": [0.95]}, smooth=smooth)
+        assert build(asked, b=spike)[0]["MB to target"] == told
 
 
 def test_multiply_adds_where_they_were_counted():
@@ -268,6 +290,14 @@ def test_multiply_adds_where_they_were_counted():
         run["operations"] = 2_469_134
     assert sorted(row["Multiply-adds"] for row in build(asked, a=found)) == ["-", "-", "1.235"]
     assert "Multiply-adds: millions, of an image on its way through" in asked.remark(evidence(a=found))
+
+
+def test_weights_that_differ_from_seed_to_seed_are_all_told():
+    """As of networks that grow."""
+    found = own(made(SERIES, clients_per_round=5))
+    found.runs("conv")[1]["weights"] = 12
+    rows = build(table(kind="communication", panels=["a"], baseline="FedAvg"), a=found)
+    assert [row["Weights"] for row in rows] == ["10", "10, 12", "10"]
 
 
 def test_bytes_without_a_target_and_of_lost_runs():
@@ -422,9 +452,10 @@ CROSSED = {
 READINGS = {"one": ("fisher", "local"), "two": ("fisher", "none"), "three": ("identity", "none")}
 
 
-def readings() -> Results:
+def readings(lost: dict | None = None) -> Results:
     ends = {"FedAvg": (0.7, 0.8), "one": (0.75, 0.87), "two": (0.7, 0.78), "three": (0.9, 0.9)}
-    found = made({label: {seed: [0.1, value] for seed, value in enumerate(values)} for label, values in ends.items()})
+    series = {label: {seed: [0.1, value] for seed, value in enumerate(values)} for label, values in ends.items()}
+    found = made(series, lost=lost)
     for label, series in found.note["series"].items():
         algorithm = {"name": "fedavg"}
         if label in READINGS:
@@ -445,7 +476,10 @@ def test_one_setting_down_and_another_across():
     assert one == {"Importance": "1", "estimated by the client": "-", "no penalty": "+15.00 ± 63.53"}
     notes = asked.notes(evidence(b=readings()))
     assert "Down: importance; across: fallback; in each place: test accuracy above FedAvg (points)." in notes
-    assert "Bold" not in notes and "n = 2 seeds" in asked.caption(evidence(b=readings()))
+    assert "Bold" not in notes and "n = 2 seeds" in asked.caption(evidence(b=readings())) and "No number" not in notes
+    less = readings({("two", 1): "diverged at round 1"})
+    assert build(asked, b=less)[0]["no penalty"] == "-"
+    assert "No number of two: two, seed 1 diverged at round 1." in asked.notes(evidence(b=less))
 
 
 def test_a_place_of_a_crossed_table_belongs_to_one_series(tmp_path):
