@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +18,7 @@ from fedrepro.config import read_params
 from fedrepro.errors import UserError
 from fedrepro.experiments import plan
 from fedrepro.paths import Paths
+from support.experiments import finish
 from support.settings import PAPER, fig, write
 
 WHERE = "params.yaml: papers.p.fig at scale quick: series.FedAvg: "
@@ -356,3 +358,29 @@ def test_a_list_says_what_is_kept_of_other_data(monkeypatch, capsys, tmp_path):
     assert cli.main(["list"]) == 0
     told = capsys.readouterr().out
     assert told.count("not run, 1 kept of other data ") == 2 and "only_finished=true reports what is kept" in told
+
+
+def test_a_list_calls_nothing_finished_that_lacks_a_series_or_a_study(monkeypatch, capsys, tmp_path):
+    """Of three series two can be reported, and the third waits; of a run that is kept without its weights there is no study."""
+    (tmp_path / "workflow/experiments").mkdir(parents=True)
+    (tmp_path / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
+    monkeypatch.chdir(tmp_path)
+
+    def state(changes: dict) -> str:
+        write(tmp_path, changes)
+        assert cli.main(["list"]) == 0
+        return re.search("^fig  +(.*?)  ", capsys.readouterr().out, re.MULTILINE)[1]
+
+    permuted = {"partition": {"name": "permuted", "clients": 3}}
+    two, three = fig(**permuted), fig(**permuted, series={"Two": {"name": "fedavg", "with": {"lr": 0.3}}})
+    runs = plan(read_params(write(tmp_path, three)), Paths())["p"]["fig"].runs
+    for run in runs[:2]:
+        finish(run)
+    assert state(three) == "2 of 3 runs"
+    assert state(three | {"only_finished": True}) == "2 of 2 runs and more" and state(two) == "finished"
+    for run in runs[:2]:
+        finish(replace(run, folder=Paths().kept("p") / run.id))
+    asked = fig(**permuted, studies={"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}})
+    assert state(two) == "finished" and state(asked) == "2 of 4 runs"  # the weights still lie where they were trained
+    (runs[1].folder / "model.safetensors").unlink()
+    assert state(asked) == "2 of 3 runs"

@@ -37,6 +37,8 @@ def refused(model, values, *words):
     ({"rounds": 0}, ["rounds: ", "(got 0)"]),
     ({"rounds": 2.5}, ["rounds: ", "integer", "(got 2.5)"]),
     ({"rounds": "many"}, ["rounds: ", "integer", "(got 'many')"]),
+    ({"rounds": True}, ["rounds: expected a number"]),
+    ({"lr": True}, ["lr: expected a number"]),
     ({"train_images": 0}, ["train_images: ", "(got 0)"]),
     ({"batch_size": None}, ["batch_size: "]),
     ({"lr": 0}, ["lr: ", "greater than 0 (got 0)"]),
@@ -72,6 +74,7 @@ def test_a_list_of_wrong_names_is_not_short_too():
         parse(RunConfig, RUN | {"measures": ["accuracy"]}, "run")
     assert str(caught.value).count("\n") == 0 and "measures.0: " in str(caught.value)
     refused(RunConfig, RUN | {"measures": []}, "measures: ", "at least 1 item")
+    refused(RunConfig, RUN | {"measures": ["test_loss", "test_loss"]}, "measures: values must be unique")
 
 
 def test_every_mistake_is_told_at_once():
@@ -188,6 +191,8 @@ def test_reading_params(tmp_path, monkeypatch):
     ("scale: quick", "scale: quick\nmirror: x", r"mirror: unknown key: choose from checkpoint_seconds, cores_per_run, "),
     ("compare: none", "compare: exact", r"scales.quick.compare: .*'none', 'direction' or 'full' \(got 'exact'\)"),
     ("seeds: [0]", "seeds: []", r"scales.quick.seeds: "),
+    ("seeds: [0]", "seeds: [0, 1, 0]", r"scales.quick.seeds: values must be unique"),  # a seed that counts twice
+    ("scale: quick", "scale: quick\ndevices: [1, 1]", r"devices: values must be unique"),
     ("seeds: [0]", "seeds: 3", r"scales.quick.seeds: expected a list such as \[0\] \(got 3\)"),
     ("scale: quick", "scale: quick\ndevices: 0", r"devices: expected a list such as \[0\] \(got 0\)"),
     ("scale: quick", "scale: quick\ndevices: 0,1", r"devices: expected a list such as \[0\] \(got '0,1'\)"),
@@ -277,7 +282,8 @@ def test_no_two_settings_are_one_object():
     walk(plainyaml.read(Path(__file__).parents[1] / "params.yaml"))
 
 
-def test_invisible_marks_are_refused_with_their_line(tmp_path):
-    (tmp_path / "p.yaml").write_text("scale: quick\nnote: a\u202eb\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"p\.yaml: line 2: the invisible character U\+202E"):
+@pytest.mark.parametrize("mark", "\u061c\u200b\u200f\u2028\u202e\u2060\u2066\ufeff", ids=ascii)
+def test_invisible_marks_are_refused_with_their_line(mark, tmp_path):
+    (tmp_path / "p.yaml").write_text(f"scale: quick\nnote: a{mark}b\n", encoding="utf-8")
+    with pytest.raises(UserError, match=rf"p\.yaml: line 2: the invisible character U\+{ord(mark):04X}"):
         plainyaml.read(tmp_path / "p.yaml")

@@ -275,7 +275,11 @@ def test_options_name_a_folder():
     (0, np.zeros((120, 1, 8, 8)), "train part: images float64"),
     (0, np.zeros((120, 1, 8, 8), np.uint8), "train part: images uint8"),
     (5, np.zeros(59, int), "test part: 60 images but 59 owners"),
-], ids=["nan", "float64", "bytes", "owners"])  # fmt: skip
+    (1, np.full(120, -1), "train part: labels -1..-1, expected 0..9"),
+    (3, np.full(60, 10), "test part: labels 10..10, expected 0..9"),
+    (1, np.zeros((120, 1), int), "train part: labels 0..0"),  # a column
+    (2, np.zeros((60, 1, 9, 9), np.float32), "test part: images float32"),  # larger than those of the train part
+], ids=["nan", "float64", "bytes", "owners", "negative", "too many", "column", "larger"])  # fmt: skip
 def test_drawn_arrays_that_cannot_be(place, wrong, words, tmp_path, monkeypatch):
     module = registry.module("datasets", "synthetic")
     arrays = list(module.read(tmp_path, registry.settings("datasets", TINY)))
@@ -343,8 +347,9 @@ def test_mnist_layout_from_a_folder(mirror, tmp_path):
 def test_official_release_is_recognised_by_its_pixels_or_its_files(mirror, tmp_path, monkeypatch):
     raw, out = ready("mnist", tmp_path, mirror)
     pixels = datasets.prepare("mnist", raw, out)["pixels"]
+    assert datasets.is_copy(out)
     monkeypatch.setattr(mnist, "PIXELS", pixels)
-    assert describe(datasets.prepare("mnist", raw, out)) == "MNIST (official release)"
+    assert describe(datasets.prepare("mnist", raw, out)) == "MNIST (official release)" and not datasets.is_copy(out)
     files = tuple(_fetch.File(name, ("http://localhost:1/",), md5(data)) for name, data in mnist_files().items())
     monkeypatch.setattr(mnist, "PIXELS", None)
     monkeypatch.setattr(mnist, "FILES", files)
@@ -377,7 +382,11 @@ def test_cifar_batches_loose_and_in_an_archive(protocol, packed, tmp_path):
     assert datasets.prepare("cifar10", raw, out)["shape"] == [3, 32, 32]
     data = datasets.load(out)
     assert len(data.train_x) == 4 + 5 + 6 + 7 + 8 and len(data.test_x) == 9
-    assert np.array_equal(data.test_x.numpy().reshape(9, -1), cifar_batch(9)[b"data"])
+    batches = [cifar_batch(count) for count in (4, 5, 6, 7, 8, 9)]
+    (*train, test), (*train_labels, test_labels) = ([batch[key] for batch in batches] for key in (b"data", b"labels"))
+    assert np.array_equal(data.test_x.numpy().reshape(9, -1), test) and data.test_y.tolist() == test_labels
+    assert np.array_equal(data.train_x.numpy().reshape(30, -1), np.concatenate(train))
+    assert data.train_y.tolist() == sum(train_labels, [])
 
 
 def test_pickles_of_python_2_and_both_numpys_are_read():
@@ -480,6 +489,26 @@ def test_class_folders_from_where_the_user_unpacked_them(place, tmp_path):
     assert data.train_x[:, 0, 0, 0].tolist() == [10, 11, 200, 201] * 2 and data.test_x.shape == (4, 1, 64, 64)
     assert data.test_y.tolist() == [0, 0, 1, 1]
     assert describe(meta).endswith("(user's copy, not checked against the official release)")
+
+
+def test_a_changed_picture_of_a_users_class_folders_is_noticed(tmp_path):
+    """It lies two folders deep."""
+    raw, out = tmp_path / "raw", tmp_path / "out"
+    tree = xray_tree(raw / "chest_xray")
+    first = datasets.identify("chest_xray", raw, out)
+    Image.new("RGB", (90, 70), (77,) * 3).save(tree / "test" / "NORMAL" / "1.png")
+    assert datasets.identify("chest_xray", raw, out) != first and datasets.load(out).test_x[1].unique().tolist() == [77]
+
+
+def test_class_folders_that_are_there_in_part_are_replaced(tmp_path):
+    """By all of the mirror's: nothing of what was there before is mixed with them."""
+    xray_tree(tmp_path / "mirror" / "chest_xray")
+    own = tmp_path / "raw" / "chest_xray" / "train" / "NORMAL"
+    own.mkdir(parents=True)
+    Image.new("RGB", (90, 70), (99,) * 3).save(own / "9.png")
+    raw, out = ready("chest_xray", tmp_path, tmp_path / "mirror")
+    datasets.prepare("chest_xray", raw, out)
+    assert datasets.load(out).train_x[:, 0, 0, 0].tolist() == [10, 11, 200, 201] * 2
 
 
 def test_class_folders_missing_or_broken(tmp_path):
@@ -676,6 +705,13 @@ def test_raw_file_changed_after_fetching(mirror, tmp_path):
     with pytest.raises(UserError, match=rf"{IMAGES}: changed or gone since it was fetched; start again"):
         datasets.prepare("mnist", raw, out)
     assert not (raw / "mnist/source.json").exists()  # which is all that Snakemake asks for: it fetches again
+    ready("mnist", tmp_path, mirror)
+    assert datasets.prepare("mnist", raw, out)["train"] == 20
+
+
+def test_a_raw_file_that_is_gone_is_fetched_again(mirror, tmp_path):
+    raw, out = ready("mnist", tmp_path, mirror)
+    (raw / "mnist" / IMAGES).unlink()
     ready("mnist", tmp_path, mirror)
     assert datasets.prepare("mnist", raw, out)["train"] == 20
 
@@ -891,11 +927,12 @@ def test_loading_what_is_missing_or_damaged(mirror, tmp_path):
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `files` (path -> bytes) with ranges; the next `drops` answers break off, the next `busy` are 503."""
+    """Serves `files` (path -> bytes) with ranges, unless it ignores them (None) or begins anew whatever is asked for (False);
+    the next `drops` answers break off, the next `busy` are of this `status`."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.files, self.drops, self.busy, self.log, self.ranges = {}, 0, 0, [], True
+        self.files, self.drops, self.busy, self.status, self.log, self.ranges = {}, 0, 0, 503, [], True
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
@@ -905,14 +942,15 @@ class Handler(BaseHTTPRequestHandler):
         server.log.append((self.path, self.headers.get("Range")))
         if server.busy:
             server.busy -= 1
-            return self.send_error(503)
+            return self.send_error(server.status)
         if data is None:
             return self.send_error(404)
         start = int((self.headers.get("Range") or "bytes=0-")[6:-1]) if server.ranges else 0
         if start >= len(data) > 0:
             return self.send_error(416)
-        self.send_response(206 if start else 200)
-        if start:
+        part = start or (self.headers.get("Range") and server.ranges is False)
+        self.send_response(206 if part else 200)
+        if part:
             self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
         self.send_header("Content-Length", str(len(data) - start))
         self.end_headers()
@@ -984,7 +1022,7 @@ def test_download_resumes_after_a_break(release, tmp_path):
     assert len(release.log) == 5  # once for each file, and once more for the rest of the first
 
 
-@pytest.mark.parametrize("ranges", [True, False])
+@pytest.mark.parametrize("ranges", [True, False, None])
 def test_download_goes_on_where_an_earlier_process_stopped(ranges, release, tmp_path):
     release.ranges = ranges
     data = release.files[f"/{IMAGES}"]
@@ -1001,8 +1039,9 @@ def test_a_part_that_does_not_fit_is_dropped(stale, release, tmp_path):
     assert (folder / IMAGES).read_bytes() == release.files[f"/{IMAGES}"]
 
 
-def test_busy_server_is_asked_again_but_not_for_ever(release, tmp_path):
-    release.busy = 2
+@pytest.mark.parametrize("status", [503, 429, 408])
+def test_busy_server_is_asked_again_but_not_for_ever(status, release, tmp_path):
+    release.busy, release.status = 2, status
     datasets.fetch("mnist", tmp_path / "raw")
     assert len(release.log) == 6
     release.busy = 10**6
@@ -1045,6 +1084,14 @@ def test_mirror_by_url_falls_back_to_its_other_layout(server, tmp_path):
     with pytest.raises(UserError, match=r"data mirror http.*cannot download test_batch .*HTTP 404"):
         datasets.fetch("cifar10", tmp_path / "other", f"{server.url}/data")
     assert list((tmp_path / "other" / "cifar10").iterdir()) == []
+
+
+def test_nothing_is_added_to_what_a_mirror_once_sent_in_part(server, tmp_path):
+    """No checksum would tell that the beginning is another file's."""
+    server.files = {f"/mnist/{name}": data for name, data in mnist_files().items()}
+    write_all(tmp_path / "raw" / "mnist", {f"{IMAGES}.part": b"of another file"})
+    folder = datasets.fetch("mnist", tmp_path / "raw", server.url)
+    assert server.log[0] == (f"/mnist/{IMAGES}", None) and (folder / IMAGES).read_bytes() == mnist_files()[IMAGES]
 
 
 def test_a_mirror_that_never_answers_is_asked_once(direct, monkeypatch, tmp_path):

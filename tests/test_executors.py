@@ -25,6 +25,7 @@ from fedrepro.models import Conv, Dense, Head
 from fedrepro.runs import RECORDED
 from support.federation import (
     ALGORITHMS,
+    a_run,
     advance,
     assert_close,
     assert_same,
@@ -292,7 +293,8 @@ def test_large_products_go_to_the_faster_library(monkeypatch, here):
 
     def function(bias, x, weight, slope):
         few = slope[:, :4]
-        return torch.addmm(bias, x, weight.t()), slope.mm(weight), slope.t().mm(x), few.t().mm(few)
+        half = torch.addmm(bias, x, weight.t(), beta=0.5)  # which stays as it is
+        return torch.addmm(bias, x, weight.t()), slope.mm(weight), slope.t().mm(x), few.t().mm(few), half
 
     recorded = recording.record(function, [bias, x, weight, slope])
     recording.multiply(recorded, [bias, x, weight, slope])
@@ -306,15 +308,40 @@ def test_large_products_go_to_the_faster_library(monkeypatch, here):
         assert (ours - wanted).abs().max() < 1e-5 * wanted.abs().max()
 
 
-def test_no_step_sees_another_tensor_after_its_step():
+@pytest.mark.parametrize("view", [lambda one: one, lambda one: one.t()], ids=["itself", "views alone"])
+def test_no_step_sees_another_tensor_after_its_step(view):
     """As it would if the product of a slope were taken only when it is added."""
     one, two = (uniform(3, 3, seed=seed, dtype=torch.float64) for seed in (0, 1))
-    recorded = recording.record(lambda one, two: (two.mm(two), one.t().mm(one)), [one, two])
+    recorded = recording.record(lambda one, two: (two.mm(two), one.t().mm(view(one))), [one, two])
     recording.descend(recorded, {0: 0, 1: 1})
     recorded.recompile()
-    expected = one - 0.5 * two @ two, two - 0.5 * one.T @ one
+    expected = one - 0.5 * two @ two, two - 0.5 * one.T @ view(one)
     recorded(0.5, one, two)
     assert torch.equal(one, expected[0]) and torch.equal(two, expected[1])
+
+
+def test_only_a_pair_of_the_same_transposes_is_dropped():
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.transpose(0, 1).transpose(1, 2) * 2, x.transpose(1, 2).transpose(1, 2) * 2
+
+    recorded = recording.record(function, [x := uniform(3, 3, 3)])
+    recording.shorten(recorded)
+    recorded.recompile()
+    assert all(map(torch.equal, recorded(0.1, x), function(x)))
+    assert [node.target for node in recorded.graph.nodes].count(torch.ops.aten.transpose.int) == 2
+
+
+def test_constants_are_what_they_were_filled_with():
+    """In the type that they had: a third in single precision is another number."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x * (torch.ones_like(x) / 3), x + torch.zeros_like(x), x + x.new_ones(2, 3) / 3, x + x.new_zeros(2, 3)
+
+    recorded = recording.record(function, [x := uniform(2, 3, dtype=torch.float64)])
+    recording.fold(recorded)
+    recorded.recompile()
+    assert all(map(torch.equal, recorded(0.1, x), function(x)))
+    assert not set(recording.FILLED) & {node.target for node in recorded.graph.nodes}
 
 
 def test_what_depends_on_shapes_alone_is_computed_once():
@@ -356,6 +383,14 @@ def test_runs_share_their_recordings(name, executor):
     alone, same = advance(Federation(settings[1], *given))
     assert_same(other.weights, alone.weights)
     assert rows == same and recorded and shared.keys() == recorded.keys()
+
+
+@pytest.mark.parametrize("changes", [
+    {"dataset": "mnist"}, {"model": {"width": 0.1}}, {"algorithm": {"name": "fedprox"}}, {"task": {"name": "regression"}},
+    {"momentum": 0.9}, {"weight_decay": 0.1}, {"precision": "float32"},
+], ids=str)  # fmt: skip
+def test_runs_whose_steps_are_others_share_no_recordings(changes, tmp_path):
+    assert a_run(tmp_path, config(**changes)).recorded != a_run(tmp_path, config()).recorded
 
 
 def test_the_oldest_recordings_go(monkeypatch):

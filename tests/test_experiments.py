@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro import experiments, export, intact, keeping, lookup, provenance, pruning, resolving, studying
+from fedrepro import datasets, experiments, export, intact, keeping, lookup, provenance, pruning, resolving, studying
 from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.experiments import pieces, plan, select, unique
@@ -17,6 +17,7 @@ from fedrepro.paths import Paths
 from fedrepro.runs import FILES, Run
 from support.code import change, forget
 from support.experiments import finish, one, params
+from support.files import mnist_files, write_all
 
 
 @pytest.fixture(autouse=True)
@@ -185,6 +186,16 @@ def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths,
     assert plan(mirrored, paths)["p"]["one"].skipped == "1 of 4 runs is not finished"
 
 
+def test_of_two_codes_that_answered_the_same_todays_is_reported(paths):
+    """Where the data are gone, whichever folder comes first."""
+    runs = plan(one(dataset="mnist"), paths)["p"]["one"].runs
+    own = [asked(run, paths.runs("p"), "own", "m", run.code) for run in runs]
+    for name in ("a-older", "z-older"):
+        asked(runs[0], paths.runs("p"), name, "m")
+    mirrored = one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": "absent"})
+    assert plan(mirrored, paths)["p"]["one"].runs == tuple(own)
+
+
 def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
     item = plan(params(), paths)["p"]["one"]
     for run in item.runs[:2]:
@@ -215,6 +226,20 @@ def test_data_that_cannot_be_had_do_not_stop_a_plan(paths, tmp_path):
         remark, "p one, p two: data not available: unpack it",
     ]  # fmt: skip
     assert planned["p"]["one"].runs == plan(one(dataset="mnist"), paths)["p"]["one"].runs
+
+
+def test_a_copy_that_lies_here_is_trained_on_and_told_where_no_mirror_is_set(paths, tmp_path):
+    mirror = tmp_path / "mirror"
+    write_all(mirror / "mnist", mnist_files())
+    raw, prepared = paths.raw, paths.prepared("mnist")
+    datasets.provide("mnist", raw, prepared, str(mirror))
+    copied = datasets.known("mnist", prepared)
+    delete = f"delete {raw / 'mnist'} and {prepared} to train on that"
+    told = f"p one: mnist is a copy that differs from the official release; {delete}"
+    for given, expected in ((None, [told]), (str(mirror), [])):
+        planned = plan(one(dataset="mnist").model_copy(update={"data_mirror": given}), paths)
+        assert {run.data for run in planned["p"]["one"].runs} == {copied}
+        assert experiments.remarks(select(planned, "p", ["one"])) == expected
 
 
 NARROW = [

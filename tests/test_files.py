@@ -5,13 +5,14 @@ import fcntl
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 from fedrepro.engine import run as engine
 from fedrepro.errors import UserError
-from fedrepro.files import MACHINE, alone, held, holding, part, replacing
+from fedrepro.files import MACHINE, alive, alone, held, holding, part, replacing
 from support.federation import a_run, config, images, partition
 
 KILLED = """import os, pathlib, sys
@@ -92,3 +93,16 @@ def test_on_a_disk_without_locks_nobody_is_told_to_wait(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", refuse)
     with holding(tmp_path / "log.txt"), alone(tmp_path / "lock"):
         assert not held(tmp_path / "log.txt")
+
+
+def test_what_belongs_to_somebody_else_is_in_use(tmp_path, monkeypatch):
+    """A process that may not be asked runs, and a file that may not be opened is held."""
+
+    def refuse(*_):
+        raise PermissionError
+
+    (tmp_path / "log.txt").touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "kill", refuse)
+        patched.setattr(Path, "open", refuse)
+        assert alive(1) and held(tmp_path / "log.txt")

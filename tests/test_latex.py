@@ -120,6 +120,12 @@ def test_long_titles_stand_on_two_lines(title, lines):
     ("1 ± 2 ≤ α < μ", r"1 $\pm$ 2 $\le$ $\alpha$ $<$ $\mu$"),
     ("[0, 1]", "{[}0, 1]"),  # behind \\ a bracket would be an option
     ("a – b", "a -- b"),
+    ("≥≠≈∼≪≫∝", r"$\ge$$\ne$$\approx$$\sim$$\ll$$\gg$$\propto$"),
+    ("→←↔↑↓⇒∞", r"$\to$$\leftarrow$$\leftrightarrow$$\uparrow$$\downarrow$$\Rightarrow$$\infty$"),
+    ("∈∪∩∑∏∂∇⊙∥⟨⟩", r"$\in$$\cup$$\cap$$\sum$$\prod$$\partial$$\nabla$$\odot$$\|$$\langle$$\rangle$"),
+    ("2×3·4⋅5−6³ 90° > |a|", r"2$\times$3$\cdot$4$\cdot$5$-$6$^3$ 90$^\circ$ $>$ \textbar{}a\textbar{}"),
+    ("ΓΛΞΠΣΦΨΩ", r"$\Gamma$$\Lambda$$\Xi$$\Pi$$\Sigma$$\Phi$$\Psi$$\Omega$"),
+    ("λφϕεϵσςχψ", r"$\lambda$$\phi$$\phi$$\epsilon$$\epsilon$$\sigma$$\varsigma$$\chi$$\psi$"),
     ("see Fig. 4d", "see Fig.~4d"),
     ("√2 Δω", r"$\surd$2 $\Delta$$\omega$"),
     ("é, ł, ą and R², x₂ ½", "é, ł, a and R$^2$, x2 1/2"),

@@ -191,7 +191,7 @@ def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
     one, two, three, four, many = (seconds(rounds=1000, clients_per_round=4, cores=cores) for cores in (1, 2, 3, 4, 16))
     assert one > two == three > four == many  # on two cores two clients each, on three one core has two
     assert (one - two + estimate.HELP) * 3 == pytest.approx((one - four + estimate.HELP) * 2)
-    assert seconds("stacked", rounds=10, cores=4) == seconds("stacked", rounds=10)
+    assert seconds("stacked", rounds=10, cores=4) == seconds("stacked", rounds=10) < base  # one call a step for all
 
 
 def test_what_a_look_at_a_frozen_network_costs(tmp_path):
@@ -265,6 +265,10 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
     ({"momentum": 0.5}, True),
     ({"augment": ["flip"]}, True),
     ({"batch_size": 9}, True),
+    ({"clients_per_round": 2}, True),
+    ({"model": {"width": 0.1}}, True),
+    ({"precision": "float32"}, True),
+    ({"inputs": "raw"}, True),
 ])  # fmt: skip
 def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, changes, anew):
     """Of the code too; what stands there under earlier keys is in nobody's way."""
@@ -294,13 +298,40 @@ def test_a_cost_by_hand(tmp_path, monkeypatch):
         assert found.seconds == estimate.START + samples + 10 * evaluated + 100 * 3 * 3 + 1000 * 3 * 8
 
 
-def test_what_is_measured_is_that_of_one_image(tmp_path, monkeypatch):
-    """Each piece of work takes a minute: training one client's 16 images, 300 test images, one client's weights, 8 images."""
+@pytest.mark.parametrize(("executor", "clients"), [("sequential", 1), ("stacked", 3)])
+def test_what_is_measured_is_that_of_one_image(tmp_path, monkeypatch, executor, clients):
+    """Each piece of work takes a minute: training 16 images of a client, or of all three together; 300 test images; the
+    clients' weights; half of the images at the server."""
     monkeypatch.setattr(estimate, "_seconds", lambda work, device: (work(), 60.0)[1])
     known = estimate.Known(Paths(results=tmp_path))
-    found = estimate._measure(config(train_images=80), known, "sequential", torch.device("cpu"))
+    found = estimate._measure(config(train_images=80), known, executor, torch.device("cpu"))
     per = {name: 60 / found[name] for name in ("train", "evaluate", "aggregate", "survey")}
-    assert per == pytest.approx({"train": 16, "evaluate": 300, "aggregate": 1, "survey": 8})
+    assert per == pytest.approx({"train": 16 * clients, "evaluate": 300, "aggregate": clients, "survey": 8 * clients})
+
+
+def test_what_was_measured_with_a_look_in_its_only_epoch_is_less_in_more(tmp_path, monkeypatch):
+    """Four passes take 4 s; of two epochs the second needs no look, unless augmentation changes the images."""
+    speed = dict.fromkeys(estimate.SPEEDS, 0.0) | {"operations": 1.0, "looks": 1.0, "train": 4.0}
+    monkeypatch.setattr(estimate, "_measure", lambda *_: speed)
+    known = estimate.Known(Paths(results=tmp_path))
+    for augment, each in (([], 3.5), (["flip"], 4.0)):
+        run = a_run(tmp_path, config(local_epochs=2, augment=augment))
+        found = estimate.cost(run, known, "sequential", torch.device("cpu"), lambda: None)
+        assert found.seconds == pytest.approx(estimate.START + each * found.samples)
+
+
+def test_what_one_machine_measured_may_be_left_aside(tmp_path, monkeypatch):
+    """For a page that says the same wherever it is written."""
+    run, paths = a_run(tmp_path, config()), Paths(results=tmp_path)
+
+    def seconds(known: estimate.Known, measure=None) -> float:
+        return estimate.cost(run, known, "sequential", torch.device("cpu"), measure).seconds
+
+    guess = seconds(estimate.Known(paths))
+    monkeypatch.setattr(estimate, "_measure", lambda *_: dict.fromkeys(estimate.SPEEDS, 9.0))
+    measured = seconds(estimate.Known(paths), lambda: None)
+    assert measured != guess
+    assert [seconds(estimate.Known(paths, measured=known)) for known in (True, False)] == [measured, guess]
 
 
 def test_a_time_is_the_middle_one_of_three(monkeypatch):

@@ -137,15 +137,15 @@ def test_the_seed_decides(name, options):
     assert fixed or not same(make(name, **options), make(name, seed=1, **options))
 
 
-@pytest.mark.parametrize("damage", ("reversed", "foreign", "cut", "flipped", "no archive"))
+@pytest.mark.parametrize("damage", ("train", "test", "proxy", "foreign", "cut", "flipped", "no archive"))
 def test_a_stored_partition_that_is_not_the_run_s(damage, tmp_path):
     data, path, run = images(), tmp_path / "partition.npz", config()
     own = holdings.provide(run, data, path)
     assert same(own, holdings.provide(run, data, path))
     whole = path.read_bytes()
     middle = whole.index(b"train.npy") + 60  # in the packed array: what an archive says of it twice may be wrong in one place
-    if damage == "reversed":
-        partitions.save(replace(own, train=own.train[::-1]), path)
+    if damage in ("train", "test", "proxy"):
+        partitions.save(replace(own, **{damage: getattr(own, damage)[::-1]}), path)
     elif damage == "foreign":
         partitions.save(partitions.of_run(config(seed=1), data), path)
     else:

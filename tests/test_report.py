@@ -369,6 +369,17 @@ def test_what_is_said_of_a_scale_holds_for_one_that_is_like_it():
     assert found.at_scale({"paper": 1}) is None and found.at_scale({"paper": 1}, 4) == 4
 
 
+def test_the_first_seeds_are_those_of_the_lowest_numbers():
+    found = made({"FedAvg": {2: arrives(3), 0: arrives(4), 1: arrives(5)}}).first(2)
+    assert [run["seed"] for run in found.runs()] == [0, 1] and {row["seed"] for row in found.rows} == {"0", "1"}
+
+
+def test_what_is_absent_lacks_all_of_its_series():
+    found = Results({"skipped": None, "missing": ["a", "b"]}, [])
+    assert [found.absent(labels) for labels in ((), ("a", "c"), ("c",))] == [None] * 3
+    assert found.absent(("a", "b")) == "the runs of a, b are not finished"
+
+
 def test_a_series_that_is_not_finished_stands_in_the_legend():
     found = made({"FedAvg": {0: [0.1, 0.5]}, "FedMMD": {}})
     found.note["missing"] = ["FedMMD"]
@@ -576,6 +587,7 @@ MORE_APART = MORE | {"artifact": "one", "cell": LEAD | {"than": "second"}}
     (changed("experiments", "first", "reported", value={"L2": "c:L2"}), "unknown curve 'c:L2': choose from c:FedAvg"),
     (changed("experiments", "first", "target", value={"papr": 0.9}), "experiments.first.target: unknown scale 'papr': choose"),
     (changed("experiments", "first", "target", value={"paper": 90}), "first.target: test accuracy is between 0 and 1 (got 90)"),
+    (changed("experiments", "first", "looked", value={"papr": 3}), "experiments.first.looked: unknown scale 'papr': choose"),
     (changed("experiments", "third", value={}), "experiments.third: unknown experiment 'third'"),
     (changed("claims", "saves", "scales", value={"tiny": {"target": 0.9}}), "claims.saves.scales: unknown scale 'tiny'"),
     (changed("claims", "saves", "scales", value={"quick": {"targets": 0.9}}), "claims.saves.scales.quick: targets: unknown"),
@@ -701,7 +713,7 @@ def test_curves_of_a_wrong_shape_are_one_message(text, tmp_path):
         spec.read_curves(parse(Paper, values, "p"), tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '[{"verdict": 1}, 2]', '{"scale": "paper"}'])
+@pytest.mark.parametrize("text", ["", "{}", "[]", '[{"verdict": 1}, 2]', '[{"verdict": 1}, {"key": 2}]', '{"scale": "paper"}'])
 def test_damaged_gathered_results_are_one_message(text, tmp_path):
     (tmp_path / "tables").mkdir()
     for name in ("fig.json", "tables/verdicts.json"):

@@ -80,6 +80,8 @@ def test_what_all_series_share_and_what_is_their_own():
     ({"schedule": {"name": "cosine", "floor": 0.0001, "period": None, "late": False}}, "Learning rate",
      "0.03, then down half a cosine, down to 0.0001"),
     ({"momentum": 0.0}, "Optimiser", "SGD, fresh in every round"),
+    ({"keep_momentum": True}, "Optimiser", "SGD, each client goes on with its momentum, momentum 0.9"),
+    ({"test_images": 1600}, "Images", "all training images and 1,600 random test images"),
     ({"nesterov": True, "weight_decay": 0.0005}, "Optimiser",
      "SGD, fresh in every round, Nesterov momentum 0.9, weight decay 0.0005"),
     ({"weighting": "samples"}, "Averaging", "clients count by their images"),

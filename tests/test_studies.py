@@ -7,6 +7,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +15,12 @@ import torch
 import yaml
 
 from fedrepro import cli, conducting, experiments, keeping, lookup, pruning, registry, results, rng, runs, studies, studying
+from fedrepro.bill import entries
 from fedrepro.config import Params
 from fedrepro.engine import checkpoint, executors, replay
 from fedrepro.engine.replay import Replay
 from fedrepro.engine.run import Limits, train
+from fedrepro.engine.state import Kept, State
 from fedrepro.errors import Failures, UserError
 from fedrepro.fields import parse
 from fedrepro.files import read_json, write_json
@@ -361,6 +364,24 @@ def test_rounds_that_are_not_those_of_the_run_are_refused(tmp_path):
         shutil.rmtree(run.folder / "snapshots")
 
 
+def test_a_state_that_is_stored_anew_keeps_nothing_of_the_one_before(tmp_path):
+    """Of the same round, as another machine rounds it: what its clients keep is its own too."""
+    for value in (1.0, 2.0):
+        tensors = {"c": torch.full((2,), value)}
+        path = replay.store(tmp_path, State(1, tensors, {}, {0: Kept(1, tensors)}))
+        found, _ = checkpoint.load(path, tmp_path.name)
+        assert_same(found.weights, tensors)
+        assert_same(found.clients[0].tensors, tensors)
+
+
+def test_of_a_participants_trainings_in_a_round_the_last_counts():
+    """A method that owns its round trains one in each phase."""
+    first, other, second = (
+        SimpleNamespace(client=SimpleNamespace(number=number), phase=phase) for phase, number in enumerate((4, 2, 4))
+    )
+    assert replay.Replayed(State(0, {}, {}), State(1, {}, {}), [first, other, second]).last == {4: second, 2: other}
+
+
 def test_a_way_that_is_cut_off_goes_on(tmp_path, monkeypatch):
     run, calls = config(**LIVELY | {"rounds": 4}), []
     cut = Replay(federation(run), tmp_path, {4}, lambda seconds: calls.append(seconds) or len(calls) == 3)
@@ -611,6 +632,20 @@ def test_plan(name, paths):
     assert plans(asked(name), paths, only_finished=True)[name].skipped == "2 of 2 runs are not finished"
     other = plans(asked(name, **MORE[name]), paths)[name]
     assert [case.run.id for case in other.cases] == [case.run.id for case in found.cases]  # the runs stay as they are
+
+
+def test_what_studies_cost(paths):
+    """Of two rounds one is trained again, on one core however many a run has; new clients train one after the other."""
+    changes = BASE | {"studies": {"tsne": {"rounds": [1], "images": 3}, "newcomers": SMALL["newcomers"]}}
+    for device, asked, cores in (("cpu", 1, 1), ("cpu", 2, 2), ("cuda", 2, 1)):
+        machine = {"device": device, "cores_per_run": asked, "executor": "stacked"}
+        params = parse(Params, merge(merge(SETTINGS, fig(**changes)), machine), "test")
+        found = entries([experiments.plan(params, paths)["p"]["fig"]], params, paths)
+        assert [entry.studies for entry in found] == [False] * 2 + [True] * 4 and found[0].cost.cores == cores
+        cost = {entry.group: entry.cost for entry in found}
+        plane, new = (cost[f"{TITLES[name]} after them, at most"] for name in ("tsne", "newcomers"))
+        assert plane.cores == new.cores == 1 and plane.samples == found[0].cost.samples / 2
+        assert (plane.most, new.most) == (1, 2 if device == "cpu" else 1)  # who trains stacked has all in one
 
 
 def test_several_studies_of_a_run(paths):

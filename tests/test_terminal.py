@@ -11,6 +11,7 @@ import pytest
 from fedrepro import bill
 from fedrepro.errors import nearest, not_among, unknown
 from fedrepro.estimate import Cost
+from fedrepro.experiments import Planned
 from fedrepro.terminal import ending, failure, hooks
 from fedrepro.terminal.progress import Job, Position, Progress, position
 from fedrepro.terminal.screen import Screen
@@ -208,6 +209,19 @@ def test_the_cost_is_that_of_the_jobs_that_run(caplog):
 def test_studies_come_after_the_runs():
     assert bill.seconds([entry("a", 60), entry("b", 60), entry("c", 30, True)], 2) == 90
     assert bill.seconds([], 2) == 0
+
+
+def test_a_bill_by_hand():
+    """Two runs of a sample and 1e12 operations each, and a study of one of them, on two cores."""
+    study = replace(entry("c", 1800, True), group="new clients after them, at most")
+    found = [entry("a", 3600), entry("b", 7200), study]
+    *lines, last = bill.plan([Planned("p", "fig", None, ())], found, 2, "quick").splitlines()
+    assert [" ".join(line.split()) for line in lines[1:]] == [
+        "p/fig 2 of 0 2.00e+00 2 3.0 h",
+        "new clients after them, at most 1 1.00e+00 1 30 min",
+        "scale quick, one after the other 2 3.00e+00 3 3.5 h",
+    ]
+    assert last == "about 2.5 h on 2 cores"
 
 
 def test_runs_of_several_cores_are_fewer_at_once():

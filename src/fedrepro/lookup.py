@@ -15,7 +15,7 @@ from fedrepro.config import Params, RunConfig, renamed
 from fedrepro.errors import Unavailable, UserError
 from fedrepro.fields import Choice, parse
 from fedrepro.resolving import resolve
-from fedrepro.runs import Run
+from fedrepro.runs import Run, code_digest
 
 log = logging.getLogger(__name__)
 UNKNOWN = "unknown"  # in the place of an identity that nothing here can tell
@@ -106,9 +106,15 @@ class Finder:
 
 
 def stored_runs(folder: Path) -> dict[str, Run]:
-    """The finished runs in a folder by what they ask. One that today's settings cannot express is left out, with a warning.
-    Raises UserError for one whose settings are damaged, which might be left out for another reason or pass for another run."""
-    return {same(run.config, run.data): run for run in begun_runs(folder) if run.summary.exists()}
+    """The finished runs in a folder by what they ask, today's code's before another's. One that today's settings cannot express
+    is left out, with a warning. Raises UserError for one whose settings are damaged, which might be left out for another reason
+    or pass for another run."""
+    found: dict[str, Run] = {}
+    for run in begun_runs(folder):
+        there = found.get(asked := same(run.config, run.data))
+        if run.summary.exists() and not (there and there.code == code_digest(there.config)):
+            found[asked] = run
+    return found
 
 
 def begun_runs(folder: Path) -> Iterator[Run]:
