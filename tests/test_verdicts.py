@@ -861,9 +861,9 @@ def test_an_undecided_difference_says_how_many_seeds_would_show_it():
 def test_how_many_undecided_differences_had_seeds_enough():
     record = {"p": 0.3, "mean": 0.1, "half_width": 1.0, "seeds": 3, "verdict": "undecided", "seeds_needed": 3}
     other = [record | {"seeds_needed": 4}, record | {"seeds_needed": None}, record | {"verdict": "partly"}]
-    end = " whose size the paper reports, 1 had seeds enough to show so large a one in 80 % of tries"
-    assert tally.chance([record, *other]).endswith(f"; of 2 undecided ones{end}")
-    assert tally.chance([record]).endswith(f"; of 1 undecided one{end}")
+    end = " whose size the paper reports, 1 had seeds enough to show one as large in 80 % of tries"
+    assert tally.chance([record, *other]).endswith(f". Of 2 undecided differences{end}")
+    assert tally.chance([record]).endswith(f". Of 1 undecided difference{end}")
     assert "undecided" not in tally.chance(other[1:])
 
 

@@ -77,8 +77,8 @@ def _powered(verdicts: list[Mapping[str, Any]]) -> str:
     enough = sum(one["seeds_needed"] <= one["seeds"] for one in unsure)
     if not unsure:
         return ""
-    told = f"; of {count(len(unsure), 'undecided one')} whose size the paper reports, {enough} had"
-    return f"{told} seeds enough to show so large a one in {100 * POWER:.0f} % of tries"
+    told = f". Of {count(len(unsure), 'undecided difference')} whose size the paper reports, {enough}"
+    return f"{told} had seeds enough to show one as large in {100 * POWER:.0f} % of tries"
 
 
 def _form(number: int, one: str, several: str) -> str:
