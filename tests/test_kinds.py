@@ -357,8 +357,14 @@ def test_grouped_bars_of_a_cell(paper, evidence):
     diamonds = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "D" and len(line.get_ydata())]
     middles = [patch.get_x() + patch.get_width() / 2 for patch in axes.patches if patch.get_height() > 0]
     assert all(min(abs(place - middle) for middle in middles) < 1e-9 for place in diamonds)  # each on its own bar
-    ends = [end[:, 1].tolist() for lines in axes.collections for end in getattr(lines, "get_segments", list)()]
-    assert ends[::2] == [pytest.approx([mean - 2**0.5, mean + 2**0.5]) for mean in (5, 9)]  # one standard deviation
+    whiskers = [lines for lines in axes.collections if getattr(lines, "get_segments", list)()]
+    ends = [end[:, 1].tolist() for lines in whiskers for end in lines.get_segments()]
+    assert ends[::4] == [pytest.approx([mean - 2**0.5, mean + 2**0.5]) for mean in (5, 9)]  # one standard deviation
+    assert ends[::2] == ends[1::2]  # each on a broader white one, or it would not be seen on a black bar
+    shades = [(to_hex(lines.get_color()[0]), lines.get_linewidth()[0]) for lines in whiskers]
+    assert [shade for shade, _ in shades] == ["#ffffff", "#000000"] * 4 and all(
+        wide > 2 * thin for (_, wide), (_, thin) in zip(shades[::2], shades[1::2], strict=True)
+    )
     text = paper.figures["heights"].caption(evidence)
     assert "second is not shown: left for the next scale." in text and "No number" not in text
     assert "Diamonds: the paper's numbers." in text and "Framed" not in text
@@ -504,6 +510,10 @@ def test_leads_are_differences_seed_by_seed(paper, evidence):
     theirs = [line for line in axes.lines if line.get_linestyle() == "--" and len(line.get_xdata())]  # without the baseline's
     assert [line.get_xydata().tolist() for line in theirs] == [[[2, pytest.approx(30)]]]
     assert axes.get_ylabel().split() == ["test", "accuracy", "minus", "FedAvg's", "(points)"] and axes.get_ylim()[1] > 30
+    initial = shown.figures["leads"].model_copy(update={"measure": "initial_accuracy"})
+    rows = [row | {"initial_accuracy": row["test_accuracy"]} for row in found.rows]
+    axes = drawing.compose(initial, spec.evidence(shown, {"first": Results(found.note, rows)}, reported)).axes[0]
+    assert axes.get_ylabel().split() == ["initial", "accuracy", "minus", "FedAvg's", "(points)"]  # as on the axis of the curves
     text = shown.figures["leads"].caption(told)
     assert "The difference from FedAvg, seed by seed." in text and "target" not in text
 

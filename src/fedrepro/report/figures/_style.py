@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from fedrepro.metrics import Estimate
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.loading import Results
 from fedrepro.report.looks import POOL, Look, shades
@@ -29,6 +30,14 @@ def series(evidence: Evidence, found: list[Results]) -> dict[str, Look]:
 def bar(look: Look) -> Mapping[str, Any]:
     """Of a method; the proposed one is framed."""
     return {"color": look.colour, "edgecolor": "black", "linewidth": 1.0 if look.proposed else 0}
+
+
+def upright(axes: Any, place: float, width: float, value: Estimate, looks: Mapping[str, Any]) -> None:
+    """The bar of a mean with its standard deviation: black with a white rim, to be seen on a bar of any colour."""
+    if value.std is not None:
+        axes.errorbar([place], [value.mean], [value.std], fmt="none", ecolor="white", elinewidth=2.7, capthick=2.7, capsize=2.9)
+    whisker = {"capsize": 2, "error_kw": {"linewidth": 0.9, "ecolor": "black"}}
+    axes.bar([place], [value.mean], width, yerr=value.std, **looks, **whisker)
 
 
 def fold(name: str, places: int) -> str:

@@ -7,7 +7,7 @@ from fedrepro.fields import NonNegative
 from fedrepro.report.cells.base import ROUNDS
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.figures import _cells, base
-from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid, series
+from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid, series, upright
 from fedrepro.report.known import Known
 from fedrepro.report.looks import Look
 
@@ -73,8 +73,7 @@ class Figure(_cells.OfCells):
                     "none", (place + shift, 0), (0, 2), textcoords="offset points", ha="center", fontsize=5, rotation=90
                 )
             else:
-                whisker = {"capsize": 1.5, "error_kw": {"linewidth": 0.9, "ecolor": "black"}}
-                axes.bar([place + shift], [value.mean], 0.92 * width, yerr=value.std, **bar(look), **whisker)
+                upright(axes, place + shift, 0.92 * width, value, bar(look))
             if panel.full and panel.key in self.reported.get(label, {}):
                 axes.errorbar([place + shift], [self.reported[label][panel.key]], **REPORTED)
         axes.scatter([], [], marker="s", color=look.colour, label=label)

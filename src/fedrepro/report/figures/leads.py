@@ -51,8 +51,7 @@ class Figure(curves.Figure):
         super()._frame(axes, panel)
         axes.autoscale(axis="y")
         axes.axhline(0, color="0.3", linewidth=0.8, zorder=1.2)
-        title, in_unit = panel.measure.title, between(panel.measure)
-        axes.set_ylabel(f"{title} minus {self.baseline}'s ({in_unit})")
+        axes.set_ylabel(f"{panel.measure.label or panel.measure.title} minus {self.baseline}'s ({between(panel.measure)})")
 
     def told(self, evidence: Evidence) -> list[str]:
         return [f"The difference from {self.baseline}, seed by seed.", *super().told(evidence)]

@@ -8,7 +8,7 @@ from fedrepro.metrics import Estimate, estimate
 from fedrepro.report.cells._epochs import STUDY, arrivals
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.figures import base
-from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid
+from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid, upright
 from fedrepro.report.known import Known
 from fedrepro.report.loading import Results
 from fedrepro.report.looks import Look
@@ -100,8 +100,7 @@ def _bar(axes: Any, place: int, results: Results, label: str, drawn: Look) -> No
     found, arrived, clients = summary(results, label)
     if found is not None:
         partly = {"hatch": OPEN, "fill": False, "edgecolor": drawn.colour, "linewidth": 0.8}
-        whisker = {"capsize": 2.5, "error_kw": {"linewidth": 0.9, "ecolor": "0.5"}}
-        axes.bar([place], [found.mean], 0.5, yerr=found.std, **whisker, **(partly if arrived < clients else bar(drawn)))
+        upright(axes, place, 0.5, found, partly if arrived < clients else bar(drawn))
     if arrived < clients or not clients:
         text = f"{arrived} of {clients}\narrive" if clients else "diverged"
         top = 0 if found is None else found.mean + (found.std or 0)
