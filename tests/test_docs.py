@@ -150,6 +150,7 @@ def test_lines_reduce_as_worked_out_by_hand():
     assert line.reaches(70) == 2 and line.reaches(85) is None
     assert Line("one", {0: CURVE}).reaches(70, smooth=2) == 4
     assert [line.arrives(percent) for percent in (70, 85, 99)] == ["2", "4 (1 of 2 seeds)", "never"]
+    assert line.arrives(70, smooth=2) == "3"  # 60, 65 and 70 % from round 2 on, and 10 points more
     low, apart, one = (
         {seed: [(1, value)] for seed, value in enumerate(values)} for values in ((0.5, 0.6), (0.71, 0.8), (0.4,))
     )
