@@ -846,7 +846,7 @@ def test_an_undecided_difference_says_how_many_seeds_would_show_it():
     for compare in ("full", "direction"):
         for reported, seeds_needed, text in (
             (0.5, 5, "take some 5 seeds to show"), (0.05, 254, "take some 254 seeds to show"),
-            (0.00004, None, "take over 1000 seeds to show"),
+            (0.00004, 1001, "take over 1000 seeds to show"),
         ):  # fmt: skip
             found = verdict(SAVING, seeds((5, 9)), seeds((10, 10)), compare, reported=reported, tolerance=0.1)
             assert found.status == "undecided" and found.needed == seeds_needed and told.format(text) in found.why

@@ -75,15 +75,15 @@ class Estimate:
 
     def needed(self, difference: float) -> int | None:
         """How many seeds would show a true difference (not 0): in `POWER` of all tries their interval would lie on its side of
-        zero, were the scatter over seeds what it is here (the power of a t test, by the noncentral t distribution). None where
-        `MOST` do not suffice, and for a single seed, whose scatter is not known."""
+        zero, were the scatter over seeds what it is here (the power of a t test, by the noncentral t distribution). `MOST` + 1
+        where `MOST` do not suffice; None for a single seed, whose scatter is not known."""
         if self.std is None:
             return None
         from scipy.special import nctdtr, stdtrit
 
         effect = min(abs(difference) / max(self.std, EQUAL), ALWAYS)
         missed = (nctdtr(n - 1, effect * math.sqrt(n), stdtrit(n - 1, 0.975)) for n in range(2, MOST + 1))
-        return next((n for n, share in enumerate(missed, 2) if share <= 1 - POWER), None)
+        return next((n for n, share in enumerate(missed, 2) if share <= 1 - POWER), MOST + 1)
 
     def side(self, of: float = 0.0) -> int:
         """1 where the whole interval lies above a value, -1 where it lies below, 0 where that cannot be said."""

@@ -1,7 +1,7 @@
 """What a verdict is called, what that means, and which one follows from the numbers of a claim's cell."""
 
 from fedrepro.measures import Measure
-from fedrepro.metrics import MOST, SLACK, Estimate, estimate
+from fedrepro.metrics import MOST, POWER, SLACK, Estimate, estimate
 from fedrepro.report.cells import higher
 from fedrepro.report.cells.base import Cell, apart, decimals
 from fedrepro.report.claims import Claim
@@ -37,8 +37,8 @@ RULES = {
     FAILS: f"Of such a question: the whole interval lies on the other side, or around zero and ends below {LEAST}.",
     UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval reaches over the edge of the "
     "tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell. Where the paper "
-    "reports a difference, we say how many would show one as large, in four of five tries and if seeds scatter as ours do; of "
-    "few seeds that is rough.",
+    f"reports a difference, we say how many would show one as large, in {100 * POWER:.0f} % of tries and if seeds scatter as ours "
+    "do; of few seeds that is rough.",
     CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",
     NOT_COMPARED: "Our runs cannot test it: they are too short, or at a scale where such a number means something else; or "
     "there is nothing to compare, as in a network that answers with one class.",
@@ -167,9 +167,9 @@ def _difference(claim: Claim, ours: Estimate) -> tuple[str, str]:
 
 def _power(claim: Claim, ours: Estimate) -> str:
     needed = ours.needed(claim.reported)
-    if needed is not None and needed <= ours.n:
+    if needed <= ours.n:
         return f"one as large as is reported would mostly show with {ours.n} seeds"
-    return f"one as large as is reported would take {f'over {MOST}' if needed is None else f'some {needed}'} seeds to show"
+    return f"one as large as is reported would take {f'over {MOST}' if needed > MOST else f'some {needed}'} seeds to show"
 
 
 def _level(claim: Claim, ours: Estimate) -> tuple[str, str]:
@@ -197,7 +197,7 @@ def _alone(seeds: int) -> str:
 
 def needed(claim: Claim, ours: Estimate | None) -> int | None:
     """How many seeds, scattered as ours, would show a difference as large as is reported; None where no number of one is, and
-    where `MOST` would not suffice."""
+    of a single seed."""
     asked = claim.cell.signed and not claim.cell.word and claim.reported != 0
     return ours.needed(claim.reported) if ours and asked else None
 
