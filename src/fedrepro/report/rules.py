@@ -37,8 +37,8 @@ RULES = {
     FAILS: f"Of such a question: the whole interval lies on the other side, or around zero and ends below {LEAST}.",
     UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval reaches over the edge of the "
     "tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell. Where the paper "
-    f"reports a difference, we say how many would show one as large, in {100 * POWER:.0f} % of tries and if seeds scatter as ours "
-    "do; of few seeds that is rough.",
+    f"reports a difference, we say how many would show one as large, in {100 * POWER:.0f} % of tries and if seeds scatter as "
+    "ours do; of few seeds that is rough.",
     CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",
     NOT_COMPARED: "Our runs cannot test it: they are too short, or at a scale where such a number means something else; or "
     "there is nothing to compare, as in a network that answers with one class.",
