@@ -16,7 +16,7 @@ from fedrepro.config import read_params
 from fedrepro.errors import UserError
 from fedrepro.files import write_json
 from fedrepro.release import COPY, OFFICIAL
-from fedrepro.report import captions, guide, rules, spec
+from fedrepro.report import captions, guide, rules, spec, tally
 from fedrepro.report.quoting import Line, Quoted
 
 ROOT = Path(__file__).parents[1]
@@ -290,10 +290,15 @@ def test_captions_mean_in_snakemakes_report_what_they_say(quoted, tmp_path):
     captions.write(changed, quoted.folder, tmp_path)
     assert sorted(path.stem for path in tmp_path.glob("*.rst")) == sorted(quoted.spec.artifacts)
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
-    text = environment.from_string((tmp_path / "fig4d.rst").read_text(encoding="utf-8")).render()
-    shown = html.unescape(publish_parts(text, writer="html", settings_overrides={"report_level": 5})["body"])
-    first, second = re.findall("<p>(.*?)</p>", shown, re.DOTALL)
-    assert first == odd.caption(quoted.evidence) and second == f"<em>{quoted.spec.reference}</em>"
+
+    def shown(key: str) -> list[str]:
+        text = environment.from_string((tmp_path / f"{key}.rst").read_text(encoding="utf-8")).render()
+        body = publish_parts(text, writer="html", settings_overrides={"report_level": 5})["body"]
+        return re.findall("<p>(.*?)</p>", html.unescape(body), re.DOTALL)
+
+    assert shown("fig4d") == [odd.caption(quoted.evidence), f"<em>{quoted.spec.reference}</em>"]
+    told = tally.summary(tally.read(quoted.folder))
+    assert re.match(r"\d+ (\w| )+, ", told) and shown("verdicts")[0] == f"A verdict for each claim: {told}."
 
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
