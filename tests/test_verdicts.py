@@ -840,8 +840,8 @@ def test_what_of_the_verdicts_would_be_chance(ps, told):
 
 
 def test_an_undecided_difference_says_how_many_seeds_would_show_it():
-    """Savings of 50 and 10 %, s.d. 0.283: 50 % is 1.77 deviations, which takes 5 seeds, 5 % takes 254; 0.004 % over 1000. Two
-    savings of 51 and -1 % of ten seeds each: 50 % would have shown."""
+    """Savings of 50 and 10 %, s.d. 0.283: 50 % is 1.77 deviations, which takes 5 seeds, 5 % takes 254; 0.004 % over 1000.
+    Of ten seeds, half of them with 50 % and half with -10 %, the s.d. is 0.316: 50 % would have shown."""
     told = "the interval of the difference contains zero; one as large as is reported would {}"
     for compare in ("full", "direction"):
         for reported, seeds_needed, text in (
