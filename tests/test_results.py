@@ -1,6 +1,7 @@
 """Run folders -> gathered results."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,9 @@ DAMAGED = {
     "a word": lambda text: text.replace("0.5", "half"),
     "cut cells": lambda text: text.replace("1,0.5", "1").replace(",,,", ""),
     "bytes": lambda text: "\0" + text,
+    "no text": lambda text: text.replace("lr", "l\udcff"),
+    "an open quote": lambda text: text.rstrip() + '"0.1',
+    "half a byte": lambda text: text.replace("0.5,,,,,,,", "0.5,,,,,,8.5,"),
 }
 
 
@@ -133,36 +137,73 @@ def test_numbers_that_the_run_did_not_write_are_not_shown(damage, digested, tmp_
     if digested:
         (folder / "summary.json").write_text(json.dumps(summary | {"metrics": digest(path.read_bytes())}))
     results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
-    path.write_text(DAMAGED[damage](path.read_text(encoding="utf-8")), encoding="utf-8")
+    path.write_text(DAMAGED[damage](path.read_text(encoding="utf-8")), encoding="utf-8", errors="surrogateescape")
     with pytest.raises(UserError, match=r"metrics\.csv: .*; delete .* to train the run anew"):
         results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
+@pytest.mark.parametrize(("status", "loss", "accuracies"), [
+    ("finished", "9.5", (0.0, 1.0)),
+    ("diverged at round 1", "inf", (0.1, 0.5)),
+    ("diverged at round 1", "nan", (0.1, 0.5)),
+])  # fmt: skip
+def test_numbers_at_the_ends_of_their_range_are_shown(status, loss, accuracies, tmp_path):
+    """Of earlier code, which left no digest."""
+    folder = run_folder(tmp_path / "a", 0, accuracies, status)
+    (folder / "metrics.csv").write_text(f"round,test_accuracy,test_loss\n0,{accuracies[0]},\n1,{accuracies[1]},{loss}\n")
+    assert [row["test_loss"] for row in intact.metrics(folder)] == ["", loss]
+
+
 def test_files_of_another_run_are_refused(tmp_path):
-    """Summary and numbers fit each other, and belong to somebody else."""
+    """Summary and numbers fit each other, and belong to somebody else; so do settings in a folder of another name."""
     folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
+    copy = shutil.copytree(folder, folder.with_name(f"{folder.name}-old"))
+    with pytest.raises(UserError, match=r"config\.json: not the settings that its folder is named after; delete .*-old "):
+        intact.settings(copy)
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | {"run": "mnist-fedavg-s1-0123456789"}))
     with pytest.raises(
         UserError, match=r"summary\.json: of another run, mnist-fedavg-s1-0123456789; delete .* to train the run anew"
     ):
         results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
-    (folder / "study.json").write_text(json.dumps({"run": "other", "table": digest(b"x")}))
-    (folder / "study.csv").write_text("x")
-    with pytest.raises(UserError, match=r"study\.json: of another run, other; delete it and"):
-        intact.table(folder / "study.csv")
 
 
-@pytest.mark.parametrize("change", ({"final": {"test_accuracy": 0.4}}, {"rounds": 2}))
-def test_numbers_that_the_summary_does_not_tell_of(change, tmp_path):
+@pytest.mark.parametrize(("damaged", "text", "words"), [
+    ("study.csv", None, "study.csv: not there"),
+    ("study.csv", "y", "study.csv: changed since it was written"),
+    ("study.json", None, "study.json: not there"),
+    ("study.json", "{", "study.json: damaged"),
+    ("study.json", '{"run": "other"}', "study.json: of another run, other"),
+])  # fmt: skip
+def test_a_damaged_study_costs_no_training(damaged, text, words, tmp_path):
+    """Its two files go, or come back where they were committed; the run stays."""
+    for shelf, then in (("runs", "delete .*/study.csv and study.json to make the study anew"), ("kept", "git restore .*/r")):
+        folder = tmp_path / shelf / "p" / "r"
+        folder.mkdir(parents=True)
+        (folder / "study.csv").write_text("unit,x\n1,2\n")
+        (folder / "study.json").write_text(json.dumps({"run": "r", "table": digest("unit,x\n1,2\n")}))
+        assert intact.table(folder / "study.csv") == [{"unit": "1", "x": "2"}]
+        (folder / damaged).unlink() if text is None else (folder / damaged).write_text(text)
+        with pytest.raises(UserError, match=rf"{words}.*; {then}"):
+            intact.table(folder / "study.csv")
+
+
+@pytest.mark.parametrize(("right", "wrong"), [
+    ({"final": {"test_accuracy": 0.5}}, {"final": {"test_accuracy": 0.4}}),
+    ({"test_accuracy": 0.5}, {"test_accuracy": 0.4}),  # as the oldest told it
+    ({"rounds": 1}, {"rounds": 2}),
+], ids=str)  # fmt: skip
+def test_numbers_that_the_summary_does_not_tell_of(right, wrong, tmp_path):
     folder = run_folder(tmp_path / "results" / "kept" / "p" / "a")
     summary = json.loads((folder / "summary.json").read_text())
-    (folder / "summary.json").write_text(json.dumps(summary | change))
+    (folder / "summary.json").write_text(json.dumps(summary | right))
+    assert len(intact.metrics(folder)) == 2
+    (folder / "summary.json").write_text(json.dumps(summary | wrong))
     with pytest.raises(UserError, match=r"metrics\.csv: .*; git restore .*kept/p/a-.* brings back what was committed"):
         results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
-@pytest.mark.parametrize(("sent", "way"), [("7,9", "down"), ("9,9", "down"), ("8,8", "up"), ("8,10", "up")])
+@pytest.mark.parametrize(("sent", "way"), [("7,9", "down"), ("9,9", "down"), ("8,8", "up"), ("8,10", "up"), ("8,", "up")])
 def test_bytes_that_do_not_add_up(sent, way, tmp_path):
     folder, sums = run_folder(tmp_path / "a"), "round,bytes_down,bytes_up\n0,0,0\n1,8,9\n"
     (folder / "metrics.csv").write_text(sums, encoding="utf-8")
@@ -179,6 +220,16 @@ def test_a_damaged_file_of_a_run_is_named(name, text, tmp_path):
     (folder / f"{name}.json").write_text(text, encoding="latin-1")
     with pytest.raises(UserError, match=rf"{name}\.json: damaged.*; delete .* to train the run anew"):
         results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ("summary", "config", "environment"))
+def test_a_file_of_a_run_that_lacks_a_key_is_damaged(name, tmp_path):
+    folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
+    whole = json.loads((folder / f"{name}.json").read_text())
+    for lost in whole.keys() - {"python"}:  # which is told, and nowhere asked for
+        (folder / f"{name}.json").write_text(json.dumps({key: value for key, value in whole.items() if key != lost}))
+        with pytest.raises(UserError, match=rf"{name}\.json: damaged, lacks {lost}; delete .* to train the run anew"):
+            results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 def test_a_file_that_changed_since_it_was_written(tmp_path):

@@ -20,10 +20,12 @@ TOLD = ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")
 Rows = list[dict[str, str]]
 
 
-def advice(folder: Path) -> str:
-    """What to do where a run's folder is damaged."""
+def advice(folder: Path, table: Path | None = None) -> str:
+    """What to do where a run's folder, or the table of a study in it, is damaged."""
     if folder.parent.parent.name == "kept":
         return f"git restore {folder} brings back what was committed"
+    if table:
+        return f"delete {table} and {table.with_suffix('.json').name} to make the study anew"
     return f"delete {folder} to train the run anew"
 
 
@@ -59,40 +61,40 @@ def _own(note: dict[str, Any], path: Path, told: str) -> None:
 def metrics(folder: Path) -> Rows:
     """The rows of a finished run's metrics.csv, cells as they are written. Raises UserError where they are others."""
     told, path = summary(folder), folder / "metrics.csv"
-    content = _content(path, folder)
+    content = _content(path, advice(folder))
     if "metrics" not in told:
-        rows = _rows(content, path, folder)
+        rows = _rows(content, path, advice(folder))
         if reason := _wrong(rows, told):
             raise UserError(f"{path}: {reason}; {advice(folder)}")
         return rows
     if digest(content) != told["metrics"]:
         raise UserError(f"{path}: changed since the run wrote it; {advice(folder)}")
-    return _rows(content, path, folder)
+    return _rows(content, path, advice(folder))
 
 
 def table(path: Path) -> Rows:
     """The rows of a finished study's table, likewise."""
-    content = _content(path, path.parent)
-    again = f"delete it and {path.with_suffix('.json')} to make the study anew"
+    again = advice(path.parent, path)
+    content = _content(path, again)
     note = read_whole_json(path.with_suffix(".json"), advice=again)
     _own(note, path.with_suffix(".json"), again)
     if note.get("table", found := digest(content)) != found:
         raise UserError(f"{path}: changed since it was written; {again}")
-    return _rows(content, path, path.parent)
+    return _rows(content, path, again)
 
 
-def _content(path: Path, folder: Path) -> bytes:
+def _content(path: Path, told: str) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise UserError(f"{path}: not there; {advice(folder)}") from None
+        raise UserError(f"{path}: not there; {told}") from None
 
 
-def _rows(content: bytes, path: Path, folder: Path) -> Rows:
+def _rows(content: bytes, path: Path, told: str) -> Rows:
     try:
         return list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path}: damaged ({error}); {advice(folder)}") from None
+        raise UserError(f"{path}: damaged ({error}); {told}") from None
 
 
 def _wrong(rows: Rows, told: dict[str, Any]) -> str | None:
@@ -104,12 +106,13 @@ def _wrong(rows: Rows, told: dict[str, Any]) -> str | None:
             return f"round {row['round']}: not as many cells as columns"
         if reason := next((found for column, cell in row.items() if (found := _refused(column, cell, told))), None):
             return f"round {row['round']}: {reason}"
-    for name, value in told.get("final", {}).items():
+    final = told.get("final", {name: told[name] for name in MEASURES if name in told})  # the oldest tell it beside the rest
+    for name, value in final.items():
         if [float(row[name]) for row in rows if row.get(name)][-1:] != [value]:
             return f"{name} does not end at the {value} of summary.json"
     for name in ("bytes_down", "bytes_up"):
         cells = [row.get(name) for row in rows]
-        if all(cells) and sum(map(int, cells)) != told[name]:
+        if any(cells) and sum(int(cell or 0) for cell in cells) != told[name]:
             return f"{name} does not add up to that of summary.json"
     return None
 
