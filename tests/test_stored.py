@@ -19,15 +19,16 @@ def folders(tmp_path) -> tuple[Path, Path]:
     return runs, kept
 
 
-def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5) -> Path:
+def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5, chip: str = "one", name: str = "r") -> Path:
     """A run whose folder is named as its settings want it."""
-    run = folder / f"r-{intact.key(RECORD)}"
+    run = folder / f"{name}-{intact.key(RECORD)}"
     (run / "snapshots").mkdir(parents=True)
     (run / "config.json").write_text(json.dumps(RECORD | {"dataset": "d"}))
     (run / "snapshots" / "3").write_text("weights")
     (run / "metrics.csv").write_text(f"round,test_accuracy\n1,{accuracy}\n")
     (run / "log.txt").write_text("finished")
-    files.write_json(run / "environment.json", {"commit": "c"})
+    (run / "timing.json").write_text("1 s")
+    files.write_json(run / "environment.json", {"commit": "c", "hardware": chip})
     if finished:
         told = {"status": "finished", "rounds": 1, "weights": 1, "bytes_down": 1, "bytes_up": 1, "data": "d", "code": "c"}
         digest = files.digest((run / "metrics.csv").read_bytes())
@@ -51,6 +52,12 @@ def test_there_and_back(folders):
     assert stored.restore(kept, runs) == [run] and content(runs) == before
 
 
+def test_folders_are_told_in_their_order(folders):
+    runs, kept = folders
+    names = [a_run(runs, name=name).name for name in "dbfaec"]
+    assert [folder.name for folder in stored.store(runs, kept)] == sorted(names)
+
+
 def test_without_links(folders, monkeypatch):
     def refused(*_):
         raise OSError("another disk")
@@ -62,13 +69,15 @@ def test_without_links(folders, monkeypatch):
     assert content(kept) == content(runs) and not os.path.samefile(run / "metrics.csv", kept / run.name / "metrics.csv")
 
 
-def test_what_is_cut_off_is_no_finished_run(folders, monkeypatch):
+@pytest.mark.parametrize("last", ["snapshots/3", "tsne-1.csv"])
+def test_what_is_cut_off_is_no_finished_run(last, folders, monkeypatch):
     """Its summary comes last; the same command makes it whole."""
     runs, kept = folders
     run, copy = a_run(runs), shutil.copy2
+    a_study(run, "tsne-1")
 
     def full(source, target):
-        if Path(source).parent.name == "snapshots":
+        if source == run / last:
             raise OSError("no space left")
         return copy(source, target)
 
@@ -116,17 +125,29 @@ def test_studies_that_came_later(folders):
     assert stored.restore(kept, runs) == [run] and content(kept) == content(runs)
 
 
-def test_another_training_of_the_same_run(folders, caplog):
+@pytest.mark.parametrize("other", [{"accuracy": 0.6}, {"chip": "another"}], ids=str)
+def test_another_training_of_the_same_run(other, folders, caplog):
     """On another processor its last bits are others. Nothing is mixed; what is here is stored in the other's place."""
     runs, kept = folders
     run = a_run(runs)
     stored.store(runs, kept)
     a_study(kept / run.name, "tsne-1")
     shutil.rmtree(run)
-    a_run(runs, accuracy=0.6)
+    a_run(runs, **other)
     before = content(runs)
-    assert stored.restore(kept, runs) == [] and content(runs) == before and "of another training than" in caplog.text
+    assert stored.restore(kept, runs) == [] and content(runs) == before
+    assert f"{run}: left alone, of another training than {kept / run.name}" in caplog.text
     assert stored.store(runs, kept) == [kept / run.name] and content(kept) == before
+
+
+def test_how_long_it_took_makes_no_other_training(folders):
+    runs, kept = folders
+    run = a_run(runs)
+    stored.store(runs, kept)
+    (run / "timing.json").unlink()
+    (run / "timing.json").write_text("2 s")
+    a_study(kept / run.name, "tsne-1")
+    assert stored.store(runs, kept) == [] and stored.restore(kept, runs) == [run]
 
 
 @pytest.mark.parametrize("name", ["config.json", "metrics.csv", "summary.json", "tsne-1.csv"])
