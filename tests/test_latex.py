@@ -182,12 +182,29 @@ def verdicts(**results: Results) -> list:
 def test_commands_of_a_claim():
     found = macros.macros("fed2", verdicts(**{"4d-saves": own(made(SERIES))}), "made by hand")
     assert found.startswith("% made by hand\n") and "\n% saves 100 %\n" in found
+    assert r"write \fedTwoFourDSavesOurs{}." in found
     told = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", found))
     assert told["fedTwoFourDSavesReported"] == r"50.0~\%" and told["fedTwoFourDSavesSeeds"] == "2"
     assert told["fedTwoFourDSavesOurs"] == r"55.0 \ensuremath{\pm} 63.5~\%" and told["fedTwoFourDSavesVerdict"]
     gone = macros.macros("p", verdicts(a=made({}, skipped="why")), "")
     told = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", gone))
     assert told == {"pAReported": r"50.0~\%", "pAOurs": "--", "pASeeds": "--", "pAAsked": "", "pAVerdict": "not run"}
+    assert r"\newcommand{\pAAsked}{at 94~\% accuracy}" in macros.macros("p", verdicts(a=own(made(SERIES, "direction"))), "")
+
+
+def test_a_paper_without_claims_has_no_commands():
+    text = macros.macros("p", [], "")
+    assert r"write \pClaimOurs{}." in text and "newcommand" not in text
+
+
+@pytest.mark.parametrize(("told", "expected"), [
+    ("+1.0 ± 2.0 points", r"+1.0 \ensuremath{\pm} 2.0~points"),
+    ("0.35 nats", "0.35~nats"),
+    ("4.0 epochs", "4.0~epochs"),
+    ("over the last 5 rounds, at round 9", "over the last 5~rounds, at round 9"),
+])  # fmt: skip
+def test_a_number_is_not_parted_from_its_unit(told, expected):
+    assert macros._value(told) == expected
 
 
 def test_an_article_may_have_two_scales():
@@ -200,6 +217,7 @@ def test_an_article_may_have_two_scales():
 def test_commands_are_called_once():
     twice = verdicts(**{"4d-a": own(made(SERIES)), "4-da": own(made(SERIES))})
     assert macros.name("p", "4d-a") == "pFourDA" and macros.name("p", "4-da") == "pFourDa"
+    assert macros.name("p", "10-fedAVG") == "pOneZeroFedAVG"
     macros.macros("p", twice, "")
     with pytest.raises(UserError, match="claims 4d-a, 4d_a: the same commands in LaTeX"):
         macros.macros("p", verdicts(**{"4d-a": own(made(SERIES)), "4d_a": own(made(SERIES))}), "")
