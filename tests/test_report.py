@@ -286,6 +286,11 @@ def test_a_name_looks_the_same_whatever_its_options_are():
 def test_settings_of_one_method_are_shades():
     colours = [look.colour for look in looks.assign(PAPERS)["rates"].values()]
     assert colours == looks.shades(5) and len(set(looks.shades(9))) == 9
+    options = [{"weight": 0.1, "norm": "sum"}, {"norm": "sum", "weight": 0.1}]  # alike, in whatever order
+    own = {f"rate {n}": {"name": "l2", "with": {"lr": n}} | options[n % 2] for n in range(4)}
+    assert [look.colour for look in looks.assign({"e": own})["e"].values()] == looks.shades(4)
+    del own["rate 0"]  # three are few enough for looks of their own
+    assert {look.colour for look in looks.assign({"e": own})["e"].values()} <= set(looks.POOL)
     assert (
         max(sum(int(colour[i : i + 2], 16) for i in (1, 3, 5)) for colour in looks.shades(9)) < 520
     )  # none too light on white
@@ -304,6 +309,15 @@ def test_more_methods_than_colours_differ_in_their_markers():
     assert len({look.colour for look in own.values()}) == len(looks.POOL) + len(looks.MORE)
 
 
+def test_series_that_meet_differ_and_those_that_do_not_if_they_can():
+    few = looks.assign({"e": {"a": {"name": "a"}}, "f": {"b": {"name": "b"}}})
+    assert few["e"]["a"].colour != few["f"]["b"].colour and few["e"]["a"].marker != few["f"]["b"].marker
+    every = {f"m{n}": {"name": f"m{n}"} for n in range(len(looks.MARKERS))}
+    for label in every:
+        own = looks.assign({"e": every, "f": {label: every[label], "late": {"name": "late"}}})["f"]
+        assert own[label].colour != own["late"].colour and own[label].marker != own["late"].marker
+
+
 def test_looks_run_out_in_the_end():
     """More series than markers, and two methods with shades each: told apart while there is something to do it by."""
     many = {f"m{n}": {"name": f"m{n}"} for n in range(len(looks.MARKERS))}
@@ -312,6 +326,7 @@ def test_looks_run_out_in_the_end():
     rates = {f"{name} {rate}": {"name": name, "with": {"lr": rate}} for name in ("a", "b") for rate in range(4)}
     own = looks.assign({"e": rates})["e"]
     assert len(set(own.values())) == len({look.marker for look in own.values()}) == len(rates)
+    assert len({look.colour for look in looks.assign({"e": many | rates})["e"].values()} & set(looks.shades(4))) == 4
 
 
 def test_the_proposed_method_is_emphasised(tmp_path):
@@ -321,6 +336,8 @@ def test_the_proposed_method_is_emphasised(tmp_path):
     curves = dict.fromkeys(json.loads(CURVES), [(1, 0.5)])
     lines = drawn(drawing.compose(paper.figures["one"], spec.evidence(paper, found, curves)))
     assert lines["L2 (1 of 2 seeds)"].get_linewidth() > lines["FedMMD"].get_linewidth() == lines["FedAvg"].get_linewidth()
+    plain, heavier = (looks.Look("#000000", "o", heavy).marks["markersize"] for heavy in (False, True))
+    assert plain < heavier
     assert "Heavier: the paper's own methods." in paper.figures["one"].caption(spec.evidence(paper, found, curves))
     usual = read(tmp_path, PAPER)
     assert spec.identity(paper, ["one"]) != spec.identity(usual, ["one"])  # it is drawn anew
