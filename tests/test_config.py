@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedrepro import plainyaml
-from fedrepro.config import Experiment, Params, RunConfig, read_params, renamed
+from fedrepro.config import Experiment, Gpus, Params, RunConfig, read_params, renamed
 from fedrepro.errors import UserError
 from fedrepro.fields import Choice, parse
 from fedrepro.overlays import inherited, merge
@@ -52,6 +52,7 @@ def refused(model, values, *words):
     ({"inputs": "bits"}, ["inputs.name: ", "'raw', 'unit', 'half', 'standardised' or 'normalised'", "(got 'bits')"]),
     ({"inputs": {"name": "normalised", "mean": [0.5]}}, ["inputs: mean and std: both, one number per channel each"]),
     ({"inputs": {"name": "normalised", "mean": [0.5], "std": [0.2, 0.3]}}, ["inputs: mean and std: both, one number per"]),
+    ({"inputs": {"name": "normalised", "mean": [0.5, 0.6], "std": [0.2]}}, ["inputs: mean and std: both, one number per"]),
     ({"inputs": {"name": "unit", "mean": [0.5], "std": [0.2]}}, ["inputs: mean and std: of normalised alone (got unit)"]),
     ({"inputs": {"name": "normalised", "mean": 0.5, "std": [0.2]}}, ["inputs.mean: expected a list"]),
     ({"inputs": {"name": "normalised", "mean": [0.5], "std": [0]}}, ["inputs.std.0: ", "greater than 0"]),
@@ -111,6 +112,11 @@ def test_a_plain_name_is_a_choice_without_options():
     assert merge({"dataset": own}, {"dataset": "mnist"})["dataset"] == "mnist"
     written = resolve(parse(RunConfig, RUN | {"dataset": own}, "run")).dataset.options
     assert written["alpha"] == 0.5 and written["devices"] == 10  # a default
+
+
+@pytest.mark.parametrize("inputs", ["half", "normalised", {"name": "normalised", "mean": [0.5], "std": [0.2]}], ids=str)
+def test_a_scaling_without_moments_of_its_own_is_a_plain_name(inputs):
+    assert parse(RunConfig, RUN | {"inputs": inputs}, "run").model_dump(mode="json")["inputs"] == inputs
 
 
 def test_kept_runs_are_read_as_they_were_written():
@@ -182,6 +188,8 @@ def test_reading_params(tmp_path, monkeypatch):
     assert params.mirror == "there" and read_params(tmp_path / "params.yaml", {"data_mirror": "here"}).mirror == "here"
     several = read_params(tmp_path / "params.yaml", {"cores_per_run": 4})
     assert [several.on(cores).cores_per_run for cores in (1, 2, 16)] == [1, 2, 4] and params.on(16).cores_per_run == 1
+    shared = read_params(tmp_path / "params.yaml", {"devices": [1, 0], "gpu_jobs_per_device": 2})
+    assert (params.gpus, shared.gpus) == (Gpus(None, 1), Gpus((1, 0), 2))
 
 
 @pytest.mark.parametrize(("old", "new", "words"), [
@@ -204,6 +212,7 @@ def test_reading_params(tmp_path, monkeypatch):
     ("note: small", "note: small, like: tiny", r"scales: scales.quick: like: unknown scale 'tiny': choose from quick"),
     ("note: small", "note: small, like: quick", r"scales: scales.quick: like: quick is like quick"),
     ("scales:\n", "scales:\n  mine: 3\n", r"scales.mine: .*valid dictionary"),
+    ("scales:\n  quick:", "scales: [3]\nquick:", r"scales: .*valid dictionary"),
 ], ids=str)  # fmt: skip
 def test_mistakes_in_params(old, new, words, tmp_path):
     path = write(tmp_path, SMALL.replace(old, new))
