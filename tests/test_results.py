@@ -111,21 +111,21 @@ def test_gather_what_is_not_finished(tmp_path):
 
 
 DAMAGED = {
-    "empty": lambda text: "",
-    "halved": lambda text: text[: len(text) // 2],
-    "a row less": lambda text: text[: text.rindex("\n", 0, -1) + 1],
-    "a row twice": lambda text: text + text.splitlines()[-1] + "\n",
-    "nan": lambda text: text.replace("0.5", "nan"),
-    "seven": lambda text: text.replace("0.5", "7.0"),
-    "less than nothing": lambda text: text.replace("0.5", "-0.5"),
-    "a loss without end": lambda text: text.replace("0.5,,", "0.5,inf,"),
-    "a cell more": lambda text: text.replace("0.5,", "0.5,,"),
-    "a word": lambda text: text.replace("0.5", "half"),
-    "cut cells": lambda text: text.replace("1,0.5", "1").replace(",,,", ""),
-    "bytes": lambda text: "\0" + text,
-    "no text": lambda text: text.replace("lr", "l\udcff"),
-    "an open quote": lambda text: text.rstrip() + '"0.1',
-    "half a byte": lambda text: text.replace("0.5,,,,,,,", "0.5,,,,,,8.5,"),
+    "empty": (lambda text: "", "not one row for each of the rounds 0 to 1"),
+    "halved": (lambda text: text[: len(text) // 2], "not one row for each of the rounds 0 to 1"),
+    "a row less": (lambda text: text[: text.rindex("\n", 0, -1) + 1], "not one row for each of the rounds 0 to 1"),
+    "a row twice": (lambda text: text + text.splitlines()[-1] + "\n", "not one row for each of the rounds 0 to 1"),
+    "nan": (lambda text: text.replace("0.5", "nan"), "round 1: test_accuracy is nan, though the run did not diverge"),
+    "seven": (lambda text: text.replace("0.5", "7.0"), "round 1: test_accuracy is 7.0, not from 0 to 1"),
+    "less than nothing": (lambda text: text.replace("0.5", "-0.5"), "round 1: test_accuracy is -0.5, not from 0 to 1"),
+    "a loss without end": (lambda text: text.replace("0.5,,", "0.5,inf,"), "round 1: test_loss is inf, though"),
+    "a cell more": (lambda text: text.replace("0.5,", "0.5,,"), "round 1: not as many cells as columns"),
+    "a word": (lambda text: text.replace("0.5", "half"), "round 1: test_accuracy is 'half'"),
+    "cut cells": (lambda text: text.replace("1,0.5", "1").replace(",,,", ""), "round 0: not as many cells as columns"),
+    "bytes": (lambda text: "\0" + text, "not one row for each of the rounds 0 to 1"),
+    "no text": (lambda text: text.replace("lr", "l\udcff"), "damaged .'utf-8' codec"),
+    "an open quote": (lambda text: text.rstrip() + '"0.1', "damaged .unexpected end of data"),
+    "half a byte": (lambda text: text.replace("0.5,,,,,,,", "0.5,,,,,,8.5,"), "round 1: bytes_up is '8.5'"),
 }
 
 
@@ -137,8 +137,10 @@ def test_numbers_that_the_run_did_not_write_are_not_shown(damage, digested, tmp_
     if digested:
         (folder / "summary.json").write_text(json.dumps(summary | {"metrics": digest(path.read_bytes())}))
     results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
-    path.write_text(DAMAGED[damage](path.read_text(encoding="utf-8")), encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(UserError, match=r"metrics\.csv: .*; delete .* to train the run anew"):
+    done, words = DAMAGED[damage]
+    path.write_text(done(path.read_text(encoding="utf-8")), encoding="utf-8", errors="surrogateescape")
+    told = "changed since the run wrote it" if digested else words
+    with pytest.raises(UserError, match=rf"metrics\.csv: {told}.*; delete .* to train the run anew"):
         results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
