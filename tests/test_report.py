@@ -290,7 +290,9 @@ def test_settings_of_one_method_are_shades():
     own = {f"rate {n}": {"name": "l2", "with": {"lr": n}} | options[n % 2] for n in range(4)}
     assert [look.colour for look in looks.assign({"e": own})["e"].values()] == looks.shades(4)
     del own["rate 0"]  # three are few enough for looks of their own
-    assert {look.colour for look in looks.assign({"e": own})["e"].values()} <= set(looks.POOL)
+    many = {f"L2 {weight}": {"name": "l2", "weight": weight} for weight in range(4)}  # options make methods, not settings
+    for found in (looks.assign({"e": own})["e"], looks.assign({"e": many})["e"]):
+        assert {look.colour for look in found.values()} <= set(looks.POOL)
     assert (
         max(sum(int(colour[i : i + 2], 16) for i in (1, 3, 5)) for colour in looks.shades(9)) < 520
     )  # none too light on white
@@ -311,6 +313,7 @@ def test_more_methods_than_colours_differ_in_their_markers():
 
 def test_series_that_meet_differ_and_those_that_do_not_if_they_can():
     few = looks.assign({"e": {"a": {"name": "a"}}, "f": {"b": {"name": "b"}}})
+    assert few["e"]["a"].colour == looks.POOL[0]  # FedAvg's, which this paper does not have
     assert few["e"]["a"].colour != few["f"]["b"].colour and few["e"]["a"].marker != few["f"]["b"].marker
     every = {f"m{n}": {"name": f"m{n}"} for n in range(len(looks.MARKERS))}
     for label in every:
@@ -337,7 +340,7 @@ def test_the_proposed_method_is_emphasised(tmp_path):
     lines = drawn(drawing.compose(paper.figures["one"], spec.evidence(paper, found, curves)))
     assert lines["L2 (1 of 2 seeds)"].get_linewidth() > lines["FedMMD"].get_linewidth() == lines["FedAvg"].get_linewidth()
     plain, heavier = (looks.Look("#000000", "o", heavy).marks["markersize"] for heavy in (False, True))
-    assert plain < heavier
+    assert plain == looks.SIZES["o"] < heavier
     assert "Heavier: the paper's own methods." in paper.figures["one"].caption(spec.evidence(paper, found, curves))
     usual = read(tmp_path, PAPER)
     assert spec.identity(paper, ["one"]) != spec.identity(usual, ["one"])  # it is drawn anew
