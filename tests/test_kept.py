@@ -29,4 +29,5 @@ def test_every_kept_result_is_named_by_todays_settings(monkeypatch):
 def test_earlier_names_of_a_schedule():
     old = {"lr": 0.1, "lr_decay": 0.9, "lr_floor": 0.01}
     assert renamed(old) == {"lr": 0.1, "schedule": {"name": "exponential", "decay": 0.9, "floor": 0.01}}
+    assert old == {"lr": 0.1, "lr_decay": 0.9, "lr_floor": 0.01}, "what was given is not changed"
     assert renamed(old | {"lr_decay": 1.0}) == renamed({"lr": 0.1}) == {"lr": 0.1}

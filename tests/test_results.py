@@ -183,8 +183,9 @@ def test_a_damaged_study_costs_no_training(damaged, text, words, tmp_path):
         folder = tmp_path / shelf / "p" / "r"
         folder.mkdir(parents=True)
         (folder / "study.csv").write_text("unit,x\n1,2\n")
-        (folder / "study.json").write_text(json.dumps({"run": "r", "table": digest("unit,x\n1,2\n")}))
-        assert intact.table(folder / "study.csv") == [{"unit": "1", "x": "2"}]
+        for note in ({}, {"run": "r", "table": digest("unit,x\n1,2\n")}):  # earlier code told neither
+            (folder / "study.json").write_text(json.dumps(note))
+            assert intact.table(folder / "study.csv") == [{"unit": "1", "x": "2"}]
         (folder / damaged).unlink() if text is None else (folder / damaged).write_text(text)
         with pytest.raises(UserError, match=rf"{words}.*; {then}"):
             intact.table(folder / "study.csv")
