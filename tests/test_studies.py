@@ -185,6 +185,17 @@ def units(case) -> list[str]:
     return list(dict.fromkeys(row[0] for row in json.loads(case.begun.read_text(encoding="utf-8"))["rows"]))
 
 
+@pytest.mark.parametrize(("shelf", "then"), [
+    ("runs", "delete .*/tsne-1.csv and tsne-1.json to make the study anew"), ("kept", "git restore .*/r brings back"),
+])  # fmt: skip
+def test_a_damaged_note_is_told_with_what_brings_it_back(shelf, then, tmp_path):
+    folder = tmp_path / shelf / "p" / "r"
+    folder.mkdir(parents=True)
+    (folder / "tsne-1.json").write_text("{}")
+    with pytest.raises(UserError, match=rf"tsne-1\.json: damaged, lacks settings, code; {then}"):
+        studying.finished_in(folder, studies.create("tsne", EXAMPLES["tsne"][0], permuted()))
+
+
 @pytest.mark.parametrize("made", NAMES[:1], indirect=True)
 def test_a_damaged_table_of_an_unfinished_study_is_noticed(made, monkeypatch):
     case, calls = made.case(), []

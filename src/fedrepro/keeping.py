@@ -73,8 +73,9 @@ def _origin(run: Run) -> dict[str, str | None] | str:
 
 def _vouched_study(note: Path, study: Study) -> dict[str, str | None] | str:
     """The same of a finished study."""
-    intact.table(note.with_suffix(".csv"))
-    told = read_whole_json(note, "environment", "code", advice=f"delete it and {note.stem}.csv")
+    table = note.with_suffix(".csv")
+    intact.table(table)
+    told = read_whole_json(note, "environment", "code", advice=intact.advice(note.parent, table))
     return _vouched(told["environment"]["commit"], told["code"], *studying.executed(study))
 
 

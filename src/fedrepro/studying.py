@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedrepro import experiments, export, lookup, provenance, registry, studies
+from fedrepro import experiments, export, intact, lookup, provenance, registry, studies
 from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.experiments import Planned
@@ -109,7 +109,10 @@ def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) 
 def finished_in(folder: Path, study: Study) -> list[Path]:
     """The notes of finished studies with these settings in a run's folder, whatever code made them, today's first."""
     notes = sorted(folder.glob(f"{study.name}-*.json"))
-    told = {note: read_whole_json(note, "settings", "code", advice=f"delete it and {note.stem}.csv") for note in notes}
+    told = {
+        note: read_whole_json(note, "settings", "code", advice=intact.advice(folder, note.with_suffix(".csv")))
+        for note in notes
+    }
     same = [note for note in told if _asks(told[note]["settings"], study)]
     return sorted(same, key=lambda note: told[note]["code"] != code(study))
 
