@@ -1,5 +1,6 @@
 """README's table, docs/ and the files beside them: they say what the committed results say, and every link leads somewhere."""
 
+import functools
 import html
 import json
 import re
@@ -81,6 +82,9 @@ def test_what_was_not_run_is_not_quoted(quoted):
     assert not quoted.ran("fig4d") and not quoted.ran("fig4d_nowhere")
     with pytest.raises(UserError, match="fig4d.*no time"):
         quoted.ours("fig4d", "FedMMD")
+    with pytest.raises(UserError, match="fig4d: no one rounds of all series"):
+        quoted.setting("fig4d", "rounds")
+    assert quoted.cell("fig4d", kind="difference", series="FedMMD", baseline="FedAvg", last=1) == "no time"
     with pytest.raises(UserError, match="nobody"):
         quoted.claim("nobody")
 
@@ -91,6 +95,8 @@ def test_a_part_of_an_experiment_is_quoted_where_another_is_not_finished(quoted)
     assert quoted.ran("fig4d", ["FedMMD"]) and not quoted.ran("fig4d") and not quoted.ran("fig4d", ["FedMMD", "FedAvg"])
     with pytest.raises(UserError, match="fig4d, FedAvg: the runs of FedAvg are not finished"):
         quoted.ours("fig4d", "FedAvg")
+    told = quoted.cell("fig4d", kind="difference", series="FedMMD", baseline="FedAvg", last=1)
+    assert told == "the runs of FedAvg are not finished"
 
 
 def test_processors_are_mixed_where_series_of_one_seed_ran_on_several(quoted):
@@ -120,6 +126,10 @@ def test_what_we_ask_is_nothing_that_the_papers_curves_contradict(quoted):
 
 @pytest.mark.parametrize(("text", "words"), [
     ("<% set short %>x<% endset %>\n<< paper.ours('fig4d', 'FedMD') >>", "unknown series of experiment fig4d 'FedMD': "),
+    ("<< paper.diverged('fig4d', 'FedMD') >>", "unknown series of experiment fig4d 'FedMD': "),
+    ("<< paper.cell('fig4d', kind='accuracy', series='FedMD', last=1) >>", "unknown series of experiment fig4d 'FedMD': "),
+    ("<< size('paper', 'fig4d', 'FedMD') >>", "unknown series of experiment fig4d 'FedMD': "),
+    ("<< size('paper', 'fig4', 'FedMMD') >>", "unknown experiment 'fig4': nearest are fig4"),
     ("\n<< paper.theirs('4d:FedMD') >>", "unknown curve '4d:FedMD': nearest are 4d:"),
     ("\n<< paper.claims('4d') >>", r"fedmmd\.md\.j2, line 2: .* has no attribute 'claims'"),
     ("\n\n<< paper", r"fedmmd\.md\.j2, line 3: "),
@@ -132,8 +142,32 @@ def test_mistakes_in_a_template_are_told(committed, tmp_path, monkeypatch, text,
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(name, tmp_path / name)
     (tmp_path / "workflow/experiments/fedmmd.md.j2").write_text(text, encoding="utf-8")
+    size = functools.partial(guide._size, functools.partial(guide._planned, committed), "fedmmd")
     with pytest.raises(UserError, match=words):
-        guide.page(spec.read("fedmmd", read_params()), "fedmmd", tmp_path)
+        guide.page(spec.read("fedmmd", read_params()), "fedmmd", tmp_path, size)
+
+
+@pytest.mark.parametrize("readme", ["no place\n", f"{guide.BEGIN}\nwithout an end\n", f"without a begin\n{guide.END}\n"])
+def test_a_readme_without_a_place_for_the_table_is_told(readme):
+    with pytest.raises(UserError, match="README.md: expected a part between '<!-- artifacts"):
+        guide.placed(readme, "the table")
+
+
+def test_a_paper_needs_neither_a_page_nor_results(quoted, tmp_path):
+    """Until it has a template nothing links to its page; a line in a title ends no cell."""
+    shutil.copytree("workflow/experiments", tmp_path / "workflow/experiments", ignore=shutil.ignore_patterns("*.j2"))
+    shutil.copy("params.yaml", tmp_path)
+    assert guide.pages(tmp_path) == {}
+    figures = {"fig4d": quoted.spec.figures["fig4d"].model_copy(update={"title": "p(a | b)"})}
+    paper = quoted.spec.model_copy(update={"figures": figures, "tables": {}})
+
+    def told() -> str:
+        return guide._paper("fedmmd", paper, {"fig4d": guide.Spent(7, None)}, {("fedmmd", "fig4d"): "fig4d"}, tmp_path)
+
+    assert "| `fig4d` | p(a \\| b) | - | - |  | ~7 |\n" in told() and "docs/fedmmd.md" not in told()
+    assert "1 artifact (" in told() and "- At `small`, 0 claims tested. 0 artifacts complete, 0.0 core hours spent." in told()
+    (tmp_path / "workflow/experiments/fedmmd.md.j2").touch()
+    assert "(docs/fedmmd.md)" in told()
 
 
 def test_verdicts_that_hang_on_a_seed(quoted):
@@ -280,6 +314,7 @@ def test_how_far_guesses_are_from_what_was_measured():
     hours = [guide.Spent(*one) for one in ((9.0, 3.0), (1.0, 2.0), (7.0, None), (6.0, 0.1, False))]
     told = "For the 2 experiments that were run in full, estimates were 0.5 to 3.0 times the measured core hours."
     assert told in guide._trust([*hours, None])
+    assert "For the 1 experiment that was run in full, estimates were 3.0 to 3.0 times" in guide._trust(hours[:1])
     assert "No core hours" in guide._trust([None, guide.Spent(1.0, None)])
 
 
