@@ -68,6 +68,34 @@ def test_a_finding_follows_its_numbers(quoted):
     assert Quoted(quoted.spec, quoted.folder).ours("fig4d_code_net", "FedMMD").at(30) == 50
 
 
+def test_a_line_is_in_the_measure_that_is_asked_for(quoted):
+    own, loss = (quoted.ours("fig4d", "FedMMD", measure).at(150) for measure in ("test_accuracy", "test_loss"))
+    assert quoted.ours("fig4d", "FedMMD").at(150) == own != loss
+    for run in quoted.evidence.results["fig4d"].runs("FedMMD"):
+        run["status"] = "diverged at round 7"
+    with pytest.raises(UserError, match="fig4d, FedMMD: no values"):
+        quoted.ours("fig4d", "FedMMD")
+
+
+def test_a_cell_is_told_in_so_many_digits(quoted):
+    asked = {"kind": "difference", "series": "FedMMD", "baseline": "FedAvg", "last": 1}
+    assert re.fullmatch(r"\+\d\.\d ± \d\.\d points \(n = \d\)", quoted.cell("fig4d", **asked))
+    assert re.fullmatch(r"\+\d\.\d\d ± \d\.\d\d points \(n = \d\)", quoted.cell("fig4d", 2, **asked))
+
+
+def test_seeds_are_counted(quoted):
+    """Those of a series that diverged, and all that an experiment has."""
+    found = quoted.evidence.results["fig4d"]
+    found.runs("FedMMD")[0]["status"] = "diverged at round 7"
+    counted = len(found.runs("FedMMD"))
+    assert quoted.diverged("fig4d", "FedMMD") == f"1 of {counted}" and quoted.diverged("fig4d", "FedAvg") == f"0 of {counted}"
+    told = []
+    for seeds in (1, 2):
+        quoted.evidence.results["fig4d"] = found.first(seeds)
+        told.append(quoted.seeds("fig4d"))
+    assert told == ["one seed", "means over 2 seeds"]
+
+
 def test_a_setting_is_the_one_that_all_series_ran_with(quoted):
     """Sentences typed what runs were trained with, and one of them was wrong."""
     assert quoted.setting("fig4d", "rounds") == 150 and quoted.setting("fig4d", "partition.clients") == 100
@@ -181,15 +209,17 @@ def test_lines_reduce_as_worked_out_by_hand():
     assert line.over(1, 2) == pytest.approx(65)
     assert line.jump(1, 4) == pytest.approx(100 * (0.2 + 0.1 + 0.2) / 3)
     assert line.at(3) == pytest.approx(65) and line.end() == pytest.approx(85)
+    assert line.end(2) == pytest.approx(75)
     assert line.reaches(70) == 2 and line.reaches(85) is None
     assert Line("one", {0: CURVE}).reaches(70, smooth=2) == 4
-    assert [line.arrives(percent) for percent in (70, 85, 99)] == ["2", "4 (1 of 2 seeds)", "never"]
+    assert [line.arrives(percent) for percent in (60, 70, 85, 99)] == ["1.5", "2", "4 (1 of 2 seeds)", "never"]
     assert line.arrives(70, smooth=2) == "3"  # 60, 65 and 70 % from round 2 on, and 10 points more
     low, apart, one = (
-        {seed: [(1, value)] for seed, value in enumerate(values)} for values in ((0.5, 0.6), (0.71, 0.8), (0.4,))
+        Line("", {seed: [(1, value)] for seed, value in enumerate(values)}) for values in ((0.5, 0.6), (0.71, 0.8), (0.4,))
     )
-    found = [Line("", low).side(Line("", other), 1, 1) for other in (apart, {0: [(1, 0.4)], 1: [(1, 0.7)]})]
-    assert found == [-1, 0] and Line("", one).side(Line("", {0: [(1, 0.9)]}), 1, 1) == 0  # 20.5 +- 6.4, 0 +- 127, one seed
+    around = Line("", {0: [(1, 0.4)], 1: [(1, 0.7)]})
+    found = [mine.side(other, 1, 1) for mine, other in ((low, apart), (apart, low), (low, around))]
+    assert found == [-1, 1, 0] and one.side(Line("", {0: [(1, 0.9)]}), 1, 1) == 0  # 20.5 +- 6.4, 0 +- 127, one seed
     assert line.band() == pytest.approx(10) and line.apart(Line("same", line.seeds)) == 0
     twice = Line("one seed twice", {0: CURVE, 1: CURVE})
     assert line.apart(twice) == pytest.approx(10) == twice.apart(line)
@@ -201,6 +231,8 @@ def test_lines_reduce_as_worked_out_by_hand():
     figure = Line("figure", {0: [(1, 0.4), (2, 0.7), (9, 0.1)]})
     assert Line("one", {0: CURVE}).distance(figure) == pytest.approx(100 * (0.01 / 2) ** 0.5)
     assert Line("one", {0: CURVE}).distance(figure, last=1) == pytest.approx(10)
+    assert line.distance(figure, last=1) == pytest.approx(15)  # the mean of 10 and 20 points
+    assert Line("one", {0: CURVE}).distance(figure, smooth=2) == pytest.approx(5)  # 60 and 55 % in round 2
     assert Line("one", {0: CURVE}).above(figure) == 1  # in round 1; in round 2 both are at 70 %
     with pytest.raises(UserError, match="no round in common"):
         Line("one", {0: CURVE}).distance(Line("late", {0: [(9, 0.1)]}))
@@ -261,13 +293,14 @@ def run(name: str, status: str = "finished") -> dict:
 
 
 @pytest.mark.parametrize(("sources", "told"), [
-    ("fig", "2 seeds"), ("one", "1 seed"), ("one fig", "1 to 2 seeds"), ("left_out", "-"), ("absent", "-"),
-    ("fig left_out", "in part"), ("fig absent", "in part"), ("partly", "in part"),
+    ("fig", "2 seeds"), ("one", "1 seed"), ("fig one", "1 to 2 seeds"), ("many one", "1 to 8 seeds"),
+    ("left_out", "-"), ("absent", "-"), ("fig left_out", "in part"), ("fig absent", "in part"), ("partly", "in part"),
 ])  # fmt: skip
 def test_how_much_of_an_artifact_is_there(sources, told, tmp_path):
     whole = json.loads(gathered(tmp_path, FedAvg={"a0": "finished", "a1": "finished"}, FedMMD={"m0": "finished"}).read_text())
     one, left_out, partly = {"series": {"FedAvg": {"runs": [run("a0")]}}}, {"skipped": "no time"}, {"missing": ["L2"]}
-    for name, changes in (("one", one), ("left_out", left_out), ("partly", partly)):
+    many = {"series": {"FedAvg": {"runs": [run(f"a{seed}") for seed in range(8)]}}}
+    for name, changes in (("one", one), ("many", many), ("left_out", left_out), ("partly", partly)):
         (tmp_path / f"{name}.json").write_text(json.dumps(whole | changes))
     assert guide._state(sources.split(), tmp_path) == told
 
