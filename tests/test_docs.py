@@ -175,6 +175,14 @@ def test_mistakes_in_a_template_are_told(committed, tmp_path, monkeypatch, text,
         guide.page(spec.read("fedmmd", read_params()), "fedmmd", tmp_path, size)
 
 
+def test_numbers_of_a_page_are_told_by_what_they_are(quoted, tmp_path):
+    """Points, differences, losses and rounds; a round that never came has a word."""
+    path = tmp_path / "workflow/experiments/fedmmd.md.j2"
+    path.parent.mkdir(parents=True)
+    path.write_text("<<97.26|points>>, <<0.04|signed>>, <<134.9|nats>>, <<12.5|round>>, <<none|round>>\n", encoding="utf-8")
+    assert guide.page(quoted.spec, "fedmmd", tmp_path).endswith(" -->\n97.3, +0.0, 1.3, 12.5, never\n")
+
+
 @pytest.mark.parametrize("readme", ["no place\n", f"{guide.BEGIN}\nwithout an end\n", f"without a begin\n{guide.END}\n"])
 def test_a_readme_without_a_place_for_the_table_is_told(readme):
     with pytest.raises(UserError, match="README.md: expected a part between '<!-- artifacts"):
