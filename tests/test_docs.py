@@ -10,12 +10,15 @@ from types import SimpleNamespace
 
 import jinja2
 import pytest
+import torch
 import yaml
 from docutils.core import publish_parts
 
+from fedrepro import estimate
 from fedrepro.config import read_params
 from fedrepro.errors import UserError
 from fedrepro.files import write_json
+from fedrepro.paths import Paths
 from fedrepro.release import COPY, OFFICIAL
 from fedrepro.report import captions, guide, rules, spec, tally
 from fedrepro.report.quoting import Line, Quoted
@@ -37,7 +40,12 @@ def committed(tmp_path_factory) -> Path:
 
 
 def test_the_committed_pages_are_what_the_command_writes(committed, monkeypatch):
+    """On a machine that has measured other speeds, too."""
     monkeypatch.chdir(committed)
+    monkeypatch.setattr(estimate, "_measure", lambda *_: dict.fromkeys(estimate.SPEEDS, 1.0))
+    run, known = guide._planned(Path(), "paper")["fedmmd"]["fig4d"].runs[0], estimate.Known(Paths(results=Path("results")))
+    estimate.cost(run, known, "auto", torch.device("cpu"), measure=lambda: None)
+    assert Path("results/speed.json").exists()
     changed = [path.read_text(encoding="utf-8") for path in guide.write()]
     assert not changed, ANEW
     shutil.rmtree("docs")
