@@ -1,5 +1,6 @@
 """README's table, docs/ and the files beside them: they say what the committed results say, and every link leads somewhere."""
 
+import functools
 import html
 import json
 import re
@@ -9,12 +10,15 @@ from types import SimpleNamespace
 
 import jinja2
 import pytest
+import torch
 import yaml
 from docutils.core import publish_parts
 
+from fedrepro import estimate
 from fedrepro.config import read_params
 from fedrepro.errors import UserError
 from fedrepro.files import write_json
+from fedrepro.paths import Paths
 from fedrepro.release import COPY, OFFICIAL
 from fedrepro.report import captions, guide, rules, spec, tally
 from fedrepro.report.quoting import Line, Quoted
@@ -36,7 +40,12 @@ def committed(tmp_path_factory) -> Path:
 
 
 def test_the_committed_pages_are_what_the_command_writes(committed, monkeypatch):
+    """On a machine that has measured other speeds, too."""
     monkeypatch.chdir(committed)
+    monkeypatch.setattr(estimate, "_measure", lambda *_: dict.fromkeys(estimate.SPEEDS, 1.0))
+    run, known = guide._planned(Path(), "paper")["fedmmd"]["fig4d"].runs[0], estimate.Known(Paths(results=Path("results")))
+    estimate.cost(run, known, "auto", torch.device("cpu"), measure=lambda: None)
+    assert Path("results/speed.json").exists()
     changed = [path.read_text(encoding="utf-8") for path in guide.write()]
     assert not changed, ANEW
     shutil.rmtree("docs")
@@ -67,6 +76,34 @@ def test_a_finding_follows_its_numbers(quoted):
     assert Quoted(quoted.spec, quoted.folder).ours("fig4d_code_net", "FedMMD").at(30) == 50
 
 
+def test_a_line_is_in_the_measure_that_is_asked_for(quoted):
+    own, loss = (quoted.ours("fig4d", "FedMMD", measure).at(150) for measure in ("test_accuracy", "test_loss"))
+    assert quoted.ours("fig4d", "FedMMD").at(150) == own != loss
+    for run in quoted.evidence.results["fig4d"].runs("FedMMD"):
+        run["status"] = "diverged at round 7"
+    with pytest.raises(UserError, match="fig4d, FedMMD: no values"):
+        quoted.ours("fig4d", "FedMMD")
+
+
+def test_a_cell_is_told_in_so_many_digits(quoted):
+    asked = {"kind": "difference", "series": "FedMMD", "baseline": "FedAvg", "last": 1}
+    assert re.fullmatch(r"\+\d\.\d ± \d\.\d points \(n = \d\)", quoted.cell("fig4d", **asked))
+    assert re.fullmatch(r"\+\d\.\d\d ± \d\.\d\d points \(n = \d\)", quoted.cell("fig4d", 2, **asked))
+
+
+def test_seeds_are_counted(quoted):
+    """Those of a series that diverged, and all that an experiment has."""
+    found = quoted.evidence.results["fig4d"]
+    found.runs("FedMMD")[0]["status"] = "diverged at round 7"
+    counted = len(found.runs("FedMMD"))
+    assert quoted.diverged("fig4d", "FedMMD") == f"1 of {counted}" and quoted.diverged("fig4d", "FedAvg") == f"0 of {counted}"
+    told = []
+    for seeds in (1, 2):
+        quoted.evidence.results["fig4d"] = found.first(seeds)
+        told.append(quoted.seeds("fig4d"))
+    assert told == ["one seed", "means over 2 seeds"]
+
+
 def test_a_setting_is_the_one_that_all_series_ran_with(quoted):
     """Sentences typed what runs were trained with, and one of them was wrong."""
     assert quoted.setting("fig4d", "rounds") == 150 and quoted.setting("fig4d", "partition.clients") == 100
@@ -81,6 +118,9 @@ def test_what_was_not_run_is_not_quoted(quoted):
     assert not quoted.ran("fig4d") and not quoted.ran("fig4d_nowhere")
     with pytest.raises(UserError, match="fig4d.*no time"):
         quoted.ours("fig4d", "FedMMD")
+    with pytest.raises(UserError, match="fig4d: no one rounds of all series"):
+        quoted.setting("fig4d", "rounds")
+    assert quoted.cell("fig4d", kind="difference", series="FedMMD", baseline="FedAvg", last=1) == "no time"
     with pytest.raises(UserError, match="nobody"):
         quoted.claim("nobody")
 
@@ -91,6 +131,8 @@ def test_a_part_of_an_experiment_is_quoted_where_another_is_not_finished(quoted)
     assert quoted.ran("fig4d", ["FedMMD"]) and not quoted.ran("fig4d") and not quoted.ran("fig4d", ["FedMMD", "FedAvg"])
     with pytest.raises(UserError, match="fig4d, FedAvg: the runs of FedAvg are not finished"):
         quoted.ours("fig4d", "FedAvg")
+    told = quoted.cell("fig4d", kind="difference", series="FedMMD", baseline="FedAvg", last=1)
+    assert told == "the runs of FedAvg are not finished"
 
 
 def test_processors_are_mixed_where_series_of_one_seed_ran_on_several(quoted):
@@ -120,6 +162,10 @@ def test_what_we_ask_is_nothing_that_the_papers_curves_contradict(quoted):
 
 @pytest.mark.parametrize(("text", "words"), [
     ("<% set short %>x<% endset %>\n<< paper.ours('fig4d', 'FedMD') >>", "unknown series of experiment fig4d 'FedMD': "),
+    ("<< paper.diverged('fig4d', 'FedMD') >>", "unknown series of experiment fig4d 'FedMD': "),
+    ("<< paper.cell('fig4d', kind='accuracy', series='FedMD', last=1) >>", "unknown series of experiment fig4d 'FedMD': "),
+    ("<< size('paper', 'fig4d', 'FedMD') >>", "unknown series of experiment fig4d 'FedMD': "),
+    ("<< size('paper', 'fig4', 'FedMMD') >>", "unknown experiment 'fig4': nearest are fig4"),
     ("\n<< paper.theirs('4d:FedMD') >>", "unknown curve '4d:FedMD': nearest are 4d:"),
     ("\n<< paper.claims('4d') >>", r"fedmmd\.md\.j2, line 2: .* has no attribute 'claims'"),
     ("\n\n<< paper", r"fedmmd\.md\.j2, line 3: "),
@@ -132,8 +178,40 @@ def test_mistakes_in_a_template_are_told(committed, tmp_path, monkeypatch, text,
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(name, tmp_path / name)
     (tmp_path / "workflow/experiments/fedmmd.md.j2").write_text(text, encoding="utf-8")
+    size = functools.partial(guide._size, functools.partial(guide._planned, committed), "fedmmd")
     with pytest.raises(UserError, match=words):
-        guide.page(spec.read("fedmmd", read_params()), "fedmmd", tmp_path)
+        guide.page(spec.read("fedmmd", read_params()), "fedmmd", tmp_path, size)
+
+
+def test_numbers_of_a_page_are_told_by_what_they_are(quoted, tmp_path):
+    """Points, differences, losses and rounds; a round that never came has a word."""
+    path = tmp_path / "workflow/experiments/fedmmd.md.j2"
+    path.parent.mkdir(parents=True)
+    path.write_text("<<97.26|points>>, <<0.04|signed>>, <<134.9|nats>>, <<12.5|round>>, <<none|round>>\n", encoding="utf-8")
+    assert guide.page(quoted.spec, "fedmmd", tmp_path).endswith(" -->\n97.3, +0.0, 1.3, 12.5, never\n")
+
+
+@pytest.mark.parametrize("readme", ["no place\n", f"{guide.BEGIN}\nwithout an end\n", f"without a begin\n{guide.END}\n"])
+def test_a_readme_without_a_place_for_the_table_is_told(readme):
+    with pytest.raises(UserError, match="README.md: expected a part between '<!-- artifacts"):
+        guide.placed(readme, "the table")
+
+
+def test_a_paper_needs_neither_a_page_nor_results(quoted, tmp_path):
+    """Until it has a template nothing links to its page; a line in a title ends no cell."""
+    shutil.copytree("workflow/experiments", tmp_path / "workflow/experiments", ignore=shutil.ignore_patterns("*.j2"))
+    shutil.copy("params.yaml", tmp_path)
+    assert guide.pages(tmp_path) == {}
+    figures = {"fig4d": quoted.spec.figures["fig4d"].model_copy(update={"title": "p(a | b)"})}
+    paper = quoted.spec.model_copy(update={"figures": figures, "tables": {}})
+
+    def told() -> str:
+        return guide._paper("fedmmd", paper, {"fig4d": guide.Spent(7, None)}, {("fedmmd", "fig4d"): "fig4d"}, tmp_path)
+
+    assert "| `fig4d` | p(a \\| b) | - | - |  | ~7 |\n" in told() and "docs/fedmmd.md" not in told()
+    assert "1 artifact (" in told() and "- At `small`, 0 claims tested. 0 artifacts complete, 0.0 core hours spent." in told()
+    (tmp_path / "workflow/experiments/fedmmd.md.j2").touch()
+    assert "(docs/fedmmd.md)" in told()
 
 
 def test_verdicts_that_hang_on_a_seed(quoted):
@@ -147,15 +225,17 @@ def test_lines_reduce_as_worked_out_by_hand():
     assert line.over(1, 2) == pytest.approx(65)
     assert line.jump(1, 4) == pytest.approx(100 * (0.2 + 0.1 + 0.2) / 3)
     assert line.at(3) == pytest.approx(65) and line.end() == pytest.approx(85)
+    assert line.end(2) == pytest.approx(75)
     assert line.reaches(70) == 2 and line.reaches(85) is None
     assert Line("one", {0: CURVE}).reaches(70, smooth=2) == 4
-    assert [line.arrives(percent) for percent in (70, 85, 99)] == ["2", "4 (1 of 2 seeds)", "never"]
+    assert [line.arrives(percent) for percent in (60, 70, 85, 99)] == ["1.5", "2", "4 (1 of 2 seeds)", "never"]
     assert line.arrives(70, smooth=2) == "3"  # 60, 65 and 70 % from round 2 on, and 10 points more
     low, apart, one = (
-        {seed: [(1, value)] for seed, value in enumerate(values)} for values in ((0.5, 0.6), (0.71, 0.8), (0.4,))
+        Line("", {seed: [(1, value)] for seed, value in enumerate(values)}) for values in ((0.5, 0.6), (0.71, 0.8), (0.4,))
     )
-    found = [Line("", low).side(Line("", other), 1, 1) for other in (apart, {0: [(1, 0.4)], 1: [(1, 0.7)]})]
-    assert found == [-1, 0] and Line("", one).side(Line("", {0: [(1, 0.9)]}), 1, 1) == 0  # 20.5 +- 6.4, 0 +- 127, one seed
+    around = Line("", {0: [(1, 0.4)], 1: [(1, 0.7)]})
+    found = [mine.side(other, 1, 1) for mine, other in ((low, apart), (apart, low), (low, around))]
+    assert found == [-1, 1, 0] and one.side(Line("", {0: [(1, 0.9)]}), 1, 1) == 0  # 20.5 +- 6.4, 0 +- 127, one seed
     assert line.band() == pytest.approx(10) and line.apart(Line("same", line.seeds)) == 0
     twice = Line("one seed twice", {0: CURVE, 1: CURVE})
     assert line.apart(twice) == pytest.approx(10) == twice.apart(line)
@@ -167,6 +247,8 @@ def test_lines_reduce_as_worked_out_by_hand():
     figure = Line("figure", {0: [(1, 0.4), (2, 0.7), (9, 0.1)]})
     assert Line("one", {0: CURVE}).distance(figure) == pytest.approx(100 * (0.01 / 2) ** 0.5)
     assert Line("one", {0: CURVE}).distance(figure, last=1) == pytest.approx(10)
+    assert line.distance(figure, last=1) == pytest.approx(15)  # the mean of 10 and 20 points
+    assert Line("one", {0: CURVE}).distance(figure, smooth=2) == pytest.approx(5)  # 60 and 55 % in round 2
     assert Line("one", {0: CURVE}).above(figure) == 1  # in round 1; in round 2 both are at 70 %
     with pytest.raises(UserError, match="no round in common"):
         Line("one", {0: CURVE}).distance(Line("late", {0: [(9, 0.1)]}))
@@ -227,13 +309,14 @@ def run(name: str, status: str = "finished") -> dict:
 
 
 @pytest.mark.parametrize(("sources", "told"), [
-    ("fig", "2 seeds"), ("one", "1 seed"), ("one fig", "1 to 2 seeds"), ("left_out", "-"), ("absent", "-"),
-    ("fig left_out", "in part"), ("fig absent", "in part"), ("partly", "in part"),
+    ("fig", "2 seeds"), ("one", "1 seed"), ("fig one", "1 to 2 seeds"), ("many one", "1 to 8 seeds"),
+    ("left_out", "-"), ("absent", "-"), ("fig left_out", "in part"), ("fig absent", "in part"), ("partly", "in part"),
 ])  # fmt: skip
 def test_how_much_of_an_artifact_is_there(sources, told, tmp_path):
     whole = json.loads(gathered(tmp_path, FedAvg={"a0": "finished", "a1": "finished"}, FedMMD={"m0": "finished"}).read_text())
     one, left_out, partly = {"series": {"FedAvg": {"runs": [run("a0")]}}}, {"skipped": "no time"}, {"missing": ["L2"]}
-    for name, changes in (("one", one), ("left_out", left_out), ("partly", partly)):
+    many = {"series": {"FedAvg": {"runs": [run(f"a{seed}") for seed in range(8)]}}}
+    for name, changes in (("one", one), ("many", many), ("left_out", left_out), ("partly", partly)):
         (tmp_path / f"{name}.json").write_text(json.dumps(whole | changes))
     assert guide._state(sources.split(), tmp_path) == told
 
@@ -280,6 +363,7 @@ def test_how_far_guesses_are_from_what_was_measured():
     hours = [guide.Spent(*one) for one in ((9.0, 3.0), (1.0, 2.0), (7.0, None), (6.0, 0.1, False))]
     told = "For the 2 experiments that were run in full, estimates were 0.5 to 3.0 times the measured core hours."
     assert told in guide._trust([*hours, None])
+    assert "For the 1 experiment that was run in full, estimates were 3.0 to 3.0 times" in guide._trust(hours[:1])
     assert "No core hours" in guide._trust([None, guide.Spent(1.0, None)])
 
 

@@ -161,6 +161,11 @@ def test_what_cannot_be_run_at_a_scale_has_no_command(alone):
     compose(alone.parents[1], alone)
     text = Tags(alone / "fedmmd/index.html").text
     assert "Not run at this scale: left for the next scale." in text and "Run it" not in text
+    store(made({}, skipped="6 of 6 runs are not finished"), alone / "fedmmd/data", "first")
+    compose(alone.parents[1], alone)
+    text = Tags(alone / "fedmmd/index.html").text
+    assert "Not run at this scale: 6 of 6 runs are not finished; left for the next scale. Run it uv run snakemake" in text
+    assert "Not run at this scale: left for the next scale. Claim" in text
 
 
 def test_commit_date_and_version_stand_on_every_page(tags):

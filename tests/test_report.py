@@ -551,6 +551,14 @@ def test_report_compiles(reports):
     assert (reports / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
+def stand_in(folder: Path, name: str, script: str) -> Path:
+    """A program of its own in `bin`."""
+    program = folder / "bin" / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return program
+
+
 def test_typesetting_with_a_stand_in(tmp_path, monkeypatch):
     """Without pdflatex a message says so; a failure is told by LaTeX's own words."""
     source = tmp_path / "report.tex"
@@ -560,18 +568,32 @@ def test_typesetting_with_a_stand_in(tmp_path, monkeypatch):
     assert not typeset.available()
     with pytest.raises(UserError, match="no pdflatex here; install texlive"):
         typeset.typeset(source)
-    program = tmp_path / "bin" / "pdflatex"
-    program.write_text("#!/bin/sh\necho > report.pdf\necho > report.aux\n")
-    program.chmod(0o755)
+    program = stand_in(tmp_path, "pdflatex", "for end in pdf aux log out; do echo pass >> report.$end; done")
     typeset.typeset(source)
-    assert (tmp_path / "report.pdf").exists() and not (tmp_path / "report.aux").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"bin", "report.tex", "report.pdf"}
+    assert (tmp_path / "report.pdf").read_text() == "pass\npass\n"  # the second knows the references
     monkeypatch.setenv("TEXMFHOME", "here")  # what LaTeX is told of its folders reaches it
     program.write_text("#!/bin/sh\necho $TEXMFHOME $SOURCE_DATE_EPOCH > report.pdf\n")
     typeset.typeset(source)
     assert (tmp_path / "report.pdf").read_text() == "here 0\n"
     program.write_text("#!/bin/sh\necho '! Undefined control sequence.'\nexit 1\n")
-    with pytest.raises(UserError, match=r"report.tex: pdflatex failed: ! Undefined control sequence\."):
+    with pytest.raises(UserError, match=r"report.tex: pdflatex failed: ! Undefined control sequence\.; see .*report\.log$"):
         typeset.typeset(source)
+
+
+@pytest.mark.parametrize(("version", "enough"), [("3.0.0", True), ("10.1", True), ("2.8e", False), (None, False)])
+def test_the_report_needs_the_third_siunitx(version, enough, tmp_path, monkeypatch):
+    """An old LaTeX has the second, and the smallest has none."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    stand_in(tmp_path, "pdflatex", "exit 0")
+    package = tmp_path / "siunitx.sty"
+    package.write_text(f"% siunitx 9\n\\ProvidesExplPackage {{siunitx}} {{2021-05-17}} {{{version}}}\n  {{A package}}\n")
+    stand_in(tmp_path, "kpsewhich", f"echo {package}" if version else "exit 1")
+    assert typeset.available() == enough
+    if not enough:
+        with pytest.raises(UserError, match=r"report\.tex: pdflatex lacks siunitx\.sty, version 3; install texlive"):
+            typeset.typeset(tmp_path / "report.tex")
 
 
 # ---- what the artifacts consist of

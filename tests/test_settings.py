@@ -1,13 +1,16 @@
 """Settings in plain words: nothing of what was set is left out, and nothing of Python is left in."""
 
 import json
+from collections import defaultdict
 from pathlib import Path
 from string import Formatter
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
 from fedrepro import registry
-from fedrepro.config import RunConfig
+from fedrepro.config import RunConfig, Scaling
 from fedrepro.report import phrases
 from fedrepro.report.loading import Results, load
 from fedrepro.report.settings import METHOD, TOPICS, described
@@ -60,6 +63,9 @@ def test_what_all_series_share_and_what_is_their_own():
     ({"inputs": "half", "augment": ["flip"]}, "Inputs", "pixels scaled to -0.5 to 0.5; random mirroring"),
     ({"inputs": {"name": "normalised", "mean": [0.4914, 0.4822], "std": [0.2023, 0.1994]}}, "Inputs",
      "by mean 0.4914, 0.4822 and deviation 0.2023, 0.1994 per channel; no augmentation"),
+    ({"inputs": "raw", "augment": ["reflected_crop", "brightness"]}, "Inputs",
+     "as stored; random crop with mirrored borders, random brightness"),
+    ({"task": {"name": "regression", "thresholds": None}}, "Task", "ordered classes as one number, by squared error"),
     ({"partition": {"name": "iid", "clients": 2}}, "Partition", "2 clients, random equal parts"),
     ({"partition": {"name": "classes", "clients": 2, "redraw": False, "groups": [[0, 1], [2, 3]]}}, "Partition",
      "2 clients with whole classes, dealt once, classes 0, 1 and 2, 3"),
@@ -90,12 +96,19 @@ def test_what_all_series_share_and_what_is_their_own():
     ({"measures": ["test_loss", "test_macro_f1"], "evaluate_every": 5}, "Measured",
      "test loss; macro-F1 on the test set in every 5 rounds"),
     ({"precision": "bfloat16"}, "Arithmetic", "bfloat16"),
+    ({"precision": "float64"}, "Arithmetic", "double precision (float64)"),
     ({"algorithm": {"name": "psi_net", "groups": None, "grouped_from": "conv5", "classes": "consecutive", "norm": "group",
                     "trim": True, "softmax": "held"}}, METHOD,
      "Psi-Net, groups: one for each class, from conv5 on, classes consecutive, group normalisation in each group, "
      "groups without local classes trimmed, local softmax over the groups held"),
     ({"algorithm": {"name": "fedma", "gamma": 7.0, "iterations": 5, "posterior": "code", "units": "mean", "grow": True}},
      METHOD, "FedMA, γ = 7, posterior as in the code, global units: means of what is matched, widths grow, iterations 5"),
+    ({"algorithm": {"name": "fedma", "gamma": 7.0, "posterior": "paper", "units": "posterior", "grow": False}}, METHOD,
+     "FedMA, γ = 7, posterior of PFNM, global units: means of the posterior, widths stay"),
+    ({"algorithm": {"name": "fedmmd", "weight": 0.1, "outputs": "features", "kernel": "mean_distance", "floor": 0.0001}},
+     METHOD, "FedMMD, λ = 0.1, on the layer before the logits, 5 Gaussians around the mean distance, constant below 0.0001"),
+    ({"algorithm": {"name": "activation_l2", "beta": 0.1, "norm": "samples"}}, METHOD,
+     "L2 penalty, β = 0.1, mean of the images' norms"),
     ({"algorithm": {"name": "fedprox", "mu": 0.01, "norm": "mean"}}, METHOD,
      "FedProx, μ = 0.01, squares averaged within each tensor"),
     ({"algorithm": {"name": "fedfusion", "operator": "conv", "ema": 0.9, "tested_with": "previous"}}, METHOD,
@@ -152,24 +165,40 @@ def test_no_difference_between_committed_series_is_left_out(path):
 
 
 def test_phrases_name_what_exists():
-    """A phrase of a method that is gone, or of an option, would never be read."""
+    """A phrase of a method that is gone, or of an option or a value, would never be read."""
     for (kind, name), phrase in phrases.CHOICES.items():
         module = registry.module(f"{kind}s", name)
         holder = {"algorithm": "Algorithm", "task": "Task"}.get(kind)
         options = (getattr(module, holder) if holder else module).Params.model_fields
         assert {field for _, field, _, _ in Formatter().parse(phrase) if field} <= set(options), name
     every = {kind: _options(kind) for kind in ("algorithm", "partition", "model", "schedule", "task")}
-    for kind, option in (*phrases.SILENT, *phrases.VALUES):
+    for kind, option in phrases.SILENT:
         assert option in every[kind], (kind, option)
+    for (kind, option), told in phrases.VALUES.items():
+        assert told.keys() <= every[kind][option], (kind, option)
+    settings = {"augment": phrases.CHANGES, "weighting": phrases.WEIGHTING, "precision": phrases.PRECISION}
+    for setting, told in settings.items():
+        assert told.keys() <= _values(RunConfig.model_fields[setting].annotation), setting
+    assert phrases.INPUTS.keys() <= _values(Scaling.model_fields["name"].annotation)
 
 
-def _options(kind: str) -> set[str]:
-    found = set()
+def _options(kind: str) -> dict[str, set]:
+    """Every option of a kind, with the words that it may be set to."""
+    found = defaultdict(set)
     for name in registry.names(f"{kind}s"):
         module = registry.module(f"{kind}s", name)
         holder = {"algorithm": "Algorithm", "task": "Task"}.get(kind)
-        found |= set((getattr(module, holder) if holder else module).Params.model_fields)
+        for option, field in (getattr(module, holder) if holder else module).Params.model_fields.items():
+            found[option] |= _values(field.annotation)
     return found
+
+
+def _values(annotation: Any) -> set:
+    """The words, truths and nothings of a type; numbers and free texts have none."""
+    if annotation in (bool, NoneType):
+        return {bool: {True, False}, NoneType: {None}}[annotation]
+    inner = get_args(annotation)
+    return set(inner) if get_origin(annotation) is Literal else set().union(*map(_values, inner))
 
 
 def test_it_is_light():

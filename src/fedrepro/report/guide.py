@@ -11,7 +11,7 @@ import torch
 
 from fedrepro import experiments
 from fedrepro.config import Params, read_params
-from fedrepro.errors import UserError
+from fedrepro.errors import UserError, unknown
 from fedrepro.estimate import Known, cost, size
 from fedrepro.files import read_json, replacing
 from fedrepro.paths import Paths
@@ -46,11 +46,11 @@ def write(root: Path = Path()) -> list[Path]:
 
 
 def placed(readme: str, text: str) -> str:
-    """The README with its table exchanged."""
+    """The README with its table exchanged. Raises UserError where it has no place for one."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"README.md: expected a part between '{BEGIN}' and '{END}'")
+        raise UserError(f"README.md: expected a part between '{BEGIN}' and '{END}'")
     return f"{before}{begin}\n\n{text}\n{end}{after}"
 
 
@@ -92,9 +92,13 @@ def _place(error: jinja2.TemplateError) -> str:
 
 
 def _size(planned: Callable[[str], dict], paper: str, scale: str, experiment: str, series: str) -> tuple[int, int]:
-    item = planned(scale)[paper][experiment]
-    run = next(one.runs[0] for one in item.series if one.label == series)
-    return size(run.config)
+    items = planned(scale)[paper]
+    if experiment not in items:
+        raise unknown("experiment", experiment, list(items))
+    runs = {one.label: one.runs[0] for one in items[experiment].series}
+    if series not in runs:
+        raise unknown(f"series of experiment {experiment}", series, list(runs))
+    return size(runs[series].config)
 
 
 def _planned(root: Path, scale: str) -> dict[str, dict[str, experiments.Planned]]:
@@ -136,7 +140,7 @@ def _trust(hours: Iterable[Spent | None]) -> str:
     if not ratios:
         return "No core hours have been measured yet.\n"
     lowest, highest = min(ratios), max(ratios)
-    measured = f"For the {len(ratios)} experiments that were run in full"
+    measured = f"For the {count(len(ratios), 'experiment')} that {'was' if len(ratios) == 1 else 'were'} run in full"
     return f"{measured}, estimates were {lowest:.1f} to {highest:.1f} times the measured core hours.\n"
 
 

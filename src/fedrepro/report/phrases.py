@@ -65,7 +65,7 @@ VALUES = {
         "sum": "summed over all weights",
         "mean": "averaged within each tensor",
         "frobenius": "Frobenius norm of the whole batch",
-        "samples": "mean norm of an image's",
+        "samples": "mean of the images' norms",
         "group": "group normalisation in each group",
         "model": "the network's own normalisation",
     },

@@ -13,6 +13,7 @@ from fedrepro.errors import UserError, unknown
 from fedrepro.metrics import Curve, at_round, distance, estimate, mean, mean_last, rounds_to
 from fedrepro.report import artifacts, cells, numbers, plotted, tally, view
 from fedrepro.report.evidence import Evidence, Ref, source, split_source
+from fedrepro.report.loading import Results
 from fedrepro.report.spec import Paper
 from fedrepro.words import count
 
@@ -119,6 +120,11 @@ def _jump(values: list[float]) -> float:
     return mean([abs(after - before) for before, after in zip(values, values[1:], strict=False)])
 
 
+def _check_series(results: Results, experiment: str, series: str) -> None:
+    if series not in results.labels:
+        raise unknown(f"series of experiment {experiment}", series, results.labels)
+
+
 @dataclass(frozen=True)
 class Quoted:
     """A paper's committed results at one scale."""
@@ -135,18 +141,23 @@ class Quoted:
         panel, name = self.evidence.panel(Ref(experiment=experiment, measure=measure)), f"{self.folder}: {experiment}, {series}"
         if absent := panel.results.absent([series]):
             raise UserError(f"{name}: {absent}")
-        if series not in panel.results.labels:
-            raise unknown(f"series of experiment {experiment}", series, panel.results.labels)
+        _check_series(panel.results, experiment, series)
         curves = panel.curves(series)
         if not curves:
             raise UserError(f"{name}: no values")
         return Line(name, curves)
 
     def cell(self, experiment: str, digits: int = 1, **cell: object) -> str:
-        """Of a cell, which names its kind and series: the mean over seeds with its interval, or why there is none."""
+        """Of a cell, which names its kind and series: the mean over seeds with its interval, or why there is none. Raises
+        UserError for a series that there is not."""
         asked = cells.read(cell, f"{self.folder}: {experiment}")
+        results = self.evidence.results[source(experiment, asked.study)]
+        if absent := results.absent([label for label in asked.labels if label in results.missing]):
+            return absent
+        for label in asked.labels:
+            _check_series(results, experiment, label)
         panel = self.evidence.panel(Ref(experiment=experiment))
-        values, problem = asked.found(replace(panel, results=self.evidence.results[source(experiment, asked.study)]))
+        values, problem = asked.found(replace(panel, results=results))
         return problem or asked.told(estimate(values), panel.measure, digits)
 
     def ran(self, experiment: str, part: Collection[str] = ()) -> bool:
@@ -179,8 +190,9 @@ class Quoted:
         return "one seed" if count == 1 else f"means over {count} seeds"
 
     def diverged(self, experiment: str, series: str) -> str:
-        """How many of the seeds of a series diverged, as "2 of 3"."""
+        """How many of the seeds of a series diverged, as "2 of 3". Raises UserError for a series that there is not."""
         results = self.evidence.results[experiment]
+        _check_series(results, experiment, series)
         return f"{len(results.diverged(series))} of {len(results.runs(series))}"
 
     def copies(self) -> list[str]:

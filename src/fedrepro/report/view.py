@@ -123,7 +123,8 @@ def view(content: Content) -> View:
         key, behind = item["key"], [content.results[name] for name in item["experiments"]]
         skipped = item["skipped"] if "skipped" in item else absence([found.skipped for found in behind])
         partial = not skipped and any(found.skipped or found.missing for found in behind)
-        asked = None if skipped and not skipped.endswith(UNFINISHED) else command(f"{content.key}_{key}", scale, partial)
+        lacking = [skipped, *(found.skipped for found in behind)]
+        asked = command(f"{content.key}_{key}", scale, partial) if not skipped or trainable(lacking) else None
         told = {"experiments": item["experiments"], "label": called(spec, key), "claims": beside[key]}
         title = item["title"].removeprefix(f"{told['label']}: ")  # beside the label it need not say it again
         told["title"] = title[:1].upper() + title[1:]
@@ -141,6 +142,11 @@ def view(content: Content) -> View:
 def absence(reasons: list[str | None]) -> str | None:
     """Why nothing of several experiments was run; None where something was."""
     return "; ".join(dict.fromkeys(filter(None, reasons))) if all(reasons) else None
+
+
+def trainable(reasons: Iterable[str | None]) -> bool:
+    """Whether training is what some of it lacks: other reasons are of the settings, and a command would not change them."""
+    return any(reason.endswith(UNFINISHED) for reason in reasons if reason)
 
 
 def judged(claims: list[dict[str, str]]) -> list[dict[str, str]]:
