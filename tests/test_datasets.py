@@ -24,7 +24,18 @@ import torch
 from PIL import Image
 
 from fedrepro import datasets, provenance, registry, rng
-from fedrepro.datasets import _fetch, _formats, _splitting, aptos, chest_xray, cifar10, cifar100, emnist_letters, mnist
+from fedrepro.datasets import (
+    _download,
+    _fetch,
+    _formats,
+    _splitting,
+    aptos,
+    chest_xray,
+    cifar10,
+    cifar100,
+    emnist_letters,
+    mnist,
+)
 from fedrepro.errors import Unavailable, UserError
 from fedrepro.release import COPY, NOTES, OFFICIAL, describe, described
 from support.files import cifar10_files, cifar_batch, idx_bytes, mnist_files, tar_gz, write_all
@@ -185,7 +196,7 @@ def test_the_code_of_a_data_set_is_what_reads_or_draws_it(name, through, monkeyp
     seen = []
     monkeypatch.setattr(provenance, "_essence", lambda path: seen.append(path.stem))
     provenance.dataset_digest.__wrapped__(name)
-    assert {name, through, "_stored"} <= set(seen) and not {"_fetch", "files", "config"} & set(seen)
+    assert {name, through, "_stored"} <= set(seen) and not {"_fetch", "_download", "files", "config"} & set(seen)
 
 
 def test_unknown_name_lists_the_valid_ones(tmp_path):
@@ -967,7 +978,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def direct(monkeypatch):
     """Requests go where they say, and again without a pause."""
-    monkeypatch.setattr(_fetch, "BACKOFF", 0)
+    monkeypatch.setattr(_download, "BACKOFF", 0)
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -1095,7 +1106,7 @@ def test_nothing_is_added_to_what_a_mirror_once_sent_in_part(server, tmp_path):
 
 
 def test_a_mirror_that_never_answers_is_asked_once(direct, monkeypatch, tmp_path):
-    monkeypatch.setattr(_fetch, "TIMEOUT", (5, 0.05))
+    monkeypatch.setattr(_download, "TIMEOUT", (5, 0.05))
     with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and says nothing
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         words = "data mirror .*cifar-10-python.tar.gz.*ReadTimeout, tried 3 times.*Run it again"

@@ -3,11 +3,8 @@
 A folder is complete once it holds `source.json`: {"source": where from, "files": {file name: md5}}; it is written last.
 """
 
-import hashlib
-import logging
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,16 +12,11 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 
 from fedrepro import files
-from fedrepro.errors import Unavailable, UserError, masked
+from fedrepro.datasets._download import Absent, Silent, download, md5_of
+from fedrepro.errors import Unavailable, UserError
 from fedrepro.files import read_json, write_json
 
-log = logging.getLogger(__name__)
-
 STAMP = "source.json"
-ATTEMPTS = 3  # per address
-BACKOFF = 1.0  # seconds before the second attempt; doubles each time
-TIMEOUT = (10, 60)  # seconds to connect, seconds without a byte
-CHUNK = 1 << 18
 MIRROR_HELP = (
     "Without internet, let a folder or URL that holds the data serve: "
     "set FEDREPRO_DATA_MIRROR or pass `--config data_mirror=PATH_OR_URL`"
@@ -40,14 +32,6 @@ class File:
     md5: str
 
 
-class Absent(Exception):
-    """A source says that it does not have the file: no use in asking it again."""
-
-
-class Silent(Absent):
-    """A source does not answer, or breaks off every time: no use in asking it for another file."""
-
-
 _silent: dict[str, str] = {}  # what was told of each mirror that fell silent: minutes that this process waits once
 
 
@@ -61,11 +45,6 @@ def writing(folder: Path) -> Iterator[None]:
         raise UserError(
             f"{error.filename or folder}: cannot read or write ({reason}); check permissions and free space"
         ) from None
-
-
-def md5_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
 def has_official_files(module: ModuleType, stamp: dict) -> bool:
@@ -224,80 +203,3 @@ def _copy_from_mirror(mirror: str, part: str, target: Path) -> None:
         raise Absent(f"{source} is not there")
     with files.replacing(target) as copy:
         shutil.copyfile(source, copy)
-
-
-def download(urls: tuple[str, ...], target: Path, md5: str | None = None) -> None:
-    """One file from the first address that delivers it, resumed where an earlier attempt broke off.
-
-    Raises Absent with every address' reason, Silent where none said that it has no such file. A part is kept for the next
-    time only if a checksum will tell whether it fits.
-    """
-    part = target.with_name(target.name + ".part")
-    if md5 is None:
-        part.unlink(missing_ok=True)
-    reasons, refused = [], False
-    for url in urls:
-        try:
-            reason = _attempts(url, part, md5)
-        except Absent as absent:
-            reason, refused = str(absent), True
-        if reason is None:
-            os.replace(part, target)
-            return
-        log.warning("%s: %s", masked(url), reason)
-        reasons.append(f"{url}: {reason}")
-    if md5 is None:
-        part.unlink(missing_ok=True)
-    raise (Absent if refused else Silent)(f"cannot download {target.name} ({'; '.join(reasons)})")
-
-
-def _attempts(url: str, part: Path, md5: str | None) -> str | None:
-    """Downloads into `part`; returns None once it is complete and its checksum holds, else the last failure. Raises Absent
-    where the server refuses the file."""
-    import requests  # not part of the training core
-    import urllib3
-
-    reason = ""
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            time.sleep(BACKOFF * 2 ** (attempt - 1))
-        resumed = part.exists()
-        try:
-            _stream(url, part)
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-            reason = f"{type(error).__name__}, tried {attempt + 1} times"
-            continue
-        if md5 is None or md5_of(part) == md5:
-            return None
-        reason = f"wrong checksum {md5_of(part)}, the release has {md5}"
-        part.unlink()
-        if not resumed:  # a whole file that is wrong will be wrong again
-            return reason
-    return reason
-
-
-def _stream(url: str, part: Path) -> None:
-    """Appends to `part` what is missing of `url`. Raises Absent where the server refuses the file."""
-    import requests
-    from tqdm import tqdm
-
-    start = part.stat().st_size if part.exists() else 0
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
-    with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-        if response.status_code == 416:  # the part is as long as the file, or longer: not a part of this file
-            part.unlink(missing_ok=True)
-            raise requests.RequestException("range refused")
-        if 400 <= response.status_code < 500 and response.status_code not in (408, 429):
-            raise Absent(f"HTTP {response.status_code}")
-        response.raise_for_status()
-        if not (response.status_code == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")):
-            start = 0
-        length = response.headers.get("Content-Length")
-        total = start + int(length) if length else None
-        with (
-            part.open("ab" if start else "wb") as file,
-            # a bar on terminals only
-            tqdm(total=total, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None) as bar,
-        ):
-            for chunk in response.raw.stream(CHUNK, decode_content=False):  # .gz stays .gz whatever the server declares
-                bar.update(file.write(chunk))
