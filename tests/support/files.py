@@ -1,6 +1,7 @@
 """Raw files of data sets, small and made, as their mirrors have them."""
 
 import gzip
+import hashlib
 import io
 import pickle
 import struct
@@ -10,6 +11,20 @@ from pathlib import Path
 import numpy as np
 
 from fedrepro.datasets import cifar10
+
+IMAGES = "train-images-idx3-ubyte.gz"
+
+
+def md5(data: bytes) -> str:
+    return hashlib.md5(data).hexdigest()
+
+
+def leftovers(folder: Path) -> list[str]:
+    return [str(path) for path in folder.rglob("*") if path.name.endswith(".part")]
+
+
+def damage(data: bytes) -> bytes:
+    return data[: len(data) // 2]
 
 
 def idx_bytes(array: np.ndarray) -> bytes:

@@ -1,0 +1,207 @@
+"""Fetching over HTTP: from a local server that breaks off, is busy, refuses or says nothing."""
+
+import json
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from fedrepro import datasets
+from fedrepro.datasets import _download, _fetch, cifar10, mnist
+from fedrepro.errors import UserError
+from fedrepro.release import describe
+from support.files import IMAGES, cifar10_files, damage, leftovers, md5, mnist_files, write_all
+
+
+class Server(ThreadingHTTPServer):
+    """Serves `files` (path -> bytes) with ranges, unless it ignores them (None) or begins anew whatever is asked for (False);
+    the next `drops` answers break off, the next `busy` are of this `status`."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files, self.drops, self.busy, self.status, self.log, self.ranges = {}, 0, 0, 503, [], True
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        server, data = self.server, self.server.files.get(self.path)
+        server.log.append((self.path, self.headers.get("Range")))
+        if server.busy:
+            server.busy -= 1
+            return self.send_error(server.status)
+        if data is None:
+            return self.send_error(404)
+        start = int((self.headers.get("Range") or "bytes=0-")[6:-1]) if server.ranges else 0
+        if start >= len(data) > 0:
+            return self.send_error(416)
+        part = start or (self.headers.get("Range") and server.ranges is False)
+        self.send_response(206 if part else 200)
+        if part:
+            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+        self.send_header("Content-Length", str(len(data) - start))
+        self.end_headers()
+        body = data[start:]
+        if server.drops:
+            server.drops -= 1
+            body = damage(body)
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def direct(monkeypatch):
+    """Requests go where they say, and again without a pause."""
+    monkeypatch.setattr(_download, "BACKOFF", 0)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def server(direct):
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def release(server, monkeypatch):
+    """A made release of MNIST on the server, pinned as the official one."""
+    files = mnist_files()
+    server.files = {f"/{name}": data for name, data in files.items()}
+    pinned = tuple(_fetch.File(name, (f"{server.url}/{name}",), md5(data)) for name, data in files.items())
+    monkeypatch.setattr(mnist, "FILES", pinned)
+    monkeypatch.setattr(mnist, "PIXELS", None)
+    return server
+
+
+def test_official_download_then_nothing_to_do(release, tmp_path):
+    expected = datasets.identify("mnist", tmp_path / "raw", tmp_path / "out")
+    folder = datasets.fetch("mnist", tmp_path / "raw")
+    assert len(release.log) == 4 and not leftovers(tmp_path)
+    meta = datasets.prepare("mnist", tmp_path / "raw", tmp_path / "out")
+    assert meta["source"] == "official" and meta["official"] and meta["identity"] == expected
+    assert describe(meta) == "MNIST (official release)"
+    datasets.fetch("mnist", tmp_path / "raw")
+    assert len(release.log) == 4
+    (folder / "source.json").unlink()  # files held by their checksums are adopted, not downloaded again
+    datasets.fetch("mnist", tmp_path / "raw")
+    assert len(release.log) == 4
+
+
+def test_several_that_fetch_the_same_data_fetch_them_once(release, tmp_path):
+    with ThreadPoolExecutor(4) as callers:
+        folders = set(callers.map(lambda _: datasets.fetch("mnist", tmp_path / "raw"), range(4)))
+    assert len(release.log) == 4 and len(folders) == 1 and not leftovers(tmp_path)
+
+
+def test_download_resumes_after_a_break(release, tmp_path):
+    release.drops = 1
+    folder = datasets.fetch("mnist", tmp_path / "raw")
+    data = release.files[f"/{IMAGES}"]
+    assert (folder / IMAGES).read_bytes() == data
+    assert release.log[1] == (f"/{IMAGES}", f"bytes={len(data) // 2}-")
+    assert len(release.log) == 5  # once for each file, and once more for the rest of the first
+
+
+@pytest.mark.parametrize("ranges", [True, False, None])
+def test_download_goes_on_where_an_earlier_process_stopped(ranges, release, tmp_path):
+    release.ranges = ranges
+    data = release.files[f"/{IMAGES}"]
+    write_all(tmp_path / "raw" / "mnist", {f"{IMAGES}.part": data[:100]})
+    folder = datasets.fetch("mnist", tmp_path / "raw")
+    assert len(release.log) == 4
+    assert release.log[0] == (f"/{IMAGES}", "bytes=100-") and (folder / IMAGES).read_bytes() == data and not leftovers(folder)
+
+
+@pytest.mark.parametrize("stale", [b"of another file", b"x" * 100_000])
+def test_a_part_that_does_not_fit_is_dropped(stale, release, tmp_path):
+    write_all(tmp_path / "raw" / "mnist", {f"{IMAGES}.part": stale})
+    folder = datasets.fetch("mnist", tmp_path / "raw")
+    assert (folder / IMAGES).read_bytes() == release.files[f"/{IMAGES}"]
+
+
+@pytest.mark.parametrize("status", [503, 429, 408])
+def test_busy_server_is_asked_again_but_not_for_ever(status, release, tmp_path):
+    release.busy, release.status = 2, status
+    datasets.fetch("mnist", tmp_path / "raw")
+    assert len(release.log) == 6
+    release.busy = 10**6
+    with pytest.raises(UserError, match=r"cannot download .*tried 3 times"):
+        datasets.fetch("mnist", tmp_path / "other")
+    assert len(release.log) == 9 and not leftovers(tmp_path)
+
+
+def test_wrong_checksum_from_the_official_source(release, tmp_path):
+    release.files[f"/{IMAGES}"] = b"not the release"
+    with pytest.raises(UserError, match=rf"MNIST: cannot download {IMAGES} .*wrong checksum {md5(b'not the release')}"):
+        datasets.fetch("mnist", tmp_path / "raw")
+    assert list((tmp_path / "raw" / "mnist").iterdir()) == [] and len(release.log) == 1
+
+
+def test_second_address_serves_where_the_first_does_not(release, tmp_path, monkeypatch):
+    first, *rest = mnist.FILES
+    release.files["/wrong"] = b"wrong"
+    urls = (f"{release.url}/gone", f"{release.url}/wrong", *first.urls)
+    monkeypatch.setattr(mnist, "FILES", (_fetch.File(first.name, urls, first.md5), *rest))
+    datasets.fetch("mnist", tmp_path / "raw")
+    assert [path for path, _ in release.log[:3]] == ["/gone", "/wrong", f"/{IMAGES}"]
+
+
+def test_no_network_tells_of_the_mirror(release, tmp_path, monkeypatch):
+    first, *rest = mnist.FILES
+    monkeypatch.setattr(mnist, "FILES", (_fetch.File(first.name, ("http://127.0.0.1:1/x",), first.md5), *rest))
+    with pytest.raises(UserError) as caught:
+        datasets.fetch("mnist", tmp_path / "raw")
+    for words in ("MNIST", IMAGES, "ConnectionError", "FEDREPRO_DATA_MIRROR", "--config data_mirror=PATH_OR_URL"):
+        assert words in str(caught.value)
+    assert list((tmp_path / "raw" / "mnist").iterdir()) == []
+
+
+def test_mirror_by_url_falls_back_to_its_other_layout(server, tmp_path):
+    server.files = {f"/data/{cifar10.FOLDER}/{name}": data for name, data in cifar10_files().items()}
+    datasets.fetch("cifar10", tmp_path / "raw", f"{server.url}/data/")
+    assert datasets.prepare("cifar10", tmp_path / "raw", tmp_path / "out")["source"] == "mirror"
+    server.files.pop(f"/data/{cifar10.FOLDER}/{cifar10.TEST}")
+    with pytest.raises(UserError, match=r"data mirror http.*cannot download test_batch .*HTTP 404"):
+        datasets.fetch("cifar10", tmp_path / "other", f"{server.url}/data")
+    assert list((tmp_path / "other" / "cifar10").iterdir()) == []
+
+
+def test_nothing_is_added_to_what_a_mirror_once_sent_in_part(server, tmp_path):
+    """No checksum would tell that the beginning is another file's."""
+    server.files = {f"/mnist/{name}": data for name, data in mnist_files().items()}
+    write_all(tmp_path / "raw" / "mnist", {f"{IMAGES}.part": b"of another file"})
+    folder = datasets.fetch("mnist", tmp_path / "raw", server.url)
+    assert server.log[0] == (f"/mnist/{IMAGES}", None) and (folder / IMAGES).read_bytes() == mnist_files()[IMAGES]
+
+
+def test_a_mirror_that_never_answers_is_asked_once(direct, monkeypatch, tmp_path):
+    monkeypatch.setattr(_download, "TIMEOUT", (5, 0.05))
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and says nothing
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        words = "data mirror .*cifar-10-python.tar.gz.*ReadTimeout, tried 3 times.*Run it again"
+        with pytest.raises(UserError, match=words) as told:
+            datasets.fetch("cifar10", tmp_path / "raw", mirror=url)
+    assert "data_batch_1" not in str(told.value) and not leftovers(tmp_path)
+    with pytest.raises(UserError) as again:  # nor for another set by the same process, which would wait as long
+        datasets.fetch("mnist", tmp_path / "raw", mirror=url)
+    assert str(again.value) == str(told.value)
+
+
+def test_files_of_a_mirror_give_way_to_the_official_release(release, tmp_path):
+    write_all(tmp_path / "mirror" / "mnist", mnist_files(train=30))
+    raw, out = tmp_path / "raw", tmp_path / "out"
+    datasets.fetch("mnist", raw, str(tmp_path / "mirror"))
+    assert datasets.prepare("mnist", raw, out)["train"] == 30
+    datasets.fetch("mnist", raw)
+    meta = datasets.prepare("mnist", raw, out)
+    assert meta["train"] == 20 and meta["official"]
+    assert json.loads((raw / "mnist" / "source.json").read_text())["source"] == "official"
