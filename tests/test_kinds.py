@@ -238,6 +238,17 @@ def test_a_legend_has_as_many_columns_as_fit(name, columns):
     drawing.plt.close(picture)
 
 
+def test_a_series_that_a_panel_waits_for_and_another_has_is_named_once():
+    picture, panels = drawing.plt.subplots(1, 2)
+    for panel, there, waits in zip(panels, ("FedAvg", "FedProx"), ("FedMA", "FedAvg"), strict=True):
+        panel.plot([0, 1], label=there)
+        panel.plot([], [], label=f"{waits}: not finished")
+    drawing._legend(picture, 2)
+    [legend] = picture.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["FedAvg", "FedMA: not finished", "FedProx"]
+    drawing.plt.close(picture)
+
+
 def test_a_figure_grows_with_its_legend(paper, evidence, results):
     many = {f"a longer name {n}": curve for n, curve in enumerate([SERIES["FedAvg"]] * 9)}
     long = spec.evidence(paper, results | {"first": made(many)}, {})

@@ -14,7 +14,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import AutoLocator
 
 from fedrepro.report.evidence import Evidence
-from fedrepro.report.figures._style import PAPER, TARGET
+from fedrepro.report.figures._style import PAPER, TARGET, WAITS
 from fedrepro.report.figures.base import Figure, Part
 
 COLUMN, PAGE = 3.3, 7.0  # inches: one column of a two-column page, and both
@@ -118,14 +118,16 @@ def _ruled(axes: Axes) -> tuple:
 
 
 def _legend(drawing: plt.Figure, width: int) -> None:
-    """Every name once, above the panels; series before what they are held against."""
+    """Every name once, above the panels; series before what they are held against. What one panel has, no other waits for: the
+    caption says which does."""
     found: dict = {}
     for panel in drawing.axes:
         handles, labels = panel.get_legend_handles_labels()
         found |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in found}
     if not found:
         return
-    names = sorted(found, key=(PAPER, TARGET).__contains__)
+    names = [name for name in found if not name.endswith(WAITS) or name.removesuffix(WAITS) not in found]
+    names.sort(key=(PAPER, TARGET).__contains__)
     longest = max(map(len, names))
     most = (2 if longest > 12 else 3) if width == 1 else 3 if longest > 24 else 6
     look = {"frameon": False, "handlelength": 2.2, "columnspacing": 1.2, "loc": "outside upper center"}

@@ -11,7 +11,7 @@ from fedrepro.fields import Count, Fraction
 from fedrepro.metrics import Curve, smoothed
 from fedrepro.report.evidence import Evidence, Panel, Ref, chosen
 from fedrepro.report.figures import base
-from fedrepro.report.figures._style import DASHED, PAPER, TARGET, grid
+from fedrepro.report.figures._style import DASHED, PAPER, TARGET, WAITS, grid
 from fedrepro.report.known import Known
 from fedrepro.report.looks import Look
 from fedrepro.report.numbers import amount, factor
@@ -42,7 +42,7 @@ class Figure(base.Figure, Ref):
         for index, label in enumerate(self._labels(panel)):
             _line(axes, panel, label, self._seeds(panel, label), drawn[label], window, index, self._step(panel, label))
         for label in [label for label in panel.results.missing if label in drawn]:
-            axes.plot([], [], color=drawn[label].colour, **drawn[label].marks, label=f"{label}: not finished")
+            axes.plot([], [], color=drawn[label].colour, **drawn[label].marks, label=label + WAITS)
         if panel.full and self._keys(panel):
             _paper(axes, panel, self._theirs(panel, evidence.curves), drawn, window)
         self._frame(axes, panel)
