@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import contenders, machine, plan, processes, summary, table, workloads
-from fedrepro import datasets, provenance, training
-from fedrepro.errors import UserError
-from fedrepro.files import replacing
-from fedrepro.paths import Paths
+from fedrepro.data import datasets
+from fedrepro.core import provenance
+from fedrepro.training import runner as training
+from fedrepro.core.errors import UserError
+from fedrepro.core.files import replacing
+from fedrepro.runs.paths import Paths
 
 log = logging.getLogger("benchmarks")
 HERE = Path(__file__).resolve().parent

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks import processes
 from benchmarks.contenders import INDEPENDENT, PEERS
 from benchmarks.workloads import SEED, Task, Workload, operations, steps, variant
-from fedrepro.config import RunConfig
+from fedrepro.config.params import RunConfig
 
 log = logging.getLogger(__name__)
 

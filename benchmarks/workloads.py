@@ -10,9 +10,12 @@ import torch
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedrepro import datasets, models, plainyaml, rng
-from fedrepro.config import RunConfig
-from fedrepro.fields import Count, Frozen, parse
+from fedrepro import models
+from fedrepro.data import datasets
+from fedrepro.config import strict_yaml as plainyaml
+from fedrepro.core import rng
+from fedrepro.config.params import RunConfig
+from fedrepro.config.types import Count, Frozen, parse
 
 FILE = Path(__file__).with_name("workloads.yaml")
 EVALUATE_EVERY = 10  # rounds; all contenders, whole test set

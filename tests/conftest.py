@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedrepro import provenance
-from fedrepro.devices import pick_device
-from fedrepro.paths import Paths
+from fedrepro.core import provenance
+from fedrepro.training.devices import pick_device
+from fedrepro.runs.paths import Paths
 
 pytest.register_assert_rewrite("support")  # before it is imported: a failed comparison there shows its two sides, too
 

@@ -21,14 +21,16 @@ from torch import nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn import functional as F
 
-from fedrepro import algorithms, models, registry, rng, tasks
+from fedrepro import algorithms, models, tasks
+from fedrepro.config import registry
+from fedrepro.core import rng
 from fedrepro.algorithms import fedmmd
 from fedrepro.algorithms.base import Batch, Client, Sent, Server
-from fedrepro.engine import checkpoint
-from fedrepro.engine.executors import Sequential
-from fedrepro.engine.round import Round
-from fedrepro.errors import UserError
-from fedrepro.fields import Choice
+from fedrepro.training import checkpoint
+from fedrepro.training.executors import Sequential
+from fedrepro.training.round import Round
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Choice
 from fedrepro.models import Conv, Dense, Head, Net
 from support.federation import (
     ALGORITHMS,

@@ -9,9 +9,9 @@ from torch.nn.functional import interpolate
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional
 
-from fedrepro import rng
-from fedrepro.engine import augmentation
-from fedrepro.engine.ahead import MANY, ahead
+from fedrepro.core import rng
+from fedrepro.training.batches import augmentation
+from fedrepro.training.batches.prefetch import MANY, ahead
 
 SHAPES = [(32, 32), (28, 28), (9, 24), (24, 9), (40, 5)]
 

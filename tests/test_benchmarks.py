@@ -15,11 +15,13 @@ from benchmarks import __main__ as command
 from benchmarks import contenders, processes, summary, table, workloads
 from benchmarks.clock import Clock
 from benchmarks.contenders import common
-from fedrepro import datasets, plainyaml, training
-from fedrepro.devices import pick_device
-from fedrepro.engine.federation import Federation
-from fedrepro.overlays import merge
-from fedrepro.paths import Paths
+from fedrepro.data import datasets
+from fedrepro.config import strict_yaml as plainyaml
+from fedrepro.training import runner as training
+from fedrepro.training.devices import pick_device
+from fedrepro.training.federation import Federation
+from fedrepro.config.inheritance import merge
+from fedrepro.runs.paths import Paths
 
 ROUNDS = 3
 SMALL = {

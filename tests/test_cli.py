@@ -13,11 +13,12 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from fedrepro import cli, intact, listing
-from fedrepro.config import read_params
-from fedrepro.errors import UserError
-from fedrepro.experiments import plan
-from fedrepro.paths import Paths
+from fedrepro.cli import main as cli, targets as listing
+from fedrepro.runs import integrity as intact
+from fedrepro.config.params import read_params
+from fedrepro.core.errors import UserError
+from fedrepro.experiments.plan import plan
+from fedrepro.runs.paths import Paths
 from support.experiments import finish
 from support.settings import PAPER, fig, write
 
@@ -165,7 +166,7 @@ def test_a_mistake_as_the_shell_sees_it(here):
 
 
 def test_stopped_by_hand(here, capsys, monkeypatch):
-    from fedrepro import training
+    from fedrepro.training import runner as training
 
     def stop(*arguments, **options):
         raise KeyboardInterrupt
@@ -176,7 +177,8 @@ def test_stopped_by_hand(here, capsys, monkeypatch):
 
 
 def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, monkeypatch):
-    from fedrepro import conducting, studying, training
+    from fedrepro.experiments import study_runner as conducting, study_plan as studying
+    from fedrepro.training import runner as training
 
     def train(runs, *arguments, failures, **options):
         done, failing = runs

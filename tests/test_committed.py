@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro import drawings, experiments, provenance, results, studying
-from fedrepro.config import read_params
-from fedrepro.paths import Paths
-from fedrepro.report import artifacts, page, spec
+from fedrepro import results
+from fedrepro.experiments import partition_jobs as drawings, plan as experiments, study_plan as studying
+from fedrepro.core import provenance
+from fedrepro.config.params import read_params
+from fedrepro.runs.paths import Paths
+from fedrepro.report import artifacts
+from fedrepro.report.documents import build as page
+from fedrepro.report import paper as spec
 from support.results import unfinished
 
 ROOT = Path(__file__).parents[1]

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from fedrepro import plainyaml
-from fedrepro.config import Experiment, Gpus, Params, RunConfig, read_params, renamed
-from fedrepro.errors import UserError
-from fedrepro.fields import Choice, parse
-from fedrepro.overlays import inherited, merge
-from fedrepro.resolving import resolve
+from fedrepro.config import strict_yaml as plainyaml
+from fedrepro.config.params import Experiment, Gpus, Params, RunConfig, read_params, renamed
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Choice, parse
+from fedrepro.config.inheritance import inherited, merge
+from fedrepro.experiments.resolve import resolve
 from support.federation import PLAIN, config
 
 RUN = dict(PLAIN)

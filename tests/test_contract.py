@@ -7,18 +7,19 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fedrepro import rng, schedules, tasks
+from fedrepro import schedules, tasks
+from fedrepro.core import rng
 from fedrepro.algorithms import fednova
 from fedrepro.algorithms.base import Client, FedAvg, Finished
-from fedrepro.config import Proxy
-from fedrepro.engine import checkpoint
-from fedrepro.engine.evaluation import macro_f1
-from fedrepro.engine.federation import columns
-from fedrepro.engine.round import OTHERS, Round, size
-from fedrepro.engine.run import Limits, train
-from fedrepro.errors import UserError
-from fedrepro.fields import Choice
-from fedrepro.measures import MEASURES
+from fedrepro.config.params import Proxy
+from fedrepro.training import checkpoint
+from fedrepro.training.evaluation import macro_f1
+from fedrepro.training.federation import columns
+from fedrepro.training.round import OTHERS, Round, size
+from fedrepro.training.run import Limits, train
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Choice
+from fedrepro.core.metrics import MEASURES
 from fedrepro.tasks import classification
 from support.federation import (
     a_run,

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro.config import read_params
-from fedrepro.report import crate, spec
-from fedrepro.report.loading import load
+from fedrepro.config.params import read_params
+from fedrepro.report.documents import ro_crate as crate
+from fedrepro.report import paper as spec
+from fedrepro.report.inputs.gathered import load
 from fedrepro.results import Gathering
 
 ROOT = Path(__file__).parents[1]

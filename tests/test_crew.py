@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fedrepro.engine import crew
-from fedrepro.engine.executors import shares
-from fedrepro.engine.helper import Helper
-from fedrepro.engine.run import Limits, train
-from fedrepro.errors import UserError
+from fedrepro.training import worker_pool as crew
+from fedrepro.training.executors import shares
+from fedrepro.training.worker import Helper
+from fedrepro.training.run import Limits, train
+from fedrepro.core.errors import UserError
 from support.federation import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 5}
@@ -109,7 +109,7 @@ def test_a_helper_is_a_process_that_ends_with_its_run():
 
 def test_a_helper_ends_with_a_run_that_was_killed():
     """Though nobody closed its pipe: it looks who its parent is. Here that is never the run."""
-    command = [sys.executable, "-P", "-m", "fedrepro.engine.helper", "0"]
+    command = [sys.executable, "-P", "-m", "fedrepro.training.worker", "0"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.wait(timeout=60) == 1
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import pretended_cuda
-from fedrepro import registry
+from fedrepro.config import registry
 from support.federation import ALGORITHMS
 
 LAUNCHES = Path(__file__).parent / "pretended_cuda/launches.json"

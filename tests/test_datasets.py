@@ -18,20 +18,12 @@ import pytest
 import torch
 from PIL import Image
 
-from fedrepro import datasets, provenance, registry, rng
-from fedrepro.datasets import (
-    _fetch,
-    _formats,
-    _splitting,
-    aptos,
-    chest_xray,
-    cifar10,
-    cifar100,
-    emnist_letters,
-    mnist,
-)
-from fedrepro.errors import Unavailable, UserError
-from fedrepro.release import COPY, NOTES, OFFICIAL, describe, described
+from fedrepro.data import datasets
+from fedrepro.core import provenance, rng
+from fedrepro.config import registry
+from fedrepro.data.datasets import _fetch, _formats, _split as _splitting, aptos, chest_xray, cifar10, cifar100, emnist_letters, mnist
+from fedrepro.core.errors import Unavailable, UserError
+from fedrepro.data.source_label import COPY, NOTES, OFFICIAL, describe, described
 from support.files import IMAGES, cifar10_files, cifar_batch, damage, idx_bytes, leftovers, md5, mnist_files, tar_gz, write_all
 
 META_KEYS = {
@@ -305,7 +297,7 @@ def test_the_first_classes_of_cifar100(tmp_path):
 
 
 def test_pairs_never_share_a_digit_between_train_and_test(tmp_path):
-    from fedrepro.datasets import digits, digits_100
+    from fedrepro.data.datasets import digits, digits_100
 
     parts = dict(zip(("train", "test"), digits_100.read(tmp_path)[::2], strict=True))
     pool = dict(zip(("train", "test"), digits.split()[::2], strict=True))

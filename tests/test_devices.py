@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fedrepro import cli, devices
-from fedrepro.config import Gpus
-from fedrepro.errors import UserError
+from fedrepro.cli import main as cli
+from fedrepro.training import devices
+from fedrepro.config.params import Gpus
+from fedrepro.core.errors import UserError
 from support.settings import write
 
 

@@ -14,14 +14,17 @@ import torch
 import yaml
 from docutils.core import publish_parts
 
-from fedrepro import estimate
-from fedrepro.config import read_params
-from fedrepro.errors import UserError
-from fedrepro.files import write_json
-from fedrepro.paths import Paths
-from fedrepro.release import COPY, OFFICIAL
-from fedrepro.report import captions, guide, rules, spec, tally
-from fedrepro.report.quoting import Line, Quoted
+from fedrepro.experiments import cost_model as estimate
+from fedrepro.config.params import read_params
+from fedrepro.core.errors import UserError
+from fedrepro.core.files import write_json
+from fedrepro.runs.paths import Paths
+from fedrepro.data.source_label import COPY, OFFICIAL
+from fedrepro.report.documents import snakemake_captions as captions
+from fedrepro.cli import docs as guide
+from fedrepro.report.verdicts import rules, summary as tally
+from fedrepro.report import paper as spec
+from fedrepro.report.documents.quotes import Line, Quoted
 
 ROOT = Path(__file__).parents[1]
 ANEW = "write it anew: uv run fedrepro docs"

@@ -8,10 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from fedrepro import datasets
-from fedrepro.datasets import _download, _fetch, cifar10, mnist
-from fedrepro.errors import UserError
-from fedrepro.release import describe
+from fedrepro.data import datasets
+from fedrepro.data.datasets import _download, _fetch, cifar10, mnist
+from fedrepro.core.errors import UserError
+from fedrepro.data.source_label import describe
 from support.files import IMAGES, cifar10_files, damage, leftovers, md5, mnist_files, write_all
 
 

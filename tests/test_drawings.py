@@ -8,9 +8,11 @@ import numpy as np
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from fedrepro import datasets, drawings, partitions, picture
-from fedrepro.experiments import plan, select, unique
-from fedrepro.report import heatmap
+from fedrepro.data import datasets, partitions
+from fedrepro.experiments import partition_jobs as drawings
+from fedrepro.data.partitions import _heatmap_tag as picture
+from fedrepro.experiments.plan import plan, select, unique
+from fedrepro.report.figures import _partition_heatmap as heatmap
 from support.experiments import one, params
 from support.federation import config
 

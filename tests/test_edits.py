@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from fedrepro import conducting, studying, training
-from fedrepro.engine import run as engine
-from fedrepro.errors import UserError
-from fedrepro.experiments import plan
+from fedrepro.experiments import study_runner as conducting, study_plan as studying
+from fedrepro.training import runner as training
+from fedrepro.training import run as engine
+from fedrepro.core.errors import UserError
+from fedrepro.experiments.plan import plan
 from support.code import change, forget
 from support.experiments import finish, params
 

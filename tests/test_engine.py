@@ -8,14 +8,17 @@ import torch
 from torch.func import functional_call
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedrepro import datasets, models, partitions, registry, rng
-from fedrepro.config import Scaling
-from fedrepro.engine import augmentation
-from fedrepro.engine.evaluation import flops
-from fedrepro.engine.federation import Federation, columns
-from fedrepro.engine.feed import Feed, batch_sizes, shuffled
-from fedrepro.engine.round import Round, size
-from fedrepro.errors import UserError
+from fedrepro import models
+from fedrepro.data import datasets, partitions
+from fedrepro.config import registry
+from fedrepro.core import rng
+from fedrepro.config.params import Scaling
+from fedrepro.training.batches import augmentation
+from fedrepro.training.evaluation import flops
+from fedrepro.training.federation import Federation, columns
+from fedrepro.training.batches.client_batches import Feed, batch_sizes, shuffled
+from fedrepro.training.round import Round, size
+from fedrepro.core.errors import UserError
 from support.federation import (
     advance,
     assert_close,

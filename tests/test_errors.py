@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from fedrepro import cli
-from fedrepro.errors import Failures, UserError, explained, interrupted, masked
+from fedrepro.cli import main as cli
+from fedrepro.core.errors import Failures, UserError, explained, interrupted, masked
 
 
 @pytest.mark.parametrize(("text", "shown"), [

@@ -10,19 +10,21 @@ import torch
 from torch import nn
 from torch.func import grad_and_value
 
-from fedrepro import algorithms, models, registry, rng, tasks
+from fedrepro import algorithms, models, tasks
+from fedrepro.config import registry
+from fedrepro.core import rng
 from fedrepro.algorithms.base import Batch
-from fedrepro.engine import capture, recording
-from fedrepro.engine.evaluation import activations
-from fedrepro.engine.executors import EXECUTORS, HIDING, SMALL_STEP, STACK, available, pick
-from fedrepro.engine.factors import factor
-from fedrepro.engine.federation import Federation
-from fedrepro.engine.round import Round
-from fedrepro.engine.step import Step
-from fedrepro.errors import UserError
-from fedrepro.fields import Choice
+from fedrepro.training.compiled_step import cuda_graph as capture, fx_passes as recording
+from fedrepro.training.evaluation import activations
+from fedrepro.training.executors import EXECUTORS, HIDING, SMALL_STEP, STACK, available, pick
+from fedrepro.training.compiled_step.scalar_pass import factor
+from fedrepro.training.federation import Federation
+from fedrepro.training.round import Round
+from fedrepro.training.compiled_step.step import Step
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Choice
 from fedrepro.models import Conv, Dense, Head
-from fedrepro.runs import RECORDED
+from fedrepro.runs.run import RECORDED
 from support.federation import (
     ALGORITHMS,
     a_run,

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro import datasets, experiments, export, intact, keeping, lookup, provenance, pruning, resolving, studying
-from fedrepro.config import Params
-from fedrepro.errors import UserError
-from fedrepro.experiments import pieces, plan, select, unique
-from fedrepro.files import read_json
-from fedrepro.paths import Paths
-from fedrepro.runs import FILES, Run
+from fedrepro.data import datasets
+from fedrepro.experiments import plan as experiments, run_list as export, keep as keeping, finished_runs as lookup, prune as pruning, resolve as resolving, study_plan as studying
+from fedrepro.runs import integrity as intact
+from fedrepro.core import provenance
+from fedrepro.config.params import Params
+from fedrepro.core.errors import UserError
+from fedrepro.experiments.plan import pieces, plan, select, unique
+from fedrepro.core.files import read_json
+from fedrepro.runs.paths import Paths
+from fedrepro.runs.run import FILES, Run
 from support.code import change, forget
 from support.experiments import finish, one, params
 from support.files import mnist_files, write_all

@@ -4,12 +4,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fedrepro import algorithms, models, rng, tasks
+from fedrepro import algorithms, models, tasks
+from fedrepro.core import rng
 from fedrepro.algorithms import _importance, fedcurv
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.base import Batch
-from fedrepro.engine.round import Round, size
-from fedrepro.fields import Choice
+from fedrepro.training.round import Round, size
+from fedrepro.config.types import Choice
 from support.federation import advance, assert_close, config, federation, local, receive
 
 DEFINITIONS = ["layer_squares", "layer_norm", "layer_outputs", "absolute", "fisher"]

@@ -9,10 +9,11 @@ import torch
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from fedrepro import algorithms, models, rng, tasks
+from fedrepro import algorithms, models, tasks
+from fedrepro.core import rng
 from fedrepro.algorithms.base import Batch, Sent
-from fedrepro.engine.round import size
-from fedrepro.fields import Choice
+from fedrepro.training.round import size
+from fedrepro.config.types import Choice
 from support.federation import advance, config, federation, local, normal, receive, scores, train_part
 
 

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from fedrepro import algorithms, models, rng, tasks
+from fedrepro import algorithms, models, tasks
+from fedrepro.core import rng
 from fedrepro.algorithms import _matching
 from fedrepro.algorithms._matching import Prior, match
 from fedrepro.algorithms.base import Client, Sent, Server
-from fedrepro.engine.round import Round, size
-from fedrepro.errors import UserError
-from fedrepro.estimate import Known, cost
-from fedrepro.fields import Choice
+from fedrepro.training.round import Round, size
+from fedrepro.core.errors import UserError
+from fedrepro.experiments.cost_model import Known, cost
+from fedrepro.config.types import Choice
 from fedrepro.models import Conv, Dense, Head
-from fedrepro.paths import Paths
+from fedrepro.runs.paths import Paths
 from support.federation import a_run, advance, assert_close, assert_same, config, federation, images
 from support.networks import COLOUR, GREY, assembled, build
 

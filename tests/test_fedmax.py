@@ -9,14 +9,16 @@ import numpy
 import pytest
 import torch
 
-from fedrepro import registry, resolving
-from fedrepro.config import Experiment, read_params
-from fedrepro.datasets import synthetic
-from fedrepro.fields import parse
-from fedrepro.overlays import merge
-from fedrepro.report import claims, spec
-from fedrepro.report.loading import Results
-from fedrepro.report.verdicts import decide
+from fedrepro.config import registry
+from fedrepro.experiments import resolve as resolving
+from fedrepro.config.params import Experiment, read_params
+from fedrepro.data.datasets import synthetic
+from fedrepro.config.types import parse
+from fedrepro.config.inheritance import merge
+from fedrepro.report.verdicts import claim as claims
+from fedrepro.report import paper as spec
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.verdicts.decide import decide
 from support.results import made
 
 ROOT = Path(__file__).parents[1]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedrepro.engine import run as engine
-from fedrepro.errors import UserError
-from fedrepro.files import MACHINE, alive, alone, held, holding, part, replacing
+from fedrepro.training import run as engine
+from fedrepro.core.errors import UserError
+from fedrepro.core.files import MACHINE, alive, alone, held, holding, part, replacing
 from support.federation import a_run, config, images, partition
 
 KILLED = """import os, pathlib, sys

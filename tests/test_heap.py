@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fedrepro.engine import heap
+from fedrepro.training import malloc as heap
 
 CHILD = """
 import ctypes, resource, sys

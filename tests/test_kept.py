@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
-from fedrepro import datasets, experiments
-from fedrepro.config import read_params, renamed
-from fedrepro.paths import Paths
+from fedrepro.data import datasets
+from fedrepro.experiments import plan as experiments
+from fedrepro.config.params import read_params, renamed
+from fedrepro.runs.paths import Paths
 from fedrepro.results import is_kept
 
 ROOT = Path(__file__).parents[1]

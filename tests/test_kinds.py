@@ -10,18 +10,21 @@ import yaml
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.markers import MarkerStyle
 
-from fedrepro import registry
-from fedrepro.config import Params
-from fedrepro.errors import UserError
-from fedrepro.fields import parse
-from fedrepro.measures import MEASURES
-from fedrepro.report import artifacts, cells, claims, drawing, heatmap, spec
-from fedrepro.report.evidence import Panel, Ref, Shown
+from fedrepro.config import registry
+from fedrepro.config.params import Params
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import parse
+from fedrepro.core.metrics import MEASURES
+from fedrepro.report import artifacts
+from fedrepro.report import quantities as cells, paper as spec
+from fedrepro.report.verdicts import claim as claims
+from fedrepro.report.figures import _layout as drawing, _partition_heatmap as heatmap
+from fedrepro.report.inputs.panel import Panel, Ref, Shown
 from fedrepro.report.figures._style import palette
 from fedrepro.report.figures.sweep import _apart
-from fedrepro.report.loading import Results
-from fedrepro.report.looks import Look
-from fedrepro.report.verdicts import decide
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.palette import Look
+from fedrepro.report.verdicts.decide import decide
 from support.kinds import BETAS, FIGURES, FINAL, PAPER
 from support.results import arrives, ends, made, record, store, unfinished
 

@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro.config import read_params
-from fedrepro.errors import UserError
-from fedrepro.report import artifacts, claims, latex, macros, origin, page, spec, typeset
-from fedrepro.report.grid import Grid, mark, slug
-from fedrepro.report.latex import escape
-from fedrepro.report.loading import Results
+from fedrepro.config.params import read_params
+from fedrepro.core.errors import UserError
+from fedrepro.report import artifacts
+from fedrepro.report.verdicts import claim as claims, latex_macros as macros
+from fedrepro.report.tables import _latex as latex
+from fedrepro.report.inputs import version_note as origin
+from fedrepro.report.documents import build as page, pdf as typeset
+from fedrepro.report import paper as spec
+from fedrepro.report.tables._grid import Grid, mark, slug
+from fedrepro.report.tables._latex import escape
+from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.numbers import Number
-from fedrepro.report.verdicts import decide
+from fedrepro.report.verdicts.decide import decide
 from support.results import arrives, made, store
 from support.tables import SERIES, SPEC, A, B, evidence, own, reaches, read, table
 

@@ -6,7 +6,7 @@ import random
 import pytest
 from scipy import stats
 
-from fedrepro.metrics import MOST, POWER, T975, Estimate, at_round, best, distance, estimate, mean_last, rounds_to
+from fedrepro.report.statistics import MOST, POWER, T975, Estimate, at_round, best, distance, estimate, mean_last, rounds_to
 
 CURVE = list(enumerate([0.95, 0.1, 0.9, 0.2, 0.7, 0.8, 0.9]))  # round 0 stands before any training
 

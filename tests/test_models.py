@@ -14,10 +14,12 @@ import torchvision
 from torch import nn
 from torch.func import functional_call, vmap
 
-from fedrepro import algorithms, models, registry, rng, tasks
-from fedrepro.engine.executors import EXECUTORS
-from fedrepro.errors import UserError
-from fedrepro.fields import Choice
+from fedrepro import algorithms, models, tasks
+from fedrepro.config import registry
+from fedrepro.core import rng
+from fedrepro.training.executors import EXECUTORS
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Choice
 from fedrepro.models import Block, Conv, Dense, GroupedLinear, Head, resnet50
 from fedrepro.models.base import BaseParams
 from support.federation import advance, assert_close, assert_same, config, federation, images, normal, uniform

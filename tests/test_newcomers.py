@@ -10,22 +10,26 @@ import pytest
 import torch
 import yaml
 
-from fedrepro import lookup, registry, studying
+from fedrepro.experiments import finished_runs as lookup, study_plan as studying
+from fedrepro.config import registry
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.fedcl import OMEGA
-from fedrepro.config import Params as Settings
-from fedrepro.engine import evaluation
-from fedrepro.engine.evaluation import measured
-from fedrepro.engine.federation import Federation
-from fedrepro.errors import UserError
-from fedrepro.fields import parse
-from fedrepro.paths import Paths
-from fedrepro.report import artifacts, claims, drawing, spec
-from fedrepro.report.cells._epochs import arrivals
+from fedrepro.config.params import Params as Settings
+from fedrepro.training import evaluation
+from fedrepro.training.evaluation import measured
+from fedrepro.training.federation import Federation
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import parse
+from fedrepro.runs.paths import Paths
+from fedrepro.report import artifacts
+from fedrepro.report.verdicts import claim as claims
+from fedrepro.report.figures import _layout as drawing
+from fedrepro.report import paper as spec
+from fedrepro.report.quantities._epochs import arrivals
 from fedrepro.report.figures import newcomers as bars
-from fedrepro.report.loading import Results
-from fedrepro.report.spec import Paper
-from fedrepro.report.verdicts import decide
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.paper import Paper
+from fedrepro.report.verdicts.decide import decide
 from fedrepro.studies.newcomers import Adaptation, Params, Study, invite
 from support.federation import advance, assert_close, config, federation, images, local, partition, scores
 from support.results import OFFICIAL, record, rows, store

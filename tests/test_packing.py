@@ -8,16 +8,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fedrepro import estimate, training
+from fedrepro.experiments import cost_model as estimate
+from fedrepro.training import runner as training
 from fedrepro.algorithms import fedcl
-from fedrepro.engine import run as engine
-from fedrepro.errors import Failures, UserError
-from fedrepro.files import read_json
+from fedrepro.training import run as engine
+from fedrepro.core.errors import Failures, UserError
+from fedrepro.core.files import read_json
 from fedrepro.models import resnet50
-from fedrepro.packing import WORTH, Job, Piece, decide, decided, makespan, pack
-from fedrepro.paths import Paths
-from fedrepro.resolving import resolve
-from fedrepro.runs import Run, code_digest
+from fedrepro.experiments.jobs import WORTH, Job, Piece, decide, decided, makespan, pack
+from fedrepro.runs.paths import Paths
+from fedrepro.experiments.resolve import resolve
+from fedrepro.runs.run import Run, code_digest
 from support.federation import a_run, config, images
 
 

@@ -9,7 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from fedrepro.report import html, tally, view
+from fedrepro.report.documents import html, page_view as view
+from fedrepro.report.verdicts import summary as tally
 from support.pages import FIGURES, PAPERS, build, compose, first
 from support.results import made, store
 

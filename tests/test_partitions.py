@@ -9,12 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedrepro import datasets, holdings, partitions, registry
-from fedrepro.config import Proxy
-from fedrepro.datasets import Labelled
-from fedrepro.errors import UserError
-from fedrepro.fields import Choice
-from fedrepro.partitions import _testing, balanced_classes, dirichlet, dirichlet_by_class, random_classes
+from fedrepro.data import datasets, partitions
+from fedrepro.data.partitions import _store as holdings
+from fedrepro.config import registry
+from fedrepro.config.params import Proxy
+from fedrepro.data.datasets import Labelled
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Choice
+from fedrepro.data.partitions import _test_parts as _testing, balanced_classes, dirichlet, dirichlet_by_class, random_classes
 from support.federation import config, images
 
 CLASSES = 10

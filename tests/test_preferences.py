@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fedrepro import algorithms, rng, tasks
-from fedrepro.engine.replay import Replay
-from fedrepro.errors import UserError
-from fedrepro.fields import Choice
+from fedrepro import algorithms, tasks
+from fedrepro.core import rng
+from fedrepro.training.replay import Replay
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Choice
 from fedrepro.models import Conv, Dense, Head
 from fedrepro.report.figures.maps import agreement
 from fedrepro.studies import preferences

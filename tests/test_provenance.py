@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedrepro import provenance, registry
-from fedrepro.resolving import CHOSEN
+from fedrepro.core import provenance
+from fedrepro.config import registry
+from fedrepro.experiments.resolve import CHOSEN
 from support.code import change, forget
 from support.federation import config
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from fedrepro import intact, keeping, pruning
-from fedrepro.errors import UserError
-from fedrepro.experiments import plan
-from fedrepro.files import holding
-from fedrepro.paths import Paths
-from fedrepro.runs import Run
+from fedrepro.runs import integrity as intact
+from fedrepro.experiments import keep as keeping, prune as pruning
+from fedrepro.core.errors import UserError
+from fedrepro.experiments.plan import plan
+from fedrepro.core.files import holding
+from fedrepro.runs.paths import Paths
+from fedrepro.runs.run import Run
 from support.experiments import finish, one, params
 
 ELSEWHERE = {

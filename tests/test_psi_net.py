@@ -7,18 +7,20 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fedrepro import algorithms, bill, models, rng, tasks
+from fedrepro import algorithms, models, tasks
+from fedrepro.experiments import cost as bill
+from fedrepro.core import rng
 from fedrepro.algorithms.base import Batch, Client, Sent
-from fedrepro.config import read_params
-from fedrepro.engine.executors import EXECUTORS
-from fedrepro.engine.round import Round
-from fedrepro.errors import UserError
-from fedrepro.experiments import Planned, Series
-from fedrepro.fields import Choice
+from fedrepro.config.params import read_params
+from fedrepro.training.executors import EXECUTORS
+from fedrepro.training.round import Round
+from fedrepro.core.errors import UserError
+from fedrepro.experiments.plan import Planned, Series
+from fedrepro.config.types import Choice
 from fedrepro.models import Block, Conv, Dense, Depthwise, Head, Outputs
-from fedrepro.overlays import merge
-from fedrepro.paths import Paths
-from fedrepro.runs import Run
+from fedrepro.config.inheritance import merge
+from fedrepro.runs.paths import Paths
+from fedrepro.runs.run import Run
 from support.federation import advance, assert_close, assert_same, config, federation, images, local, receive
 from support.networks import COLOUR, assembled, build
 

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro.errors import UserError
-from fedrepro.fields import parse
-from fedrepro.report import artifacts, drawing, looks, page, plotted, spec, tally, typeset
-from fedrepro.report.evidence import Evidence
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import parse
+from fedrepro.report import artifacts
+from fedrepro.report.figures import _layout as drawing
+from fedrepro.report import palette as looks, paper as spec
+from fedrepro.report.documents import build as page, pdf as typeset
+from fedrepro.report.verdicts import paper_curves as plotted, summary as tally
+from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.figures import base, curves
-from fedrepro.report.loading import Results, load
-from fedrepro.report.spec import Paper
+from fedrepro.report.inputs.gathered import Results, load
+from fedrepro.report.paper import Paper
 from support.paper import CURVES, FIRST, MIRROR, PAPER, SECOND, read
 from support.results import arrives, ends, made, rows, store
 
@@ -715,7 +719,7 @@ def test_names_on_the_command_line(paper):
 
 
 def test_the_committed_papers_can_be_read():
-    from fedrepro.config import read_params
+    from fedrepro.config.params import read_params
 
     top = Path(__file__).parents[1]
     params = read_params(top / "params.yaml")

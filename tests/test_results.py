@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro import intact, results
-from fedrepro.errors import UserError
-from fedrepro.files import digest, read_json, write_json
-from fedrepro.measures import USUAL
-from fedrepro.report.loading import load
-from fedrepro.report.plain import write_plain
+from fedrepro import results
+from fedrepro.runs import integrity as intact
+from fedrepro.core.errors import UserError
+from fedrepro.core.files import digest, read_json, write_json
+from fedrepro.core.metrics import USUAL
+from fedrepro.report.inputs.gathered import load
+from fedrepro.report.documents.dvc_files import write_plain
 from fedrepro.results import Gathering
 from support.results import OFFICIAL, made
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedrepro import runs
-from fedrepro.config import RunConfig
-from fedrepro.engine import checkpoint
-from fedrepro.engine import run as engine
-from fedrepro.engine.federation import State
-from fedrepro.engine.run import Limits
-from fedrepro.errors import Failures, UserError, stoppable
+from fedrepro.runs import run as runs
+from fedrepro.config.params import RunConfig
+from fedrepro.training import checkpoint
+from fedrepro.training import run as engine
+from fedrepro.training.federation import State
+from fedrepro.training.run import Limits
+from fedrepro.core.errors import Failures, UserError, stoppable
 from support.federation import ALGORITHMS, LONG, a_run, config, images, partition, train, uniform
 
 FREE = ("log.txt", "timing.json")  # may differ between two runs

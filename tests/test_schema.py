@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from fedrepro import cli, plainyaml, registry
-from fedrepro.overlays import merge
+from fedrepro.cli import main as cli
+from fedrepro.config import strict_yaml as plainyaml, registry
+from fedrepro.config.inheritance import merge
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "workflow/schemas/params.schema.json"

@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
-from fedrepro import registry
-from fedrepro.config import RunConfig, Scaling
-from fedrepro.report import phrases
-from fedrepro.report.loading import Results, load
-from fedrepro.report.settings import METHOD, TOPICS, described
+from fedrepro.config import registry
+from fedrepro.config.params import RunConfig, Scaling
+from fedrepro.report import settings_labels as phrases
+from fedrepro.report.inputs.gathered import Results, load
+from fedrepro.report.settings_text import METHOD, TOPICS, described
 from support.results import arrives, made
 
 COMMITTED = sorted(Path(__file__).parents[1].glob("reports/*/*/data/*.json"))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro import cli, files, intact, stored
+from fedrepro.cli import main as cli
+from fedrepro.core import files
+from fedrepro.runs import integrity as intact, dvc_store as stored
 
 RECORD = {"config": {"lr": 0.1}, "data": "d", "code": "c"}
 

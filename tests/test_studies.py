@@ -14,20 +14,25 @@ import pytest
 import torch
 import yaml
 
-from fedrepro import cli, conducting, experiments, keeping, lookup, pruning, registry, results, rng, runs, studies, studying
-from fedrepro.bill import entries
-from fedrepro.config import Params
-from fedrepro.engine import checkpoint, executors, replay
-from fedrepro.engine.replay import Replay
-from fedrepro.engine.run import Limits, train
-from fedrepro.engine.state import Kept, State
-from fedrepro.errors import Failures, UserError
-from fedrepro.fields import parse
-from fedrepro.files import read_json, write_json
-from fedrepro.overlays import merge
-from fedrepro.paths import Paths
+from fedrepro import results, studies
+from fedrepro.cli import main as cli
+from fedrepro.experiments import study_runner as conducting, plan as experiments, keep as keeping, finished_runs as lookup, prune as pruning, study_plan as studying
+from fedrepro.config import registry
+from fedrepro.core import rng
+from fedrepro.runs import run as runs
+from fedrepro.experiments.cost import entries
+from fedrepro.config.params import Params
+from fedrepro.training import checkpoint, executors, replay
+from fedrepro.training.replay import Replay
+from fedrepro.training.run import Limits, train
+from fedrepro.training.state import Kept, State
+from fedrepro.core.errors import Failures, UserError
+from fedrepro.config.types import parse
+from fedrepro.core.files import read_json, write_json
+from fedrepro.config.inheritance import merge
+from fedrepro.runs.paths import Paths
 from fedrepro.studies import activations, tsne
-from fedrepro.studying import Case, Studied
+from fedrepro.experiments.study_plan import Case, Studied
 from support.federation import a_run, advance, assert_same, config, federation, images, partition
 from support.results import rows
 from support.settings import PAPER, SETTINGS, fig

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro import bill
-from fedrepro.errors import nearest, not_among, unknown
-from fedrepro.estimate import Cost
-from fedrepro.experiments import Planned
-from fedrepro.terminal import ending, failure, hooks
-from fedrepro.terminal.progress import Job, Position, Progress, position
-from fedrepro.terminal.screen import Screen
-from fedrepro.words import count, duration
+from fedrepro.experiments import cost as bill
+from fedrepro.core.errors import nearest, not_among, unknown
+from fedrepro.experiments.cost_model import Cost
+from fedrepro.experiments.plan import Planned
+from fedrepro.cli.terminal import summary as ending, failures as failure, log_filters as hooks
+from fedrepro.cli.terminal.progress import Job, Position, Progress, position
+from fedrepro.cli.terminal.screen import Screen
+from fedrepro.core.formatting import count, duration
 
 
 def record(message: str = "", level: int = logging.INFO, **extra) -> logging.LogRecord:

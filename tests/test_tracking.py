@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro.config import RunConfig
-from fedrepro.files import MACHINE, held
-from fedrepro.measures import USUAL
-from fedrepro.runs import Run
-from fedrepro.tracking import METRICS_PER_CALL, mirror, settle
+from fedrepro.config.params import RunConfig
+from fedrepro.core.files import MACHINE, held
+from fedrepro.core.metrics import USUAL
+from fedrepro.runs.run import Run
+from fedrepro.runs.mlflow_mirror import METRICS_PER_CALL, mirror, settle
 
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
 ROUNDS = 150  # times eight columns: more than one call's worth of points

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from fedrepro.report import artifacts, spec, upkeep
+from fedrepro.report import artifacts
+from fedrepro.report import paper as spec, incremental as upkeep
 from fedrepro.results import Gathering
 from support.paper import CURVES, FIRST, PAPER, SECOND, read
 from support.results import made, store

@@ -8,14 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedrepro.errors import UserError
-from fedrepro.measures import MEASURES
-from fedrepro.metrics import estimate
-from fedrepro.report import artifacts, cells, claims, plotted, spec, tally
-from fedrepro.report.evidence import Shown
-from fedrepro.report.loading import Results
-from fedrepro.report.rules import NO_CLAIM, RULES, SPREAD
-from fedrepro.report.verdicts import decide
+from fedrepro.core.errors import UserError
+from fedrepro.core.metrics import MEASURES
+from fedrepro.report.statistics import estimate
+from fedrepro.report import artifacts
+from fedrepro.report import quantities as cells, paper as spec
+from fedrepro.report.verdicts import claim as claims, paper_curves as plotted, summary as tally
+from fedrepro.report.inputs.panel import Shown
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.verdicts.rules import NO_CLAIM, RULES, SPREAD
+from fedrepro.report.verdicts.decide import decide
 from support.results import arrives, ends, made, unfinished
 from support.tables import OWN, SPEC, own, read
 

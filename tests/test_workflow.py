@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedrepro import cli, provenance
+from fedrepro.cli import main as cli
+from fedrepro.core import provenance
 from support import pipeline
 from support.pipeline import NEWCOMERS, PAPER, ROOT, TINY, TWIN, begun, environment, shrink
 

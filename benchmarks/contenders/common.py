@@ -11,12 +11,13 @@ from torch.nn import functional as F
 
 from benchmarks.clock import Clock
 from benchmarks.workloads import Task, network
-from fedrepro import datasets, partitions, rng
-from fedrepro.config import RunConfig
-from fedrepro.datasets import Dataset
-from fedrepro.engine import augmentation, precision
-from fedrepro.partitions import Partition
-from fedrepro.paths import Paths
+from fedrepro.data import datasets, partitions
+from fedrepro.core import rng
+from fedrepro.config.params import RunConfig
+from fedrepro.data.datasets import Dataset
+from fedrepro.training.batches import augmentation, precision
+from fedrepro.data.partitions import Partition
+from fedrepro.runs.paths import Paths
 
 CHUNK = 500  # images per forward pass of an evaluation, as the engine has it
 

@@ -3,8 +3,8 @@
 from benchmarks.clock import Clock
 from benchmarks.contenders.common import drawn
 from benchmarks.workloads import Task, steps
-from fedrepro.devices import pick_device
-from fedrepro.engine.federation import Federation
+from fedrepro.training.devices import pick_device
+from fedrepro.training.federation import Federation
 
 
 def run(task: Task, clock: Clock) -> None:

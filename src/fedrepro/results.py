@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedrepro import intact
-from fedrepro.errors import UserError, unknown
-from fedrepro.files import read_records, read_whole_json, replacing
+from fedrepro.runs import integrity as intact
+from fedrepro.core.errors import UserError, unknown
+from fedrepro.core.files import read_records, read_whole_json, replacing
 
 if TYPE_CHECKING:
     import pandas
@@ -189,7 +189,7 @@ def _folder(paper: str, scale: str, reports: Path | None) -> Path:
 
 def _check_scale(scale: str, settings: Path) -> None:
     """Raises UserError for one that the settings do not have, if they are there."""
-    from fedrepro.config import read_params
+    from fedrepro.config.params import read_params
 
     if settings.exists() and scale not in (valid := read_params(settings).scales):
         raise unknown("scale", scale, list(valid))

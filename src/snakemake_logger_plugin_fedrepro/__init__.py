@@ -5,7 +5,7 @@ from logging import LogRecord
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-from fedrepro.terminal.screen import Screen
+from fedrepro.cli.terminal.screen import Screen
 
 
 class LogHandler(LogHandlerBase):

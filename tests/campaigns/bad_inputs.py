@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from fedrepro import registry
+from fedrepro.config import registry
 from support.federation import ALGORITHMS
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed

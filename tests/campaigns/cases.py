@@ -19,8 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from fedrepro import cli
-from fedrepro.errors import UserError
+from fedrepro.cli import main as cli
+from fedrepro.core.errors import UserError
 from support.settings import write
 
 MEMORY = 24 << 30  # bytes of addresses that a command may ask for

@@ -17,11 +17,14 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from fedrepro import cli, datasets, experiments, results, studying
-from fedrepro.config import read_params
-from fedrepro.datasets import cifar10
-from fedrepro.files import write_json
-from fedrepro.paths import Paths
+from fedrepro import results
+from fedrepro.cli import main as cli
+from fedrepro.data import datasets
+from fedrepro.experiments import plan as experiments, study_plan as studying
+from fedrepro.config.params import read_params
+from fedrepro.data.datasets import cifar10
+from fedrepro.core.files import write_json
+from fedrepro.runs.paths import Paths
 from support.files import cifar10_files, idx_bytes, mnist_files, tar_gz, write_all
 from support.settings import fig, write
 from tests.campaigns import cases

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedrepro import cli
+from fedrepro.cli import main as cli
 from support.settings import fig
 from tests.campaigns import cases, kills
 from tests.campaigns.cases import Failed

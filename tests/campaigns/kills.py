@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from fedrepro import cli
+from fedrepro.cli import main as cli
 from support import pipeline
 from support.federation import ALGORITHMS
 from support.settings import fig, write

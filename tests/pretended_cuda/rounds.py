@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import torch
 
-from fedrepro.devices import pick_device
-from fedrepro.engine.executors import available
-from fedrepro.engine.federation import Federation
+from fedrepro.training.devices import pick_device
+from fedrepro.training.executors import available
+from fedrepro.training.federation import Federation
 from pretended_cuda.device import Notes, library
 from support.federation import ALGORITHMS, config, images, local, partition, receive
 

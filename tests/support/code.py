@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedrepro import provenance
+from fedrepro.core import provenance
 
 forget = provenance.forget
 

@@ -2,12 +2,12 @@
 
 import json
 
-from fedrepro import intact
-from fedrepro.config import Params
-from fedrepro.fields import parse
-from fedrepro.files import digest
-from fedrepro.overlays import merge
-from fedrepro.runs import FILES, Run
+from fedrepro.runs import integrity as intact
+from fedrepro.config.params import Params
+from fedrepro.config.types import parse
+from fedrepro.core.files import digest
+from fedrepro.config.inheritance import merge
+from fedrepro.runs.run import FILES, Run
 
 SHARED = {
     "dataset": "digits",

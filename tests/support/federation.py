@@ -6,19 +6,21 @@ from pathlib import Path
 
 import torch
 
-from fedrepro import partitions, registry, rng
-from fedrepro.config import RunConfig
-from fedrepro.datasets import Dataset
-from fedrepro.engine import run as engine
-from fedrepro.engine.evaluation import measured
-from fedrepro.engine.federation import Federation, State
-from fedrepro.engine.round import Round
-from fedrepro.engine.run import Limits
-from fedrepro.fields import parse
-from fedrepro.measures import MEASURES
-from fedrepro.overlays import merge
-from fedrepro.resolving import resolve
-from fedrepro.runs import RECORDED, Row, Run
+from fedrepro.data import partitions
+from fedrepro.config import registry
+from fedrepro.core import rng
+from fedrepro.config.params import RunConfig
+from fedrepro.data.datasets import Dataset
+from fedrepro.training import run as engine
+from fedrepro.training.evaluation import measured
+from fedrepro.training.federation import Federation, State
+from fedrepro.training.round import Round
+from fedrepro.training.run import Limits
+from fedrepro.config.types import parse
+from fedrepro.core.metrics import MEASURES
+from fedrepro.config.inheritance import merge
+from fedrepro.experiments.resolve import resolve
+from fedrepro.runs.run import RECORDED, Row, Run
 
 ALGORITHMS = registry.names("algorithms")
 RECORDINGS: dict[str, dict] = defaultdict(dict)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedrepro.datasets import cifar10
+from fedrepro.data.datasets import cifar10
 
 IMAGES = "train-images-idx3-ubyte.gz"
 

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import yaml
 
-from fedrepro.config import Params
-from fedrepro.fields import parse
-from fedrepro.report import artifacts, page, spec
-from fedrepro.report.loading import Results
-from fedrepro.report.spec import VERDICTS, Paper
+from fedrepro.config.params import Params
+from fedrepro.config.types import parse
+from fedrepro.report import artifacts
+from fedrepro.report.documents import build as page
+from fedrepro.report import paper as spec
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.paper import VERDICTS, Paper
 from support.results import arrives, made, store
 
 LABELS = ("FedFusion conv", "FedAvg", "two-stream L2, weight 0.001")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import yaml
 
-from fedrepro.config import Params
-from fedrepro.fields import parse
-from fedrepro.report import spec
-from fedrepro.report.spec import Paper
+from fedrepro.config.params import Params
+from fedrepro.config.types import parse
+from fedrepro.report import paper as spec
+from fedrepro.report.paper import Paper
 from support.results import arrives, made
 
 CURVES = '{"c:FedAvg": [[1, 2, 3, 4, 5, 6], [0.2, 0.3, 0.5, 0.95, 0.8, 0.96]]}'

@@ -4,7 +4,7 @@ import csv
 import json
 from pathlib import Path
 
-from fedrepro.report.loading import Results
+from fedrepro.report.inputs.gathered import Results
 
 OFFICIAL = "MNIST (official release)"
 ALGORITHMS = {"FedMMD": "fedmmd", "FedAvg": "fedavg", "L2": "l2"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from fedrepro.overlays import merge
+from fedrepro.config.inheritance import merge
 
 SETTINGS = {
     "scale": "quick",

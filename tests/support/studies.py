@@ -1,11 +1,11 @@
 """Studies of a small experiment, as they are planned."""
 
-from fedrepro import experiments, studying
-from fedrepro.config import Params
-from fedrepro.fields import parse
-from fedrepro.overlays import merge
-from fedrepro.paths import Paths
-from fedrepro.studying import Studied
+from fedrepro.experiments import plan as experiments, study_plan as studying
+from fedrepro.config.params import Params
+from fedrepro.config.types import parse
+from fedrepro.config.inheritance import merge
+from fedrepro.runs.paths import Paths
+from fedrepro.experiments.study_plan import Studied
 from support.settings import SETTINGS, fig
 
 

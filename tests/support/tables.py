@@ -5,13 +5,13 @@ from pathlib import Path
 
 import yaml
 
-from fedrepro.config import Params
-from fedrepro.fields import parse
-from fedrepro.report import spec
-from fedrepro.report.evidence import Evidence
+from fedrepro.config.params import Params
+from fedrepro.config.types import parse
+from fedrepro.report import paper as spec
+from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.figures import curves
-from fedrepro.report.loading import Results
-from fedrepro.report.spec import Paper
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.paper import Paper
 from fedrepro.report.tables.base import Table
 from support.results import made
 

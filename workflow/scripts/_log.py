@@ -4,7 +4,7 @@ import contextlib
 import logging
 import sys
 
-from fedrepro.errors import UserError, explained, interrupted, stoppable
+from fedrepro.core.errors import UserError, explained, interrupted, stoppable
 
 
 @contextlib.contextmanager

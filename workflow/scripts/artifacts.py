@@ -5,7 +5,8 @@ from pathlib import Path
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro.report import captions, upkeep
+    from fedrepro.report.documents import snakemake_captions as captions
+    from fedrepro.report import incremental as upkeep
 
     params = snakemake.params
     upkeep.refresh(params.paper, params.wanted, Path(params.folder), params.gathered, Path(params.stamps), params.code)

@@ -5,10 +5,10 @@ from pathlib import Path
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro.errors import UserError
+    from fedrepro.core.errors import UserError
 
     try:
-        from fedrepro.report import crate
+        from fedrepro.report.documents import ro_crate as crate
     except ImportError as error:
         raise UserError(f"{error}: add `--extra crate` to `uv run`") from None
 

@@ -5,6 +5,6 @@ from pathlib import Path
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro import datasets
+    from fedrepro.data import datasets
 
     datasets.fetch(snakemake.wildcards.dataset, Path("data/raw"), snakemake.params.source.mirror)

@@ -6,7 +6,7 @@ from pathlib import Path
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro.report import notebook
+    from fedrepro.report.documents import notebook
 
     params, paper, out = snakemake.params, snakemake.wildcards.paper, Path(snakemake.output[0])
     if notebook.worked_on(out):

@@ -5,8 +5,8 @@ from pathlib import Path
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro import drawings
-    from fedrepro.report import page
+    from fedrepro.experiments import partition_jobs as drawings
+    from fedrepro.report.documents import build as page
 
     whole = snakemake.params.whole  # papers without an experiment whose numbers may be of before
     partitions = {paper: drawings.bring(maps, paper in whole) for paper, maps in snakemake.params.partitions.items()}

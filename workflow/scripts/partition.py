@@ -5,8 +5,8 @@ from pathlib import Path
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro.config import Dealing
-    from fedrepro.report import heatmap
+    from fedrepro.config.params import Dealing
+    from fedrepro.report.figures import _partition_heatmap as heatmap
 
     configs = {Path(path): Dealing.model_validate(values) for path, values in snakemake.params.configs.items()}
     heatmap.provide(configs, Path(snakemake.input[0]).parent)

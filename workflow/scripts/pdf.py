@@ -5,6 +5,6 @@ from pathlib import Path
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro.report import typeset
+    from fedrepro.report.documents import pdf as typeset
 
     typeset.typeset(Path(snakemake.input[0]))

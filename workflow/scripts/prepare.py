@@ -5,6 +5,6 @@ from pathlib import Path
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro import datasets
+    from fedrepro.data import datasets
 
     datasets.prepare(snakemake.params.dataset, Path("data/raw"), Path(snakemake.output[0]).parent)

@@ -3,8 +3,8 @@
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro import conducting
-    from fedrepro.paths import Paths
+    from fedrepro.experiments import study_runner as conducting
+    from fedrepro.runs.paths import Paths
 
     given = {key: snakemake.params[key] for key in ("mirror", "device", "gpus")}
     conducting.conduct(snakemake.params.cases, Paths(), **given, together=True)

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 import torch
 
-from fedrepro import models, registry, tasks
+from fedrepro import models, tasks
+from fedrepro.config import registry
 from fedrepro.algorithms.base import FedAvg
-from fedrepro.config import RunConfig
-from fedrepro.errors import UserError
-from fedrepro.fields import Choice
+from fedrepro.config.params import RunConfig
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Choice
 from fedrepro.models import Block, Head, Net
 from fedrepro.tasks import Task
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fedrepro.errors import UserError
+from fedrepro.core.errors import UserError
 
 POPULAR = 10  # clients, above which the code counts no more
 WIDEST = 700  # units, above which the code lets a client add no more than one

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from fedrepro.algorithms.base import Batch, FedAvg, Weights, without_hidden
-from fedrepro.fields import Frozen, NonNegative
+from fedrepro.config.types import Frozen, NonNegative
 from fedrepro.models import Block, Head
 
 

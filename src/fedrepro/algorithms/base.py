@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from fedrepro.fields import Frozen
+from fedrepro.config.types import Frozen
 from fedrepro.models import Block, Head, Net, Outputs
 from fedrepro.tasks import Task
 

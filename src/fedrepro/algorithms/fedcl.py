@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.base import Batch, Client, FedAvg, Server, Weights
-from fedrepro.fields import Count, Frozen, NonNegative
+from fedrepro.config.types import Count, Frozen, NonNegative
 
 OMEGA = "omega."  # before the names of what it belongs to
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Server, Weights
-from fedrepro.fields import Frozen, NonNegative
+from fedrepro.config.types import Frozen, NonNegative
 
 CURVATURE, PULL = "curvature.", "pull."  # I and I w, before the names of the weights
 

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from fedrepro.algorithms.base import Batch, FedAvg, Sent, Server, Weights
-from fedrepro.fields import Fraction, Frozen
+from fedrepro.config.types import Fraction, Frozen
 from fedrepro.models import Block, Head, Net, Outputs, initialise
 
 EXTRACTOR, REFERENCE = "extractor.", "global_extractor."  # E_l among the weights; E_g, where it lies beside them

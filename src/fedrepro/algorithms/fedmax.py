@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedrepro.algorithms.base import Batch, FedAvg, Weights, without_hidden
-from fedrepro.fields import Frozen, NonNegative
+from fedrepro.config.types import Frozen, NonNegative
 from fedrepro.models import Block, Head
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from fedrepro.algorithms.base import Batch, FedAvg, Weights
-from fedrepro.fields import Frozen, NonNegative
+from fedrepro.config.types import Frozen, NonNegative
 
 
 class Algorithm(FedAvg):

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Weights, mean
-from fedrepro.fields import Count, Frozen
+from fedrepro.config.types import Count, Frozen
 from fedrepro.models import ClassMap, Net, Outputs, regulated
 
 HELD = "groups"  # in a message: which it brings (groups,)

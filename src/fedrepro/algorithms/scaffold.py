@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Server, Weights
-from fedrepro.fields import Frozen, Positive
+from fedrepro.config.types import Frozen, Positive
 
 CONTROL = "control."  # before the names of what a control belongs to
 

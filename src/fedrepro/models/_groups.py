@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import BeforeValidator
 
-from fedrepro.errors import UserError, not_among
+from fedrepro.core.errors import UserError, not_among
 from fedrepro.models._blocks import Block, Conv, Depthwise, Head
 from fedrepro.models._net import Groups, Net
 from fedrepro.models.base import assemble

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fedrepro.errors import UserError
+from fedrepro.core.errors import UserError
 from fedrepro.models._blocks import Block, Head, Shape
 
 

@@ -10,9 +10,9 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from fedrepro import registry
-from fedrepro.errors import UserError
-from fedrepro.fields import Choice, Count, Frozen, Positive, Rate
+from fedrepro.config import registry
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Choice, Count, Frozen, Positive, Rate
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Norm, Shape, Weighted, linear, multiple
 from fedrepro.models._net import Layers, Net, Plan, Stage
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import nn
 
-from fedrepro.fields import Count
+from fedrepro.config.types import Count
 from fedrepro.models.base import BaseParams, Block, Head
 
 

@@ -6,7 +6,7 @@ the first and after the last hidden layer.
 
 from torch import nn
 
-from fedrepro.fields import Rate
+from fedrepro.config.types import Rate
 from fedrepro.models.base import BaseParams, Block, Head
 
 

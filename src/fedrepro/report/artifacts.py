@@ -5,13 +5,15 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fedrepro.report import latex, macros, origin, plotted, tally
-from fedrepro.report.claims import Claim
-from fedrepro.report.evidence import Evidence
-from fedrepro.report.loading import Results, Stored
-from fedrepro.report.rules import NO_CLAIM
-from fedrepro.report.spec import VERDICTS, Paper, evidence, read_curves
-from fedrepro.report.verdicts import Verdict, decide
+from fedrepro.report.tables import _latex as latex
+from fedrepro.report.verdicts import latex_macros as macros, paper_curves as plotted, summary as tally
+from fedrepro.report.inputs import version_note as origin
+from fedrepro.report.verdicts.claim import Claim
+from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.inputs.gathered import Results, Stored
+from fedrepro.report.verdicts.rules import NO_CLAIM
+from fedrepro.report.paper import VERDICTS, Paper, evidence, read_curves
+from fedrepro.report.verdicts.decide import Verdict, decide
 
 ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
 FOUND = ("claim", "source", "reported", "ours", "asked", "verdict", "why")
@@ -52,7 +54,7 @@ def make(spec: Paper, keys: Iterable[str], folder: Path) -> None:
 
 def draw_figure(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
     """`figures/<key>.pdf`, `.png` and `.txt`, the caption; of some kinds their numbers too, as `.csv`."""
-    from fedrepro.report import drawing  # tables and verdicts need no matplotlib
+    from fedrepro.report.figures import _layout as drawing  # tables and verdicts need no matplotlib
 
     figure, out = spec.figures[key], folder / "figures"
     drawing.setup()

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedrepro.measures import Measure
-from fedrepro.metrics import estimate
+from fedrepro.core.metrics import Measure
+from fedrepro.report.statistics import estimate
 
 NONE = "-"
 SCORES = {"accuracy": "accuracy", "loss": "loss", "macro_f1": "macro-F1"}

@@ -3,8 +3,8 @@
 
 from collections.abc import Callable
 
-from fedrepro import registry
-from fedrepro.fields import Choice
+from fedrepro.config import registry
+from fedrepro.config.types import Choice
 
 __all__ = ["create"]
 

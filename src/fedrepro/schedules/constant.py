@@ -1,6 +1,6 @@
 """The same rate in every round."""
 
-from fedrepro.fields import Frozen
+from fedrepro.config.types import Frozen
 
 
 class Params(Frozen):

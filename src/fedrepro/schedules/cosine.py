@@ -7,7 +7,7 @@ both run at the first rate.
 
 import math
 
-from fedrepro.fields import Count, Frozen, NonNegative
+from fedrepro.config.types import Count, Frozen, NonNegative
 
 
 class Params(Frozen):

@@ -1,6 +1,6 @@
 """Multiplied by `decay` after every round while it is above `floor` (so that it may end one step below)."""
 
-from fedrepro.fields import Frozen, NonNegative, Positive
+from fedrepro.config.types import Frozen, NonNegative, Positive
 
 
 class Params(Frozen):

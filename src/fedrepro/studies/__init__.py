@@ -4,9 +4,9 @@ makes them."""
 
 from typing import Any
 
-from fedrepro import registry
-from fedrepro.config import RunConfig
-from fedrepro.fields import Frozen, parse
+from fedrepro.config import registry
+from fedrepro.config.params import RunConfig
+from fedrepro.config.types import Frozen, parse
 from fedrepro.studies.base import Study
 
 __all__ = ["Study", "create", "settings"]

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fedrepro.fields import Count, Frozen
+from fedrepro.config.types import Count, Frozen
 from fedrepro.studies.base import OfRounds
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fedrepro.engine.federation import Federation
-    from fedrepro.engine.replay import Replayed
-    from fedrepro.engine.round import Trained
+    from fedrepro.training.federation import Federation
+    from fedrepro.training.replay import Replayed
+    from fedrepro.training.round import Trained
 
 CHUNK = 500  # images per forward pass
 
@@ -50,7 +50,7 @@ def mean(federation: Federation, round: int, trained: Trained) -> Tensor:
     """A participant's mean penultimate activation (D,) over its training images, augmented once where they are, in float64."""
     import torch
 
-    from fedrepro import rng
+    from fedrepro.core import rng
 
     data, algorithm = federation.data, federation.algorithm
     client, own = trained.client.number, algorithm.personal(trained.weights, trained.received)

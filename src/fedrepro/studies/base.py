@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from fedrepro.config import RunConfig
-from fedrepro.errors import UserError
-from fedrepro.fields import Count, Frozen
+from fedrepro.config.params import RunConfig
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Count, Frozen
 
 if TYPE_CHECKING:
     import torch
 
-    from fedrepro.datasets import Dataset
-    from fedrepro.engine.federation import Federation, State
-    from fedrepro.engine.replay import Replayed
-    from fedrepro.partitions import Partition
+    from fedrepro.data.datasets import Dataset
+    from fedrepro.training.federation import Federation, State
+    from fedrepro.training.replay import Replayed
+    from fedrepro.data.partitions import Partition
 
 Rows = Iterable[tuple]  # of a unit of work, without the unit
 FINAL = "model.safetensors"
@@ -98,7 +98,7 @@ class OfFinalWeights(Study):
         return (folder / FINAL).exists()
 
     def begin(self, scene: Scene) -> Callable[[int], Rows]:
-        from fedrepro.engine import checkpoint
+        from fedrepro.training import checkpoint
 
         path = scene.folder / FINAL
         if not path.exists():
@@ -140,8 +140,8 @@ class OfRounds(Study):
         return True  # at worst from round 0
 
     def begin(self, scene: Scene) -> Callable[[int], Rows | None]:
-        from fedrepro.engine.federation import Federation
-        from fedrepro.engine.replay import Replay
+        from fedrepro.training.federation import Federation
+        from fedrepro.training.replay import Replay
 
         federation = Federation(self.config, scene.dataset, scene.partition, scene.device, scene.executor)
         replay = Replay(federation, scene.folder, self.snapshots(), scene.forbid)
@@ -155,7 +155,7 @@ class OfRounds(Study):
 
     def at_most(self, folder: Path) -> RunConfig:
         """As many rounds as are trained again, on the way and in the rounds themselves; measuring them is not counted."""
-        from fedrepro.engine.replay import stored
+        from fedrepro.training.replay import stored
 
         over = (folder / "summary.json").exists()
         known = stored(folder) if over else self.snapshots()  # a run that is still to be trained stores them all

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrepro.config import RunConfig
-from fedrepro.errors import UserError
-from fedrepro.fields import Choice, Count, Frozen, Share
-from fedrepro.measures import MEASURES
+from fedrepro.config.params import RunConfig
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Choice, Count, Frozen, Share
+from fedrepro.core.metrics import MEASURES
 from fedrepro.studies.base import OfFinalWeights, Rows, Scene
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import torch
 
     from fedrepro.algorithms.base import Weights
-    from fedrepro.datasets import Dataset
-    from fedrepro.engine.federation import State
-    from fedrepro.partitions import Partition
+    from fedrepro.data.datasets import Dataset
+    from fedrepro.training.federation import State
+    from fedrepro.data.partitions import Partition
 
 OWN = {"personal_accuracy": MEASURES["personal_accuracy"]}
 
@@ -50,7 +50,7 @@ class Study(OfFinalWeights):
     executor = "sequential"  # one client at a time
 
     def check(self) -> None:
-        from fedrepro import datasets, partitions
+        from fedrepro.data import datasets, partitions
 
         if not self.config.partition.options.get("permute_pixels"):
             raise UserError("new clients differ by their pixel order: partition.permute_pixels must be true")
@@ -73,7 +73,7 @@ class Study(OfFinalWeights):
 
     def at_most(self, folder: Path) -> RunConfig:
         """If no client reaches the target."""
-        from fedrepro import datasets
+        from fedrepro.data import datasets
 
         _, train, _ = datasets.extent(self.config.dataset)
         options = self.config.partition.options
@@ -91,8 +91,8 @@ def invite(settings: Params, config: RunConfig, dataset: Dataset) -> Partition:
     parts. What the server holds stays."""
     import numpy as np
 
-    from fedrepro import rng
-    from fedrepro.partitions import Partition, dealt, held, proxy, subset
+    from fedrepro.core import rng
+    from fedrepro.data.partitions import Partition, dealt, held, proxy, subset
 
     train, test = subset(dataset, config.train_images, config.test_images)
     own = dealt(config, len(train))
@@ -114,8 +114,8 @@ class Adaptation:
     def __init__(
         self, settings: Params, config: RunConfig, dataset: Dataset, final: tuple[Weights, Weights], device: torch.device
     ) -> None:
-        from fedrepro.engine.federation import Federation, State
-        from fedrepro.engine.round import Round
+        from fedrepro.training.federation import Federation, State
+        from fedrepro.training.round import Round
 
         self.settings = settings
         self.config = config.model_copy(update={"clients_per_round": 1, "local_epochs": settings.epochs})
@@ -131,7 +131,7 @@ class Adaptation:
         or the epochs are over. NaN, and the end, after an epoch with a loss that is not finite."""
         import torch
 
-        from fedrepro.engine.evaluation import measured
+        from fedrepro.training.evaluation import measured
 
         algorithm, data, step = self.federation.algorithm, self.federation.data, self.federation.executor.step
         weights = {name: self.received[name].clone() for name in algorithm.names}

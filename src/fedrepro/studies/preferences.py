@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from fedrepro.fields import Count, Frozen
+from fedrepro.config.types import Count, Frozen
 from fedrepro.studies.base import OfRounds, Rounds
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from fedrepro.algorithms import FedAvg
     from fedrepro.algorithms.base import Weights
-    from fedrepro.engine.federation import Federation
-    from fedrepro.engine.replay import Replayed
+    from fedrepro.training.federation import Federation
+    from fedrepro.training.replay import Replayed
 
 NONE = -1  # in the place of a top class
 

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from fedrepro.errors import UserError
-from fedrepro.fields import Frozen, Number, Seed
-from fedrepro.measures import MEASURES
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Frozen, Number, Seed
+from fedrepro.core.metrics import MEASURES
 from fedrepro.studies.base import OfRounds, Rising, Rounds
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from fedrepro.engine.federation import Federation
-    from fedrepro.engine.replay import Replayed
-    from fedrepro.engine.round import Trained
+    from fedrepro.training.federation import Federation
+    from fedrepro.training.replay import Replayed
+    from fedrepro.training.round import Trained
 
 PERPLEXITY, RATE = 30.0, 200.0
 TESTED = {"test_accuracy": MEASURES["test_accuracy"]}
@@ -77,7 +77,7 @@ class Study(OfRounds):
         """Of some of the client's training images, never augmented: (images, D) and classes (images,)."""
         import torch
 
-        from fedrepro import rng
+        from fedrepro.core import rng
 
         data, client = federation.data, trained.client.number
         held = data.train_index(client, round)

@@ -1,8 +1,8 @@
 """What a network is trained for: its loss and what its outputs decide. Each module declares a class `Task` with frozen `Params`
 and what `base.py` names; labels are class numbers for all of them."""
 
-from fedrepro import registry
-from fedrepro.fields import Choice
+from fedrepro.config import registry
+from fedrepro.config.types import Choice
 from fedrepro.tasks.base import Task
 
 __all__ = ["Task", "create"]

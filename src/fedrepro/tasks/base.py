@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from fedrepro.errors import UserError
-from fedrepro.fields import Frozen
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Frozen
 
 
 class Task:

@@ -6,8 +6,8 @@ So FedMAX's code grades retinas (Chen et al. 2020: one output, thresholds 0.5, 1
 import torch
 from torch import Tensor
 
-from fedrepro.errors import UserError
-from fedrepro.fields import Frozen
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Frozen
 from fedrepro.tasks import base
 
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fedrepro.metrics import Estimate, estimate
-from fedrepro.report import cells
-from fedrepro.report.cells.base import Cell
-from fedrepro.report.evidence import Evidence, Panel, Ref, source
+from fedrepro.report.statistics import Estimate, estimate
+from fedrepro.report import quantities as cells
+from fedrepro.report.quantities.base import Cell
+from fedrepro.report.inputs.panel import Evidence, Panel, Ref, source
 from fedrepro.report.figures import base
-from fedrepro.report.known import Known
-from fedrepro.report.loading import Results
+from fedrepro.report.inputs.references import Known
+from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.numbers import amount
 from fedrepro.report.tables.base import Refs
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fedrepro.errors import UserError
-from fedrepro.report.evidence import Evidence, source
+from fedrepro.core.errors import UserError
+from fedrepro.report.inputs.panel import Evidence, source
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import ordered
-from fedrepro.report.known import Known
-from fedrepro.report.loading import Results
+from fedrepro.report.inputs.references import Known
+from fedrepro.report.inputs.gathered import Results
 
 Row = Mapping[str, str]
 

@@ -4,10 +4,10 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from fedrepro.metrics import Estimate
-from fedrepro.report.evidence import Evidence
-from fedrepro.report.loading import Results
-from fedrepro.report.looks import POOL, Look, shades
+from fedrepro.report.statistics import Estimate
+from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.palette import POOL, Look, shades
 from fedrepro.results import UNFINISHED
 
 # Paul Tol's muted scheme, with grey for its palest: ten that the colour-blind tell apart

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fedrepro.fields import Frozen
-from fedrepro.report.evidence import Evidence, Shown, source, split_source
-from fedrepro.report.known import Known
-from fedrepro.report.loading import Results
-from fedrepro.words import count
+from fedrepro.config.types import Frozen
+from fedrepro.report.inputs.panel import Evidence, Shown, source, split_source
+from fedrepro.report.inputs.references import Known
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.core.formatting import count
 
 ALL = "all"  # scales, of a remark
 

@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Literal
 
-from fedrepro.fields import Count, Fraction
-from fedrepro.metrics import Curve, smoothed
-from fedrepro.report.evidence import Evidence, Panel, Ref, chosen
+from fedrepro.config.types import Count, Fraction
+from fedrepro.report.statistics import Curve, smoothed
+from fedrepro.report.inputs.panel import Evidence, Panel, Ref, chosen
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import DASHED, PAPER, TARGET, WAITS, grid
-from fedrepro.report.known import Known
-from fedrepro.report.looks import Look
+from fedrepro.report.inputs.references import Known
+from fedrepro.report.palette import Look
 from fedrepro.report.numbers import amount, factor
 
 THIN = {"linestyle": DASHED, "linewidth": 0.8, "alpha": 0.9}  # the paper's curve beside ours

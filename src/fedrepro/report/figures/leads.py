@@ -4,10 +4,10 @@ deviation. Where curves lie on each other, as those of one rate do, this shows w
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fedrepro.metrics import Curve
-from fedrepro.report.evidence import Evidence, Panel
+from fedrepro.report.statistics import Curve
+from fedrepro.report.inputs.panel import Evidence, Panel
 from fedrepro.report.figures import curves
-from fedrepro.report.known import Known
+from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import between
 
 

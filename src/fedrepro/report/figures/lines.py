@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from fedrepro.metrics import EQUAL
-from fedrepro.report.evidence import Evidence, source
+from fedrepro.report.statistics import EQUAL
+from fedrepro.report.inputs.panel import Evidence, source
 from fedrepro.report.figures import _study, base
 from fedrepro.report.figures._style import grid, series
-from fedrepro.report.known import Known
-from fedrepro.report.loading import Results
-from fedrepro.report.looks import DASHES, MARKERS, Look
+from fedrepro.report.inputs.references import Known
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.palette import DASHES, MARKERS, Look
 
 
 class Figure(base.Figure):

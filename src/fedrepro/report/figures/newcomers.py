@@ -3,15 +3,15 @@ mean over new clients with their standard deviation, beside it what the paper re
 
 from typing import Any, ClassVar
 
-from fedrepro.fields import NonNegative
-from fedrepro.metrics import Estimate, estimate
-from fedrepro.report.cells._epochs import STUDY, arrivals
-from fedrepro.report.evidence import Evidence
+from fedrepro.config.types import NonNegative
+from fedrepro.report.statistics import Estimate, estimate
+from fedrepro.report.quantities._epochs import STUDY, arrivals
+from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid, upright
-from fedrepro.report.known import Known
-from fedrepro.report.loading import Results
-from fedrepro.report.looks import Look
+from fedrepro.report.inputs.references import Known
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.palette import Look
 
 COMPARED = ("Paper's mean", "Paper's low", "Paper's high")
 OPEN = "////"  # the hatch of a mean over some of the clients only

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fedrepro.report.evidence import Evidence
+from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.figures import base
-from fedrepro.report.known import Known
+from fedrepro.report.inputs.references import Known
 
 
 class Figure(base.Figure):

@@ -5,12 +5,12 @@ line with its band of one standard deviation."""
 import math
 from typing import Any, ClassVar
 
-from fedrepro.report import phrases
-from fedrepro.report.evidence import Evidence, Panel
+from fedrepro.report import settings_labels as phrases
+from fedrepro.report.inputs.panel import Evidence, Panel
 from fedrepro.report.figures import _cells
 from fedrepro.report.figures._style import grid, palette
-from fedrepro.report.known import Known
-from fedrepro.report.looks import DASHES, MARKERS, Look
+from fedrepro.report.inputs.references import Known
+from fedrepro.report.palette import DASHES, MARKERS, Look
 
 
 class Figure(_cells.OfCells):

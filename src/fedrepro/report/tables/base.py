@@ -5,10 +5,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field
 
-from fedrepro.fields import Count, Frozen, NonNegative
-from fedrepro.report.evidence import Evidence, Panel, Ref
-from fedrepro.report.grid import Grid, Row
-from fedrepro.report.known import Known
+from fedrepro.config.types import Count, Frozen, NonNegative
+from fedrepro.report.inputs.panel import Evidence, Panel, Ref
+from fedrepro.report.tables._grid import Grid, Row
+from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, arrivals, factor, over, unit
 
 Named = Annotated[

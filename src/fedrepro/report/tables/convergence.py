@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from fedrepro.fields import Count, NonNegative
-from fedrepro.metrics import mean, mean_last
-from fedrepro.report.evidence import Evidence, Panel
-from fedrepro.report.grid import Row, mark
-from fedrepro.report.known import Known
+from fedrepro.config.types import Count, NonNegative
+from fedrepro.report.statistics import mean, mean_last
+from fedrepro.report.inputs.panel import Evidence, Panel
+from fedrepro.report.tables._grid import Row, mark
+from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, factor, level, unit
 from fedrepro.report.tables import base
 

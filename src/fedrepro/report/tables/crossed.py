@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fedrepro.report import cells
-from fedrepro.report.cells.base import Cell
-from fedrepro.report.evidence import Evidence, Panel
-from fedrepro.report.grid import Row
-from fedrepro.report.known import Known
+from fedrepro.report import quantities as cells
+from fedrepro.report.quantities.base import Cell
+from fedrepro.report.inputs.panel import Evidence, Panel
+from fedrepro.report.tables._grid import Row
+from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, over
-from fedrepro.report.settings import told_as
+from fedrepro.report.settings_text import told_as
 from fedrepro.report.tables import base
 
 

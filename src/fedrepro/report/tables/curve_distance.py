@@ -2,11 +2,11 @@
 
 import math
 
-from fedrepro.fields import Count
-from fedrepro.metrics import distance
-from fedrepro.report.evidence import Evidence, Panel
-from fedrepro.report.grid import Row, mark
-from fedrepro.report.known import Known
+from fedrepro.config.types import Count
+from fedrepro.report.statistics import distance
+from fedrepro.report.inputs.panel import Evidence, Panel
+from fedrepro.report.tables._grid import Row, mark
+from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, between, level
 from fedrepro.report.tables import base
 

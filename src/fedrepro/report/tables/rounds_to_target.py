@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field, FiniteFloat
 
-from fedrepro.fields import Count
-from fedrepro.metrics import mean, mean_last
-from fedrepro.report.evidence import Evidence, Panel
-from fedrepro.report.grid import Row, mark
-from fedrepro.report.known import Known
+from fedrepro.config.types import Count
+from fedrepro.report.statistics import mean, mean_last
+from fedrepro.report.inputs.panel import Evidence, Panel
+from fedrepro.report.tables._grid import Row, mark
+from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, column, level, megabytes, significant
 from fedrepro.report.tables import base
 

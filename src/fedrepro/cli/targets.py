@@ -1,0 +1,104 @@
+"""What can be asked for by name: every figure, table and paper, with its title, how much of it is finished and what is left."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fedrepro.experiments import cost as bill, plan as experiments, study_plan as studying
+from fedrepro.experiments.cost import Entry
+from fedrepro.config.params import Params
+from fedrepro.core.errors import unknown
+from fedrepro.experiments.plan import Planned
+from fedrepro.runs.paths import Paths
+from fedrepro.report import paper as spec
+from fedrepro.report.inputs.panel import split_source
+from fedrepro.report.paper import VERDICTS, Paper
+from fedrepro.core.formatting import count, duration
+
+OTHERS = "kept of other data"
+Plan = Mapping[str, Mapping[str, Planned]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A target: its name on the command line, what it shows, what is finished, what the rest costs."""
+
+    target: str
+    title: str
+    state: str
+    cost: str
+    reason: str = ""  # why it is skipped
+
+
+def lines(planned: Plan, params: Params, paths: Paths, cores: int, only: str | None = None) -> list[Line]:
+    """All targets, or those of one paper, each under the shortest name that no other paper's has."""
+    specs = spec.read_all(params)
+    named = spec.targets(specs)
+    found = []
+    left = bill.entries(experiments.select(planned, only, None), params, paths)
+    for paper, specification in specs.items() if only is None else [(only, specs[only])]:
+        found.append(_line(paper, specification.title, list(planned[paper].values()), left, params, paths, cores))
+        for key in specification.artifacts:
+            target = key if named.get(key) == (paper, key) else f"{paper}_{key}"
+            title = "Verdicts on all claims" if key == VERDICTS else specification[key].title
+            items = [planned[paper][name] for name in _experiments(specification, key)]
+            found.append(_line(target, title, items, left, params, paths, cores))
+    return found
+
+
+def table(found: Iterable[Line]) -> str:
+    """One line each, in columns; below them why some are skipped."""
+    found = list(found)
+    rows = [Line("target", "title", "state", "left"), *found]
+    widths = [max(len(getattr(row, part)) for row in rows) for part in ("target", "state", "cost")]
+    shown = [f"{row.target:<{widths[0]}}  {row.state:<{widths[1]}}  {row.cost:>{widths[2]}}  {row.title}" for row in rows]
+    if any(OTHERS in row.state for row in found):
+        shown.append(f"{OTHERS}: trained anew here; only_finished=true reports what is kept")
+    for reason in dict.fromkeys(row.reason for row in rows if row.reason):
+        shown.append(f"skipped: {', '.join(row.target for row in rows if row.reason == reason)}: {reason}")
+    return "\n".join(shown)
+
+
+def selected(targets: Iterable[str], planned: Plan, params: Params) -> list[Planned]:
+    """The experiments behind some targets: a paper's, a figure's, a table's, or one by its own name. Raises UserError."""
+    specs = spec.read_all(params)
+    named = spec.targets(specs)
+    every = [item for group in planned.values() for item in group.values()]
+    found: dict[tuple[str, str], Planned] = {}
+    for target in targets:
+        if target in planned:
+            own = list(planned[target].values())
+        elif target in named:
+            paper, key = named[target]
+            own = [planned[paper][name] for name in _experiments(specs[paper], key)]
+        elif not (own := [item for item in every if item.name == target]):
+            raise unknown("target", target, [*planned, *named], "; `fedrepro list` shows all")
+        found |= {(item.paper, item.name): item for item in own}
+    return list(found.values())
+
+
+def _experiments(specification: Paper, key: str) -> list[str]:
+    return list(dict.fromkeys(split_source(source)[0] for source in specification.sources([key])))
+
+
+def _line(target: str, title: str, items: list[Planned], left: list[Entry], params: Params, paths: Paths, cores: int) -> Line:
+    studied = [found for item in items for found in studying.plan(item, params, paths).values() if _asked(item, found)]
+    # the files that say that the runs and studies are over
+    wanted = {run.summary for item in items for run in item.runs} | set(studying.notes(studied))
+    if not wanted:
+        reasons = dict.fromkeys(item.skipped for item in items if item.skipped)
+        return Line(target, title, "skipped" if reasons else "needs no runs", "", "; ".join(reasons))
+    lost = [found.skipped for found in studied if found.skipped]  # nothing is left to make them from
+    done, all_of_them = sum(path.exists() for path in wanted), len(wanted) + len(lost)
+    whole = not any(item.waiting for item in items)  # else other series wait, which `only_finished` leaves out
+    if done == all_of_them and whole:
+        state = "finished"
+    else:
+        state = f"{done} of {count(all_of_them, 'run')}{'' if whole else ' and more'}" if done else "not run"
+    if elsewhere := len({run.summary for item in items for run in item.elsewhere}):
+        state += f", {elsewhere} {OTHERS}"
+    own = [entry for entry in left if entry.over in wanted]
+    return Line(target, title, state, duration(bill.seconds(own, cores)) if own else "", "; ".join(dict.fromkeys(lost)))
+
+
+def _asked(item: Planned, found: studying.Studied) -> bool:
+    return item.training is not None and item.training.studies.get(found.study) is not None

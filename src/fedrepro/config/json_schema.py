@@ -1,0 +1,81 @@
+"""The JSON schema of params.yaml, for editors: its keys, what may be chosen by name, the options of each, and their bounds.
+
+No key of an experiment is required, nor an option, nor the name of a choice: an overlay, or an experiment with `like`, gives
+what it changes. What hangs on several keys at once, or on the data, only the code checks.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fedrepro.config import registry
+from fedrepro.config.params import Experiment, Params
+
+Schema = dict[str, Any]
+CHOSEN = {"dataset": "datasets", "partition": "partitions", "model": "models", "schedule": "schedules", "task": "tasks"}
+
+
+def of_settings() -> Schema:
+    described, experiment = Params.model_json_schema(), Experiment.model_json_schema()
+    described["$defs"] |= experiment.pop("$defs")
+    described["$defs"] |= {kind: _choice(kind) for kind in CHOSEN.values()}
+    del described["$defs"]["Choice"]
+    experiment.pop("required")
+    properties = experiment["properties"]
+    for part in (described["$defs"]["Proxy"], described["$defs"]["Scaling"]["anyOf"][1]):
+        part.pop("required")
+    for key, kind in CHOSEN.items():
+        usual = {"default": properties[key]["default"]} if "default" in properties[key] else {}
+        properties[key] = {"$ref": f"#/$defs/{kind}"} | usual
+    series = {key: value for key, value in properties.items() if key not in ("series", "seeds", "studies")}
+    described["$defs"] |= {"with": objects(series), "algorithms": _choice("algorithms", {"with": {"$ref": "#/$defs/with"}})}
+    properties["series"]["additionalProperties"] = {"$ref": "#/$defs/algorithms"}
+    studies = {name: {"anyOf": [objects(_options("studies", name)), {"type": "null"}]} for name in registry.names("studies")}
+    properties["studies"] = objects(studies)
+    properties["like"] = {"type": "string", "description": "another experiment, whose settings it takes over"}
+    skip = {"anyOf": [{"type": "string"}, {"enum": [False, None]}], "description": "why it is left out at this scale"}
+    described["$defs"] |= {"Experiment": experiment, "Overlay": experiment | {"properties": properties | {"skip": skip}}}
+    described["properties"]["papers"] = _papers("Experiment")
+    scale = described["$defs"]["Scale"]
+    scale["anyOf"] = [{"required": ["like"]}, {"required": scale.pop("required")}]
+    scale["properties"]["experiments"] = _papers("Overlay")
+    return untitled(described)
+
+
+def untitled(value: Any) -> Any:
+    """Without pydantic's titles, which say the key once more."""
+    if isinstance(value, list):
+        return [untitled(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: untitled(part) for key, part in value.items() if not (key == "title" and isinstance(part, str))}
+
+
+def _papers(kind: str) -> Schema:
+    """Paper -> experiment -> its settings."""
+    experiments = {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{kind}"}}
+    return {"type": "object", "additionalProperties": experiments}
+
+
+def _choice(kind: str, more: Schema | None = None) -> Schema:
+    """A name, alone or with its options, or some options of whatever it is that another place names; `more` goes with all."""
+    options = {name: _options(kind, name) | (more or {}) for name in registry.names(kind)}
+    named = [objects({"name": {"const": name}} | own) | {"required": ["name"]} for name, own in options.items()]
+    return {"anyOf": [{"enum": list(options)}, *named, some(options.values())]}
+
+
+def some(options: Iterable[Schema]) -> Schema:
+    """Any keys of whichever of these it is that another place names."""
+    every: dict[str, list[Schema]] = {}
+    for own in options:
+        for key, value in own.items():
+            every.setdefault(key, []).extend([value] if value not in every.get(key, []) else [])
+    return objects({key: values[0] if len(values) == 1 else {"anyOf": values} for key, values in every.items()})
+
+
+def _options(kind: str, name: str) -> Schema:
+    return registry.options(kind, name).model_json_schema().get("properties", {})
+
+
+def objects(properties: Schema) -> Schema:
+    """With these keys and no others."""
+    return {"type": "object", "properties": properties, "additionalProperties": False}

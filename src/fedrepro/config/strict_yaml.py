@@ -1,0 +1,83 @@
+"""YAML without its traps: what two readers could take for two things is refused, with its line."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fedrepro.core.errors import UserError
+
+FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML was built with it
+DEPTH = 60  # levels; deeper ones would exhaust the stack
+DIGITS = 18
+OCTAL = re.compile(r"[-+]?0[0-9_]+")
+HIDDEN = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")  # directions, breaks and joins
+SIXTIES = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+
+
+class _Strict(FAST):
+    """Raises UserError, without the file's name, for a key that stands twice and for a number that shows another than it is."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict:
+        seen: dict[Any, int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise _refused(key, f"the key {key.value} stands here and in line {seen[key.value]}; leave one")
+                seen[key.value] = key.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+    def construct_yaml_int(self, node: Any) -> int:
+        return super().construct_yaml_int(_plain(node))
+
+    def construct_yaml_float(self, node: Any) -> float:
+        return super().construct_yaml_float(_plain(node))
+
+
+_Strict.add_constructor("tag:yaml.org,2002:int", _Strict.construct_yaml_int)
+_Strict.add_constructor("tag:yaml.org,2002:float", _Strict.construct_yaml_float)
+
+
+def _plain(node: Any) -> Any:
+    if OCTAL.fullmatch(node.value):
+        raise _refused(node, f"{node.value} would be read as a number of base 8; write it without the 0 in front, or in quotes")
+    if SIXTIES.fullmatch(node.value):
+        raise _refused(node, f"{node.value} would be read as a number of base 60; write it in quotes")
+    if node.tag.endswith(":int") and sum(map(str.isdigit, node.value)) > DIGITS:
+        raise _refused(node, f"a whole number of more than {DIGITS} digits")
+    return node
+
+
+def _refused(where: Any, why: str) -> UserError:
+    return UserError(f"line {where.start_mark.line + 1}: {why}")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A YAML file as a dictionary. Raises UserError when it is missing, does not parse or could be misread."""
+    try:
+        values = load(path.read_text(encoding="utf-8"))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; run in the repository's top folder or name the file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read as text: {error}") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: expected keys and values at the top level")
+    return values
+
+
+def load(text: str) -> Any:
+    """What a YAML text says. Raises UserError, beginning with the line, for what is refused; YAMLError for what is no YAML."""
+    if found := HIDDEN.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise UserError(f"line {line}: the invisible character U+{ord(found[0]):04X} makes the text read other than it looks")
+    depth = 0
+    for event in yaml.parse(text, FAST):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEPTH:
+            raise _refused(event, f"nested deeper than {DEPTH} levels")
+    return yaml.load(text, _Strict)  # a SafeLoader

@@ -1,0 +1,180 @@
+"""Files that are whole or absent, whoever is killed or writes beside; what a damaged one is answered with."""
+
+import contextlib
+import errno
+import fcntl
+import glob
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from fedrepro.core.errors import UserError
+
+AGAIN = "delete it and run again"
+NO_LOCKS = {errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # what network disks say of a lock
+SEAL = "seal"  # the key of the digest over all others
+MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk that several share, whose process a number is
+
+
+@contextlib.contextmanager
+def holding(path: Path) -> Iterator[None]:
+    """Hold a file, made where there is none, until the block ends. Raises UserError while another process holds it. A file
+    system that knows no locks leaves it open who does."""
+    with path.open("a") as file:  # NFS locks only what may be written
+        if lock(file) is False:
+            raise UserError(f"{path.parent}: another process is at work in it; wait for its end")
+        yield
+
+
+def held(path: Path) -> bool:
+    """Whether a process holds it; also where this one may not ask, since the file is somebody else's."""
+    try:
+        with path.open("r+") as file:
+            return lock(file) is False
+    except PermissionError:
+        return True
+    except FileNotFoundError:
+        return False
+
+
+def lock(file: IO[str], wait: bool = False) -> bool | None:
+    """Whether an open file is locked by this process now, until it is closed; None where the file system knows no locks."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        return None
+    return True
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to, of this process alone; it takes the place of `path` in one step when the block ends well."""
+    temporary = part(path)
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sweep(path)
+
+
+def part(path: Path) -> Path:
+    """Where this process makes what will be at `path`."""
+    return path.with_name(f".{path.name}.{MACHINE}-{os.getpid()}.part")
+
+
+def sweep(path: Path) -> None:
+    """Away with the parts of `path` that processes of this machine left when they were killed."""
+    _sweep(path.parent.glob(f".{glob.escape(path.name)}.{MACHINE}-*.part"))
+
+
+def sweep_below(folder: Path) -> None:
+    """The same in a folder and those within, whatever was to be made; parts of earlier code, which name no machine, go too."""
+    _sweep(folder.rglob(".*.part"))
+
+
+def _sweep(parts: Iterable[Path]) -> None:
+    for left in parts:
+        machine, _, process = left.stem.rpartition(".")[2].partition("-")
+        if not process or (machine == MACHINE and not alive(int(process))):
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+def alive(process: int) -> bool:
+    """Whether a process of this machine with this number runs."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        pass
+    return True
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Only one process at a time is in such a block with this lock file; the lock ends with its process, however that ends. A
+    file system that knows no locks lets all in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        lock(file, wait=True)
+        yield
+
+
+def read_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any] | None:
+    """A small file that this package wrote, with these keys; None where there is none. Raises UserError where it is damaged, or
+    not what its seal says (earlier code wrote none); `advice` says what to do then."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path}: damaged; {advice}") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: damaged, holds no keys and values; {advice}")
+    if missing := [key for key in keys if key not in values]:
+        raise UserError(f"{path}: damaged, lacks {', '.join(missing)}; {advice}")
+    if not is_whole(values):
+        raise UserError(f"{path}: changed since it was written; {advice}")
+    values.pop(SEAL, None)
+    return values
+
+
+def read_whole_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any]:
+    """As `read_json`, of a file that has to be there."""
+    values = read_json(path, *keys, advice=advice)
+    if values is None:
+        raise UserError(f"{path}: not there; {advice.removeprefix('delete it and ')}")
+    return values
+
+
+def read_records(path: Path, *keys: str) -> list[dict[str, Any]]:
+    """A list of records that this package wrote, each with these keys. Raises UserError where it is damaged or not there."""
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: not there; {AGAIN.removeprefix('delete it and ')}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path}: damaged; {AGAIN}") from None
+    if not isinstance(records, list) or not all(isinstance(one, dict) and one.keys() >= set(keys) for one in records):
+        raise UserError(f"{path}: damaged, expected a list of records with {', '.join(keys) or 'names'}; {AGAIN}")
+    return records
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """Sealed; a reader sees the old file or the new one."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(sealed(values), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def sealed(values: dict[str, Any]) -> dict[str, Any]:
+    """Values with a digest of them all."""
+    return values | {SEAL: _seal(values)}
+
+
+def is_whole(values: dict[str, Any]) -> bool:
+    """Whether what was read says what its seal says, if it has one."""
+    return values.get(SEAL) in (None, _seal({key: value for key, value in values.items() if key != SEAL}))
+
+
+def _seal(values: dict[str, Any]) -> str:
+    return digest(json.dumps(json.loads(json.dumps(values)), sort_keys=True))  # read back: keys are texts then
+
+
+def digest(*parts: bytes | memoryview | str) -> str:
+    """sha256 of texts and bytes, one after the other."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.encode() if isinstance(part, str) else part)
+    return found.hexdigest()

@@ -1,0 +1,209 @@
+"""Readers of the file formats: IDX, CIFAR's python batches, npz. All trust nothing and raise UserError."""
+
+import gzip
+import io
+import math
+import pickle
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from fedrepro.core.errors import UserError, interrupted
+
+AGAIN = "delete it and fetch the data set again"
+MAX_BYTES = 1 << 30  # of one decoded file: beyond any set here, below what would exhaust a laptop
+TRUNCATED = (EOFError, OSError, zlib.error, tarfile.TarError, zipfile.BadZipFile, MemoryError)
+
+NUMBERS = ("b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
+CHUNK = 1 << 20
+Arrays = tuple[np.ndarray, ...]  # train_x, train_y, test_x, test_y, and the owners of both parts where images have such
+
+
+@contextmanager
+def reading(where: Path | str, advice: str = AGAIN) -> Iterator[None]:
+    """Turns whatever a damaged file raises into one message."""
+    try:
+        yield
+    except UserError:
+        raise
+    except FileNotFoundError:
+        raise UserError(f"{where}: not there; {advice.removeprefix('delete it and ')}") from None
+    except Exception as error:  # decoders raise nearly anything on damaged input
+        if interrupted(error):
+            raise KeyboardInterrupt from error
+        kind = "truncated or damaged" if isinstance(error, TRUNCATED) else "not in the expected format"
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{where}: {kind} ({reason}); {advice}") from None
+
+
+def _bounded(stream: BinaryIO, size: int, where: Path | str) -> bytes:
+    """Exactly `size` bytes, to the end of the stream."""
+    data = stream.read(size + 1)
+    if len(data) != size:
+        raise UserError(f"{where}: holds {'more' if len(data) > size else 'fewer'} bytes than its header says; {AGAIN}")
+    return data
+
+
+def idx(stream: BinaryIO, dims: int, where: Path | str) -> np.ndarray:
+    """A uint8 IDX array of `dims` dimensions (format: http://yann.lecun.com/exdb/mnist/); sizes are big-endian 32-bit."""
+    header = stream.read(4 + 4 * dims)
+    if header[:4] != bytes((0, 0, 8, dims)) or len(header) < 4 + 4 * dims:
+        raise UserError(f"{where}: not an IDX file of {dims}-dimensional bytes; {AGAIN}")
+    shape = tuple(int(size) for size in np.frombuffer(header, ">u4", offset=4))
+    if math.prod(shape) > MAX_BYTES:
+        raise UserError(f"{where}: its header claims {' x '.join(map(str, shape))} bytes, which cannot be; {AGAIN}")
+    return np.frombuffer(_bounded(stream, math.prod(shape), where), np.uint8).reshape(shape)
+
+
+def idx_gz(path: Path, dims: int) -> np.ndarray:
+    with reading(path), gzip.open(path) as stream:
+        return idx(stream, dims, path)
+
+
+def idx_in_zip(path: Path, member: str, dims: int) -> np.ndarray:
+    with reading(path), zipfile.ZipFile(path) as archive, archive.open(member) as packed, gzip.open(packed) as stream:
+        return idx(stream, dims, f"{path}, {member}")
+
+
+def mnist_like(raw: Path) -> Arrays:
+    """The four IDX files of MNIST and its relatives; images (N, 1, H, W)."""
+    images = [idx_gz(raw / f"{part}-images-idx3-ubyte.gz", 3)[:, None] for part in ("train", "t10k")]
+    labels = [idx_gz(raw / f"{part}-labels-idx1-ubyte.gz", 1) for part in ("train", "t10k")]
+    return images[0], labels[0], images[1], labels[1]
+
+
+class _Written:
+    """A call that a pickle asks for, and the state that it hands over: written down, never made."""
+
+    def __init__(self, name: str, arguments: tuple) -> None:
+        self.name, self.arguments, self.state = name, arguments, ()
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+class _Named:
+    """What a pickle takes for a function of numpy or of the standard library."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.name != "encode":
+            return _Written(self.name, arguments)
+        text, coding = arguments  # how old protocols spell bytes
+        if not isinstance(text, str) or coding != "latin1":
+            raise ValueError("bytes in another coding than latin1")
+        return text.encode("latin1")
+
+    def __setstate__(self, state: Any) -> None:
+        raise ValueError("a function with a state")
+
+
+class _ArraysOnly(pickle._Unpickler):
+    """Reads numpy arrays, containers and strings; whatever else a pickle names is refused, and nothing that it names is called.
+    The one written in Python: in the other a short pickle can ask for any amount of memory."""
+
+    KNOWN = (("multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode"))
+
+    def __init__(self, data: bytes, where: Path | str):
+        super().__init__(io.BytesIO(data), encoding="bytes")
+        self.where = where
+
+    def find_class(self, module: str, name: str) -> _Named:
+        # the function's home moved from numpy.core to numpy._core
+        home = "multiarray" if module in ("numpy.core.multiarray", "numpy._core.multiarray") else module
+        if (home, name) not in self.KNOWN:
+            raise UserError(
+                f"{self.where}: its pickle asks for {module}.{name}, so it is refused; delete it, use another source"
+            )
+        return _Named(name)
+
+
+def _array(written: _Written) -> np.ndarray:
+    """The array of numbers that a pickle describes."""
+    if written.name != "_reconstruct":
+        raise ValueError(f"{written.name} where an array is expected")
+    _, shape, kind, columns, content = written.state
+    if not isinstance(kind, _Written) or kind.name != "dtype" or not isinstance(content, bytes):
+        raise ValueError("an array that is not of plain numbers")
+    code, order = kind.arguments[0], (kind.state or (3, "|"))[1]
+    code, order = (text.decode("ascii") if isinstance(text, bytes) else text for text in (code, order))
+    if code not in NUMBERS or order not in ("<", ">", "|", "="):
+        raise ValueError(f"an array of {code!r}, which are no numbers")
+    if not isinstance(shape, tuple) or not all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape):
+        raise ValueError(f"an array of the shape {shape!r}")
+    numbers = np.frombuffer(content, f"{order}{code}" if order != "|" else code)
+    return numbers.reshape(shape, order="F" if columns else "C")
+
+
+def unpickle(data: bytes, where: Path | str) -> Any:
+    """A pickle of arrays and plain containers, of python 2 or 3; python 2's strings arrive as bytes. Arrays may be the whole or
+    the values of a dictionary."""
+    with reading(where):
+        found = _ArraysOnly(data, where).load()
+        if isinstance(found, dict):
+            return {key: _array(value) if isinstance(value, _Written) else value for key, value in found.items()}
+        return _array(found) if isinstance(found, _Written) else found
+
+
+def tar_members(path: Path, names: list[str]) -> dict[str, bytes]:
+    """The content of regular members by exact name, in memory: nothing is extracted, so no member can escape or be a link."""
+    found = {}
+    with reading(path), gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
+        for member in archive:
+            if member.name not in names:
+                continue
+            if not member.isreg() or member.size > MAX_BYTES:
+                raise UserError(f"{path}: {member.name} is a link or too large, so this is not the release; {AGAIN}")
+            found[member.name] = _bounded(archive.extractfile(member), member.size, path)
+        while stream.read(CHUNK):  # its checksum stands at the end
+            pass
+    if missing := [name for name in names if name not in found]:
+        raise UserError(f"{path}: {missing[0]} is not in it; {AGAIN}")
+    return found
+
+
+def cifar(raw: Path, archive: str, folder: str, train: list[str], test: str, key: str) -> Arrays:
+    """CIFAR's python batches, from the release's archive or from loose files; `key` names the labels. Images (N, 3, 32, 32)."""
+    if (raw / archive).is_file():
+        packed = tar_members(raw / archive, [f"{folder}/{name}" for name in [*train, test]])
+        batches = {name: (packed[f"{folder}/{name}"], f"{raw / archive}, {name}") for name in [*train, test]}
+    else:
+        batches = {}
+        for name in [*train, test]:
+            with reading(raw / name):
+                batches[name] = ((raw / name).read_bytes(), raw / name)
+    parts = {name: _cifar_batch(data, key, where) for name, (data, where) in batches.items()}
+    x, y = (np.concatenate([parts[name][i] for name in train]) for i in (0, 1))
+    return x, y, *parts[test]
+
+
+def _cifar_batch(data: bytes, key: str, where: Path | str) -> tuple[np.ndarray, np.ndarray]:
+    record = unpickle(data, where)
+    with reading(where):
+        record = {k.decode() if isinstance(k, bytes) else k: v for k, v in record.items()}
+        images, labels = record["data"], np.asarray(record[key])
+        if images.dtype != np.uint8 or images.shape != (len(labels), 3072) or labels.dtype.kind not in "iu":
+            raise UserError(f"{where}: expected {len(labels)} x 3072 bytes, found {images.dtype} {images.shape}; {AGAIN}")
+        return images.reshape(-1, 3, 32, 32), labels
+
+
+def npz(path: Path, keys: list[tuple[str, ...]]) -> list[np.ndarray]:
+    """Arrays of an npz file, each under the first of its possible keys. Never unpickles."""
+    with reading(path), zipfile.ZipFile(path) as archive:
+        if max((info.file_size for info in archive.infolist()), default=0) > MAX_BYTES:
+            raise UserError(f"{path}: claims more than {MAX_BYTES} bytes, which cannot be; {AGAIN}")
+    with reading(path), np.load(path, allow_pickle=False) as file:
+        for names in keys:
+            if not any(name in file for name in names):
+                raise UserError(f"{path}: no array {' or '.join(names)} (it holds {', '.join(file)}); {AGAIN}")
+        return [file[next(name for name in names if name in file)] for names in keys]

@@ -1,0 +1,66 @@
+"""Retinas with five grades of blindness, two of Kaggle's sets pooled as in FedMAX (Chen et al. 2020): 38,788 photographs in
+colour, cut to the eye and resized to (3, size, size). The user unpacks both archives.
+
+The sets are the training part of APTOS 2019 (3,662) and "diabetic retinopathy resized" (35,126). A random 15 % of each class
+are the test part. The authors cut to the radius of the eye, of which they keep 288, then 256 pixels; how they find it is not
+known here: this reads it off the middle row, as the winner of the retinopathy contest of 2015 did.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedrepro.data.datasets._formats import Arrays
+from fedrepro.data.datasets._image_folders import listed, pictures
+from fedrepro.data.datasets._split import held_out
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Count, Frozen
+
+TITLE = "APTOS 2019 and diabetic retinopathy (resized)"
+CLASSES = ("none", "mild", "moderate", "severe", "proliferative")
+PIXELS = None
+FILES = ()
+MIRROR = ()
+SOURCES = {  # folder: its table, the table's columns of names and grades, its pictures
+    "aptos2019": ("train.csv", ("id_code", "diagnosis"), "train_images"),
+    "retinopathy": ("trainLabels.csv", ("image", "level"), "resized_train"),
+}
+FOLDERS = tuple(path for name, (*_, inner) in SOURCES.items() for path in (name, f"{name}/{inner}"))
+OPTIONAL = ()
+HOW = (
+    "Kaggle asks for an account: unzip https://www.kaggle.com/competitions/aptos2019-blindness-detection/data into a folder "
+    "aptos2019 (train.csv, train_images/) and https://www.kaggle.com/datasets/tanlikesmath/diabetic-retinopathy-resized into "
+    "a folder retinopathy (trainLabels.csv, resized_train/), and put both into a folder aptos there or below the data mirror"
+)
+
+
+class Params(Frozen):
+    size: Count = 256  # pixels, of height and of width
+
+
+def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
+    return (3, params.size, params.size), 32973, 5815
+
+
+def read(raw: Path, params: Params) -> Arrays:
+    found = []
+    for name, (table, columns, inner) in SOURCES.items():
+        found.append(listed(raw / name / table, columns, raw / name / inner, len(CLASSES)))
+    paths, labels = [path for part, _ in found for path in part], np.concatenate([grades for _, grades in found])
+    if missing := sorted(set(range(len(CLASSES))) - set(labels.tolist())):
+        raise UserError(f"{raw}: no picture of grade {missing[0]} ({CLASSES[missing[0]]}); unpack the data set again")
+    images, held = pictures(paths, params.size, "RGB", eye), held_out(labels, 0.15, "aptos split")
+    return images[~held], labels[~held], images[held], labels[held]
+
+
+def eye(image: Any) -> Any:
+    """The square around the middle of a picture that is as wide as the eye: as many pixels of the middle row as are brighter
+    than a tenth of its mean. What lies outside of the picture is black; a picture without any light stays as it is."""
+    width, height = image.size
+    row = np.asarray(image.crop((0, height // 2, width, height // 2 + 1))).sum(2, dtype=float)
+    radius = int((row > row.mean() / 10).sum()) / 2
+    if radius < 1:
+        return image
+    return image.crop(tuple(round(edge) for edge in (width / 2 - radius, height / 2 - radius,
+                                                     width / 2 + radius, height / 2 + radius)))  # fmt: skip

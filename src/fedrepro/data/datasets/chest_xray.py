@@ -1,0 +1,52 @@
+"""Chest X-rays of children (Kermany et al. 2018), resized to grey (1, size, size); the user unpacks Kaggle's archive.
+
+The training part is the release's train and val together (val has 16 images). `pooled`: all of the release's parts together, of
+which a random 15 % of each class are the test part, as in FedMAX (Chen et al. 2020).
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from fedrepro.data.datasets._formats import Arrays
+from fedrepro.data.datasets._image_folders import class_folders
+from fedrepro.data.datasets._split import held_out
+from fedrepro.config.types import Count, Frozen
+
+TITLE = "Chest X-Ray Images (Pneumonia)"
+CLASSES = ("normal", "pneumonia")
+PIXELS = None
+FILES = ()
+MIRROR = ()
+TRAIN, VAL, TEST = ([f"{part}/{name}" for name in ("NORMAL", "PNEUMONIA")] for part in ("train", "val", "test"))
+FOLDERS = (*TRAIN, *TEST)
+OPTIONAL = tuple(VAL)
+HOW = (
+    "Kaggle asks for an account: download https://www.kaggle.com/datasets/paultimothymooney/chest-xray-pneumonia, unzip it, "
+    "and put its chest_xray folder (with train/ and test/ in it) there or below the data mirror"
+)
+
+
+class Params(Frozen):
+    size: Count = 64  # pixels, of height and of width
+    pooled: bool = False
+
+
+def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
+    """Of the release with its val."""
+    return (1, params.size, params.size), *((4979, 877) if params.pooled else (5232, 624))
+
+
+def read(raw: Path, params: Params) -> Arrays:
+    train, test = (class_folders([raw / part for part in parts], params.size) for parts in (TRAIN, TEST))
+    if all((raw / part).is_dir() for part in VAL):
+        train = _joined(train, class_folders([raw / part for part in VAL], params.size))
+    if not params.pooled:
+        return *train, *test
+    images, labels = _joined(train, test)
+    held = held_out(labels, 0.15, "chest_xray split")
+    return images[~held], labels[~held], images[held], labels[held]
+
+
+def _joined(*parts: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, ...]:
+    return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))

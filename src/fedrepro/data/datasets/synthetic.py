@@ -1,0 +1,59 @@
+"""Synthetic devices that differ as much as `alpha` and `beta` say: Chen et al. 2021 (FedMAX), Fig. 2, from their code; its plan
+is that of Li et al. 2020 (FedProx), whose variances are (j + 1)^-1.2 and whose labels come from a linear network.
+
+A device draws u ~ N(0, alpha) and b ~ N(0, beta), both standard deviations. Its inputs are x ~ N(v, S): v has entries
+~ N(b, 1), S is diagonal with S_00 = 1, S_jj = j^-1.2. Their labels are what a network of two layers with ReLU says, all of
+whose weights and biases are ~ N(u, 1), the device's own. Inputs are stored as images, (N, 1, side, side) float32.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from fedrepro.core import rng
+from fedrepro.data.datasets._formats import Arrays
+from fedrepro.config.types import Count, Frozen, NonNegative
+
+TITLE = "synthetic devices ({alpha:g}, {beta:g})"
+CLASSES = tuple("0123456789")
+PIXELS = None
+FILES = ()
+MIRROR = ()
+SOURCE = "drawn"
+REAL = True
+
+
+class Params(Frozen):
+    alpha: NonNegative = 0.0  # how much the devices' networks differ
+    beta: NonNegative = 0.0  # how much their inputs differ
+    devices: Count = 10
+    train: Count = 5000  # of each device
+    test: Count = 1000
+    side: Count = 32
+    hidden: Count = 512  # units of the networks that label
+
+
+def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
+    return (1, params.side, params.side), params.devices * params.train, params.devices * params.test
+
+
+def read(raw: Path, params: Params) -> Arrays:
+    drawn = [_device(params, number) for number in range(params.devices)]
+    parts = []
+    for chosen in (slice(params.train), slice(params.train, None)):
+        parts += [np.concatenate([array[chosen] for array in arrays]) for arrays in zip(*drawn, strict=True)]
+    owners = [np.repeat(np.arange(params.devices), count) for count in (params.train, params.test)]
+    return *parts, *owners
+
+
+def _device(params: Params, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs (N, 1, side, side) and labels (N,) of a device, train ones first."""
+    draw, inputs = rng.numpy_generator(0, "synthetic", client=number), params.side**2
+    u, b = draw.normal(0, params.alpha), draw.normal(0, params.beta)
+    v = draw.normal(b, 1, inputs)
+    first, first_bias = draw.normal(u, 1, (inputs, params.hidden)), draw.normal(u, 1, params.hidden)
+    second, second_bias = draw.normal(u, 1, (params.hidden, len(CLASSES))), draw.normal(u, 1, len(CLASSES))
+    deviations = np.maximum(np.arange(inputs), 1) ** -0.6  # square roots of the variances
+    x = (v + deviations * draw.standard_normal((params.train + params.test, inputs))).astype(np.float32)
+    logits = np.maximum(x.astype(np.float64) @ first + first_bias, 0) @ second + second_bias
+    return x.reshape(-1, 1, params.side, params.side), logits.argmax(1)

@@ -1,0 +1,85 @@
+"""N x C (Psi-Net): N clients with exactly C classes each, the whole set dealt out once, every class to N*C/classes clients.
+
+With `size` a client keeps so many images of each of its classes and the rest are nobody's: then all clients are of one size
+where the classes of a set are not.
+
+Who holds which class is drawn client by client, classes that most places are left of first. That is random and balanced but not
+uniform: with N x 5 of ten classes every second client has the classes that the one drawn before it lacks. With `mixed` pairs of
+clients then trade classes at random until each balanced assignment is as likely as any other (Strona et al., A fast and
+unbiased procedure to randomize ecological binary matrices with fixed row and column totals, Nature Communications 2014)."""
+
+import numpy as np
+
+from fedrepro.data.datasets import Labelled
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Count, Frozen
+
+TRIES = 1000
+TRADES = 100  # for each client
+
+
+class Params(Frozen):
+    clients: Count
+    classes_per_client: Count
+    size: Count | None = None  # null: all of a client's share
+    mixed: bool = False
+
+
+def check(params: Params, images: int, classes: int) -> None:
+    places = params.clients * params.classes_per_client
+    if params.classes_per_client > classes:
+        raise UserError(f"partition balanced_classes: classes_per_client: at most {classes} (got {params.classes_per_client})")
+    if places % classes:
+        raise UserError(
+            f"partition balanced_classes: clients x classes_per_client = {places} must be a multiple of {classes} classes"
+        )
+
+
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    labels, classes = train.labels, train.classes
+    owners = _owners(params, classes, draw)
+    owners = _mixed(owners, params.clients, draw) if params.mixed else owners
+    parts: list[list[np.ndarray]] = [[] for _ in range(params.clients)]
+    for label in range(classes):
+        images = draw.permutation(np.flatnonzero(labels == label))
+        if 0 < len(images) < len(owners[label]):
+            told = f"class {label} has {len(images)} images for {len(owners[label])} clients"
+            raise UserError(
+                f"partition balanced_classes: {told}; set fewer clients or classes_per_client, or more train_images"
+            )
+        for client, chunk in zip(owners[label], np.array_split(images, len(owners[label])), strict=True):
+            if len(chunk) < (params.size or 0):
+                raise UserError(f"partition balanced_classes: size: at most {len(chunk)}, of class {label} (got {params.size})")
+            parts[client].append(chunk[: params.size])
+    return [np.concatenate(part) for part in parts]
+
+
+def _owners(params: Params, classes: int, draw: np.random.Generator) -> list[list[int]]:
+    """For each class the clients that hold it, as many for each; a draw that gets stuck is tried again."""
+    for _ in range(TRIES):
+        free = np.full(classes, params.clients * params.classes_per_client // classes)
+        owners: list[list[int]] = [[] for _ in range(classes)]
+        for client in draw.permutation(params.clients):
+            # the classes with most free places go first, ties at random: leaves room for the last clients
+            order = np.lexsort((draw.random(classes), -free))[: params.classes_per_client]
+            if free[order].min() == 0:
+                break
+            free[order] -= 1
+            for label in order:
+                owners[label].append(int(client))
+        if not free.any():
+            return owners
+    raise UserError(
+        f"partition balanced_classes: no balanced assignment in {TRIES} tries; change clients or classes_per_client"
+    )
+
+
+def _mixed(owners: list[list[int]], clients: int, draw: np.random.Generator) -> list[list[int]]:
+    """After trades: two clients pool the classes that one of them has alone, and share them out anew."""
+    held = [{label for label, own in enumerate(owners) if client in own} for client in range(clients)]
+    for _ in range(TRADES * clients if clients > 1 else 0):
+        one, other = draw.choice(clients, 2, replace=False)
+        pool = draw.permutation(sorted(held[one] ^ held[other]))
+        both, alone = held[one] & held[other], len(held[one] - held[other])
+        held[one], held[other] = both | set(pool[:alone].tolist()), both | set(pool[alone:].tolist())
+    return [[client for client in range(clients) if label in held[client]] for label in range(len(owners))]

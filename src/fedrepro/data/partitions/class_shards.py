@@ -1,0 +1,60 @@
+"""Every client draws some classes and of each a piece (Chen et al. 2020, code for EMNIST letters, "FEMNIST*").
+
+The images of a class are cut into pieces of `size` once and for all. A client draws `classes_per_client` classes and a piece of
+each, and a second piece of some of them until it has `pieces`: 20 classes and 26 pieces of 48 are its 1248 images. Clients draw
+from all pieces, so that they share images, and some images are nobody's. The code does so for its IID setting too.
+"""
+
+import numpy as np
+
+from fedrepro.data.datasets import Labelled
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Count, Frozen
+from fedrepro.data.partitions._test_parts import sampled as split_test
+
+__all__ = ["Params", "check", "split", "split_test"]
+
+
+class Params(Frozen):
+    clients: Count
+    classes_per_client: Count = 20
+    pieces: Count = 26
+    size: Count = 48  # images in a piece
+
+
+def check(params: Params, images: int, classes: int) -> None:
+    if params.classes_per_client > classes:
+        raise UserError(f"partition class_shards: classes_per_client: at most {classes} (got {params.classes_per_client})")
+    least, most = params.classes_per_client, 2 * params.classes_per_client
+    if not least <= params.pieces <= most:
+        raise UserError(f"partition class_shards: pieces: one or two of each class, {least} to {most} (got {params.pieces})")
+
+
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    pieces = [_pieces(draw.permutation(np.flatnonzero(train.labels == label)), params.size) for label in range(train.classes)]
+    _check_pieces(params, [len(found) for found in pieces if found])
+    held = [label for label, found in enumerate(pieces) if found]
+    return [_draw(params, pieces, held, draw) for _ in range(params.clients)]
+
+
+def _pieces(images: np.ndarray, size: int) -> list[np.ndarray]:
+    """Whole ones; what is left over belongs to nobody."""
+    return [images[start : start + size] for start in range(0, len(images) - size + 1, size)]
+
+
+def _check_pieces(params: Params, there: list[int]) -> None:
+    """`there`: how many pieces each class has, of those that have any."""
+    if params.classes_per_client > len(there):
+        found = f"{len(there)} classes have {params.size} images"
+        raise UserError(f"partition class_shards: classes_per_client: {found} (got {params.classes_per_client})")
+    if params.pieces > params.classes_per_client and min(there) < 2:
+        raise UserError(f"partition class_shards: size: a class has no two pieces of {params.size} images; lower it")
+
+
+def _draw(params: Params, pieces: list[list[np.ndarray]], held: list[int], draw: np.random.Generator) -> np.ndarray:
+    labels = draw.choice(held, params.classes_per_client, replace=False)
+    found = []
+    for place, label in enumerate(labels):  # in random order: the first have two pieces
+        count = 2 if place < params.pieces - params.classes_per_client else 1
+        found += [pieces[label][piece] for piece in draw.choice(len(pieces[label]), count, replace=False)]
+    return np.concatenate(found)

@@ -1,0 +1,41 @@
+"""The classes are split among the clients, each class wholly at one client (FedMMD Fig. 4a and c: two clients, 5 + 5 classes).
+
+`redraw` deals the classes out anew every round, as the authors' code does for CIFAR-10; the paper reads as fixed.
+`groups` states who holds what (e.g. [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]] or even and odd digits); without it the deal is random.
+"""
+
+import numpy as np
+
+from fedrepro.data.datasets import Labelled
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Count, Frozen
+
+
+class Params(Frozen):
+    clients: Count = 2
+    redraw: bool = False
+    groups: tuple[tuple[int, ...], ...] | None = None
+
+
+def check(params: Params, images: int, classes: int) -> None:
+    if params.clients > classes:
+        raise UserError(
+            f"partition classes: clients: {params.clients} clients cannot split {classes} classes; at most {classes}"
+        )
+    if params.groups is None:
+        return
+    if params.redraw:
+        raise UserError("partition classes: groups: fixed groups and redraw: true exclude each other")
+    dealt = sorted(label for group in params.groups for label in group)
+    if len(params.groups) != params.clients or dealt != list(range(classes)):
+        raise UserError(f"partition classes: groups: need {params.clients} groups that hold each of the {classes} classes once")
+
+
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    labels, classes = train.labels, train.classes
+    if params.redraw:
+        return [
+            np.flatnonzero(labels == label) for label in range(classes)
+        ]  # one part per class; Partition deals them each round
+    groups = params.groups or np.array_split(draw.permutation(classes), params.clients)
+    return [np.flatnonzero(np.isin(labels, list(group))) for group in groups]

@@ -1,0 +1,82 @@
+"""Dirichlet by client (Hsu et al. 2019): client k draws class shares q_k ~ Dir(alpha * prior) and fills its share of images.
+
+`overlap: false` draws from what is left (every image at most once). `overlap: true` draws each client's images from the whole
+set, as the FedCL authors' code does, so that clients share images, of the train and of the test set. `prior: unit` is alpha per
+class, as that code has it; `prior: classes` is alpha times the class frequencies, as Hsu et al. write it. `alpha: uniform` is
+the limit of large alpha: every client draws in the proportions of the prior.
+"""
+
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BeforeValidator
+
+from fedrepro.data.datasets import Labelled
+from fedrepro.config.types import Count, Frozen
+from fedrepro.data.partitions import _test_parts as _testing
+
+UNIFORM = "uniform"
+
+
+def _alpha(value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value != UNIFORM and not (number and 0 < value < math.inf):
+        raise ValueError(f"expected a number above 0, or '{UNIFORM}'")
+    return value
+
+
+class Params(Frozen):
+    clients: Count
+    alpha: Annotated[float | Literal[UNIFORM], BeforeValidator(_alpha)]
+    prior: Literal["unit", "classes"] = "unit"
+    overlap: bool = False
+
+
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    labels, classes = train.labels, train.classes
+    size = len(labels) // params.clients
+    frequencies = np.bincount(labels, minlength=classes) / len(labels)
+    prior = np.ones(classes) if params.prior == "unit" else frequencies
+    present = frequencies > 0
+    concentration = prior if params.alpha == UNIFORM else params.alpha * prior
+    stock = [list(draw.permutation(np.flatnonzero(labels == label))) for label in range(classes)]
+    parts = []
+    for _ in range(params.clients):
+        shares = np.zeros(classes)
+        drawn = concentration[present]
+        shares[present] = drawn / drawn.sum() if params.alpha == UNIFORM else draw.dirichlet(drawn)
+        if params.overlap:
+            parts.append(_overlapping(shares, size, stock, draw))
+        else:
+            parts.append(_remaining(shares, concentration, size, stock, draw))
+    return parts
+
+
+def split_test(params: Params, *given) -> list[np.ndarray]:
+    return (_testing.sampled if params.overlap else _testing.dealt)(params, *given)
+
+
+def _overlapping(shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator) -> np.ndarray:
+    wanted = np.minimum(np.floor(size * shares).astype(int), [len(images) for images in stock])
+    chosen = [draw.choice(images, count, replace=False) for images, count in zip(stock, wanted, strict=True) if count]
+    return np.concatenate(chosen) if chosen else np.empty(0, dtype=np.int64)
+
+
+def _remaining(
+    shares: np.ndarray, concentration: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator
+) -> np.ndarray:
+    """`size` images from what is left. A class that runs out leaves its share to the others; if all of the client's classes
+    are gone, it draws shares anew over those that are left."""
+    chosen: list[int] = []
+    while len(chosen) < size:
+        left = np.array([len(images) for images in stock])
+        odds = np.where(left > 0, shares, 0.0)
+        if odds.sum() == 0:
+            shares = np.zeros(len(left))
+            shares[left > 0] = draw.dirichlet(concentration[left > 0])
+            odds = shares
+        wanted = np.minimum(draw.multinomial(size - len(chosen), odds / odds.sum()), left)
+        for images, count in zip(stock, wanted, strict=True):
+            chosen.extend(images.pop() for _ in range(count))
+    return np.array(chosen)

@@ -1,0 +1,27 @@
+"""Uniform parts: a random equal split of the train set (McMahan et al. 2017, "IID"). With `tests: random` the test set is split
+in the same way, else each client's test part has the classes of its train part."""
+
+from typing import Literal
+
+import numpy as np
+
+from fedrepro.data.datasets import Labelled
+from fedrepro.config.types import Count, Frozen
+from fedrepro.data.partitions import _test_parts as _testing
+
+
+class Params(Frozen):
+    clients: Count
+    tests: Literal["dealt", "random"] = "dealt"
+
+
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    return np.array_split(draw.permutation(len(train.labels)), params.clients)
+
+
+def split_test(
+    params: Params, parts: list[np.ndarray], train: Labelled, test: Labelled, draw: np.random.Generator
+) -> list[np.ndarray]:
+    if params.tests == "random":
+        return np.array_split(draw.permutation(len(test.labels)), params.clients)
+    return _testing.dealt(params, parts, train, test, draw)

@@ -1,0 +1,26 @@
+"""Natural owners: each client is one of the devices that the data come from, with that device's train and test images."""
+
+import numpy as np
+
+from fedrepro.data.datasets import Labelled
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Count, Frozen
+
+
+class Params(Frozen):
+    clients: Count  # so many of the devices, at random where there are more
+
+
+def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    if train.owners is None:
+        raise UserError("partition natural: the data do not say which device an image comes from; choose another partition")
+    devices = np.unique(train.owners)
+    if params.clients > len(devices):
+        raise UserError(f"partition natural: clients: at most the {len(devices)} devices of the data (got {params.clients})")
+    return [np.flatnonzero(train.owners == device) for device in np.sort(draw.permutation(devices)[: params.clients])]
+
+
+def split_test(
+    params: Params, parts: list[np.ndarray], train: Labelled, test: Labelled, draw: np.random.Generator
+) -> list[np.ndarray]:
+    return [np.flatnonzero(test.owners == train.owners[part[0]]) for part in parts]

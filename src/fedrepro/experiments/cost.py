@@ -1,0 +1,131 @@
+"""What work costs before it starts, added up: by experiment, and as time on the cores given. A run's cost: `estimate.py`."""
+
+import math
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from fedrepro.training import devices
+from fedrepro.experiments import cost_model as estimate, study_plan as studying
+from fedrepro.config.params import Params
+from fedrepro.core.errors import UserError
+from fedrepro.experiments.cost_model import Cost
+from fedrepro.experiments.plan import Planned
+from fedrepro.experiments.jobs import makespan
+from fedrepro.runs.paths import Paths
+from fedrepro.runs.run import Run
+from fedrepro.core.formatting import count, duration
+
+LONG = 600  # seconds of a run for which more cores are worth a word
+HEAD = f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'time':>8}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run, or a study of one, that is not over."""
+
+    group: str  # its line in the table: fedmmd/fig4d, or what the study looks for
+    name: str  # fig4d FedMMD, seed 0
+    over: Path  # there exactly if it is over
+    cost: Cost
+    studies: bool = False
+
+
+def entries(
+    chosen: Iterable[Planned], params: Params, paths: Paths, measuring: Callable[[str], None] | None = None
+) -> list[Entry]:
+    """All that is not over of some experiments, each once. A speed that is not known is guessed, or measured where `measuring`
+    is given, which is told each time for whom."""
+    device, found, known = devices.meant(params.device), {}, estimate.Known(paths)
+    if measuring and device.type == "cuda" and not torch.cuda.is_available():
+        measuring = None  # trained elsewhere, so measured nowhere
+    if measuring and devices.take(params.device, params.gpus, lambda seconds: True) is None:
+        measuring = None  # beside what trains there it would be slower
+
+    def add(group: str, name: str, over: Path, run: Run, executor: str, where: str, studies: bool = False) -> None:
+        cores = 1 if studies or device.type == "cuda" else params.cores_per_run
+        tell = measuring and (lambda: measuring(name))
+        try:
+            cost = estimate.cost(run, known, executor, device, tell, cores)
+        except UserError as error:  # such as a network that its method cannot have: before anything is trained
+            raise UserError(f"{where}: {error}") from None
+        found[over] = Entry(group, name, over, cost, studies)
+
+    chosen = list(chosen)
+    for item in chosen:
+        for series in item.series:
+            for run in series.runs:
+                if run.summary not in found and not run.summary.exists():
+                    name = f"{item.name} {series.label}, seed {run.config.seed}"
+                    where = f"{item.where}: series.{series.label}"
+                    add(f"{item.paper}/{item.name}", name, run.summary, run, params.executor, where)
+    for case in studying.unfinished(chosen, params, paths):
+        name, executor = f"{case.study.title} of {case.run.id}", case.study.executor or params.executor
+        add(f"{case.study.title} after them, at most", name, case.note, studying.at_most(case), executor, name, True)
+    known.save()
+    return list(found.values())
+
+
+def seconds(found: Collection[Entry], cores: int) -> float:
+    """Until all is over on so many cores: the studies come after the runs."""
+    kinds = [[entry.cost for entry in found if entry.studies is studies] for studies in (False, True)]
+    at_once = [cores // max((cost.cores for cost in costs), default=1) for costs in kinds]
+    return sum(makespan([cost.seconds for cost in costs], jobs) for costs, jobs in zip(kinds, at_once, strict=True))
+
+
+def plan(chosen: Iterable[Planned], found: Collection[Entry], cores: int, scale: str) -> str:
+    """A table of some experiments with what is not over, of how much."""
+    lines = [HEAD]
+    for item in chosen:
+        name = f"{item.paper}/{item.name}"
+        if item.skipped:
+            lines.append(f"{name:<34} skipped: {item.skipped}")
+            continue
+        own = [entry for entry in found if entry.group == name]
+        lines.append(_line(name, f"{len(own)} of {len({run.folder for run in item.runs})}", own))
+    lines += [_line(group, str(len(own)), own) for group, own in _grouped(found).items() if own[0].studies]
+    runs = [entry for entry in found if not entry.studies]
+    return "\n".join([*lines, _line(f"scale {scale}, one after the other", str(len(runs)), found), _together(found, cores)])
+
+
+def asked(found: Collection[Entry], cores: int, here: bool = True) -> str:
+    """A table of what was asked for and is not over. `here`: the cores are of this machine."""
+    lines = [_line(group, str(len(own)), own) for group, own in _grouped(found).items()]
+    first = f"To be trained: {_together(found, cores)}, rough where it was never measured here (`fedrepro plan` does)."
+    return "\n".join([first, HEAD, *lines, *(_idle(found, cores) if here else ())])
+
+
+def _idle(found: Collection[Entry], cores: int) -> list[str]:
+    """What may be said of cores that have nothing to do, where the work is long enough to care."""
+    costs = [entry.cost for entry in found if not entry.studies]
+    if not costs or max(cost.seconds for cost in costs) < LONG:
+        return []
+    most = min(cost.most for cost in costs)
+    turns = math.ceil(most / max(cores // len(costs), 1))
+    each = math.ceil(most / turns)  # with more of them the last client is done no sooner
+    if each <= max(cost.cores for cost in costs):
+        return []
+    told = "the run" if len(costs) == 1 else "each run"
+    return [
+        f"With --config cores_per_run={each} the clients of {told} are shared out over {each} cores: the same bits, sooner."
+    ]
+
+
+def _together(found: Collection[Entry], cores: int) -> str:
+    return f"about {duration(seconds(found, cores))} on {count(cores, 'core')}"
+
+
+def _grouped(found: Iterable[Entry]) -> dict[str, list[Entry]]:
+    groups: dict[str, list[Entry]] = {}
+    for entry in found:
+        groups.setdefault(entry.group, []).append(entry)
+    return groups
+
+
+def _line(name: str, runs: str, found: Collection[Entry]) -> str:
+    samples, operations, spent = (
+        sum(getattr(entry.cost, part) for entry in found) for part in ("samples", "operations", "seconds")
+    )
+    return f"{name:<34} {runs:>9} {samples:>9.2e} {operations / 1e12:>9.3g} {duration(spent):>8}"

@@ -1,0 +1,158 @@
+"""Which data a plan is about, and which finished run answers a config: a kept one, or one in `results/runs/`.
+
+Who trains gets kept runs of exactly his data. Who only reports (`only_finished`) also gets those of other data, under the name
+of the data that they came from, and nothing is fetched for it.
+"""
+
+import functools
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from fedrepro.data import datasets
+from fedrepro.runs import integrity as intact
+from fedrepro.core import provenance
+from fedrepro.config.params import Params, RunConfig, renamed
+from fedrepro.core.errors import Unavailable, UserError
+from fedrepro.config.types import Choice, parse
+from fedrepro.experiments.resolve import resolve
+from fedrepro.runs.run import Run, code_digest
+
+log = logging.getLogger(__name__)
+UNKNOWN = "unknown"  # in the place of an identity that nothing here can tell
+
+
+class Data:
+    """The identity of each data set that a plan names, found out once. `told` says for those that cannot be had why not, and of
+    those that lie here from a mirror that is not asked for any more that they do.
+    Without `fetching` an identity that only the data themselves can tell stays unknown."""
+
+    def __init__(self, params: Params, raw: Path, prepared: Callable[[Choice], Path], fetching: bool = True) -> None:
+        self._params, self._raw, self._prepared = params, raw, prepared
+        self._fetching = fetching and not params.only_finished
+        self._found: dict[str, str] = {}
+        self.told: dict[str, str] = {}
+
+    def identity(self, choice: Choice) -> str:
+        """Without data it is the official release's, so that a plan does not end at data which it may not need: who trains on
+        them learns it from the job that fetches them. Raises Unavailable for data that no job may fetch."""
+        key = datasets.key(choice)
+        if key not in self._found:
+            self._found[key] = self._identify(key, choice)
+        return self._found[key]
+
+    def _identify(self, key: str, choice: Choice) -> str:
+        folder, mirror = self._prepared(choice), self._params.mirror
+        if not self._fetching:
+            return datasets.known(choice, folder, mirror) or UNKNOWN
+        try:
+            if not mirror and datasets.is_copy(folder):
+                here = f"{self._raw / datasets.origin(choice)} and {folder}"
+                self.told[key] = f"is a copy that differs from the official release; delete {here} to train on that"
+            return datasets.identify(choice, self._raw, folder, mirror)
+        except Unavailable:
+            raise
+        except UserError as error:
+            self.told[key] = f"cannot be had: {error}"
+            return datasets.pinned(choice) or UNKNOWN
+
+
+class Finder:
+    """Finds the run that answers a config, finished or to be trained."""
+
+    def __init__(self, kept: Mapping[str, Run], own: Callable[[], Mapping[str, Run]], new: Callable[[RunConfig, str], Run]):
+        """`kept`: the kept runs by what `same` says of them, `own` gives the finished ones in `results/runs/` likewise; `new`
+        makes a run of a config and a data identity."""
+        self._kept, self._load, self._new = kept, own, new
+        self._alike = _by_config(kept.values())
+
+    def find(self, config: RunConfig, data: str, only_finished: bool) -> Run:
+        """A kept run of these data, else the own one. With `only_finished`, where there is neither, a kept one of other data;
+        of the official release, if there is one."""
+        if found := self._kept.get(same(config, data)):
+            return found
+        run = self._new(config, data)
+        if not only_finished or run.summary.exists():
+            return run
+        return _preferred([*self._here(run), *self.of_other_data(run)]) or run
+
+    def _here(self, run: Run) -> list[Run]:
+        """Where the data cannot be told: what today's code finished."""
+        own = self._own.get(question(run.config), []) if run.data == UNKNOWN else []
+        return [found for found in own if found.code == run.code]
+
+    @functools.cached_property
+    def _own(self) -> dict[str, list[Run]]:
+        """Read once, when they are first asked for: there may be hundreds."""
+        return _by_config(self._load().values())
+
+    def of_other_data(self, run: Run) -> list[Run]:
+        """The kept runs with the config of one that is not kept."""
+        found = self._alike.get(question(run.config), [])
+        return [] if run in found else found
+
+    def elsewhere(self, runs: Iterable[Run]) -> dict[Run, list[Run]]:
+        """Those that are to be trained though there are kept ones of other data, and these."""
+        found = {run: self.of_other_data(run) for run in runs if not run.summary.exists()}
+        return {run: others for run, others in found.items() if others}
+
+    @staticmethod
+    def remark(elsewhere: Mapping[Run, list[Run]]) -> str | None:
+        """One line on why those do not serve."""
+        if not elsewhere:
+            return None
+        told = sorted({_described(found) for others in elsewhere.values() for found in others})
+        start = "1 run is" if len(elsewhere) == 1 else f"{len(elsewhere)} runs are"
+        return f"{start} kept, but of other data: {', '.join(told)}; only_finished=true reports what is kept"
+
+
+def stored_runs(folder: Path) -> dict[str, Run]:
+    """The finished runs in a folder by what they ask, today's code's before another's. One that today's settings cannot express
+    is left out, with a warning. Raises UserError for one whose settings are damaged, which might be left out for another reason
+    or pass for another run."""
+    found: dict[str, Run] = {}
+    for run in begun_runs(folder):
+        there = found.get(asked := same(run.config, run.data))
+        if run.summary.exists() and not (there and there.code == code_digest(there.config)):
+            found[asked] = run
+    return found
+
+
+def begun_runs(folder: Path) -> Iterator[Run]:
+    """The runs in a folder, finished or not; otherwise as `stored_runs`."""
+    for path in sorted(folder.glob("*/config.json")):
+        record = intact.settings(path.parent)
+        try:
+            config = resolve(parse(RunConfig, renamed(record["config"]), str(path)))
+        except UserError as error:
+            log.warning("stored result left out: %s", error)
+            continue
+        yield Run(path.parent, config, record["data"], record["code"])
+
+
+def same(config: RunConfig, data: str) -> str:
+    """What two runs have in common exactly if they ask the same question of the same data, whatever code answered it."""
+    return provenance.digest({"config": config.model_dump(mode="json"), "data": data}, 64)
+
+
+def question(config: RunConfig) -> str:
+    """What two runs have in common exactly if they have the same settings, whatever data and code answered them."""
+    return same(config, "")
+
+
+def _by_config(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    found = defaultdict(list)
+    for run in runs:
+        found[question(run.config)].append(run)
+    return found
+
+
+def _preferred(runs: list[Run]) -> Run | None:
+    official = [run for run in runs if run.data == datasets.pinned(run.config.dataset)]
+    return next(iter([*official, *runs]), None)
+
+
+def _described(run: Run) -> str:
+    """The data that a finished run came from, in words."""
+    return intact.settings(run.folder)["dataset"]

@@ -1,0 +1,222 @@
+"""From settings to work: which runs an experiment consists of at the active scale, and where each of them lies.
+
+A run's folder is `results/runs/<paper>/<dataset>-<algorithm>-s<seed>-<hash>`; the hash covers its resolved config, its data's
+identity and the code that it executes, so that a changed number or line names another folder and nothing stale is ever read.
+Committed results under `results/kept/` stand for every run with the same config and data, whatever was refactored since.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedrepro import algorithms
+from fedrepro.data import datasets
+from fedrepro.config.params import Experiment, Params, RunConfig
+from fedrepro.core.errors import Unavailable, UserError, unknown
+from fedrepro.config.types import Choice
+from fedrepro.experiments.finished_runs import Data, Finder, stored_runs
+from fedrepro.experiments.jobs import Piece
+from fedrepro.runs.paths import Paths
+from fedrepro.experiments.resolve import BESIDE, at_scale, configs
+from fedrepro.results import UNFINISHED, Gathering, is_kept
+from fedrepro.runs.run import Run, code_digest, run_id
+from fedrepro.core.formatting import count
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a figure: an algorithm with its settings, one run per seed."""
+
+    label: str
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An experiment at the active scale; `skipped` says why it has no series, `waiting` names all that it would have if its
+    runs were finished, where they are not; `remarks` is what a user should know before it is trained; `elsewhere`: runs that
+    are to be trained though they are kept, of other data; `where` its settings stand, for messages about them."""
+
+    paper: str
+    name: str
+    training: Experiment | None
+    series: tuple[Series, ...]
+    skipped: str | None = None
+    waiting: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    elsewhere: tuple[Run, ...] = ()
+    lacking: bool = False  # skipped since its data are not here
+    where: str = ""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(run for series in self.series for run in series.runs)
+
+
+def plan(params: Params, paths: Paths, file: str = "params.yaml", fetching: bool = True) -> dict[str, dict[str, Planned]]:
+    """paper -> experiment -> what it consists of. Without `fetching` nothing is fetched or drawn to learn what the runs' data
+    are. Raises UserError, naming `file`, for any name or number that cannot be."""
+    data = Data(params, paths.raw, paths.prepared, fetching)
+    planned: dict[str, dict[str, Planned]] = {}
+    for paper, experiments in params.papers.items():
+        finder = _finder(paths, paper, params.kept)
+        planned[paper] = {}
+        for name, values in experiments.items():
+            where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
+            training = at_scale(params, paper, name, values, file)
+            if isinstance(training, str):
+                planned[paper][name] = Planned(paper, name, None, (), training)
+                continue
+            try:
+                series = tuple(
+                    Series(label, tuple(_runs(params, training, choice, data, finder, f"{where}: series.{label}")))
+                    for label, choice in training.series.items()
+                )
+            except Unavailable as error:
+                planned[paper][name] = Planned(paper, name, None, (), f"data not available: {error}", lacking=True)
+                continue
+            item = Planned(paper, name, training, series, where=where)
+            planned[paper][name] = _reportable(item) if params.only_finished else _remarked(item, data, finder)
+    return planned
+
+
+def _finder(paths: Paths, paper: str, kept: bool) -> Finder:
+    def new(config: RunConfig, data: str) -> Run:
+        return Run(paths.runs(paper) / run_id(config, data), config, data, code_digest(config))
+
+    return Finder(stored_runs(paths.kept(paper)) if kept else {}, lambda: stored_runs(paths.runs(paper)), new)
+
+
+def _reportable(planned: Planned) -> Planned:
+    """With `only_finished` a series is left out until all its runs are finished; with less than two, which could be compared,
+    an experiment counts as skipped."""
+    missing = [run for run in planned.runs if not run.summary.exists()]
+    if not missing:
+        return planned
+    done = tuple(series for series in planned.series if not set(series.runs) & set(missing))
+    waiting = replace(planned, series=done, waiting=tuple(series.label for series in planned.series))
+    reason = f"{len(missing)} of {count(len(planned.runs), 'run')} {'is' if len(missing) == 1 else 'are'} {UNFINISHED}"
+    return waiting if len(done) > 1 else replace(waiting, training=None, series=(), skipped=reason)
+
+
+def _remarked(planned: Planned, data: Data, finder: Finder) -> Planned:
+    """With what is to be said of its data and methods."""
+    keys = dict.fromkeys(datasets.key(run.config.dataset) for run in planned.runs)
+    about = [f"{key} {data.told[key]}" for key in keys if key in data.told]
+    elsewhere = finder.elsewhere(dict.fromkeys(planned.runs))
+    said = [finder.remark(elsewhere), *dict.fromkeys(algorithms.caution(run.config) for run in planned.runs)]
+    return replace(planned, remarks=(*about, *filter(None, said)), elsewhere=tuple(elsewhere))
+
+
+def remarks(chosen: list[Planned], compare: str = "none") -> list[str]:
+    """What is to be said before some experiments are trained, each of it once; also of those whose data are not here, where
+    others are trained without them. `compare`: how far the scale is held against the papers."""
+    about: dict[str, list[str]] = {}
+    for item in chosen:
+        lacking = [item.skipped] if item.lacking and item.skipped else []
+        for remark in (*item.remarks, *lacking):
+            about.setdefault(remark, []).append(f"{item.paper} {item.name}")
+    told = [f"{', '.join(names)}: {remark}" for remark, names in about.items()] + _shelved(chosen)
+    return told if compare == "none" else told + _single(chosen)
+
+
+def _shelved(chosen: list[Planned]) -> list[str]:
+    """That earlier code trained what is shown."""
+    runs = unique(chosen)
+    older = sum(is_kept(run.folder) and run.code != code_digest(run.config) for run in runs)
+    told = f"{older} of {count(len(runs), 'run')} {'is' if older == 1 else 'are'} kept, as earlier code trained"
+    return [f"{told} {'it' if older == 1 else 'them'}; with kept=false today's trains all"] if older else []
+
+
+def _single(chosen: list[Planned]) -> list[str]:
+    """That what is to be trained will decide nothing."""
+    asked = [item for item in chosen if any(not run.summary.exists() for run in item.runs)]
+    single = [item for item in asked if len({run.config.seed for run in item.runs}) == 1]
+    told = f"{len(single)} of {count(len(asked), 'experiment')} to be trained {'has' if len(single) == 1 else 'have'} one seed"
+    return [f"{told}, which decides no claim: `seeds` of the scale or the experiment asks for more"] if single else []
+
+
+def _runs(params: Params, training: Experiment, choice: Choice, data: Data, finder: Finder, where: str) -> Iterator[Run]:
+    """One per seed."""
+    for config in configs(params, training, choice, where):
+        yield finder.find(config, data.identity(config.dataset), params.only_finished)
+
+
+def select(planned: dict[str, dict[str, Planned]], paper: str | None, names: list[str] | None) -> list[Planned]:
+    """The experiments of one paper (or all) with these names (or all). Raises UserError for a name that is unknown, or that
+    several papers have."""
+    chosen = [item for key in papers(paper, planned) for item in planned[key].values()]
+    valid = [item.name for item in chosen]
+    for name in names or []:
+        if name not in valid:
+            raise unknown("experiment", name, valid, "; `fedrepro list` shows all")
+        if valid.count(name) > 1:
+            owners = ", ".join(item.paper for item in chosen if item.name == name)
+            raise UserError(f"experiment '{name}': several papers have one; add --paper with one of {owners}")
+    return [item for item in chosen if not names or item.name in names]
+
+
+def papers(paper: str | None, known: Iterable[str]) -> list[str]:
+    """The one that is named, or all. Raises UserError for a name that is unknown."""
+    names = list(known)
+    if paper is not None and paper not in names:
+        raise unknown("paper", paper, names)
+    return [name for name in names if paper in (None, name)]
+
+
+def unique(chosen: list[Planned]) -> list[Run]:
+    """Their runs, each once: a baseline that two figures share is trained once."""
+    return list({run.folder: run for item in chosen for run in item.runs}.values())
+
+
+def pieces(planned: dict[str, dict[str, Planned]]) -> list[Piece[Run]]:
+    """Every run that is not kept, once, named by the first experiment and series that need it."""
+    first: dict[Path, Piece[Run]] = {}
+    for paper, name, label, run in listed(planned):
+        first.setdefault(run.folder, Piece(f"{paper}_{name}", f"{label}_s{run.config.seed}", run, run.summary, run.recorded))
+    return [piece for piece in first.values() if not is_kept(piece.work.folder)]
+
+
+def note(planned: Planned, params: Params) -> dict[str, Any]:
+    """What the gathered results say of an experiment beside its numbers; of a series its first run's config."""
+    training = planned.training and planned.training.model_dump(mode="json", exclude=BESIDE)
+    configs = {series.label: series.runs[0].config.model_dump(mode="json") for series in planned.series}
+    missing = [label for label in planned.waiting if label not in configs] if configs else []
+    return {
+        "paper": planned.paper,
+        "experiment": planned.name,
+        "scale": params.scale,
+        **({"scale_like": list(params.alike)} if params.alike else {}),
+        "scale_note": params.active.note,
+        "compare": params.active.compare,
+        "skipped": planned.skipped,
+        "training": training,
+        "series": {label: {"algorithm": config["algorithm"], "config": config} for label, config in configs.items()},
+        **({"missing": missing} if missing else {}),
+    }
+
+
+def gathering(planned: Planned, params: Params) -> Gathering:
+    """What reports get of an experiment."""
+    over = [run.summary for run in planned.runs]
+    return Gathering(note(planned, params), folders(planned), waiting=planned.waiting, over=over)
+
+
+def folders(planned: Planned) -> dict[str, list[Path]]:
+    """Label -> the run folders of its seeds."""
+    return {series.label: [run.folder for run in series.runs] for series in planned.series}
+
+
+def listed(planned: dict[str, dict[str, Planned]]) -> list[tuple[str, str, str, Run]]:
+    """(paper, experiment, label, run) of everything that is planned."""
+    return [
+        (paper, item.name, series.label, run)
+        for paper, group in planned.items()
+        for item in group.values()
+        for series in item.series
+        for run in series.runs
+    ]

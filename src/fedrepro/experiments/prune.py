@@ -1,0 +1,94 @@
+"""Away with run folders, studies and partitions that nothing names any more."""
+
+import logging
+import shutil
+from collections import defaultdict
+from pathlib import Path
+
+from fedrepro.experiments import plan as experiments, finished_runs as lookup, study_plan as studying
+from fedrepro.config import registry
+from fedrepro.config.params import Params
+from fedrepro.core.files import held
+from fedrepro.runs.paths import Paths
+from fedrepro.results import is_kept
+from fedrepro.runs.run import LOG, run_id
+from fedrepro.core.formatting import count
+
+log = logging.getLogger(__name__)
+
+
+def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml", other_code: bool = False) -> list[Path]:
+    """Run folders, studies and snapshots in them, and partitions that no scale of the settings names; deleted if asked to. What
+    is kept stays, and so do finished runs with settings and data that are named, which `other_code` trained: unless they are
+    asked for too. Nothing is fetched: where data are not prepared here, runs with settings that are named stay, of whatever
+    other data they are."""
+    named, untold = set(), defaultdict(set)
+    asked: dict[Path, set[str]] = defaultdict(set)  # of what is not kept
+    spared: set[Path] = set()
+    for scale in params.scales:
+        wanted = params.model_copy(update={"only_finished": False, "scale": scale})
+        planned = experiments.plan(wanted, paths, file, fetching=False)
+        for run in experiments.unique(experiments.select(planned, None, None)):
+            partition = paths.partition(run.config, run.data)
+            named |= {run.folder, partition, partition.with_suffix(".png")}
+            if not is_kept(run.folder):
+                asked[run.folder.parent].add(lookup.same(run.config, run.data))
+            elif (own := paths.runs(run.folder.parent.name) / run_id(run.config, run.data)).name != run.id:
+                spared.add(own)  # with `kept: false` it answers
+            if run.data == lookup.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
+                untold[run.folder.parent].add((lookup.question(run.config), run.data))
+        for item in experiments.select(planned, None, None):
+            for studied in studying.plan(item, wanted, paths).values():
+                named |= {path for case in studied.cases for path in studying.files(case)}
+    runs, stored = paths.results / "runs", paths.results / "stored"
+    spared |= _spared(untold, paths)
+    if not other_code:
+        spared |= _answering(asked, named | spared, paths)
+    named |= spared
+    named |= {stored / path.relative_to(runs) for path in named if path.is_relative_to(runs)}
+    there = [*runs.glob("*/*"), *stored.glob("*/*"), *(paths.data / "partitions").glob("*")]
+    patterns = [*(f"*/*/{name}-*" for name in registry.names("studies")), "*/*/snapshots/*"]
+    below = [path for pattern in patterns for folder in (runs, stored) for path in folder.glob(pattern)]
+    there += [path for path in below if (named - spared) & {path.parent, path.parent.parent}]
+    stale = sorted(path for path in there if path not in named and path.name != ".gitignore" and path.suffix != ".part")
+    busy = {path for path in stale if path.parent.parent == runs and held(path / LOG)}
+    for path in busy:
+        log.warning("spared %s, in which a process is at work", path)
+    stale = [path for path in stale if not busy & {path, *path.parents}]
+    for path in stale if delete else []:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return stale
+
+
+def _answering(asked: dict[Path, set[str]], named: set[Path], paths: Paths) -> set[Path]:
+    """The finished runs with settings and data that are named, run folders -> which, that other code trained."""
+    found = {
+        run.folder
+        for folder, questions in asked.items()
+        for place in (folder, paths.stored(folder.name))
+        for run in lookup.begun_runs(place)
+        if run.summary.exists() and folder / run.id not in named and lookup.same(run.config, run.data) in questions
+    }
+    if found:
+        told = "spared %s of earlier code with settings that are named: --other-code prunes them too"
+        log.warning(told, count(len(found), "finished run"))
+    return found
+
+
+def _spared(untold: dict[Path, set[tuple[str, str]]], paths: Paths) -> set[Path]:
+    """The runs, and their partitions, whose settings are named, of other data than the release that stands for what is not here
+    to be compared: run folders -> settings and that release."""
+    begun = [
+        (run, asked)
+        for folder, asked in untold.items()
+        for place in (folder, paths.stored(folder.name))
+        for run in lookup.begun_runs(place)
+    ]
+    asking = [(run, {data for question, data in asked if question == lookup.question(run.config)}) for run, asked in begun]
+    runs = [run for run, data in asking if data - {run.data}]
+    if runs:
+        missing = ", ".join(sorted({run.config.dataset.name for run in runs}))
+        told = "spared %s with settings that are named: while %s is not prepared here, nobody can tell if they came from it"
+        log.warning(told, count(len(runs), "run"), missing)
+    partitions = [paths.partition(run.config, run.data) for run in runs]
+    return {run.folder for run in runs}.union(partitions, (path.with_suffix(".png") for path in partitions))

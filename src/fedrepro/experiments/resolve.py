@@ -1,0 +1,130 @@
+"""From settings to the configs of runs: an experiment at a scale, a series' own settings, every option written out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from fedrepro import algorithms, studies
+from fedrepro.data import datasets, partitions
+from fedrepro.config import registry
+from fedrepro.config.params import Experiment, Params, RunConfig
+from fedrepro.training.batches import augmentation
+from fedrepro.core.errors import UserError, unknown
+from fedrepro.config.types import Choice, parse
+from fedrepro.config.inheritance import merge
+
+CHOSEN = ("dataset", "partition", "model", "algorithm", "schedule", "task")  # by name, each with options of its own
+BESIDE = {"series", "seeds", "studies"}  # what an experiment says beside the training that its runs share
+
+
+def check(params: Params, file: str = "params.yaml") -> None:
+    """Raises UserError, naming `file`, for a name or number that cannot be at one of the scales that are not asked for: so that
+    nobody learns of it when that one begins."""
+    for scale in [name for name in params.scales if name != params.scale]:
+        other = params.model_copy(update={"scale": scale})
+        for paper, experiments in params.papers.items():
+            for name, values in experiments.items():
+                training = at_scale(other, paper, name, values, file)
+                for label, choice in () if isinstance(training, str) else training.series.items():
+                    where = f"{file}: papers.{paper}.{name} at scale {scale}"
+                    config = next(configs(other, training, choice, f"{where}: series.{label}"))  # the seed has no say in it
+                    for study, settings in training.studies.items():
+                        if settings is not None:
+                            check_study(study, settings, config, where)
+
+
+def at_scale(params: Params, paper: str, name: str, values: dict, file: str) -> Experiment | str:
+    """An experiment with the active scale's overlay; where that leaves it out, why."""
+    overlay = dict(params.active.experiments.get(paper, {}).get(name, {}))
+    where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
+    reason = overlay.pop("skip", None)
+    if reason is not None and reason is not False:  # with either it is not skipped, though one that it is like is
+        if not isinstance(reason, str) or not reason.strip():
+            raise UserError(f"{where}: skip: expected the reason as text (got {reason!r})")
+        return reason
+    _check_series(values, overlay, f"{file}: scales.{params.scale}.experiments.{paper}.{name}")
+    training = parse(Experiment, merge(values, overlay), where)
+    _check_studies(training, where)
+    return training
+
+
+def _check_series(values: dict, overlay: dict, where: str) -> None:
+    """That what an overlay changes of a series, and does not name a method for, is there to be changed."""
+    known, changed = (given.get("series") if isinstance(given.get("series"), dict) else {} for given in (values, overlay))
+    for label, choice in changed.items():
+        if label not in known and isinstance(choice, dict) and "name" not in choice:
+            raise UserError(f"{where}: {unknown('series', label, list(known))}")
+
+
+def _check_studies(training: Experiment, where: str) -> None:
+    """Their names and keys, so that nobody learns of a misspelt one after the runs that it looks at."""
+    for name, values in training.studies.items():
+        try:
+            studies.settings(name, values)
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
+
+
+def check_study(name: str, values: dict[str, Any], config: RunConfig, where: str) -> None:
+    """That a run with this config can meet a study's settings. Raises UserError, beginning with `where`."""
+    try:
+        studies.create(name, values, config).check()
+    except UserError as error:
+        raise UserError(f"{where}: studies.{name}: {error}") from None
+
+
+def configs(params: Params, training: Experiment, choice: Choice, where: str) -> Iterator[RunConfig]:
+    """One per seed, resolved."""
+    shared = training.model_dump(exclude=BESIDE)
+    own = dict(choice.options)
+    shared = merge(shared, _overrides(own.pop("with", {}), where))
+    for seed in training.seeds or params.active.seeds:
+        values = shared | {"algorithm": {"name": choice.name, **own}, "seed": seed}
+        try:
+            config = resolve(parse(RunConfig, values, where))
+            _suited(config)
+        except UserError as error:
+            raise UserError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
+        yield config
+
+
+def _suited(config: RunConfig) -> None:
+    """What can be told before any data are there; the rest fails when the partition is drawn."""
+    shape, train, test = datasets.extent(config.dataset)
+    augmentation.check(config, shape[0], datasets.is_real(config.dataset))
+    for key, asked, there in (("train_images", config.train_images, train), ("test_images", config.test_images, test)):
+        if asked and asked > there:
+            raise UserError(f"{key}: {config.dataset.name} has {there} (got {asked})")
+    clients, images = config.partition.options["clients"], config.train_images or train
+    if clients > images:
+        raise UserError(f"partition.clients: at most the {images} train images of {config.dataset.name} (got {clients})")
+    left = images - partitions.proxy_size(config.proxy, images) if config.proxy and config.proxy.removed else images
+    if clients > left:
+        told = f"removed: true takes its images from the clients' {images}, and leaves {left} for {clients} clients"
+        raise UserError(f"proxy.share: {told} (got {config.proxy.share:g})")
+    classes = len(datasets.classes(config.dataset))
+    partitions.check(config.partition, left, classes)
+    algorithms.check(config, classes)
+
+
+def _overrides(values: Any, where: str) -> dict[str, Any]:
+    """What a series sets for itself beside its algorithm's options."""
+    if not isinstance(values, dict):
+        raise UserError(f"{where}: with: expected settings of the training, e.g. {{lr: 0.01}} (got {values!r})")
+    if refused := {"seed", "algorithm", *BESIDE} & set(values):
+        raise UserError(f"{where}: with: {', '.join(sorted(refused))} cannot be set for one series")
+    return values
+
+
+def resolve(config: RunConfig) -> RunConfig:
+    """With every option of every choice written out. Raises UserError for an unknown name or option."""
+    filled = {
+        kind: {"name": choice.name, **registry.settings(f"{kind}s", choice).model_dump(mode="json")}
+        for kind, choice in ((kind, getattr(config, kind)) for kind in CHOSEN)
+    }
+    resolved = parse(RunConfig, config.model_dump() | filled, "run")
+    clients = filled["partition"]["clients"]
+    if resolved.clients_per_round > clients:
+        raise UserError(f"clients_per_round: at most the {clients} clients of the partition (got {resolved.clients_per_round})")
+    if resolved.keep_momentum and not registry.module("algorithms", resolved.algorithm.name).Algorithm.keeps_momentum:
+        raise UserError(f"keep_momentum: {resolved.algorithm.name} begins each round without (got true)")
+    return resolved

@@ -1,0 +1,249 @@
+"""Studies (fedrepro.studies) as work: which runs they look at, where their answers lie. `fedrepro.conducting` makes them.
+
+A study is a function of a run and its own settings. It leaves two files in the run's folder, named by the study and the hash of
+settings and code: `<study>-<hash>.csv`, and `<study>-<hash>.json`, which is there exactly if the study is over. Until then
+`<study>-<hash>.begun` holds its table, which grows unit by unit, so that a killed study goes on after the last complete one; in
+a job of Snakemake's until the whole job is done, since of one that fails all notes are deleted.
+A run that was kept has no weights: there a study that was kept with it counts, or one in the run's original folder where that
+still exists.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedrepro import studies
+from fedrepro.experiments import plan as experiments, run_list as export, finished_runs as lookup
+from fedrepro.runs import integrity as intact
+from fedrepro.core import provenance
+from fedrepro.config import registry
+from fedrepro.config.params import Params
+from fedrepro.core.errors import UserError
+from fedrepro.experiments.plan import Planned
+from fedrepro.core.files import read_whole_json
+from fedrepro.experiments.jobs import Piece
+from fedrepro.runs.paths import Paths
+from fedrepro.experiments.resolve import check_study
+from fedrepro.results import UNFINISHED, Gathering, is_kept
+from fedrepro.runs.run import Run
+from fedrepro.studies import Study
+
+
+@dataclass(frozen=True)
+class Case:
+    """A study of one run."""
+
+    run: Run
+    study: Study
+    table: Path
+
+    @property
+    def note(self) -> Path:
+        return self.table.with_suffix(".json")
+
+    @property
+    def begun(self) -> Path:
+        """The rows so far of a study that is not over."""
+        return self.table.with_suffix(".begun")
+
+
+@dataclass(frozen=True)
+class Studied:
+    """One study of an experiment's series, seed by seed; `skipped` says why there are no cases, `waiting` names the series that
+    it would have if all were finished."""
+
+    planned: Planned
+    study: str
+    series: dict[str, tuple[Case, ...]]
+    skipped: str | None = None
+    waiting: tuple[str, ...] = ()
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        return tuple(case for cases in self.series.values() for case in cases)
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """Run folder -> the rounds before which its training stores its state. They change no result: as an object Snakemake leaves
+    them out when it compares, so that no run is asked for again because of a study."""
+
+    rounds: dict[Path, frozenset[int]]
+
+
+def plan(planned: Planned, params: Params, paths: Paths) -> dict[str, Studied]:
+    """Every study there is, of an experiment at the active scale. Raises UserError for settings that cannot be met."""
+    return {name: _plan(name, planned, params, paths) for name in registry.names("studies")}
+
+
+def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
+    title = registry.module("studies", name).Study.title
+    values = planned.training.studies.get(name) if planned.training else None
+    if planned.skipped or values is None:
+        return Studied(planned, name, {}, planned.skipped or f"no {title} at this scale", planned.waiting)
+    for run in planned.runs:
+        check_study(name, values, run.config, planned.where)
+    found = {series.label: [find(run, name, values, paths, planned.paper) for run in series.runs] for series in planned.series}
+    cases, labels = [case for group in found.values() for case in group], planned.waiting or tuple(found)
+    if None in cases:
+        reason = f"{cases.count(None)} of {len(cases)} runs are kept without their weights, which {title} need"
+        return Studied(planned, name, {}, reason, labels)
+    missing = [case for case in cases if not case.note.exists()] if params.only_finished else []
+    if missing:
+        reason = f"{len(missing)} of {len(cases)} studies of {title} are {UNFINISHED}"
+        return Studied(planned, name, {}, reason, labels)
+    return Studied(planned, name, {label: tuple(group) for label, group in found.items()}, waiting=planned.waiting)
+
+
+def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) -> Case | None:
+    """The study of a run, done or to be done; None where it cannot be, because nothing is left of a kept run to start from."""
+    study = studies.create(name, values, run.config)
+    if is_kept(run.folder):
+        if notes := finished_in(run.folder, study):
+            return Case(run, study, notes[0].with_suffix(".csv"))
+        run = lookup.stored_runs(paths.runs(paper)).get(lookup.same(run.config, run.data))
+        if run is None or not study.possible(run.folder):
+            return None
+    return Case(run, study, run.folder / f"{stem(study)}.csv")
+
+
+def finished_in(folder: Path, study: Study) -> list[Path]:
+    """The notes of finished studies with these settings in a run's folder, whatever code made them, today's first."""
+    notes = sorted(folder.glob(f"{study.name}-*.json"))
+    told = {
+        note: read_whole_json(note, "settings", "code", advice=intact.advice(folder, note.with_suffix(".csv")))
+        for note in notes
+    }
+    same = [note for note in told if _asks(told[note]["settings"], study)]
+    return sorted(same, key=lambda note: told[note]["code"] != code(study))
+
+
+def _asks(stored: dict[str, Any], study: Study) -> bool:
+    """Whether stored settings are the study's, in today's words: a setting that came later counts at its default."""
+    try:
+        return studies.settings(study.name, stored) == study.settings
+    except UserError:
+        return False
+
+
+def code(study: Study) -> str:
+    """Hash of the code that makes it."""
+    return provenance.code_digest(*executed(study))
+
+
+def executed(study: Study) -> tuple[tuple[str, ...], str]:
+    """The modules that a study executes, and where it starts, as `provenance.code_digest` takes them."""
+    return provenance.modules(study.config), f"fedrepro.studies.{study.name}"
+
+
+def stem(study: Study) -> str:
+    """The name of its files: a hash of settings and code."""
+    key = provenance.digest([study.settings.model_dump(mode="json"), code(study)])
+    return f"{study.name}-{key}"
+
+
+def pieces(studied: Iterable[Studied]) -> list[Piece[Case]]:
+    """Every study that is not kept, once, named by the first experiment and series that need it."""
+    first: dict[Path, Piece[Case]] = {}
+    for item in studied:
+        for label, cases in item.series.items():
+            for case in cases:
+                experiment = f"{item.study}_{item.planned.paper}_{item.planned.name}"
+                first.setdefault(case.note, Piece(experiment, f"{label}_s{case.run.config.seed}", case, case.note))
+    return [piece for piece in first.values() if not is_kept(piece.over.parent)]
+
+
+def unfinished(chosen: Iterable[Planned], params: Params, paths: Paths) -> list[Case]:
+    """The studies of some experiments that are not over."""
+    found = pieces(item for planned in chosen for item in plan(planned, params, paths).values())
+    return [piece.work for piece in found if not piece.over.exists()]
+
+
+def snapshots(cases: Iterable[Case]) -> Snapshots:
+    """What the trainings of the studied runs store on the way."""
+    found: dict[Path, frozenset[int]] = defaultdict(frozenset)
+    for case in cases:
+        if rounds := case.study.snapshots():
+            found[case.run.folder] |= rounds
+    return Snapshots(dict(found))
+
+
+def listed(cases: Iterable[Case]) -> dict[Path, dict[str, Any]]:
+    """Run folder -> its studies, as `export.write` takes them along."""
+    found: dict[Path, dict[str, Any]] = {}
+    for case in cases:
+        own = found.setdefault(case.run.folder, {"studies": {}})["studies"].setdefault(case.study.name, [])
+        own.append(case.study.settings.model_dump(mode="json"))
+    return found
+
+
+def read(path: Path, paths: Paths) -> list[Case]:
+    """The studies in a list of runs. Raises UserError where they are none."""
+    runs, records = export.read(path, paths), json.loads(path.read_text(encoding="utf-8"))
+    found = []
+    for run, record in zip(runs, records, strict=True):
+        asked = record.get("studies", {})
+        if not isinstance(asked, dict) or not all(isinstance(every, list) for every in asked.values()):
+            raise UserError(
+                f"{path}: {run.id}: studies: expected name -> list of settings; write it with: fedrepro plan --export"
+            )
+        for name, settings in asked.items():
+            found += [find(run, name, values, paths, run.folder.parent.name) for values in settings]
+    return [case for case in found if case is not None]
+
+
+def notes(studied: Iterable[Studied]) -> list[Path]:
+    """The files that say that studies are over."""
+    return list(dict.fromkeys(case.note for item in studied for case in item.cases))
+
+
+def files(case: Case) -> list[Path]:
+    """What a study leaves and looks at, and the folder that holds it: a kept run may still owe its study its weights."""
+    from fedrepro.training.replay import snapshot
+
+    folder = case.table.parent
+    states = [snapshot(folder, round) for round in case.study.snapshots()]
+    return [folder, case.table, case.note, case.begun, *states, *(path.with_suffix(".clients") for path in states)]
+
+
+def needs(case: Case, paths: Paths) -> list[Path]:
+    """The files without which a study cannot be made."""
+    run = case.run
+    return [run.summary, paths.prepared(run.config.dataset) / "meta.json", paths.partition(run.config, run.data)]
+
+
+def note(studied: Studied, params: Params) -> dict[str, Any]:
+    """What the gathered results of a study say beside their numbers."""
+    asked = studied.planned.training.studies.get(studied.study) if studied.planned.training else None
+    settings = studies.settings(studied.study, asked)
+    own = {"experiment": f"{studied.planned.name}-{studied.study}", "skipped": studied.skipped}
+    own |= {"study": studied.study, "settings": settings and settings.model_dump(mode="json")}
+    shared = experiments.note(studied.planned, params)
+    if studied.skipped:
+        shared.pop("missing", None)
+    return shared | own | ({"series": {}} if studied.skipped else {})
+
+
+def gathering(studied: Studied, params: Params) -> Gathering:
+    """What reports get of a study of an experiment."""
+    runs = () if studied.skipped else studied.planned.runs
+    over = [*(run.summary for run in runs), *notes([studied])]
+    return Gathering(note(studied, params), folders(studied), tables(studied), studied.waiting, over)
+
+
+def folders(studied: Studied) -> dict[str, list[Path]]:
+    """Label -> the run folders of its seeds; none where the studies are skipped."""
+    return {} if studied.skipped else experiments.folders(studied.planned)
+
+
+def tables(studied: Studied) -> dict[str, list[Path]]:
+    """Label -> the studies' tables of its seeds."""
+    return {label: [case.table for case in cases] for label, cases in studied.series.items()}
+
+
+def at_most(case: Case) -> Run:
+    """A run that costs what the study does at most."""
+    return Run(case.table.parent, case.study.at_most(case.run.folder), case.run.data, case.run.code)

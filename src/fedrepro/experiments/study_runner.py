@@ -1,0 +1,120 @@
+"""Make a list of studies one after the other in one process, bringing along what they need: data, partition."""
+
+import csv
+import logging
+import time
+from collections.abc import Iterable
+
+import torch
+
+from fedrepro.core import provenance
+from fedrepro.experiments import study_plan as studying
+from fedrepro.training import runner as training, work_list as working
+from fedrepro.config.params import Gpus
+from fedrepro.training.devices import ANY
+from fedrepro.training import executors
+from fedrepro.training.run import Limits
+from fedrepro.core.errors import Failures, UserError, collected
+from fedrepro.core.files import digest, read_json, replacing, write_json
+from fedrepro.runs.paths import Paths
+from fedrepro.runs.run import CHANGED, Run
+from fedrepro.studies.base import Scene
+from fedrepro.experiments.study_plan import Case
+
+log = logging.getLogger(__name__)
+
+
+def conduct(
+    cases: Iterable[Case],
+    paths: Paths,
+    *,
+    mirror: str | None = None,
+    device: str = "auto",
+    gpus: Gpus = ANY,
+    deadline: float | None = None,
+    together: bool = False,
+    failures: Failures | None = None,
+) -> list[Case]:
+    """Bring every study to its end; finished ones cost nothing. `together`: one that fails takes the notes of all with it, as
+    in a job of Snakemake's. Returns those that `deadline`, on the monotonic clock, cut off after a whole unit. One that fails
+    does not keep the others from their end; what failed goes to `failures`, else it is raised at the end: a UserError where
+    weights or data are not the run's, or the code is not that of the plan."""
+    limits, cases = Limits(deadline=deadline), tuple(cases)
+
+    def do(case: Case, place: torch.device) -> bool:
+        if case.table.stem != studying.stem(case.study):
+            raise UserError(CHANGED)
+        done = _conduct(case, _scene(case, paths, mirror, place, limits), limits)
+        if done and not together:
+            case.begun.unlink(missing_ok=True)
+        return done
+
+    with collected(failures) as failed:
+        limited = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
+        left = working.through(cases, do, name=_name, over=lambda case: case.note.exists(), **limited)
+    for case in cases:
+        if case.note.exists():
+            case.begun.unlink(missing_ok=True)
+    return left
+
+
+def _name(case: Case) -> str:
+    return f"{case.study.title} of {case.run.id}"
+
+
+def _scene(case: Case, paths: Paths, mirror: str | None, place: torch.device, limits: Limits) -> Scene:
+    run = case.run
+    data = training.dataset(run.config.dataset, paths, mirror)
+    if data.meta["identity"] != run.data:
+        raise UserError(f"{data.name}: not the data that {run.id} was trained on; delete data/prepared and start again")
+    partition = training.partition(run.config, run.data, paths, mirror)
+    return Scene(run.folder, data, partition, place, _executor(run, place), limits.forbid)
+
+
+def _executor(run: Run, place: torch.device) -> str:
+    """How the run was trained: another executor rounds its sums differently."""
+    path = run.folder / "environment.json"
+    told = (read_json(path, "executor") or {"executor": "auto"})["executor"]
+    return told if told in executors.available(place) else "auto"
+
+
+def _conduct(case: Case, scene: Scene, limits: Limits) -> bool:
+    study, last = case.study, 0.0
+    rows = _begun(case)
+    done, answer = {int(row[0]) for row in rows}, study.begin(scene)
+    for unit in study.units():
+        if unit in done:
+            continue
+        if limits.forbid(last):  # the next unit will take about as long as the last
+            return False
+        began = time.monotonic()
+        found = answer(unit)
+        if found is None:
+            return False
+        rows += [["" if cell is None else str(cell) for cell in (unit, *row)] for row in found]
+        write_json(case.begun, {"run": case.run.id, "rows": rows})
+        last = time.monotonic() - began
+        log.info("%s: %s %d is done", study.title, study.columns[0], unit)
+    _finish(case, scene, rows)
+    return True
+
+
+def _begun(case: Case) -> list[list[str]]:
+    """The rows of the units that are done, as text, so that they are written as they were. Raises UserError where the file is
+    damaged or another run's."""
+    told = read_json(case.begun, "run", "rows", advice="delete it to begin the study anew") or {"run": case.run.id, "rows": []}
+    if told["run"] != case.run.id:
+        raise UserError(f"{case.begun}: belongs to the run {told['run']}; delete it to begin the study anew")
+    return told["rows"]
+
+
+def _finish(case: Case, scene: Scene, rows: list[list[str]]) -> None:
+    """The table, and last the note: whoever sees it sees a whole study."""
+    study = case.study
+    with replacing(case.table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([study.columns, *rows])
+    told = {"run": case.run.id, "settings": study.settings.model_dump(mode="json"), "code": studying.code(study)}
+    executed = (*provenance.modules(study.config), f"studies.{study.name}")
+    told["table"] = digest(case.table.read_bytes())
+    told["environment"] = provenance.environment(scene.device, executed)
+    write_json(case.note, told)

@@ -1,0 +1,46 @@
+"""The pages: `reports/<scale>/index.html` over all papers, and one for each, `reports/<scale>/<paper>/index.html`.
+
+They need no server and no network; the script filters and unfolds, and without it all is there too. Pictures are the files that
+lie beside the page, not copies inside it: inlined, four papers' would make pages of megabytes, stored anew with every change of
+a word, and the same bytes twice in a clone. So a scale's folder is passed on as a whole. No date of making stands on them: made
+again from the same runs they have the same bytes.
+"""
+
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+from fedrepro.report.inputs import version_note as origin
+from fedrepro.report.documents import page_view as view
+from fedrepro.report.documents.content import Content
+from fedrepro.report.documents.templating import environment
+from fedrepro.report.verdicts.rules import NO_CLAIM, RULES, SPREAD
+from fedrepro.report.settings_text import described
+from fedrepro.report.verdicts.summary import PAPER, chance, summary, tally
+
+
+def write(papers: list[Content], folder: Path) -> None:
+    """Of each `Content` below `folder`, reports/<scale>."""
+    views = [view.view(paper) for paper in papers]
+    note = next(iter(views[0].results.values())).note
+    templates = environment(autoescape=True)
+    templates.filters |= {"unbroken": unbroken}
+    words = {"rules": RULES, "spread": SPREAD, "no_claim": NO_CLAIM, "unjudged_words": view.UNJUDGED}
+    tools = (tally, summary, chance, view.together, view.judged, view.unjudged, view.command, described)
+    templates.globals |= words | {"version": origin.version()} | {tool.__name__: tool for tool in tools}
+    rows = [
+        (name if by == PAPER else f"{paper.spec.title}: asked by us", f"{paper.key}/index.html?by={quote(by)}", counts)
+        for paper in views
+        for name, by, counts in paper.by
+    ]
+    shared = {"rows": rows, "scale": note["scale"], "note": note["scale_note"], "compare": note["compare"], "papers": views}
+    page = templates.get_template("overview.html.j2").render(shared)
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    for paper in views:
+        page = templates.get_template("paper.html.j2").render(shared | {"paper": paper})
+        (folder / paper.key / "index.html").write_text(page, encoding="utf-8")
+
+
+def unbroken(text: str) -> str:
+    """With no line break before a percent sign, after ±, or within short brackets."""
+    return re.sub(r" (?=%)|(?<=±) |(?<=\(\d) |(?<=\(n) | (?=\d+\))", "\N{NO-BREAK SPACE}", text)

@@ -1,0 +1,124 @@
+"""A notebook for any figure of any paper, to go on from its numbers: written from one template, executed where it lies."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from fedrepro import results
+from fedrepro.config.params import Params, read_params
+from fedrepro.core.errors import UserError, unknown
+from fedrepro.core.provenance import digest
+from fedrepro.report import paper as spec
+from fedrepro.report.inputs.panel import Shown, split_source
+from fedrepro.report.inputs.gathered import Stored
+from fedrepro.report.paper import FOLDER, Paper
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LOADED = """from fedrepro import results
+
+runs = results.runs(paper, {name!r}, scale)
+curves = results.curves(paper, {name!r}, scale)
+runs[[column for column in ("series", "seed", "status", "rounds", "bytes_up", "dataset", "settings.lr") if column in runs]]"""
+
+LAST = """last = curves.groupby(["series", "seed"], sort=False).tail(1)
+ended = last.groupby("series", sort=False)
+ended[measure].agg(["mean", "std", "count"]) if measure in last else "nothing was run"  # at this scale, so far"""
+
+DRAWN = """import seaborn as sns
+
+if not curves.empty:
+    axes = sns.lineplot(curves, x="round", y=measure, hue="series", units="seed", estimator=None, linewidth=0.8)"""
+
+WHOLE = """from fedrepro.report.notebook import picture
+
+%matplotlib inline
+picture(paper, figure, scale)"""
+
+
+def write(target: str, params: Params, path: Path | None = None) -> Path:
+    """The notebook of a figure, not executed, into `path` or the scale's reports. Raises UserError for what is no figure, and
+    where a file is there already: it may have been worked on."""
+    specs = spec.read_all(params)
+    named = {name: what for name, what in spec.targets(specs).items() if what[1] in specs[what[0]].figures}
+    if target not in named:
+        raise unknown("figure", target, named, "; `fedrepro list` shows all")
+    paper, figure = named[target]
+    path = path or place(params.scale, paper, figure)
+    if path.exists():
+        raise UserError(f"{path}: already exists and was left unchanged; choose another file with --out")
+    _save(compose(specs[paper], paper, figure, params.scale), path)
+    return path
+
+
+def place(scale: str, paper: str, figure: str) -> Path:
+    """Where the pipeline puts the notebook of a figure."""
+    return Path("reports", scale, "notebooks", f"{paper}_{figure}.ipynb")
+
+
+def compose(specification: Paper, paper: str, figure: str, scale: str) -> nbformat.NotebookNode:
+    """The template, filled in: the runs and curves behind the figure, all seeds, then the figure as the pipeline draws it."""
+    drawn = specification.figures[figure]
+    text = f"# {figure}: {drawn.title}\n\n{specification.title}, scale {scale}. What is loaded: `help(results)`."
+    cells = [new_markdown_cell(text), new_code_cell(f"paper, figure, scale = {paper!r}, {figure!r}, {scale!r}")]
+    for name in drawn.sources(specification.figures):
+        cells += [new_markdown_cell(f"## {name}"), new_code_cell(LOADED.format(name=name))]
+        if split_source(name)[1]:  # a study's table has columns of its own
+            cells.append(new_code_cell("curves"))
+            continue
+        measure = specification.experiments.get(name, Shown()).measure
+        cells += [new_code_cell(f"measure = {measure!r}\n{LAST}"), new_code_cell(DRAWN)]
+    cells += [new_markdown_cell("## The figure"), new_code_cell(WHOLE)]
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"  # not drawn anew each time
+    made = {"fedrepro": {"cells": _cells(cells)}}  # by which `worked_on` tells
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}} | made)
+
+
+def worked_on(path: Path) -> bool:
+    """Whether a notebook is there whose cells are not those that were written."""
+    if not path.exists():
+        return False
+    try:
+        found = nbformat.read(path, as_version=4)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read as a notebook; delete it and run again") from error
+    return found.metadata.get("fedrepro", {}).get("cells") != _cells(found.cells)
+
+
+def _cells(cells: list) -> str:
+    return digest([[cell["cell_type"], cell["source"]] for cell in cells])
+
+
+def execute(notebook: nbformat.NotebookNode, out: Path) -> None:
+    """Run all cells in the folder of `out` and save there. Raises nbclient.exceptions.CellExecutionError where a cell fails."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    quiet = {"extra_arguments": ["--log-level=ERROR"], "record_timing": False}
+    where = {"metadata": {"path": str(out.parent)}}
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where, **quiet).execute()
+    _save(notebook, out)
+
+
+def picture(paper: str, figure: str, scale: str) -> "Figure":
+    """A figure as the pipeline draws it, from wherever in the repository the working folder lies."""
+    from fedrepro.report.figures import _layout as drawing
+
+    top = results.root()
+    specification = spec.read(paper, read_params(top / "params.yaml"), top / FOLDER)
+    stored = Stored(top / "reports" / scale / paper / "data")
+    drawing.setup()
+    found = spec.evidence(specification, stored, spec.read_curves(specification, top / FOLDER))
+    return drawing.compose(specification.figures[figure], found)
+
+
+def _save(notebook: nbformat.NotebookNode, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None

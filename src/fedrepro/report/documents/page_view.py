@@ -1,0 +1,226 @@
+"""What the pages show of a paper: every figure and table with its state, claims, files, and the command that remakes it."""
+
+import os
+import re
+import struct
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedrepro.report import artifacts
+from fedrepro.report.documents.content import Content
+from fedrepro.report.inputs.panel import split_source
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.verdicts.rules import NOT_COMPARED, NOT_RUN, RULES
+from fedrepro.report.paper import Paper
+from fedrepro.report.verdicts.summary import PAPER, US, made, tally
+from fedrepro.results import UNFINISHED
+
+UNJUDGED = (NOT_COMPARED, NOT_RUN)
+BROAD = 1000  # pixels of a picture over both columns of a page, which has 1400; over one it has 660
+TITLES = {".pdf": "PDF", ".png": "PNG", ".csv": "CSV", ".tex": "TeX", ".txt": "Caption"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One figure or table. `skipped` says why there is nothing to see, `partial` that some of it was not run."""
+
+    key: str
+    label: str
+    title: str
+    text: str
+    experiments: list[str]
+    skipped: str | None
+    partial: bool
+    command: str | None
+    files: list[tuple[str, str]]
+    claims: list[dict[str, str]] = field(default_factory=list)
+    picture: dict[str, Any] | None = None
+    rows: list[list[str]] = field(default_factory=list)
+    panels: dict[str, str] = field(default_factory=dict)
+    numeric: list[bool] = field(default_factory=list)
+    best: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        return "table" if self.picture is None else "figure"
+
+    @property
+    def state(self) -> str:
+        return "not run" if self.skipped else "partly run" if self.partial else "made"
+
+
+@dataclass(frozen=True)
+class View:
+    """A paper as its page shows it."""
+
+    key: str
+    spec: Paper
+    results: dict[str, Results]
+    figures: list[Entry]
+    tables: list[Entry]
+    partitions: dict[str, str]
+    scale: str
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [*self.figures, *self.tables]
+
+    @property
+    def claims(self) -> list[dict[str, str]]:
+        """All, in the order of the figures and tables; those that are judged before those that are not."""
+        found = [claim for entry in self.entries for claim in entry.claims]
+        return [*judged(found), *unjudged(found)]
+
+    @property
+    def tallies(self) -> list[tuple[str, str, dict[str, int]]]:
+        """Name, address on the page and verdicts of all that has claims of the paper; where some are judged, first. Our own
+        questions are the last row."""
+        published = {entry.key: made(entry.claims, PAPER) for entry in self.entries}
+        tested = sorted(
+            (entry for entry in self.entries if published[entry.key]), key=lambda one: not judged(published[one.key])
+        )
+        rows = [(entry.label, f"#{entry.key}", tally(published[entry.key])) for entry in tested]
+        return rows + [(name, f"index.html?by={by}#the-filter", counts) for name, by, counts in self.by[1:]]
+
+    @property
+    def by(self) -> list[tuple[str, str, dict[str, int]]]:
+        """Verdicts on the paper's claims and, where we ask something beside them, on that: name, by whom, how many."""
+        own = tally(made(self.claims, US))
+        published = (self.spec.title, PAPER, tally(made(self.claims, PAPER)))
+        return [published, ("Asked by us", US, own)] if own else [published]
+
+    def called(self, experiment: str) -> str:
+        return called(self.spec, experiment)
+
+    @property
+    def absent(self) -> dict[str, Results]:
+        return {name: found for name, found in self.results.items() if found.skipped}
+
+    @property
+    def command(self) -> str:
+        """Draws the page anew from what is finished."""
+        return command(self.key, self.scale, only_finished=True)
+
+    @property
+    def commits(self) -> dict[tuple[str, str], int]:
+        """(commit, its date or "") -> runs that were made from it, the latest first."""
+        runs = {run["run"]: run for result in self.results.values() for run in result.runs()}
+        found = Counter((run["commit"], run.get("commit_date") or "") for run in runs.values())
+        return dict(sorted(found.items(), key=lambda item: (item[0][1], item[0][0]), reverse=True))
+
+
+def view(content: Content) -> View:
+    """What a page shows of all that documents show."""
+    spec, scale = content.spec, content.scale
+    beside: dict[str, list[dict[str, str]]] = {key: [] for key in spec.artifacts}
+    for verdict in content.verdicts:
+        beside[verdict["artifact"]].append(verdict)
+
+    def entry(item: dict[str, Any], **own: Any) -> Entry:
+        key, behind = item["key"], [content.results[name] for name in item["experiments"]]
+        skipped = item["skipped"] if "skipped" in item else absence([found.skipped for found in behind])
+        partial = not skipped and any(found.skipped or found.missing for found in behind)
+        lacking = [skipped, *(found.skipped for found in behind)]
+        asked = command(f"{content.key}_{key}", scale, partial) if not skipped or trainable(lacking) else None
+        told = {"experiments": item["experiments"], "label": called(spec, key), "claims": beside[key]}
+        title = item["title"].removeprefix(f"{told['label']}: ")  # beside the label it need not say it again
+        told["title"] = title[:1].upper() + title[1:]
+        return Entry(key, skipped=skipped, partial=partial, command=asked, files=files(spec, key), **told, **own)
+
+    figures = [
+        entry(item, text=item["caption"].removeprefix(item["title"] + ".").strip(), picture=picture(content, item))
+        for item in content.figures
+    ]
+    told = ("rows", "panels", "numeric", "best")
+    tables = [entry(item, text=item["remark"], **{name: item[name] for name in told}) for item in content.tables]
+    return View(content.key, spec, content.results, figures, tables, partitions(content), scale)
+
+
+def absence(reasons: list[str | None]) -> str | None:
+    """Why nothing of several experiments was run; None where something was."""
+    return "; ".join(dict.fromkeys(filter(None, reasons))) if all(reasons) else None
+
+
+def trainable(reasons: Iterable[str | None]) -> bool:
+    """Whether training is what some of it lacks: other reasons are of the settings, and a command would not change them."""
+    return any(reason.endswith(UNFINISHED) for reason in reasons if reason)
+
+
+def judged(claims: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [claim for claim in claims if claim["verdict"] not in UNJUDGED]
+
+
+def unjudged(claims: list[dict[str, str]]) -> list[dict[str, str]]:
+    """What is not compared, then what is not run."""
+    return [claim for status in UNJUDGED for claim in claims if claim["verdict"] == status]
+
+
+def called(spec: Paper, key: str) -> str:
+    """A figure, table or experiment: by the experiment's name; by its number in the paper and its own name; by its key."""
+    shown = spec.experiments.get(key)
+    if shown and shown.name:
+        return shown.name
+    return label(key, spec[key].name if key in spec.figures or key in spec.tables else None)
+
+
+def label(key: str, name: str | None = None) -> str:
+    """`fig4_rounds` as "Fig. 4, rounds", or with the `name` in place of what follows the number."""
+    head, _, rest = key.partition("_")
+    numbered = re.fullmatch(r"(fig|table)(\d+[a-z]?)", head)
+    if not numbered:
+        return name or key.replace("_", " ").capitalize()
+    number = f"{'Fig.' if numbered[1] == 'fig' else 'Table'} {numbered[2]}"
+    if name and name.startswith(number):
+        return name
+    return ", ".join(filter(None, [number, name or rest.replace("_", " ")]))
+
+
+def command(target: str, scale: str, only_finished: bool = False) -> str:
+    return f"uv run snakemake --cores 2 {target} --config scale={scale}" + " only_finished=true" * only_finished
+
+
+def files(spec: Paper, key: str) -> list[tuple[str, str]]:
+    """Title and address of an artifact's files, below the paper's folder; of a figure also of the numbers that it draws."""
+    own = [(TITLES[Path(name).suffix], name) for name in artifacts.files(spec, key)]
+    if key not in spec.figures:
+        return own
+    data = [name for name in artifacts.data(spec, [key]) if name.endswith(".csv")]
+    of = {name: f" of {_source(spec, Path(name).stem)}" if len(data) > 1 else "" for name in data}
+    return own + [(f"Data{of[name]} (CSV)", name) for name in data]
+
+
+def _source(spec: Paper, stem: str) -> str:
+    """Gathered results in words: the experiment, and the study of it."""
+    experiment, study = split_source(stem)
+    return ", ".join(filter(None, [called(spec, experiment), study]))
+
+
+def picture(content: Content, item: dict[str, Any]) -> dict[str, Any]:
+    """A figure's address, alternative text and size in pixels."""
+    name = f"figures/{item['key']}.png"
+    width, height = size(content.folder / name)
+    return {"src": name, "alt": f"{item['title']}: {item['shows']}", "width": width, "height": height, "broad": width > BROAD}
+
+
+def partitions(content: Content) -> dict[str, str]:
+    """Address of each heat map -> its name in words: `mnist-shards-s0-1a2b` as "mnist, shards, seed 0"."""
+    found = {}
+    for path in content.partitions:
+        dataset, name, seed, _ = path.stem.rsplit("-", 3)
+        found[Path(os.path.relpath(path, content.folder)).as_posix()] = f"{dataset}, {name}, seed {seed[1:]}".replace("_", " ")
+    return found
+
+
+def size(path: Path) -> tuple[int, int]:
+    """Width and height of a PNG, from its header."""
+    with path.open("rb") as file:
+        return struct.unpack(">II", file.read(24)[16:])
+
+
+def together(tallies: Iterable[dict[str, int]]) -> dict[str, int]:
+    """Their sum, in the order of the rules."""
+    total = sum((Counter(one) for one in tallies), Counter())
+    return {status: total[status] for status in RULES if total[status]}

@@ -1,0 +1,168 @@
+"""Figures at their printed size: axes for a grid of panels, what stands around them, and the files."""
+
+import math
+import textwrap
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.text import Text
+from matplotlib.ticker import AutoLocator
+
+from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.figures._style import PAPER, TARGET, WAITS
+from fedrepro.report.figures.base import Figure, Part
+
+COLUMN, PAGE = 3.3, 7.0  # inches: one column of a two-column page, and both
+NEARLY = 1.3  # so much longer may a common axis be
+LINE = 0.15  # inches, of a legend; its first two are part of a figure's height
+
+
+def setup() -> None:
+    """Print style: 8 pt text, fonts embedded as outlines that LaTeX accepts."""
+    sns.set_theme(context="paper", style="ticks")
+    text = dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), 8) | dict.fromkeys(
+        ("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 7
+    )
+    lengths = {"axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "xtick.major.size": 2.5}
+    lengths |= {"ytick.major.size": 2.5, "xtick.major.pad": 2, "ytick.major.pad": 2}
+    lengths |= {"axes.spines.top": False, "axes.spines.right": False, "lines.solid_capstyle": "round", "hatch.linewidth": 0.6}
+    # the font that comes with matplotlib: what else is installed would change widths and bytes
+    plt.rcParams.update(text | lengths | {"pdf.fonttype": 42, "savefig.dpi": 200, "font.family": "DejaVu Sans"})
+
+
+def compose(figure: Figure, evidence: Evidence) -> plt.Figure:
+    """All panels of a figure; one that was not run says why in its place."""
+    grid = figure.grid(evidence)
+    rows, columns = len(grid), max(map(len, grid))
+    skipped = all(part.skipped for row in grid for part in row)
+    drawing, axes = plt.subplots(
+        rows, columns, figsize=_size(figure, rows, columns, skipped), squeeze=False, layout="constrained"
+    )
+    for parts, line in zip(grid, axes, strict=True):
+        for place, panel in enumerate(line):
+            if place < len(parts):
+                _panel(panel, parts[place], columns)
+            else:
+                panel.set_axis_off()
+    _share(axes)
+    if not skipped:
+        _legend(drawing, 1 if columns == 1 else 2)
+        _scale(drawing, figure, evidence)
+    return drawing
+
+
+def _panel(axes: Axes, part: Part, columns: int) -> None:
+    width = COLUMN if columns == 1 else PAGE / columns
+    if part.skipped:
+        explain(axes, part.skipped, round((15 if columns == 1 else 8.6) * width))
+    else:
+        part.draw(axes)
+        axes.set_ylabel(textwrap.fill(axes.get_ylabel(), 26))
+        axes.set_xlabel(textwrap.fill(axes.get_xlabel(), round(11 * width)))
+        if columns > 2 and isinstance(axes.xaxis.get_major_locator(), AutoLocator):
+            axes.locator_params(axis="x", nbins=4)
+    if part.title:
+        axes.set_title(textwrap.fill(part.title, round(17 * width)), fontsize=7)
+
+
+def _scale(drawing: plt.Figure, figure: Figure, evidence: Evidence) -> None:
+    """Below the panels, which scale it is, unless that is the paper's own."""
+    results = figure.first(evidence)
+    if results.compare != "full":
+        drawing.supxlabel(f"scale {results.note['scale']}", x=0.99, ha="right", fontsize=6, color="0.4")
+
+
+def _size(figure: Figure, rows: int, columns: int, skipped: bool) -> tuple[float, float]:
+    if columns == 1 and rows == 1:
+        return COLUMN, 0.8 if skipped else figure.height
+    width = COLUMN if columns == 1 else PAGE
+    if skipped:
+        return width, 0.6 * rows
+    return width, 0.5 + rows * max(1.5, min(2.3, 0.85 * width / columns))
+
+
+def _share(axes) -> None:
+    """What neighbours have in common is said once: left of a row, below a column."""
+    for line in axes:
+        first, *others = [panel for panel in line if panel.axison] or line
+        _level([first, *others])
+        alike = all(_ruled(panel) == _ruled(first) for panel in others) and line[0].axison
+        for panel in others:
+            if panel.get_ylabel() == first.get_ylabel():
+                panel.set_ylabel("")
+            if alike and first.axison:
+                panel.tick_params(labelleft=False)
+    for line in axes[:-1]:
+        for panel, last in zip(line, axes[-1], strict=True):
+            if panel.get_xlabel() == last.get_xlabel():
+                panel.set_xlabel("")
+
+
+def _level(axes: list[Axes]) -> None:
+    """One scale for panels of one thing whose scales are nearly the same."""
+    lows, highs = zip(*(panel.get_ylim() for panel in axes), strict=True)
+    alike = len({(panel.get_ylabel(), panel.get_yscale()) for panel in axes}) == 1
+    if alike and max(highs) - min(lows) <= NEARLY * min(high - low for low, high in zip(lows, highs, strict=True)):
+        for panel in axes:
+            panel.set_ylim(min(lows), max(highs))
+
+
+def _ruled(axes: Axes) -> tuple:
+    """Its vertical axis."""
+    return axes.get_ylabel(), axes.get_ylim(), [label.get_text() for label in axes.get_yticklabels()]
+
+
+def _legend(drawing: plt.Figure, width: int) -> None:
+    """Every name once, above the panels; series before what they are held against. What one panel has, no other waits for: the
+    caption says which does."""
+    found: dict = {}
+    for panel in drawing.axes:
+        handles, labels = panel.get_legend_handles_labels()
+        found |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in found}
+    if not found:
+        return
+    names = [name for name in found if not name.endswith(WAITS) or name.removesuffix(WAITS) not in found]
+    names.sort(key=(PAPER, TARGET).__contains__)
+    longest = max(map(len, names))
+    most = (2 if longest > 12 else 3) if width == 1 else 3 if longest > 24 else 6
+    look = {"frameon": False, "handlelength": 2.2, "columnspacing": 1.2, "loc": "outside upper center"}
+    while True:
+        rows = math.ceil(len(names) / most)
+        columns = math.ceil(len(names) / rows)
+        legend = drawing.legend([found[name] for name in names], names, ncols=columns, **look)
+        if columns == 1 or legend.get_window_extent().width <= drawing.bbox.width:
+            break
+        legend.remove()
+        most = columns - 1
+    drawing.set_figheight(drawing.get_figheight() + LINE * max(0, rows - 2))
+
+
+def explain(axes: Axes, reason: str, width: int) -> None:
+    """In place of a drawing: why there is none."""
+    axes.text(0.5, 0.5, "not shown:\n" + textwrap.fill(reason, width), ha="center", va="center", fontsize=8, color="0.3")
+    axes.set_axis_off()
+
+
+def literal(drawing: plt.Figure) -> None:
+    """A dollar in a name is a dollar, no mathematics; powers of ten on a logarithmic axis stay what they are."""
+    axes = [axis for panel in drawing.axes for axis in (panel.xaxis, panel.yaxis) if axis.get_scale() == "log"]
+    powers = {id(text) for axis in axes for text in axis.findobj(Text) if text is not axis.label}
+    for text in drawing.findobj(Text):
+        if id(text) not in powers:
+            text.set_parse_math(False)
+
+
+def save(drawing: plt.Figure, path: Path) -> None:
+    """`path`.pdf and `path`.png, without dates, so that the same numbers give the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    literal(drawing)
+    drawing.get_layout_engine().execute(drawing)
+    drawing.set_layout_engine("none")  # once for both files
+    drawing.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None, "ModDate": None})
+    drawing.savefig(path.with_suffix(".png"), metadata={"Software": None})
+    plt.close(drawing)

@@ -1,0 +1,74 @@
+"""Partitions drawn and stored, each with its heat map beside it: clients x classes."""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+
+from fedrepro.data import datasets, partitions
+from fedrepro.data.partitions import _store as holdings, _heatmap_tag as picture
+from fedrepro.config.params import Dealing
+from fedrepro.data.datasets import Labels
+from fedrepro.core.files import replacing
+from fedrepro.data.partitions import Partition
+from fedrepro.report.figures._layout import COLUMN, setup
+
+MANY = 12  # clients or classes: more are not named and counted one by one
+
+
+def provide(configs: dict[Path, Dealing], prepared: Path) -> None:
+    """Each partition at its path, and its heat map beside it, of the data set in the folder `prepared`; what is there
+    stays, but for heat maps of other code."""
+    data = datasets.labels(prepared)
+    for path, config in configs.items():
+        stored = holdings.provide(config, data, path)
+        if not picture.current(path.with_suffix(".png"), path):
+            draw(config, data, stored, path)
+
+
+def draw(config: Dealing, data: Labels, stored: Partition, path: Path) -> None:
+    """Draw the partition stored at `path`, as a PNG beside it."""
+    train, _ = partitions.subset(data, config.train_images, config.test_images)
+    counts = stored.counts(data.train.labels[train], data.train.classes)
+    anew = "\ndealt anew every round, round 1 shown" if stored.redraw_seed is not None else ""
+    setup()
+    drawing = heatmap(counts, data.meta["class_names"], f"{data.meta['title']}: {_options(config)}{anew}")
+    with replacing(path.with_suffix(".png")) as temporary:
+        drawing.savefig(temporary, format="png", metadata={"Software": None, picture.MARK: picture.mark(path)})
+    plt.close(drawing)
+
+
+def _options(config: Dealing) -> str:
+    """The partition in words."""
+    given = {key: value for key, value in config.partition.options.items() if not isinstance(value, bool | None)}
+    text = ", ".join(f"{key} {_told(value)}" for key, value in given.items())
+    return f"{config.partition.name}\n" + textwrap.fill(f"{text}, seed {config.seed}", 55)
+
+
+def _told(value: Any) -> str:
+    """A setting; of lists in a list, each behind a bar."""
+    if not isinstance(value, list | tuple):
+        return str(value)
+    return (" | " if any(isinstance(part, list | tuple) for part in value) else " ").join(map(_told, value))
+
+
+def heatmap(counts: np.ndarray, classes: list[str], title: str) -> plt.Figure:
+    """Heat map of clients x classes: how many training images of each class a client holds."""
+    clients, few = len(counts), len(classes) <= MANY
+    drawing, axes = plt.subplots(figsize=(COLUMN, min(6.0, 1.2 + 0.12 * max(clients, 8))), layout="constrained")
+    sns.heatmap(
+        counts, cmap="magma_r", vmin=0, vmax=max(counts.max(), 1), ax=axes, cbar_kws={"label": "training images"},
+        annot=few and clients <= MANY, fmt="d", annot_kws={"fontsize": 6 if counts.max() < 10_000 else 5},
+        xticklabels=classes if few else 10, yticklabels=max(1, clients // 10),
+    )  # fmt: skip
+    slanted = few and max(map(len, classes)) > 2
+    axes.tick_params(axis="x", rotation=45 * slanted)
+    axes.tick_params(axis="y", rotation=0)
+    if slanted:
+        plt.setp(axes.get_xticklabels(), ha="right", rotation_mode="anchor")
+    axes.set(xlabel="class", ylabel="client")
+    axes.set_title(title, fontsize=7)
+    return drawing

@@ -1,0 +1,125 @@
+"""Gathered results, as reports read them."""
+
+import csv
+import functools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fedrepro.core.files import read_whole_json
+from fedrepro.report.statistics import Curve
+from fedrepro.results import unfinished
+
+Value, Default = TypeVar("Value"), TypeVar("Default")
+
+
+@dataclass(frozen=True)
+class Results:
+    """What `results.gather` wrote for one experiment, or for one study of it."""
+
+    note: dict[str, Any]
+    rows: list[dict[str, str]]
+
+    @property
+    def skipped(self) -> str | None:
+        return self.note["skipped"]
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """The scale, and those that it is like, the nearest first."""
+        return (self.note["scale"], *self.note.get("scale_like", ()))
+
+    def at_scale(self, given: Mapping[str, Value], usual: Default = None) -> Value | Default:
+        """What is said for the scale, else for the nearest that it is like; else what is usual."""
+        return next((given[scale] for scale in self.scales if scale in given), usual)
+
+    @property
+    def compare(self) -> str:
+        return self.note["compare"]
+
+    @property
+    def called(self) -> str:
+        """The paper in LaTeX's labels and commands; with the scale where it is not the paper's own, so that an article may have
+        both."""
+        paper, scale = self.note["paper"], self.note["scale"]
+        return paper if self.compare == "full" else f"{paper}-{scale}"
+
+    @property
+    def labels(self) -> list[str]:
+        return list(self.note["series"])
+
+    @property
+    def missing(self) -> list[str]:
+        """The series that are not finished."""
+        return self.note.get("missing", [])
+
+    def absent(self, labels: Sequence[str] = ()) -> str | None:
+        """Why there is nothing of all of these series."""
+        return self.skipped or (unfinished(labels) if labels and set(labels) <= set(self.missing) else None)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """A study's."""
+        return self.note["settings"]
+
+    def runs(self, label: str | None = None) -> list[dict[str, Any]]:
+        """Provenance records of one series, none of one that is missing; or of all."""
+        if label in self.missing:
+            return []
+        chosen = self.note["series"] if label is None else {label: self.note["series"][label]}
+        return [run for series in chosen.values() for run in series["runs"]]
+
+    def curves(self, label: str, measure: str) -> dict[int, Curve]:
+        """Seed -> (round, value) where it was measured. A diverged run has no curve: its numbers mean nothing."""
+        curves: dict[int, list] = defaultdict(list)
+        for row in self.good(label):
+            if row.get(measure, "") != "":
+                curves[int(row["seed"])].append((int(row["round"]), float(row[measure])))
+        return dict(curves)
+
+    def good(self, label: str) -> list[dict[str, str]]:
+        """The rows of a series, without its diverged runs."""
+        seeds = {str(run["seed"]) for run in self.runs(label) if run["status"] == "finished"}
+        return [row for row in self._by_series.get(label, []) if row["seed"] in seeds]
+
+    def first(self, seeds: int) -> "Results":
+        """The results of the first so many seeds of each series."""
+        series = {label: of | {"runs": _first(of["runs"], seeds)} for label, of in self.note["series"].items()}
+        kept = {(label, str(run["seed"])) for label, of in series.items() for run in of["runs"]}
+        return Results(self.note | {"series": series}, [row for row in self.rows if (row["series"], row["seed"]) in kept])
+
+    @functools.cached_property
+    def _by_series(self) -> dict[str, list[dict[str, str]]]:
+        """Dozens of claims ask for the rows of a series, of thousands of rows in all."""
+        found: dict[str, list[dict[str, str]]] = {}
+        for row in self.rows:
+            found.setdefault(row["series"], []).append(row)
+        return found
+
+    def diverged(self, label: str) -> list[str]:
+        """What is to be said of the runs that diverged."""
+        return [f"seed {run['seed']} {run['status']}" for run in self.runs(label) if run["status"] != "finished"]
+
+
+def _first(runs: list[dict[str, Any]], seeds: int) -> list[dict[str, Any]]:
+    return sorted(runs, key=lambda run: run["seed"])[:seeds]
+
+
+class Stored(dict):
+    """Gathered results in a folder by their name, each read when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def __missing__(self, name: str) -> Results:
+        self[name] = load(self.folder, name)
+        return self[name]
+
+
+def load(folder: Path, name: str) -> Results:
+    note = read_whole_json(folder / f"{name}.json", "scale", "compare", "skipped", "series")
+    with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return Results(note, list(csv.DictReader(file)))

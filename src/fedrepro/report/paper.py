@@ -1,0 +1,254 @@
+"""What a paper's artifacts consist of: the models behind `workflow/experiments/<paper>.yaml`."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PrivateAttr, SerializeAsAny, model_validator
+
+from fedrepro.config import strict_yaml as plainyaml, registry
+from fedrepro.core import provenance
+from fedrepro.config.params import Params
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import Frozen, parse
+from fedrepro.report.statistics import Curve
+from fedrepro.report import palette as looks
+from fedrepro.report.verdicts.claim import Claim
+from fedrepro.report.verdicts.claim import read as read_claim
+from fedrepro.report.inputs.panel import Evidence, Ref, Shown, chosen, split_source
+from fedrepro.report.figures.base import ALL, Figure
+from fedrepro.report.inputs.references import Known
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.palette import Look
+from fedrepro.report.tables.base import Table
+
+FOLDER = Path("workflow/experiments")
+VERDICTS = "verdicts"  # the table that every paper has
+ROOMS = {"figures": ("Figure", "curves"), "tables": ("Table", None)}  # kinds in a folder: their class, and the usual one
+# of the workflow: an artifact of such a name could not be asked for
+RULES = ("all", "artifact", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train")
+
+
+NAME = "[a-z0-9_]+"
+
+
+def _text(value: Any) -> Any:
+    if not isinstance(value, str) or not re.fullmatch(NAME, value):
+        raise ValueError("a name consists of a to z, 0 to 9 and _")
+    return value
+
+
+Key = Annotated[str, BeforeValidator(_text)]  # it becomes a file, a target on the command line and an address on the page
+
+
+class Paper(Frozen):
+    """All of a paper."""
+
+    title: str
+    reference: str
+    curves: str | None = None
+    curves_from: str = ""  # where these curves were read, as captions say it
+    proposed: tuple[str, ...] = ()  # the series that it stands up for; figures emphasise them
+    experiments: dict[str, Shown] = {}
+    figures: dict[Key, SerializeAsAny[Figure]]
+    tables: dict[Key, SerializeAsAny[Table]]
+    claims: dict[str, Claim]
+    _looks: dict[str, dict[str, Look]] = PrivateAttr({})  # of each experiment's series
+
+    @model_validator(mode="after")
+    def _names_once(self) -> "Paper":
+        if bool(self.curves) != bool(self.curves_from):
+            raise ValueError("curves, curves_from: the paper's curves and where they were read go together")
+        keys = [*self.figures, *self.tables, VERDICTS, "numbers", *RULES]
+        if twice := sorted({key for key in keys if keys.count(key) > 1}):
+            raise ValueError(f"{', '.join(twice)}: already names something else; choose another name")
+        return self
+
+    @property
+    def artifacts(self) -> list[str]:
+        """Figures, tables and the verdicts."""
+        return [*self.figures, *self.tables, VERDICTS]
+
+    def beside(self, claim: Claim) -> str:
+        """The figure or table beside which a claim stands; empty where the one that it names does not show its results."""
+        named = [claim.artifact] if claim.artifact else [*self.figures, *self.tables]
+        shows = [key for key in named if key in self.artifacts and key != VERDICTS]
+        return next((key for key in shows if set(claim.shown) <= set(self[key].sources(self.figures))), "")
+
+    def chosen(self, claim: Claim) -> dict[str, str]:
+        """Series of a claim -> what was chosen by what the paper reports of it."""
+        reported, found = claim.ref.resolved(self.experiments).reported, chosen(self.experiments)
+        told = {curve: [f"its curve in the paper was used to choose {what}" for what in used] for curve, used in found.items()}
+        return {label: "; ".join(told[reported[label]]) for label in claim.cell.labels if reported.get(label) in told}
+
+    def sources(self, keys: Iterable[str] | None = None) -> list[str]:
+        """The gathered results behind some artifacts (None: all, and the documents): an experiment's, or
+        `<experiment>-<study>`."""
+        found = self.shown_experiments if keys is None else []
+        for key in self.artifacts if keys is None else keys:
+            found += (
+                [name for claim in self.claims.values() for name in claim.sources]
+                if key == VERDICTS
+                else self[key].sources(self.figures)
+            )
+        return list(dict.fromkeys(found))
+
+    def __getitem__(self, key: str) -> Figure | Table:
+        return self.figures[key] if key in self.figures else self.tables[key]
+
+    @property
+    def shown_experiments(self) -> list[str]:
+        """Those that any artifact shows, as the documents list them."""
+        drawn = [name for figure in self.figures.values() for name in figure.experiments(self.figures)]
+        drawn += [name for table in self.tables.values() for name in table.experiments]
+        return list(dict.fromkeys([*drawn, *(claim.experiment for claim in self.claims.values())]))
+
+
+def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
+    """A paper's artifacts; every kind, series, measure, scale and curve that they name exists. Raises UserError."""
+    path = folder / f"{paper}.yaml"
+    if folder.is_dir() and not path.exists():
+        raise UserError(f"{path}: no such file; each paper of params.yaml has one, which says what its artifacts are")
+    values = dict(plainyaml.read(path))
+    for room in ROOMS:
+        values[room] = {key: of_kind(room, given, f"{path}: {room}.{key}") for key, given in _listed(values, room, path)}
+    claims = {key: read_claim(given, f"{path}: claims.{key}") for key, given in _listed(values, "claims", path)}
+    spec = parse(Paper, values | {"claims": claims}, str(path))
+    series = {name: given.get("series", {}) for name, given in params.papers[paper].items()}
+    spec._looks.update(looks.assign(series, spec.proposed))
+    known = Known(
+        str(path), "", params.papers[paper], params.scales, list(read_curves(spec, folder)), spec.experiments, spec.figures
+    )
+    known.at("proposed").names("series", spec.proposed, dict.fromkeys(label for own in series.values() for label in own))
+    for name in spec.experiments:
+        known.at("experiments", name).ref(Ref(experiment=name))
+        _check_chosen(known.at("experiments", name), spec.experiments[name])
+    for room in (*ROOMS, "claims"):
+        for key, item in getattr(spec, room).items():
+            item.check(known.at(room, key))
+    for key, figure in spec.figures.items():
+        known.at("figures", key, "remarks").names("scale", figure.remarks, (ALL, *known.scales))
+    for key, item in spec.claims.items():
+        if not spec.beside(item):
+            needed = " and ".join(item.shown)
+            known.at("claims", key).refuse(f"artifact: {item.artifact or 'any figure or table'} has to show {needed}")
+    return spec
+
+
+def _check_chosen(known: Known, shown: Shown) -> None:
+    """Settings that are tried beside each other against one curve of the paper are a calibration until it is denied."""
+    curves = list(shown.reported.values())
+    if shown.chose is None and (several := sorted({curve for curve in curves if curves.count(curve) > 1})):
+        known.refuse(f"chose: say which settings were chosen by the paper's {', '.join(several)}; false: none")
+
+
+def _listed(values: dict, room: str, path: Path) -> Iterable[tuple[str, Any]]:
+    given = values.get(room) or {}
+    if not isinstance(given, dict):
+        raise UserError(f"{path}: {room}: expected names with their settings")
+    return given.items()
+
+
+def of_kind(room: str, values: Any, where: str) -> Figure | Table:
+    """A figure or a table by its `kind`. Raises UserError that names valid kinds and keys."""
+    if not isinstance(values, dict):
+        return values
+    name, usual = ROOMS[room]
+    kind = values.get("kind", usual)
+    try:
+        model = getattr(registry.module(f"report.{room}", kind), name)
+    except UserError as error:
+        raise UserError(f"{where}.kind: {error}") from None
+    return parse(model, {"kind": kind} | values, where)
+
+
+def read_all(params: Params, folder: Path = FOLDER) -> dict[str, Paper]:
+    """Every paper's artifacts, by its name. Raises UserError."""
+    return {paper: read(paper, params, folder) for paper in params.papers}
+
+
+def read_curves(spec: Paper, folder: Path = FOLDER) -> dict[str, Curve]:
+    """The paper's digitised curves by key: (round, value in 0..1). Raises UserError."""
+    if spec.curves is None:
+        return {}
+    try:
+        stored = json.loads(_curves_text(spec, folder)).items()
+        return {key: _points(*lists) for key, lists in stored}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise UserError(
+            f"{folder / spec.curves}: expected key -> [rounds, values], whole numbers and numbers, as many of each"
+        ) from None
+
+
+def _points(rounds: Any, values: Any) -> Curve:
+    if not isinstance(rounds, list) or not isinstance(values, list):
+        raise ValueError("a curve consists of two lists")
+    return [(_whole(round), _finite(value)) for round, value in zip(rounds, values, strict=True)]
+
+
+def _whole(round: Any) -> int:
+    if _finite(round) != int(round):
+        raise ValueError(f"{round} is no round")
+    return int(round)
+
+
+def _finite(value: Any) -> float:
+    if isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"{value} is no finite number")
+    return value
+
+
+def _curves_text(spec: Paper, folder: Path) -> str:
+    if spec.curves is None:
+        return ""
+    try:
+        return (folder / spec.curves).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UserError(f"{folder / spec.curves}: cannot be read as text") from None
+
+
+def evidence(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, Curve]) -> Evidence:
+    """What the paper's artifacts are made from; `results` by experiment, and by `<experiment>-<study>`."""
+    return Evidence(spec.experiments, results, curves, spec.figures, spec._looks, spec.curves_from)
+
+
+def identity(spec: Paper, keys: Iterable[str] | None = None, folder: Path = FOLDER) -> str:
+    """Digest of all that the experiments file and the digitised curves say of some artifacts (None: of the paper)."""
+    parts: list[Frozen] = [spec]
+    told: list = [repr(spec._looks)]
+    if keys is not None:
+        named = {split_source(name)[0] for name in spec.sources(keys)}
+        shown = _shown(spec, named)
+        claims = list(spec.claims.values()) if VERDICTS in keys else []
+        drawn = [part for key in keys if key != VERDICTS for part in spec[key].parts(spec.figures)]
+        parts = [*drawn, *shown, *claims]
+        told = [repr(spec._looks.get(name)) for name in sorted(named)] if any(key in spec.figures for key in keys) else []
+        told += [[spec.beside(claim), spec.chosen(claim)] for claim in claims]  # where they stand, and what a calibration chose
+    return provenance.digest([*(part.model_dump_json() for part in parts), *told, _curves_text(spec, folder)])
+
+
+def _shown(spec: Paper, named: set[str]) -> list[Shown]:
+    """How these experiments are shown, and those that are held against the same curves: they name them."""
+    curves = {key for name in named & spec.experiments.keys() for key in spec.experiments[name].reported.values()}
+    found = sorted(spec.experiments.items())
+    return [shown for name, shown in found if name in named or not curves.isdisjoint(shown.reported.values())]
+
+
+def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:
+    """Name on the command line -> paper and artifact: `<paper>_<artifact>`, and the artifact's own name while only one paper
+    has it. Raises UserError where two long names meet."""
+    found: dict[str, tuple[str, str]] = {}
+    plain = [key for spec in specs.values() for key in spec.artifacts]
+    for paper, spec in specs.items():
+        for key in spec.artifacts:
+            name = f"{paper}_{key}"
+            if name in found or name in specs:
+                raise UserError(
+                    f"{FOLDER / paper}.yaml: '{name}' already names something else; choose another name for '{key}'"
+                )
+            found[name] = (paper, key)
+    once = {key: (paper, key) for paper, spec in specs.items() for key in spec.artifacts if plain.count(key) == 1}
+    return {key: what for key, what in once.items() if key not in specs and key not in found} | found

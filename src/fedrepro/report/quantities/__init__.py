@@ -1,0 +1,26 @@
+"""Numbers computed from one or two series of an experiment, seed by seed: what claims are held against and bars show. One small
+file per kind, with its own class `Cell`; `base.py` says what one has."""
+
+from typing import Any
+
+from fedrepro.config import registry
+from fedrepro.core.errors import UserError
+from fedrepro.config.types import parse
+from fedrepro.report.quantities.base import Cell
+
+
+def read(values: Any, where: str) -> Cell:
+    """The cell that `values` describe, by their `kind`. Raises UserError."""
+    return (
+        values
+        if isinstance(values, Cell)
+        else parse(model(values.get("kind") if isinstance(values, dict) else None, where), values, where)
+    )
+
+
+def model(kind: str | None, where: str) -> type[Cell]:
+    """The class of a kind. Raises UserError that lists the valid ones."""
+    try:
+        return registry.module("report.cells", kind).Cell
+    except UserError as error:
+        raise UserError(f"{where}.kind: {error}") from None

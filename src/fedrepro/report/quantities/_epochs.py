@@ -1,0 +1,50 @@
+"""When new clients arrive: read from the gathered results of the study `newcomers`."""
+
+import math
+from collections import defaultdict
+
+from fedrepro.report.statistics import SLACK
+from fedrepro.report.inputs.gathered import Results
+
+STUDY = "newcomers"
+
+
+def arrivals(results: Results, label: str) -> dict[int, dict[int, int | None]]:
+    """Seed -> client -> epochs until its own-test accuracy first is at the study's target; None where it never is. A diverged
+    run has none."""
+    target = results.settings["target"]
+    found: dict[int, dict[int, int | None]] = defaultdict(dict)
+    for row in results.good(label):
+        seed, client = int(row["seed"]), int(row["client"])
+        found[seed].setdefault(client, None)
+        if found[seed][client] is None and float(row["accuracy"]) >= target - SLACK:
+            found[seed][client] = int(row["epoch"])
+    return dict(found)
+
+
+def means(results: Results, label: str) -> dict[int, float]:
+    """Seed -> mean epochs over its new clients; infinite where one of them does not arrive."""
+    return {
+        seed: sum(math.inf if epoch is None else epoch for epoch in clients.values()) / len(clients)
+        for seed, clients in sorted(arrivals(results, label).items())
+    }
+
+
+def margins(results: Results, label: str) -> list[float]:
+    """For each seed by how much the best accuracy of the new client that learns least lies above the target."""
+    best: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in results.good(label):
+        own = best[row["seed"]]
+        own[row["client"]] = max(own.get(row["client"], 0.0), float(row["accuracy"]))
+    return [min(clients.values()) - results.settings["target"] for clients in best.values()]
+
+
+def late(results: Results, labels: list[str]) -> str:
+    """Whose new clients do not all arrive."""
+    settings, told = results.settings, []
+    for label in labels:
+        for seed, clients in arrivals(results, label).items():
+            if missing := list(clients.values()).count(None):
+                never = f"{missing} of {len(clients)} new clients are not at {100 * settings['target']:g} %"
+                told.append(f"{label}, seed {seed}: {never} within {settings['epochs']} epochs")
+    return "; ".join(told)

@@ -1,0 +1,63 @@
+"""A series' value of the measure (an accuracy, unless the experiment is shown in another): the mean of its `last` rounds, or
+the value at a `round`, averaged over the `smooth` rounds that end there."""
+
+import math
+from typing import ClassVar
+
+from pydantic import model_validator
+
+from fedrepro.config.types import Count
+from fedrepro.core.metrics import Measure
+from fedrepro.report.statistics import Curve, at_round, mean_last
+from fedrepro.report.quantities import base
+from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.numbers import factor
+
+
+class Cell(base.OfCurves):
+    last: Count | None = None
+    round: Count | None = None
+    smooth: Count = 1
+    absolute: ClassVar[str | None] = "an accuracy"
+
+    @model_validator(mode="after")
+    def _one_reduction(self) -> "Cell":
+        if (self.last is None) == (self.round is None):
+            raise ValueError(f"a cell of kind {self.kind} needs last or round (one of them)")
+        return self
+
+    def about(self, measure: Measure) -> str:
+        if self.last:
+            return "After the last round." if self.last == 1 else f"Mean over the last {self.last} rounds."
+        return f"Round {self.round}." if self.smooth == 1 else f"Mean over the {self.smooth} rounds up to {self.round}."
+
+    def limits(self, measure: Measure) -> tuple[float, float]:
+        return (0, 1) if measure.percent else (0, math.inf)
+
+    def level(self, curve: Curve) -> float | None:
+        return at_round(curve, self.round, self.smooth) if self.last is None else mean_last(curve, self.last)
+
+    def absent(self, panel: Panel) -> str:
+        short = [label for label in self.labels if None in map(self.level, panel.curves(label).values())]
+        return super().absent(panel) or (f"no value of {' and '.join(short)} at round {self.round}" if short else "")
+
+    def value(self, panel: Panel, curve: Curve, baseline: Curve | None) -> float:
+        return self.level(curve)
+
+    def needs(self, reported: float, tolerance: float) -> int:
+        return self.round or self.last or 0
+
+    def digits(self, reported: float, measure: Measure) -> int:
+        return 2
+
+    def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
+        return base.level(value, measure, digits)
+
+    def gap(self, value: float, measure: Measure, digits: int) -> str:
+        return base.points(value, measure, False, digits)
+
+    def axis(self, measure: Measure) -> str:
+        return measure.axis
+
+    def drawn(self, value: float, measure: Measure) -> float:
+        return factor(measure) * value

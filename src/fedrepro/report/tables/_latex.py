@@ -1,0 +1,201 @@
+"""Tables as LaTeX: a float that is put into an article as it is, and a table that runs over pages."""
+
+import re
+from collections.abc import Sequence
+from unicodedata import combining, lookup, normalize
+
+from fedrepro.report.tables._grid import Grid
+from fedrepro.report.numbers import NONE, Number
+
+NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
+GREEK = {lookup(f"GREEK SMALL LETTER {'LAMDA' if name == 'lambda' else name.upper()}"): name for name in NAMES.split()}
+GREEK |= {"µ": "mu", "ς": "varsigma", "Ω": "Omega", "ϕ": "phi", "ϵ": "epsilon", "Γ": "Gamma", "Δ": "Delta", "Θ": "Theta"}
+GREEK |= {"Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Σ": "Sigma", "Υ": "Upsilon", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega"}
+MATHS = {"±": "pm", "×": "times", "≤": "le", "≥": "ge", "≈": "approx", "→": "to", "−": "-", "∞": "infty", "∆": "Delta"} | GREEK
+MATHS |= {"√": "surd", "∈": "in", "∑": "sum", "∏": "prod", "∂": "partial", "∇": "nabla", "·": "cdot", "⋅": "cdot", "≠": "ne"}
+MATHS |= {"∼": "sim", "≪": "ll", "≫": "gg", "∝": "propto", "←": "leftarrow", "↔": "leftrightarrow", "↑": "uparrow"}
+MATHS |= {"↓": "downarrow", "⇒": "Rightarrow", "∥": "|", "⟨": "langle", "⟩": "rangle", "∪": "cup", "∩": "cap", "⊙": "odot"}
+LETTERS = "ßæøåœłıÆØÅŒŁ"  # that every TeX font has, beside those with one of these accents
+ACCENTS = "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"
+MARKS = {character: rf"\{character}" for character in "%_&#{}"}
+MARKS |= {"$": r"$\mathdollar$", "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+MARKS |= {"<": "$<$", ">": "$>$", "[": "{[}", "|": r"\textbar{}"}  # behind \\ a bracket would be an option
+MARKS |= {"°": r"$^\circ$", "²": "$^2$", "³": "$^3$", "⁄": "/", "§": r"\S{}", "©": r"\copyright{}"}
+MARKS |= {"–": "--", "—": "---", "…": r"\ldots{}", "“": "``", "”": "''", "’": "'"}
+MARKS |= {character: "$-$" if name == "-" else rf"$\{name}$" for character, name in MATHS.items()}
+FIGURE = re.compile(r"\b(Figs?|Sect?|Eqs?|Tab)\. ")
+
+GROUPS, TARGETS = "Panel", "Target"  # columns by which rows belong together; the panel stands over its rows, or in the caption
+COLUMN = 240  # pt, of the usual conference with two columns; in a narrower one the table is scaled
+LETTER, GAP = 4.4, 8  # pt, of small print: a letter on average, and between two columns
+WORD = 9  # letters that a title may have on one line
+SETUP = r"\sisetup{mode=math, reset-text-series=false, text-series-to-math=true, retain-explicit-plus=true}"
+FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+PACKAGES = "booktabs, graphicx and siunitx (version 3)"
+
+
+def table(grid: Grid, caption: str, notes: str, label: str, source: str) -> str:
+    """A `table`, over both columns of an article where it is wide, with caption and label; below it the notes. It brings its
+    settings along. `source` stands in a comment. Without rows the notes say why."""
+    columns = [name for name in grid.columns if name != GROUPS]
+    room = "table*" if grid.rows and _width(grid, columns) > COLUMN else "table"
+    asides = list(dict.fromkeys(cell.aside for row in grid.rows for cell in row.values() if getattr(cell, "aside", "")))
+    below = [rf"\textsuperscript{{{_letter(i)}}}{escape(text)}." for i, text in enumerate(asides)]
+    lines = [f"% {source}", f"% Needs the packages {PACKAGES}."]
+    lines += [rf"\begin{{{room}}}[!htb]", r"\centering", r"\small", r"\setlength{\belowcaptionskip}{4pt}"]
+    lines += [rf"\caption{{{escape(caption)}}}", rf"\label{{{label}}}"]
+    if grid.rows:
+        lines += [SETUP, r"\setlength{\tabcolsep}{4pt}", FIT, _tabular(grid, columns, asides) + "}", r"\par\smallskip"]
+    lines += [rf"\parbox{{\linewidth}}{{\footnotesize {' '.join([*below, escape(notes)])}}}", rf"\end{{{room}}}"]
+    return "\n".join(lines) + "\n"
+
+
+def _panels(grid: Grid) -> int:
+    """To how many panels its rows belong, 0 without such a column: one is told by the caption, several over their rows."""
+    return len(set(grid.cells(GROUPS))) if GROUPS in grid.columns else 0
+
+
+def _tabular(grid: Grid, columns: list[str], asides: list[str]) -> str:
+    """Booktabs. A column of numbers is a siunitx column; their intervals, or the letters of what is told below, are a column of
+    their own under the same title, since siunitx drops an interval of zero and sets no space before the others."""
+    import pandas as pd  # slow to import, and only here
+
+    titles, kinds, cells, bold = [], "", [], set()
+    for name in columns:
+        numeric, column = grid.numeric(name), grid.cells(name)
+        bold |= {(i, len(cells)) for i, cell in enumerate(column) if getattr(cell, "best", False)}
+        cells.append([_cell(cell, numeric) for cell in column])
+        titles.append((_title(name) if numeric else escape(name), "value"))
+        kinds += _format(column) if numeric else "l"
+        if beside := _beside(column, asides):
+            cells.append(beside)
+            titles.append((_title(name), "interval"))
+            kinds += r"@{\,}l"
+    frame = pd.DataFrame(list(zip(*cells, strict=True)), columns=pd.MultiIndex.from_tuples(titles))
+    style = frame.style.hide(axis="index").hide(axis="columns", level=1).apply(_bold, found=bold, axis=None)
+    text = style.to_latex(hrules=True, siunitx=True, column_format=kinds, multicol_align="c")
+    return _with_groups(text.rstrip("\n"), grid, len(cells))
+
+
+def _beside(column: Sequence[str | Number], asides: list[str]) -> list[str]:
+    """What stands behind the numbers, the intervals one below the other; empty where nothing does."""
+    numbers = [cell if isinstance(cell, Number) else Number() for cell in column]
+    widest = max(len(number.width) for number in numbers)
+    found = []
+    for number in numbers:
+        space = rf"\phantom{{{'0' * (widest - len(number.width))}}}" if len(number.width) < widest else ""
+        interval = rf"$\pm$\,{space}{number.width}" if number.width else ""
+        found.append(interval + (rf"\textsuperscript{{{_letter(asides.index(number.aside))}}}" if number.aside else ""))
+    return found if any(found) else []
+
+
+def _bold(frame, found: set[tuple[int, int]]):
+    """Styles of the best numbers, as pandas takes them."""
+    styles = frame.copy()
+    for j in range(frame.shape[1]):
+        styles.isetitem(j, ["bfseries: ;" if (i, j) in found else "" for i in range(len(frame))])
+    return styles
+
+
+def _with_groups(text: str, grid: Grid, columns: int) -> str:
+    """Space between panels and between targets, and over the rows of each panel its name; each row is one line between the
+    rules."""
+    head, body = text.split("\\midrule\n")
+    rows, foot = body.split("\\bottomrule\n")
+    lines, before = [head + r"\midrule"], ("", "")
+    for row, line in zip(grid.rows, rows.splitlines(), strict=True):
+        panel = str(row.get(GROUPS, ""))
+        group = (panel, "".join(str(cell) for name, cell in row.items() if name.startswith(TARGETS)))
+        if before not in (("", ""), group):
+            lines.append(r"\addlinespace")
+        if panel != before[0] and _panels(grid) > 1:
+            lines.append(rf"\multicolumn{{{columns}}}{{@{{}}l}}{{\textit{{{escape(panel)}}}}} \\")
+        lines.append(line)
+        before = group
+    return "\n".join([*lines, r"\bottomrule", foot])
+
+
+def _cell(cell: str | Number, numeric: bool) -> str:
+    """Text, or a number without its interval; a word in a column of numbers is no number for siunitx."""
+    if isinstance(cell, Number) and cell.value is not None:
+        return cell.shown
+    text = _dash(cell.word if isinstance(cell, Number) else cell)
+    return f"{{{text}}}" if numeric else text
+
+
+def _dash(text: str) -> str:
+    return "--" if text == NONE else escape(text)
+
+
+def _letter(index: int) -> str:
+    return chr(ord("a") + index)
+
+
+def _format(cells: Sequence[str | Number]) -> str:
+    """The siunitx column for its numbers: sign, digits before and after the point."""
+    numbers = [cell for cell in cells if isinstance(cell, Number) and cell.value is not None]
+    if not numbers:
+        return "c"
+    parts = [re.fullmatch(r"([+-]?)(\d+)\.?(\d*)", number.shown).groups() for number in numbers]
+    sign, decimals = max((part[0] for part in parts), key=" +-".find), max(len(part[2]) for part in parts)
+    return f"S[table-format={sign}{max(len(part[1]) for part in parts)}{f'.{decimals}' if decimals else ''}]"
+
+
+def _title(title: str) -> str:
+    """A title of a column of numbers, on several lines where it is long."""
+    lines = [escape(line) for line in _broken(title)]
+    stack = r"\begin{tabular}[b]{@{}c@{}}" + r"\\".join(lines) + r"\end{tabular}"
+    return lines[0] if len(lines) == 1 else stack
+
+
+def _broken(title: str) -> list[str]:
+    """Two lines, as even as they can be, of a title that is too long for one."""
+    words = re.split(r"(?<!Fig\.) ", title)
+    if len(title) <= WORD or len(words) == 1:
+        return [title]
+    pairs = [(" ".join(words[:i]), " ".join(words[i:])) for i in range(1, len(words))]
+    return list(min(pairs, key=lambda pair: max(map(len, pair))))
+
+
+def _width(grid: Grid, columns: list[str]) -> float:
+    """Points that it takes, roughly."""
+    letters = 0
+    for name in columns:
+        lines = _broken(name) if grid.numeric(name) else [name]
+        letters += max(len(text) for text in [*lines, *map(str, grid.cells(name))])
+    return LETTER * letters + GAP * len(columns)
+
+
+def long_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], shares: Sequence[float], caption: str, label: str, source: str
+) -> str:
+    """A longtable, which runs over pages of one column each; `shares` are its columns' parts of a line."""
+    import pandas as pd
+
+    widths = "".join(rf">{{\raggedright\arraybackslash}}p{{{share}\linewidth}}" for share in shares)
+    frame = pd.DataFrame([[escape(cell) for cell in row] for row in rows], columns=[escape(name) for name in columns])
+    told = {"caption": escape(caption), "label": label, "column_format": widths, "environment": "longtable"}
+    head = f"% {source}\n% Needs the packages array, booktabs and longtable, on pages of one column.\n"
+    return head + frame.style.hide(axis="index").to_latex(hrules=True, **told)
+
+
+def escape(text: str) -> str:
+    """Plain text as LaTeX; no line ends behind an abbreviated word, nor a sentence."""
+    return FIGURE.sub(r"\1.~", "".join(map(_escaped, str(text))))
+
+
+def _escaped(character: str) -> str:
+    """What the fonts of pdflatex lack is told by what it consists of (₂ is 2, ą is a), else by its number, e.g. of emoji."""
+    if character in MARKS:
+        return MARKS[character]
+    if character.isspace():
+        return " "
+    if character in LETTERS or (character.isascii() and character.isprintable()):
+        return character
+    base, *marks = normalize("NFD", character)
+    if character <= "\u017f" and base.isascii() and len(marks) == 1 and marks[0] in ACCENTS:
+        return character
+    parts = [part for part in normalize("NFKD", character) if not combining(part)]
+    if parts and all(part in MARKS or (part.isascii() and part.isprintable()) for part in parts):
+        return "".join(MARKS.get(part, part) for part in parts)
+    return rf"\texttt{{U+{ord(character):04X}}}"

@@ -1,0 +1,61 @@
+"""What the curves that a paper plots say on a claim of its text or tables: where they contradict it, the verdict tells; where
+their sign changes on the way, shorter runs than the paper's are not held against it."""
+
+from collections.abc import Mapping
+
+from fedrepro.report.statistics import SLACK, Curve
+from fedrepro.report.verdicts.claim import Claim
+from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.paper import Paper
+
+
+def contradiction(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> str:
+    """What the claim's cell finds in the digitised curves, `plotted`, as if they were one seed's; empty where that is what the
+    claim says, up to its tolerance, or where its series, or the round in question, are not plotted."""
+    cell, shown, curves = claim.cell, claim.ref.resolved(spec.experiments), _curves(spec, claim, plotted)
+    if not curves:
+        return ""
+    rows = [
+        {"series": label, "seed": "0", "round": str(round), shown.measure: str(value)}
+        for label, curve in curves.items()
+        for round, value in curve
+    ]
+    runs = {label: {"runs": [{"seed": 0, "status": "finished"}]} for label in curves}
+    panel = Panel(claim.experiment, shown, Results({"series": runs, "compare": "full"}, rows))
+    if cell.absent(panel):  # e.g. the round of the claim is not among those that were read off
+        return ""
+    values, problem = cell.found(panel)
+    if problem:
+        return problem.removeprefix("seed 0: ")
+    said = cell.show(values[0], panel.measure, digits=cell.digits(claim.reported, panel.measure))
+    if cell.word:
+        agrees = all(margin * cell.holds > SLACK for margins in cell.required(panel) for margin in margins)
+    else:
+        agrees = abs(values[0] - claim.reported) <= claim.tolerance + SLACK
+    return "" if agrees else said
+
+
+def held(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> float | None:
+    """Of a claimed difference at the end of a run: in which part of the rounds that both digitised curves have, its sign is
+    there; None of other claims, or where its series are not plotted."""
+    cell, curves = claim.cell, _curves(spec, claim, plotted)
+    if not curves or cell.kind != "difference" or not cell.last or claim.reported == 0:
+        return None
+    series, baseline = (dict(curves[label]) for label in cell.labels)
+    rounds = series.keys() & baseline.keys()
+    return sum((series[round] - baseline[round]) * claim.reported > 0 for round in rounds) / len(rounds) if rounds else None
+
+
+def _curves(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> dict[str, Curve]:
+    """The digitised curves of a claim's series; empty where they are not plotted, or the claim is on something else."""
+    cell, shown, own = claim.cell, claim.ref.resolved(spec.experiments), spec.experiments[claim.experiment]
+    if (
+        not cell.plotted
+        or cell.study
+        or cell.others
+        or shown.measure != own.measure
+        or not shown.reported.keys() >= set(cell.labels)
+    ):
+        return {}
+    return {label: plotted[shown.reported[label]] for label in cell.labels}

@@ -1,0 +1,98 @@
+"""How many claims have which verdict, for whoever opens with it: page, terminal, README. Light: no torch, no matplotlib."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from fedrepro.core.files import read_records
+from fedrepro.report.statistics import POWER
+from fedrepro.report.verdicts.rules import RULES, UNDECIDED
+from fedrepro.report.paper import VERDICTS
+from fedrepro.core.formatting import count
+
+PAPER, US = "the paper", "us"  # by whom a claim is made
+
+
+LEVEL = 0.05  # of a test
+
+
+def read(folder: Path) -> list[dict[str, str]]:
+    """The verdicts in a paper's `folder` (reports/<scale>/<paper>); none where they were not made."""
+    path = folder / "tables" / f"{VERDICTS}.json"
+    return read_records(path, "verdict") if path.exists() else []
+
+
+def tally(verdicts: Iterable[Mapping[str, str]]) -> dict[str, int]:
+    """Verdict -> how many claims have it, in the order of `RULES`."""
+    counts = Counter(verdict["verdict"] for verdict in verdicts)
+    return {status: counts[status] for status in RULES if counts[status]}
+
+
+def made(verdicts: Iterable[Mapping[str, str]], by: str) -> list[Mapping[str, str]]:
+    """Those on claims of the paper, or on questions that we ask beside them."""
+    return [verdict for verdict in verdicts if verdict["by"] == by]
+
+
+def differences(verdicts: Iterable[Mapping[str, Any]]) -> tuple[int, int, int]:
+    """How many differences were tested against zero, each once, how many have an interval without it, and what is left of them
+    when all are corrected together."""
+    found = corrected(verdicts)
+    return len(found), sum(test[-1] < LEVEL for test in found), sum(p <= LEVEL for p in found.values())
+
+
+def corrected(verdicts: Iterable[Mapping[str, Any]]) -> dict[tuple, float]:
+    """Each test against zero, once however many claims share it, with its p when all are corrected together (Holm 1979)."""
+    tests = sorted({test(verdict) for verdict in verdicts if verdict["p"] is not None}, key=lambda one: one[-1])
+    factors = range(len(tests), 0, -1)
+    found = [min(1.0, times * p) for times, (*_, p) in zip(factors, tests, strict=True)]
+    return dict(zip(tests, accumulate(found, max), strict=True))
+
+
+def test(verdict: Mapping[str, Any]) -> tuple:
+    """What makes two tests the same: mean, interval, seeds and p."""
+    return verdict["mean"], verdict["half_width"], verdict["seeds"], verdict["p"]
+
+
+def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
+    """How many differences were tested, what of it would be chance, and how many claims were listed late; empty where there is
+    none."""
+    verdicts = list(verdicts)
+    tested, decided, left = differences(verdicts)
+    if not tested:
+        return ""
+    late = sum(verdict.get("afterwards") == "yes" for verdict in verdicts if verdict["p"] is not None)
+    told = f"{count(tested, 'difference')} over seeds {_form(tested, 'was', 'were')} tested against zero: "
+    told += f"{decided} {_form(decided, 'has', 'have')} an interval without it "
+    told += f"(by chance alone at most {LEVEL * tested:.1f} would); "
+    told += f"corrected together (Holm, {100 * LEVEL:g} %) {left} {_form(left, 'remains', 'remain')}"
+    listed = f"; {count(late, 'claim')} on them {_form(late, 'was', 'were')} listed after the runs had been seen"
+    return told + listed * bool(late) + _powered(verdicts)
+
+
+def _powered(verdicts: list[Mapping[str, Any]]) -> str:
+    """Of undecided differences: how many had seeds enough to show one as large as is reported."""
+    unsure = [one for one in verdicts if one.get("verdict") == UNDECIDED and one.get("seeds_needed")]
+    enough = sum(one["seeds_needed"] <= one["seeds"] for one in unsure)
+    if not unsure:
+        return ""
+    told = f". Of {count(len(unsure), 'undecided difference')} whose size the paper reports, {enough}"
+    return f"{told} had seeds enough to show one as large in {100 * POWER:.0f} % of tries"
+
+
+def _form(number: int, one: str, several: str) -> str:
+    """Of a verb."""
+    return one if number == 1 else several
+
+
+def told(counts: Mapping[str, int]) -> str:
+    """2 reproduced, 1 partly."""
+    return ", ".join(f"{count} {status}" for status, count in counts.items()) or "no verdicts"
+
+
+def summary(verdicts: Iterable[Mapping[str, str]], none: str = "") -> str:
+    """2 reproduced, 1 partly; asked by us: 1 undecided. `none`: said where no claim of the paper is among them."""
+    published, own = (tally(made(verdicts, by)) for by in (PAPER, US))
+    asked = f"asked by us: {told(own)}" if own else ""
+    return "; ".join(filter(None, [told(published) if published or not own else none, asked]))

@@ -1,0 +1,87 @@
+"""The finished runs that DVC stores, `results/stored/`, beside those that the pipeline works in, `results/runs/`.
+
+`dvc exp run`, `dvc exp apply` and `dvc checkout` put a folder of DVC's back to what `dvc.lock` says of it and delete what else
+lies there. So the folder that runs are trained in is none of DVC's.
+"""
+
+import logging
+import os
+import shutil
+from pathlib import Path
+
+from fedrepro.runs import integrity as intact
+from fedrepro.core.errors import UserError
+from fedrepro.core.files import held, replacing
+from fedrepro.runs.run import FILES, LOG, SUMMARY
+
+log = logging.getLogger(__name__)
+RESULTS = tuple(name for name in FILES if name != "timing.json")  # what another training of the same run does not share
+HALF = {".part", ".begun"}  # what a process, or a study, left that did not come to its end
+
+
+def store(runs: Path, stored: Path) -> list[Path]:
+    """Give DVC's folder the finished runs, with studies and snapshots, that it lacks; one that was trained anew is stored anew,
+    a damaged one is left out with a warning. Returns the folders there that were given something."""
+    stored.mkdir(parents=True, exist_ok=True)
+    given = []
+    for run in _sound(runs):
+        twin = stored / run.name
+        if twin.exists() and not _same(run, twin):
+            shutil.rmtree(twin)
+        given += _give(run, twin)
+    return given
+
+
+def restore(stored: Path, runs: Path) -> list[Path]:
+    """Give the runs' folder what DVC brought and it lacks. A damaged run is left out with a warning, as is one that was trained
+    here too, to other bits; one that was begun here goes on as it is. Returns the folders there that were given something."""
+    given = []
+    for run in _sound(stored):
+        twin = runs / run.name
+        if (twin / SUMMARY).exists() and not _same(run, twin):
+            log.warning("%s: left alone, of another training than %s", twin, run)
+        elif not any(twin.glob("checkpoint.*")) and not held(twin / LOG):
+            given += _give(run, twin)
+    return given
+
+
+def _sound(folder: Path) -> list[Path]:
+    """Its finished runs whose settings, numbers and studies are as they were written."""
+    found = []
+    for run in sorted(path.parent for path in folder.glob(f"*/{SUMMARY}")):
+        try:
+            intact.settings(run)
+            intact.metrics(run)
+            for note in run.glob("*-*.json"):
+                intact.table(note.with_suffix(".csv"))
+        except UserError as error:
+            log.warning("left out: %s", error)
+        else:
+            found.append(run)
+    return found
+
+
+def _same(run: Path, twin: Path) -> bool:
+    return all((twin / name).exists() and (run / name).read_bytes() == (twin / name).read_bytes() for name in RESULTS)
+
+
+def _give(source: Path, target: Path) -> list[Path]:
+    """Link, or copy, what a run has in one folder and lacks in the other, the summary last; `[target]` if there was any. A
+    log, which is written on in place, is copied."""
+    names = [path.relative_to(source) for path in source.rglob("*") if path.is_file() and path.suffix not in HALF]
+    new = not (target / SUMMARY).exists()
+    lacking = [name for name in names if new or not (target / name).exists()]
+    for name in sorted(lacking, key=lambda name: (name.name == SUMMARY, name)):
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        with replacing(target / name) as part:
+            if name.name == LOG or not _linked(source / name, part):
+                shutil.copy2(source / name, part)
+    return [target] if lacking else []
+
+
+def _linked(source: Path, target: Path) -> bool:
+    try:
+        os.link(source, target)
+    except OSError:  # another disk, or a file system that has no links
+        return False
+    return True

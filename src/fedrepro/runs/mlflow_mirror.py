@@ -1,0 +1,264 @@
+"""Finished runs, copied once each into MLflow for browsing and comparing.
+
+The run folders are the truth and MLflow is a view of them: a copy may be deleted and made again, and a store that does not
+answer costs a warning, never a result. One MLflow experiment per paper, one MLflow run per run folder. A copy is complete once
+it has its digest tag and an end; anything less was interrupted and is replaced by the next call. A database is written by one
+process at a time, the others wait; on a server what another process has begun within the hour is left to it.
+"""
+
+import contextlib
+import json
+import logging
+import math
+import os
+import re
+import sqlite3
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fedrepro.core import provenance
+from fedrepro.core.errors import UserError, interrupted, masked
+from fedrepro.core.files import MACHINE, alive, alone, read_whole_json
+from fedrepro.core.metrics import MEASURES
+from fedrepro.runs.run import FILES, LOG, Run, read_metrics
+
+log = logging.getLogger(__name__)
+KIND = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens the view of training runs
+KIND |= {"mlflow.experiment.primaryMetric.name": "test_accuracy"}  # and shows this one first
+
+SETTINGS = {  # for the whole process, where the user has set nothing else; read by mlflow when it is imported or used
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds; mlflow's own patience with a silent server is many minutes
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+}
+COPIED = (*FILES, LOG, "model.safetensors")
+PATIENCE = 3600  # seconds in which whoever began a copy may end it
+LARGEST_FILE, METRICS_PER_CALL = 5_000_000, 1000  # bytes, larger weights stay in the run folder; MLflow takes no more
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """What a call did, in runs; `problem` is None or says why it could not do all of it."""
+
+    new: int
+    present: int
+    unfinished: int
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run as its folder tells it; times in milliseconds since 1970."""
+
+    run: Run
+    tags: dict[str, str]
+    digest: str
+    start: int
+    end: int
+
+
+def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, scale: str) -> Mirrored:
+    """Bring MLflow at `uri` up to date with (paper, experiment, series label, run). Never raises for a store's failure.
+
+    The tags experiment, series and scale become what this call says, so give all experiments of a paper at once.
+    """
+    papers, unfinished, problems = _read(runs_by_experiment, scale)
+    new = present = 0
+    try:
+        with _alone(uri) if papers else contextlib.nullcontext():
+            client = _client(uri) if papers else None
+            for paper, runs in papers.items():
+                experiment = _experiment(client, uri, paper)
+                copies = _copies(client, experiment)
+                for finished in runs:
+                    there = _update(client, experiment, finished, copies[finished.run.id])
+                    new, present = new + (not there), present + there
+    except Exception as error:  # whatever a store, its driver or the network raises: a broken view must not stop the pipeline
+        if interrupted(error):
+            raise KeyboardInterrupt from error
+        reason = " ".join(str(error).split()).replace(uri, masked(uri))
+        problems.append(masked(f"{uri}: {type(error).__name__}: {reason[:300]}"))
+    log.info("MLflow: %d runs copied, %d already there, %d not finished", new, present, unfinished)
+    if problems:
+        log.warning("MLflow is not up to date; the results are safe, call again later: %s", "; ".join(problems))
+    return Mirrored(new, present, unfinished, "; ".join(problems) or None)
+
+
+def settle(uri: str, told: Path) -> None:
+    """Away with the file that tells of a mirroring where the database that it filled is gone: it is made again."""
+    if (file := _database(uri)) and not file.exists():
+        told.unlink(missing_ok=True)
+
+
+def _alone(uri: str) -> contextlib.AbstractContextManager:
+    file = _database(uri)
+    return alone(file.with_name(f".{file.name}.lock")) if file else contextlib.nullcontext()
+
+
+def _read(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -> tuple[dict, int, list[str]]:
+    """paper -> its finished runs, each once; how many are not finished; which do not read."""
+    uses, papers, unfinished, problems = {}, defaultdict(list), 0, []
+    for paper, experiment, label, run in runs_by_experiment:
+        _, experiments, labels = uses.setdefault((paper, run.folder), (run, {}, {}))
+        experiments[experiment] = labels[label] = None  # dictionaries as ordered sets
+    for (paper, _), (run, experiments, labels) in uses.items():
+        tags = {"paper": paper, "scale": scale, "experiment": ", ".join(experiments), "series": "; ".join(labels)}
+        tags["mlflow.runName"] = f"{paper}/{next(iter(experiments))}/{next(iter(labels))}/seed {run.config.seed}"
+        try:
+            if run.summary.exists():
+                papers[paper].append(_finished(run, tags))
+            else:
+                unfinished += 1
+        except (UserError, OSError, ValueError, KeyError, TypeError) as error:
+            problems.append(f"{run.folder}: does not read: {error}")
+    return papers, unfinished, problems
+
+
+def _finished(run: Run, tags: dict[str, str]) -> Finished:
+    summary, commit = _json(run.summary), _json(run.folder / "environment.json", commit="unknown")["commit"]
+    own = {"run": run.id, "seed": str(run.config.seed), "data": run.data, "code": run.code, "commit": commit}
+    digest = provenance.digest([summary, (run.folder / "metrics.csv").read_text(encoding="utf-8")], 32)
+    own |= {"status": summary["status"], "mlflow.note.content": f"{_told(summary)} (scale {tags['scale']})"}
+    return Finished(run, tags | own, digest, *_times(run))
+
+
+def _told(summary: dict[str, Any]) -> str:
+    """What came out, for the list's column "Description"."""
+    known = [(MEASURES[name], value) for name, value in summary.get("final", {}).items()]
+    shown = [f"{measure.title} {100 * value:.2f} %" for measure, value in known if measure.percent]
+    return ", ".join([summary["status"], *shown])
+
+
+def _json(path: Path, **missing: Any) -> dict[str, Any]:
+    return missing if missing and not path.exists() else read_whole_json(path)
+
+
+def _times(run: Run) -> tuple[int, int]:
+    """Start and end: the end as the run tells it, of earlier code as its log does, else the summary's age; the start as much
+    before it as training took."""
+    timed = _json(run.folder / "timing.json", seconds=0.0)
+    try:
+        end = datetime.fromisoformat(timed.get("ended") or _logged(run.log)).timestamp()
+    except (OSError, ValueError, IndexError):  # no log, or a last line without a time
+        end = run.summary.stat().st_mtime
+    return int((end - timed["seconds"]) * 1000), int(end * 1000)
+
+
+def _logged(path: Path) -> str:
+    """The time of a log's last line."""
+    return path.read_text(encoding="utf-8").splitlines()[-1][:19]
+
+
+def _client(uri: str) -> Any:
+    for key, value in SETTINGS.items():
+        os.environ.setdefault(key, value)
+    if file := _database(uri):
+        _writable(file)
+    from mlflow import MlflowClient  # takes seconds, and only this needs it
+
+    return MlflowClient(tracking_uri=uri)  # creates the tables of a new database
+
+
+def _database(uri: str) -> Path | None:
+    """The file that a store is, where it is one."""
+    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+
+
+def _writable(file: Path) -> None:
+    """Raises OSError or sqlite3.Error where it cannot be written: mlflow tries for 100 s before it says so."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("BEGIN IMMEDIATE")
+
+
+def _experiment(client: Any, uri: str, paper: str) -> str:
+    """The id of the paper's MLflow experiment, made where there is none and restored where it was deleted."""
+    location = None  # of the files: a server has a place of its own, a database gets one beside it
+    if file := _database(uri):
+        location = (file.parent / "mlartifacts" / paper).absolute().as_uri()  # MLflow keeps absolute paths only
+    found = client.get_experiment_by_name(paper)
+    if found is None:
+        return client.create_experiment(paper, artifact_location=location, tags=KIND)
+    if location and found.artifact_location != location:  # it was copied: do not write into its old folder
+        raise ValueError(f"its files lie elsewhere, at {found.artifact_location}; delete the database, it is made again")
+    if found.lifecycle_stage == "deleted":
+        client.restore_experiment(found.experiment_id)
+    return found.experiment_id
+
+
+def _copies(client: Any, experiment: str) -> dict[str, list]:
+    """run id -> its MLflow runs: one, or more where a copy broke off."""
+    found = defaultdict(list)
+    for copy in client.search_runs([experiment], max_results=50_000):  # the most that MLflow gives
+        found[copy.data.tags.get("run", "")].append(copy)
+    return found
+
+
+def _update(client: Any, experiment: str, finished: Finished, copies: list) -> bool:
+    """Delete what broke off, renew the tags of a complete copy or make one. Returns whether it was there before, or another
+    process is at it."""
+    begun = [copy for copy in copies if "digest" not in copy.data.tags or copy.info.status == "RUNNING"]
+    broken = [copy for copy in begun if not _fresh(copy)]
+    if len(broken) < len(begun):
+        return True
+    for copy in broken:
+        client.delete_run(copy.info.run_id)
+    for copy in copies:  # one with another digest is the same run made elsewhere, on other hardware
+        if copy not in broken and copy.data.tags["digest"] == finished.digest:
+            for key, value in finished.tags.items() - copy.data.tags.items():
+                client.set_tag(copy.info.run_id, key, value)
+            return True
+    _copy(client, experiment, finished)
+    return False
+
+
+def _fresh(copy: Any) -> bool:
+    """Whether another process may be making it, which began within the hour: one that runs here, or one elsewhere."""
+    told = re.fullmatch(r"(\w+) (\d{1,9}) ([\d.]+)", copy.data.tags.get("copied", ""))
+    if not told or time.time() - float(told[3]) > PATIENCE:
+        return False
+    return told[1] != MACHINE or (int(told[2]) != os.getpid() and alive(int(told[2])))
+
+
+def _copy(client: Any, experiment: str, finished: Finished) -> None:
+    """One new MLflow run; the digest tag and the end come last."""
+    from mlflow.entities import Metric, Param
+
+    run = finished.run
+    told = {"copied": f"{MACHINE} {os.getpid()} {time.time():.0f}"}
+    made = client.create_run(experiment, start_time=finished.start, tags=finished.tags | told).info.run_id
+    client.log_batch(made, params=[Param(*item) for item in _flat(run.config.model_dump(mode="json"))])
+    metrics = [Metric(*point) for point in _curves(finished)]
+    for start in range(0, len(metrics), METRICS_PER_CALL):
+        client.log_batch(made, metrics=metrics[start : start + METRICS_PER_CALL])
+    for path in (run.folder / name for name in COPIED):
+        if path.exists() and path.stat().st_size <= LARGEST_FILE:
+            client.log_artifact(made, str(path))
+    client.set_tag(made, "digest", finished.digest)
+    client.set_terminated(made, "FINISHED" if finished.tags["status"] == "finished" else "FAILED", finished.end)
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """`{"algorithm": {"mu": 0.1}}` as ("algorithm.mu", "0.1"); texts as they are, all else as JSON."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value if isinstance(value, str) else json.dumps(value)
+
+
+def _curves(finished: Finished) -> Iterator[tuple[str, float, int, int]]:
+    """(column, value, milliseconds, round) of all that was measured. Infinity becomes NaN, which MLflow draws as a gap."""
+    rows = read_metrics(finished.run.folder / "metrics.csv")
+    for row in rows:
+        moment = finished.start + (finished.end - finished.start) * row["round"] // max(1, rows[-1]["round"])
+        for column, value in row.items():
+            if column != "round" and value is not None:
+                yield column, float(value) if math.isfinite(value) else math.nan, moment, row["round"]

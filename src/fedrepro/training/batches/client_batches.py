@@ -1,0 +1,114 @@
+"""What a client trains on in a round: its mini-batches, in an order that no executor can change."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from fedrepro.core import rng
+from fedrepro.algorithms import FedAvg
+from fedrepro.algorithms.base import Batch, Weights
+from fedrepro.config.params import RunConfig
+from fedrepro.training.batches.prefetch import ahead
+from fedrepro.training.batches.augmentation import Drawn
+from fedrepro.training.batches.client_data import FederatedData
+from fedrepro.models import dropout_masks
+
+CHUNK = 100  # images per pass of the frozen network
+
+
+class Feed:
+    """The batches of one local training. They are asked for in order: augmentation and dropout draw as they come. `own`: what
+    the method's `prepare` found. `phase` names another training of the same client in the same round, with draws of its own.
+    `start`: the weights that it starts from (None: those received). `velocity`: the momentum, by weight, that it starts with
+    (what is not named starts without)."""
+
+    def __init__(
+        self,
+        algorithm: FedAvg,
+        config: RunConfig,
+        data: FederatedData,
+        received: Weights,
+        client: int,
+        round: int,
+        own: Weights | None = None,
+        phase: str = "",
+        start: Weights | None = None,
+        velocity: Weights | None = None,
+    ) -> None:
+        self.algorithm, self.config, self.data, self.received, self.client = algorithm, config, data, received, client
+        self.start = received if start is None else start
+        self.own, self.velocity = own or {}, velocity or {}
+        held = data.train_index(client, round)
+
+        def draw(purpose: str) -> torch.Generator:
+            return rng.generator(config.seed, purpose + phase, round, client)
+
+        order = shuffled(len(held), config.local_epochs, draw("batches"))
+        self.sizes = batch_sizes(config, len(held))
+        self.index = held.index_select(0, order.to(held.device, non_blocking=True)).split_with_sizes(self.sizes)
+        self.changes = self._drawn(draw("augment")) if config.augment else None
+        self.dropped = draw("dropout") if algorithm.net.dropout else None
+        self.frozen: tuple[Tensor, ...] = ()
+        if algorithm.looks_back and not config.augment:  # then an image looks the same in every epoch
+            self.order = order.split_with_sizes(self.sizes)
+            self.frozen = self._frozen([data.images(chunk, client, None) for chunk in held.split(CHUNK)])
+
+    def batch(self, step: int) -> Batch:
+        """The batch of a step."""
+        images = self.data.images(self.index[step], self.client, next(self.changes) if self.changes else None)
+        return Batch(images, self.data.train_y[self.index[step]], self.rows(step, images), self.masks(step), self.own)
+
+    def rows(self, step: int, images: Tensor) -> tuple[Tensor, ...]:
+        """What networks that do not change in the round say of the batch."""
+        if self.algorithm.looks_back and self.config.augment:
+            return self._frozen([images])
+        return tuple(rows[self.order[step].to(rows.device, non_blocking=True)] for rows in self.frozen)
+
+    def masks(self, step: int) -> tuple[Tensor, ...]:
+        """What dropout keeps of the batch."""
+        return dropout_masks(self.algorithm.net, self.sizes[step], self.dropped, self.start)
+
+    def _drawn(self, generator: torch.Generator) -> Iterator[Drawn]:
+        """What changes the images of each batch; while a GPU is busy with one batch, of those that follow."""
+        drawn = (self.data.drawn(size, generator) for size in self.sizes)
+        return drawn if self.data.device.type == "cpu" else ahead(drawn)
+
+    @torch.no_grad()
+    def _frozen(self, chunks: list[Tensor]) -> tuple[Tensor, ...]:
+        """What networks that do not change in the round say of each image."""
+        with self.algorithm.rounding(self.config.precision == "bfloat16"):
+            rows = [self.algorithm.frozen(self.received, images, self.own) for images in chunks]
+        return tuple(torch.cat(parts) for parts in zip(*rows, strict=True))
+
+
+def together(feeds: list[Feed], step: int, own: Weights) -> Batch:
+    """The batches of a step, of one size, with a leading axis of clients, which `own` has already; images that all see alike
+    are fetched at once."""
+    data = feeds[0].data
+    if not data.plain:
+        *parts, _ = zip(*(feed.batch(step) for feed in feeds), strict=True)
+        return Batch(*map(_stack, parts), own)
+    index = torch.stack([feed.index[step] for feed in feeds])
+    images = data.images(index, None, None)
+    rows = _stack([feed.rows(step, images) for feed, images in zip(feeds, images, strict=True)]) if feeds[0].frozen else ()
+    masks = _stack([feed.masks(step) for feed in feeds]) if feeds[0].dropped else ()
+    return Batch(images, data.train_y[index], rows, masks, own)
+
+
+def _stack(parts: Sequence[Tensor] | Sequence[tuple[Tensor, ...]]) -> Tensor | tuple[Tensor, ...]:
+    """Tensors of several clients as one; tuples of tensors item by item."""
+    if isinstance(parts[0], tuple):
+        return tuple(torch.stack(rows) for rows in zip(*parts, strict=True))
+    return torch.stack(parts)
+
+
+def shuffled(images: int, epochs: int, generator: torch.Generator) -> Tensor:
+    """The order in which a client sees its images: every epoch a fresh shuffle."""
+    return torch.cat([torch.randperm(images, generator=generator) for _ in range(epochs)])
+
+
+def batch_sizes(config: RunConfig, images: int) -> list[int]:
+    """Of all mini-batches of a local training: the last of each epoch takes the rest."""
+    whole, rest = divmod(images, config.batch_size)
+    return ([config.batch_size] * whole + [rest] * (rest > 0)) * config.local_epochs

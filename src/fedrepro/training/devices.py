@@ -1,0 +1,116 @@
+"""Which device a job trains on: the processor, or one GPU that no other job of ours uses.
+
+A GPU is taken by a lock on a file that is named by the GPU itself, so that jobs which see other parts of a machine mean the
+same one; the lock ends with the process, however that ends. To plan takes nothing and opens no context, which would cost memory
+on a GPU.
+"""
+
+import itertools
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, get_args
+
+import torch
+
+from fedrepro.config.params import Device, Gpus
+from fedrepro.training import malloc as heap
+from fedrepro.core.errors import UserError
+from fedrepro.core.files import lock
+from fedrepro.core.formatting import count
+
+log = logging.getLogger(__name__)
+
+ANY = Gpus()
+SECONDS = 1.0  # between two looks at GPUs that are all taken
+LOCKS = f"fedrepro-gpus-{os.getuid()}"  # folder of the lock files, where temporary files lie
+held: list[IO[str]] = []  # the lock of this process
+
+
+def pick_device(name: str) -> torch.device:
+    """auto takes CUDA where there is one. The settings of a process are made here: those that make a device repeat its bits,
+    and what becomes of freed memory."""
+    if name not in (known := get_args(Device)):
+        raise UserError(f"device: one of {', '.join(known)} (got {name})")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("device: cuda was asked for but torch sees none; choose auto or cpu")
+    device = torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+    heap.keep_freed()
+    torch.set_num_threads(1)  # several processes beat several threads on networks this small, and sums keep their order
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, which imports a compiler first: 2 s
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what it has not written
+    torch.backends.cudnn.benchmark = False
+    return device
+
+
+def meant(name: str) -> torch.device:
+    """The device that work planned here will be done on: `cuda` is taken at its word, since it may be done elsewhere."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+def at_once(name: str, gpus: Gpus, cores: int) -> int:
+    """How many jobs may be at work at once: as many as there are cores for, or places on GPUs where those are here."""
+    here = meant(name).type == "cuda" and torch.cuda.is_available()
+    return min(cores, len(numbers(gpus)) * gpus.jobs) if here else cores
+
+
+def numbers(gpus: Gpus = ANY) -> list[int]:
+    """The GPUs that may be taken, by torch's numbers, which count from 0 what CUDA_VISIBLE_DEVICES leaves. Raises UserError for
+    one that is not there."""
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0  # the driver may be too old for those that it counts
+    if unknown := [number for number in gpus.numbers or () if number >= there]:
+        raise UserError(f"devices: torch sees {_list(range(there)) or 'none'} (got {_list(unknown)})")
+    return list(range(there) if gpus.numbers is None else gpus.numbers)
+
+
+def take(name: str, gpus: Gpus = ANY, forbid: Callable[[float], bool] = lambda seconds: False) -> torch.device | None:
+    """The named device, made ready. A GPU is this process's for as long as it lives: one of those that have fewer jobs than
+    they may have, the emptiest first. Where there is none it waits; `forbid` is told the seconds of a further wait, and may end
+    it: None."""
+    device = pick_device(name)
+    if device.type == "cuda" and not held:
+        told = f"every GPU ({_list(numbers(gpus))}) has its {count(gpus.jobs, 'job')}, the most by gpu_jobs_per_device"
+        for waited in itertools.count():
+            if (number := _taken(gpus)) is not None:
+                break
+            if forbid(SECONDS):
+                log.warning("%s, and the time is over", told)
+                return None
+            if not waited:
+                log.info("%s: waiting", told)
+            time.sleep(SECONDS)
+        torch.cuda.set_device(number)  # from here on `cuda` is this one
+    return device
+
+
+def _taken(gpus: Gpus) -> int | None:
+    """The GPU of which a lock could be had."""
+    for number, path in _locks(gpus):
+        file = path.open("w", encoding="utf-8")
+        if taken := lock(file):
+            held.append(file)
+            return number
+        file.close()
+        if taken is None:
+            log.warning("%s knows no locks, so that jobs may share a GPU; TMPDIR may name a folder that does", path.parent)
+            return numbers(gpus)[os.getpid() % len(numbers(gpus))]
+    return None
+
+
+def _locks(gpus: Gpus) -> Iterator[tuple[int, Path]]:
+    """Every GPU's first place, then every GPU's second."""
+    folder = Path(tempfile.gettempdir(), LOCKS)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for place, number in itertools.product(range(gpus.jobs), numbers(gpus)):
+        yield number, folder / f"{torch.cuda.get_device_properties(number).uuid}-{place}"
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))

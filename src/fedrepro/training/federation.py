@@ -1,0 +1,129 @@
+"""The round loop: sample clients, train them, aggregate, evaluate, record."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from fedrepro import algorithms, models, schedules, tasks
+from fedrepro.core import rng
+from fedrepro.algorithms.base import Batch, Diverged, Server
+from fedrepro.config.params import RunConfig
+from fedrepro.data.datasets import Dataset
+from fedrepro.training import executors
+from fedrepro.training.batches import precision
+from fedrepro.training.worker_pool import Crew, unpacked
+from fedrepro.training.batches.client_data import FederatedData
+from fedrepro.training.evaluation import chunk, flops
+from fedrepro.training.round import Round, Trained
+from fedrepro.training.context import Site
+from fedrepro.training.state import Kept, State
+from fedrepro.core.errors import UserError
+from fedrepro.core.metrics import MEASURES
+from fedrepro.data.partitions import Partition
+from fedrepro.runs.run import Row
+
+
+def columns(config: RunConfig) -> tuple[str, ...]:
+    """Of a run's metrics.csv: the measures that it asks for, and
+
+    train_loss            local objective: mean over a participant's steps, then over the participants
+    bytes_down, bytes_up  sent to, and by, all participants of the round
+    lr                    of the round"""
+    return ("round", *config.measures, "train_loss", "bytes_down", "bytes_up", "lr")
+
+
+class Federation(Site):
+    """One run in memory. `start` gives the state before round 1, `advance` the next. Clients that a processor trains one after
+    the other are shared out over processes on so many `cores`; `close` ends these."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        dataset: Dataset,
+        partition: Partition,
+        device: torch.device,
+        executor: str = "auto",
+        recordings: dict | None = None,
+        cores: int = 1,
+    ) -> None:
+        if config.clients_per_round > partition.clients:
+            raise UserError(
+                f"clients_per_round: at most the {partition.clients} clients of the partition (got {config.clients_per_round})"
+            )
+        precision.set_products(config.precision, device)
+        self.config, self.clients, self.device = config, partition.clients, device
+        self.lr = schedules.create(config.schedule, config.lr, config.rounds)
+        self.measures = {name: MEASURES[name] for name in config.measures}
+        self.data = FederatedData(config, dataset, partition, device)
+        task = tasks.create(config.task, dataset.classes)
+        shape = tuple(dataset.train_x.shape[1:])
+        net = models.build(config.model, shape, task.outputs, rng.generator(config.seed, "weights"))
+        net = net.to(device, precision.dtype(config.precision))
+        self.algorithm = algorithms.create(config.algorithm, net, rng.generator(config.seed, "algorithm"), task)
+        self.flops = flops(self.algorithm, self.data.train_x.shape[1:])
+        self.chunk = chunk(self.flops, device)
+        self.executor = executors.create(executor, self.algorithm, config, self.data, self.flops, recordings)
+        if min(cores, config.clients_per_round) > 1 and executors.shares(self.executor.name, device):
+            self.crew = Crew(config, dataset, partition, self.executor.name, cores)
+
+    @classmethod
+    def of_helper(cls, begun: Mapping[str, Any], device: torch.device) -> "Federation":
+        """From what its crew tells a helper first."""
+        return cls(RunConfig.model_validate_json(begun["config"]), *unpacked(begun), device, begun["executor"])
+
+    @property
+    def cores(self) -> int:
+        """That its training takes."""
+        return self.crew.cores if self.crew else 1
+
+    def close(self) -> None:
+        """End what runs beside this process."""
+        if self.crew:
+            self.crew.close()
+
+    def placed(self, state: State) -> State:
+        """A state that was loaded, on the device."""
+        clients = {number: Kept(kept.round, self.place(kept.tensors)) for number, kept in state.clients.items()}
+        return replace(state, weights=self.place(state.weights), server=self.place(state.server), clients=clients)
+
+    def start(self) -> tuple[State, Row]:
+        """The state of round 0 and its row: the untrained model's test accuracy."""
+        weights = self.place({name: tensor.detach().clone() for name, tensor in self.algorithm.net.state_dict().items()})
+        state = State(0, weights, self.place(self.algorithm.start(weights)))
+        tested = self.tested(state.weights, state.server, self.measures)
+        return state, dict.fromkeys(columns(self.config)) | {"round": 0, "bytes_down": 0, "bytes_up": 0} | tested
+
+    def advance(self, state: State, watch: Callable[[Trained], None] | None = None) -> tuple[State, Row]:
+        """One round. A loss or a weight that is not finite ends the run: the state says so and keeps the last good weights.
+        `watch` is shown every participant after its local training; a round that is run again shows the same to the bit."""
+        number, config = state.round + 1, self.config
+        due = number % config.evaluate_every == 0 or number == config.rounds
+        round = Round(self, state, self.measures if due else {}, watch)
+        server = self.server(state, len(round.clients))
+        try:
+            new, kept = map(self.place, self.algorithm.round(state.weights, server, round))
+            finite = bool(torch.stack([tensor.isfinite().all() for tensor in (*new.values(), *kept.values())]).all())
+        except Diverged:
+            finite = False
+        row = dict.fromkeys(columns(config)) | {"round": number, "lr": self.lr(number)} | round.row()
+        if not (row["train_loss"] is None or math.isfinite(row["train_loss"])) or not finite:
+            return State(number, state.weights, state.server, state.clients, diverged=True), row
+        state = self.placed(State(number, new, kept, state.clients | round.kept))  # as it would be loaded, in layout too
+        return state, row | (self.tested(state.weights, state.server, self.measures) if due else {})
+
+    def server(self, state: State, participants: int) -> Server:
+        """What the server knows before the round after `state`."""
+        number = state.round + 1
+        return Server(number, self.clients, participants, state.server, lambda: self._proxy(number))
+
+    def _proxy(self, round: int) -> Iterator[Batch]:
+        """The server's own images once, in batches."""
+        if (proxy := self.config.proxy) is None:
+            raise UserError(f"algorithm {self.config.algorithm.name}: needs proxy images: set proxy, e.g. {{share: 0.01}}")
+        index = torch.from_numpy(self.data.partition.proxy).to(self.device)
+        changes = rng.generator(self.config.seed, "proxy augment", round) if proxy.augment else None
+        for rows in index.split(proxy.batch_size):
+            yield Batch(self.data.images(rows, None, changes), self.data.train_y[rows])

@@ -1,0 +1,217 @@
+"""One round at work: the pieces that a method's `round` is made of, and what is noted while they run."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fedrepro.core import rng
+from fedrepro.algorithms.base import Batch, Client, Sent, Weights
+from fedrepro.training.client_task import Assignment, Ended, Values
+from fedrepro.training.evaluation import measured
+from fedrepro.training.batches.client_batches import Feed, batch_sizes
+from fedrepro.training.context import Site
+from fedrepro.training.state import Kept, State
+from fedrepro.core.metrics import MEASURES, Measure
+
+MOMENTUM = "momentum/"  # begins the names of what a client keeps of it, among those of its method's state
+OTHERS = " of others"  # draws of clients that train only to be measured are not those of a participant
+
+
+class Trained(NamedTuple):
+    """A participant's local training, for who watches a round."""
+
+    client: Client
+    received: Weights
+    weights: Weights
+
+
+class Round:
+    """`measures`: those that are due in this round. `watch` is shown every participant after its local training."""
+
+    def __init__(
+        self,
+        site: Site,
+        state: State,
+        measures: dict[str, Measure],
+        watch: Callable[[Trained], None] | None = None,
+    ) -> None:
+        self.site, self.state, self.number, self.watch = site, state, state.round + 1, watch
+        self.clients, self.lr = tuple(site.cohort(self.number)), site.lr(self.number)
+        self.epochs = site.config.local_epochs
+        self.own = {name: measure for name, measure in measures.items() if measure.over}
+        self.phases, self.down, self.up = 0, 0, 0
+        self.losses: list[Tensor] = []
+        self.seen: dict[str, dict[int, float]] = {name: {} for name in self.own}  # measure -> client -> value
+        self.kept: dict[int, Kept] = {}
+
+    def train(
+        self,
+        received: Weights,
+        clients: Iterable[int] | None = None,
+        *,
+        lr: float | None = None,
+        epochs: int | None = None,
+        trained: Iterable[str] | None = None,
+        starts: Mapping[int, Weights] | None = None,
+        back: Iterable[str] | None = None,
+    ) -> Iterator[Sent]:
+        """As `algorithms.base.Work.train`. What was received is measured in the first phase, what was trained in every one."""
+        site, phase = self.site, f"/{self.phases}" * (self.phases > 0)
+        back = None if back is None else frozenset(back)
+        numbers = self.clients if clients is None else tuple(clients)
+        chosen = {"lr": lr, "trained": trained and tuple(trained), "epochs": epochs, "starts": starts}
+        chosen = {name: value for name, value in chosen.items() if value is not None}
+        asked = self.asked(received, phase=phase, measures=tuple(self.own), first=not phase, **chosen)
+        self.phases += 1
+        self.down += len(numbers) * size(received)
+        members = [self.client(number, asked) for number in numbers]
+        shares = site.shares([client.images for client in members])
+        for client, share, ended in zip(members, shares, self._performed(asked, numbers), strict=True):
+            self.losses.append(ended.loss)
+            self._see(client.number, ended.values)
+            self.up += size({name: part for name, part in ended.message.items() if back is None or name in back})
+            if ended.state:
+                self.kept[client.number] = Kept(self.number, self._beside(client.number, ended.state))
+            yield Sent(client, share, ended.message)
+        if received.keys() >= set(site.algorithm.names):  # else it goes on with what only participants have
+            self._measure_others(received, first=not phase)
+
+    def _beside(self, number: int, state: Weights) -> Weights:
+        """What a client keeps now, with the momentum of weights that this phase did not train, and with what its method kept
+        before where it keeps nothing new."""
+        if not self.site.config.keep_momentum:
+            return state
+        own = any(not name.startswith(MOMENTUM) for name in state)
+        before = self.before(number).items()
+        return {name: tensor for name, tensor in before if name.startswith(MOMENTUM) or not own} | state
+
+    def _performed(self, asked: Assignment, numbers: Sequence[int]) -> Iterator[Ended]:
+        """`perform`, shared out where there are helpers; who watches a round does so here."""
+        crew = None if self.watch or len(numbers) < 2 else self.site.crew
+        return crew.perform(self, asked, numbers) if crew else self.perform(asked, numbers)
+
+    def perform(self, asked: Assignment, numbers: Sequence[int]) -> Iterator[Ended]:
+        """What these clients do, one after the other or, as the executor has it, at once."""
+        site, members = self.site, [self.client(number, asked) for number in numbers]
+        ended: Iterable = ((None, None, {}) for _ in members)
+        if asked.trains:
+            feeds = (self.feed(client, asked) for client in members)
+            ended = site.executor.train(asked.received, feeds, asked.lr, asked.trained)
+        for client, (weights, loss, velocity) in zip(members, ended, strict=True):
+            values = self._measured(client.number, asked, weights)
+            if not asked.sends:
+                yield Ended(loss, values)
+                continue
+            if self.watch:
+                self.watch(Trained(client, asked.received, weights))
+            message, kept = site.algorithm.finish(weights, asked.received, client)
+            yield Ended(loss, values, message, kept | {MOMENTUM + name: tensor for name, tensor in velocity.items()})
+
+    def sent(self, down: int = 0, up: int = 0) -> None:
+        self.down, self.up = self.down + down, self.up + up
+
+    def tested(self, weights: Weights, state: Weights) -> dict[str, float]:
+        return self.site.tested(weights, state, MEASURES)
+
+    def row(self) -> dict[str, float | int | None]:
+        """What the round's row says of the clients."""
+        loss = torch.stack(self.losses).mean().item() if self.losses else None
+        means = {name: _mean(list(values.values())) for name, values in self.seen.items()}
+        return means | {"train_loss": loss, "bytes_down": self.down, "bytes_up": self.up}
+
+    def before(self, number: int) -> Weights:
+        """What a client kept when it took part last."""
+        kept = self.kept.get(number) or self.state.clients.get(number)
+        return kept.tensors if kept else {}
+
+    def asked(self, received: Weights, **chosen: Any) -> Assignment:
+        """What a round asks of its clients, but for what is chosen."""
+        return Assignment(received, self.lr, self.site.algorithm.trained)._replace(**chosen)
+
+    def client(self, number: int, asked: Assignment | None = None) -> Client:
+        """A client as its method sees it in this round."""
+        site, round, asked = self.site, self.number, asked or self.asked({})
+        config, data = site.config_for(asked.epochs), site.data
+        index = data.train_index(number, round)
+        # as large as the server's, so that an estimate that depends on their size has one scale on either side
+        together = config.proxy.batch_size if config.proxy else config.batch_size
+        state = {name: kept for name, kept in self.before(number).items() if not name.startswith(MOMENTUM)}
+
+        def batches() -> Iterator[Batch]:
+            def draw(purpose: str) -> torch.Generator:
+                return rng.generator(config.seed, f"{purpose} looked at{asked.phase}", round, number)
+
+            order = torch.randperm(len(index), generator=draw("batches")).to(index.device)
+            changes = draw("augment") if config.augment else None
+            for rows in index[order].split(together):
+                yield Batch(data.images(rows, number, changes), data.train_y[rows])
+
+        return Client(
+            number=number,
+            images=len(index),
+            steps=len(batch_sizes(config, len(index))),
+            lr=asked.lr,
+            momentum=config.momentum,
+            nesterov=config.nesterov,
+            state=state,
+            classes=lambda: data.counts(index),
+            batches=batches,
+        )
+
+    def feed(self, client: Client, asked: Assignment) -> Feed:
+        """The batches of its local training, after `prepare`, and where that starts."""
+        site, received = self.site, asked.received
+        with torch.no_grad():
+            own = site.algorithm.prepare(received, client)
+        start = asked.starts.get(client.number)
+        start = site.place(start) if start else received
+        config, before = site.config_for(asked.epochs), self.before(client.number)
+        velocity = {name.removeprefix(MOMENTUM): kept for name, kept in before.items() if name.startswith(MOMENTUM)}
+        return Feed(site.algorithm, config, site.data, received, client.number, self.number, own, asked.phase, start, velocity)
+
+    def _measured(self, client: int, asked: Assignment, weights: Weights | None) -> Values:
+        """Own-test measures of one client, each model's at once; `weights` after its training, None where it did not train."""
+        site, received, found = self.site, asked.received, {}
+        models = {"received": received} if asked.first else {}
+        if weights is not None:
+            models["trained"] = site.algorithm.personal(weights, received)
+        for model, tested in models.items():
+            if wanted := {name: MEASURES[name] for name in asked.measures if MEASURES[name].model == model}:
+                found |= measured(site.algorithm, wanted, tested, *site.data.test_part(client, self.number), site.chunk)
+        return found
+
+    def _see(self, client: int, values: Values) -> None:
+        for name, value in values.items():
+            self.seen[name][client] = value
+
+    def _measure_others(self, received: Weights, first: bool) -> None:
+        """The same of the clients that do not take part, where a measure is over all of them: they train to be measured."""
+        measures = {name: measure for name, measure in self.own.items() if measure.over == "clients"}
+        others = [number for number in range(self.site.clients) if number not in self.clients] if measures else []
+        trains = any(measure.model == "trained" for measure in measures.values())
+        chosen = {"measures": tuple(measures), "first": first, "trains": trains, "sends": False}
+        asked = self.asked(received, phase=OTHERS, **chosen)
+        for client, ended in zip(others, self._performed(asked, others), strict=True):
+            self._see(client, ended.values)
+
+
+def answered(site: Site, asked: Mapping[str, Any]) -> list[Ended]:
+    """What some clients do in a round of which nothing else is known here: what a crew asks of its helper."""
+    before = asked["round"] - 1
+    kept = {client: Kept(before, tensors) for client, tensors in asked["states"].items()}
+    round = Round(site, State(before, {}, {}, kept), {})
+    return list(round.perform(Assignment(*asked["assignment"]), asked["clients"]))
+
+
+def size(message: Weights) -> int:
+    """Bytes of all tensors in a message."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in message.values())
+
+
+def _mean(values: list[float]) -> float | None:
+    """Mean over the clients that have test images; None where none has or nothing was measured."""
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,271 @@
+"""One run and the folder that it leaves: resumable, stoppable, complete or marked as unfinished.
+
+config.json       what ran: resolved config, data identity and description, code digest
+metrics.csv       one row per round
+summary.json      status and final numbers; there exactly if the run is over
+model.safetensors the global weights, with the state they belong to; model.clients/ what each client keeps, where it does
+environment.json  commit, versions, hardware, and which executor trained it
+log.txt, timing.json   how long, and when it ended; the only files that differ between two identical runs
+checkpoint.safetensors while unfinished
+snapshots/   the states that studies ask for (engine/replay.py)
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedrepro.core import provenance
+from fedrepro.data import source_label as release
+from fedrepro.config.params import RunConfig
+from fedrepro.data.datasets import Dataset
+from fedrepro.training import checkpoint, progress_bar as progress, replay
+from fedrepro.training.federation import Federation, State
+from fedrepro.core.errors import GOES_ON, UserError
+from fedrepro.core.files import digest, holding, read_json, replacing, sweep_below, write_json
+from fedrepro.core.metrics import MEASURES
+from fedrepro.data.partitions import Partition
+from fedrepro.runs.run import Row, Run, written
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to save and when to stop; times in seconds, `deadline` on the monotonic clock."""
+
+    checkpoint_seconds: float = 30
+    deadline: float | None = None
+
+    def forbid(self, seconds: float) -> bool:
+        """Whether a piece of work of this length would pass the deadline."""
+        return self.deadline is not None and time.monotonic() + seconds >= self.deadline
+
+
+def finished(run: Run) -> bool:
+    """Whether the run is over. Writes its summary again from the final state where only that is missing."""
+    if run.summary.exists():
+        return True
+    if not (run.folder / "model.safetensors").exists():
+        return False
+    state, rows = _stored(run, run.folder / "model.safetensors")
+    _close(run, state, rows)
+    return True
+
+
+def train(
+    run: Run,
+    dataset: Dataset,
+    partition: Partition,
+    device: torch.device,
+    limits: Limits,
+    executor: str = "auto",
+    snapshots: frozenset[int] = frozenset(),
+    recordings: dict | None = None,
+    cores: int = 1,
+) -> bool:
+    """Bring the run to its end, from where it was left. False: it stopped at the deadline, at a checkpoint. `snapshots` are the
+    rounds before which its state is stored for studies; `recordings`: see `engine.step.Step`, `cores`: `Federation`."""
+    if finished(run):
+        return True
+    # remembered from here on: what is committed while this process trains is not what it runs
+    provenance.commit(provenance.modules(run.config))
+    _make(run.folder)
+    with holding(run.log), _Log(run.log):
+        write_json(run.folder / "config.json", run.record() | {"dataset": release.describe(dataset.meta)})
+        federation = None
+        try:
+            federation = Federation(run.config, dataset, partition, device, executor, recordings, cores)
+            return _train(run, federation, limits, snapshots)
+        except RuntimeError as error:
+            if not (isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)):
+                raise
+        finally:
+            if federation:
+                federation.close()
+    name = federation.executor.name if federation else executor
+    cores = federation.cores if federation else 1
+    raise _full(run.config, device, name, cores)  # outside, since an error that is being handled keeps the tensors of its calls
+
+
+def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int]) -> bool:
+    state, rows = _resume(run, federation)
+    clock = _Clock(run, state.round, federation.cores)
+    state = _rounds(run, federation, state, rows, limits, snapshots, clock)
+    if state.round < run.config.rounds and not state.diverged:
+        log.info("stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds)
+        return False
+    _finish(run, state, rows, federation, clock)
+    return True
+
+
+def _full(config: RunConfig, device: torch.device, executor: str, cores: int) -> UserError:
+    """What to say, and to do, where the memory did not suffice."""
+    stacked = executor.startswith("stacked")
+    first = "choose executor: sequential, which holds one client at a time, or lower" if stacked else "lower"
+    jobs = "gpu_jobs_per_device" if device.type == "cuda" else "cores_per_run" if cores > 1 else "--cores"
+    return UserError(
+        f"memory is full on {device.type}, with executor {executor}, {config.clients_per_round} clients a round and batches of "
+        f"{config.batch_size}: {first} {jobs}, or, for another run, batch_size or clients_per_round; {GOES_ON}"
+    )
+
+
+def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
+    path = run.folder / "checkpoint.safetensors"
+    if not path.exists():
+        state, row = federation.start()
+        return state, [row]
+    state, rows = _stored(run, path)
+    checkpoint.tidy(path, state)
+    log.info("resumed after round %d", state.round)
+    return federation.placed(state), rows
+
+
+def _stored(run: Run, path: Path) -> tuple[State, list[Row]]:
+    """A state of this run with a row for each of its rounds. Raises UserError where that is not what the file holds."""
+    state, rows = checkpoint.load(path, run.id)
+    rounds = [row.get("round") for row in rows]
+    known = set(run.config.measures) <= set(rows[0]) if rows else False
+    if state.round > run.config.rounds or rounds != list(range(state.round + 1)) or not known:
+        raise UserError(f"{path}: round {state.round} with {len(rows)} rows cannot be of this run; {checkpoint.ANEW}")
+    if not state.diverged and not all(tensor.isfinite().all() for tensor in state.weights.values()):
+        raise UserError(f"{path}: its weights are not finite; {checkpoint.ANEW}")
+    return state, rows
+
+
+def _rounds(
+    run: Run,
+    federation: Federation,
+    state: State,
+    rows: list[Row],
+    limits: Limits,
+    snapshots: frozenset[int],
+    clock: "_Clock",
+) -> State:
+    saved, last = time.monotonic(), 0.0
+    with progress.bar(run.config.rounds, state.round, run.config.measures[0]) as shown:
+        while state.round < run.config.rounds and not state.diverged:
+            if state.round + 1 in snapshots:
+                replay.store(run.folder, state)
+            began = time.monotonic()
+            if limits.forbid(last):  # the next round will take about as long as the last
+                _save(run, state, rows, clock)
+                break
+            try:
+                state, row = federation.advance(state)
+            except KeyboardInterrupt:
+                log.warning("stopped after round %d of %d; the same command goes on", state.round, run.config.rounds)
+                _save(run, state, rows, clock)
+                raise
+            rows.append(row)
+            _log_round(run, row)
+            shown(row[run.config.measures[0]])
+            last = time.monotonic() - began
+            if time.monotonic() - saved >= limits.checkpoint_seconds:
+                _save(run, state, rows, clock)
+                saved = time.monotonic()
+    return state
+
+
+def _save(run: Run, state: State, rows: list[Row], clock: "_Clock") -> None:
+    checkpoint.save(run.folder / "checkpoint.safetensors", state, rows, run.id)
+    clock.write(state.round)
+    _write(run.folder / "metrics.csv", written(rows))
+
+
+def _finish(run: Run, state: State, rows: list[Row], federation: Federation, clock: "_Clock") -> None:
+    """The final files, summary last: whoever sees it sees a whole run."""
+    if state.diverged:
+        log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
+    _write(run.folder / "metrics.csv", written(rows))
+    environment = provenance.environment(federation.device, provenance.modules(run.config))
+    environment["executor"] = federation.executor.name
+    environment["operations"] = federation.flops  # of an image on its way through the network
+    write_json(run.folder / "environment.json", environment)
+    checkpoint.save(run.folder / "model.safetensors", state, rows, run.id)
+    clock.write(state.round)
+    _close(run, state, rows)
+    final = _summary(run, state, rows)["final"]
+    log.info("finished: %s", ", ".join(f"{MEASURES[name].title} {value:.4f}" for name, value in final.items()))
+
+
+def _close(run: Run, state: State, rows: list[Row]) -> None:
+    """Clear away what only an unfinished run needs, then the summary."""
+    checkpoint.delete(run.folder / "checkpoint.safetensors")
+    sweep_below(run.folder)
+    write_json(run.summary, _summary(run, state, rows))
+
+
+def _summary(run: Run, state: State, rows: list[Row]) -> dict[str, Any]:
+    known = {name: [row[name] for row in rows if row[name] is not None] for name in run.config.measures}
+    known = {name: values for name, values in known.items() if values}
+    return {
+        "run": run.id,
+        "status": f"diverged at round {state.round}" if state.diverged else "finished",
+        "rounds": state.round,
+        "final": {name: values[-1] for name, values in known.items()},
+        "best": {name: max(values) for name, values in known.items() if MEASURES[name].percent},
+        "bytes_down": sum(row["bytes_down"] for row in rows),
+        "bytes_up": sum(row["bytes_up"] for row in rows),
+        "weights": sum(tensor.numel() for tensor in state.weights.values()),
+        "data": run.data,
+        "code": run.code,
+        "metrics": digest(written(rows)),
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot create the run's folder: {error.strerror}; choose another with --results") from None
+
+
+class _Clock:
+    """Seconds of a run's training, over all the times that it was resumed, and core seconds: those times the cores that it
+    took. Written with each checkpoint, so that what a kill takes away counts neither as rounds nor as seconds."""
+
+    def __init__(self, run: Run, reached: int, cores: int) -> None:
+        self._path, self._cores = run.folder / "timing.json", cores
+        earlier = read_json(self._path, "rounds", "seconds") if reached else None  # of a run that begins anew nothing counts
+        self._before = earlier or {"rounds": 0, "seconds": 0.0}
+        self._before.setdefault("core_seconds", self._before["seconds"])  # of earlier code, which knew of one core
+        self._reached, self._began = reached, time.monotonic()
+
+    def write(self, reached: int) -> None:
+        rounds, seconds = reached - self._reached, time.monotonic() - self._began
+        more = {"rounds": rounds, "seconds": seconds, "core_seconds": seconds * self._cores}
+        spent = {name: round(self._before[name] + value, 2) for name, value in more.items()}
+        write_json(self._path, spent | {"ended": datetime.now(UTC).isoformat(timespec="seconds")})
+
+
+def _log_round(run: Run, row: Row) -> None:
+    name = run.config.measures[0]
+    value, loss = (f"{row[key]:.4f}" if row[key] is not None else "-" for key in (name, "train_loss"))
+    text = "round %d/%d: %s %s, train loss %s"
+    log.info(text, row["round"], run.config.rounds, MEASURES[name].title, value, loss, extra=progress.SHOWN_AS_BAR)
+
+
+class _Log:
+    """The package's log also goes to the run's own file while it trains."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        self.handler = logging.FileHandler(self.path, encoding="utf-8")
+        self.handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
+        logging.getLogger("fedrepro").addHandler(self.handler)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("fedrepro").removeHandler(self.handler)
+        self.handler.close()

@@ -1,0 +1,64 @@
+"""`python -m fedrepro.engine.helper <process of the run>`: trains a part of each round's clients, as its `Crew` tells it on
+standard input; it answers on standard output."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from typing import Any
+
+from fedrepro.config.params import RunConfig
+from fedrepro.training.devices import pick_device
+from fedrepro.training.worker_pool import receive, send
+from fedrepro.training.federation import Federation
+from fedrepro.training.round import answered
+from fedrepro.core.errors import UserError, explained
+from fedrepro.runs.run import hold_to_plan
+
+ALONE = 1.0  # seconds between two looks at whether the run is still there
+
+
+class Helper:
+    """`begun` says which federation it is. That is made at the first question, so that a failure there is told as well."""
+
+    def __init__(self, begun: dict[str, Any]) -> None:
+        self.begun, self.federation = begun, None
+
+    def answer(self, asked: dict[str, Any]) -> Any:
+        """What comes of a question; a failure is told, and is not the end."""
+        try:
+            try:
+                self.federation = self.federation or Federation.of_helper(self.begun, pick_device("cpu"))
+            finally:  # now that all of it is imported, or failed because it is other code
+                hold_to_plan(RunConfig.model_validate_json(self.begun["config"]), self.begun["code"])
+            return [tuple(ended) for ended in answered(self.federation, asked)]
+        except Exception as error:
+            told = explained(error) or error
+            user = isinstance(told, UserError)
+            return {"user": user, "error": f"{told}" if user else f"{type(error).__name__}: {error}\n{traceback.format_exc()}"}
+
+
+def _end_with(run: int) -> None:
+    """Also in the middle of a round, for which a pipe that breaks would be too late."""
+    while os.getppid() == run:
+        time.sleep(ALONE)
+    os._exit(1)
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):  # who sends these to all processes tells the run, which ends its helpers
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(int(sys.argv[1]),), daemon=True).start()
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else prints must not get among the answers
+    with contextlib.suppress(EOFError, BrokenPipeError):  # the run is over
+        helper = Helper(receive(sys.stdin.buffer))
+        while True:
+            send(answers, helper.answer(receive(sys.stdin.buffer)))
+
+
+if __name__ == "__main__":
+    main()

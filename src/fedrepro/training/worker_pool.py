@@ -1,0 +1,166 @@
+"""The clients of a round shared out over processes: the run's own and its helpers (`helper.py`), each on one core.
+
+A helper is the same federation once more. It is told of a round what its clients are told, and tells what they send, to the bit
+what they would have sent from here (tests/test_crew.py). It holds no file and no lock of the run, and ends with it. What the
+clients of a round send is all here before the first of it is read: that takes the memory of all of them, for a moment twice.
+"""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import IO, Any, Protocol
+
+import numpy as np
+import torch
+
+from fedrepro.core import provenance
+from fedrepro.algorithms.base import Weights
+from fedrepro.config.params import RunConfig
+from fedrepro.data.datasets import Dataset
+from fedrepro.training.client_task import Assignment, Ended
+from fedrepro.core.errors import GOES_ON, UserError
+from fedrepro.data.partitions import Partition
+
+LENGTH = 8  # bytes that say how long a message is
+
+
+class Round(Protocol):
+    """What a crew asks of a round."""
+
+    number: int
+
+    def before(self, number: int) -> Weights:
+        """What a client kept when it took part last."""
+        ...
+
+    def perform(self, asked: Assignment, numbers: Sequence[int]) -> Iterator[Ended]:
+        """What these clients do."""
+        ...
+
+
+class Crew:
+    """Helpers for all but one of the `cores`, of which there is use for as many as clients take part; started with the first
+    work that there is for them. `close` ends them."""
+
+    def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, executor: str, cores: int) -> None:
+        self.cores, self._federation = min(cores, config.clients_per_round), (config, dataset, partition, executor)
+        self._helpers: list[_Helper] = []
+
+    def perform(self, round: Round, assignment: Assignment, clients: Sequence[int]) -> Iterator[Ended]:
+        """What `round.perform` yields for the clients, in their order. Raises what a helper tells: a UserError of what the user
+        can mend, else a RuntimeError; a UserError too where one was killed."""
+        try:
+            found = self._found(round, assignment, clients)
+        except BaseException:
+            self.close()  # an answer that nobody read would pass for that to the next question
+            raise
+        yield from (found[client] for client in clients)
+
+    def _found(self, round: Round, assignment: Assignment, clients: Sequence[int]) -> dict[int, Ended]:
+        own, *others = (clients[first :: self.cores] for first in range(min(self.cores, len(clients))))
+        helpers = self._at_work(len(others))
+        for helper, part in zip(helpers, others, strict=True):
+            states = {client: kept for client in part if (kept := round.before(client))}
+            starts = {client: start for client, start in assignment.starts.items() if client in part}
+            asked = tuple(assignment._replace(starts=starts))
+            helper.tell({"round": round.number, "clients": list(part), "states": states, "assignment": asked})
+        found = dict(zip(own, round.perform(assignment, own), strict=True))
+        for helper, part in zip(helpers, others, strict=True):
+            found |= zip(part, (Ended(*ended) for ended in helper.told()), strict=True)
+        return found
+
+    def _at_work(self, count: int) -> list["_Helper"]:
+        """So many helpers. New ones import their libraries at the same time, and then learn what they are."""
+        new = range(count - len(self._helpers))
+        self._helpers += [_Helper() for _ in new]
+        for helper in self._helpers[count - len(new) : count]:
+            helper.tell(begun(*self._federation))
+        return self._helpers[:count]
+
+    def close(self) -> None:
+        while self._helpers:
+            self._helpers.pop().end()
+
+
+class _Helper:
+    def __init__(self) -> None:
+        command = [sys.executable, "-P", "-m", "fedrepro.training.worker", str(os.getpid())]
+        # -P: no module from the working directory
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def tell(self, message: Any) -> None:
+        try:
+            send(self._process.stdin, message)
+        except BrokenPipeError:
+            raise self._gone() from None
+
+    def told(self) -> Any:
+        try:
+            answer = receive(self._process.stdout)
+        except EOFError:
+            raise self._gone() from None
+        if isinstance(answer, dict):
+            raise (UserError if answer["user"] else RuntimeError)(answer["error"])
+        return answer
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _gone(self) -> UserError:
+        killed = self._process.wait() < 0
+        told = "was killed, as by a full memory: lower cores_per_run" if killed else "ended by itself, as its last words say"
+        return UserError(f"a process that trained a part of the round's clients {told}; {GOES_ON}")
+
+
+def begun(config: RunConfig, dataset: Dataset, partition: Partition, executor: str) -> dict[str, Any]:
+    """What a helper is told first: which federation it is, and the digest of the code that it must have."""
+    code = provenance.code_digest(provenance.modules(config))
+    return {"config": config.model_dump_json(), "executor": executor, "code": code} | packed(dataset, partition)
+
+
+def packed(dataset: Dataset, partition: Partition) -> dict[str, Any]:
+    """As tensors and plain values, without what partitions alone are drawn from."""
+    data = {name: getattr(dataset, name) for name in ("name", "train_x", "train_y", "test_x", "test_y", "classes")}
+    held = {field.name: _tensors(getattr(partition, field.name)) for field in fields(partition)}
+    return {"dataset": data, "meta": json.dumps(dataset.meta), "partition": held}
+
+
+def unpacked(message: dict[str, Any]) -> tuple[Dataset, Partition]:
+    """What `packed` packed."""
+    held = {name: _arrays(value) for name, value in message["partition"].items()}
+    return Dataset(**message["dataset"], meta=json.loads(message["meta"])), Partition(**held)
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, list):
+        return [torch.from_numpy(part) for part in value]
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, list):
+        return [part.numpy() for part in value]
+    return value.numpy() if isinstance(value, torch.Tensor) else value
+
+
+def send(stream: IO[bytes], message: Any) -> None:
+    """Tensors, plain values, and containers of these."""
+    buffer = io.BytesIO()
+    torch.save(message, buffer)  # with their strides, which the order of a sum may depend on
+    stream.write(buffer.tell().to_bytes(LENGTH, "big"))
+    stream.write(buffer.getbuffer())
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> Any:
+    """What `send` sent. Raises EOFError where the other side is gone."""
+    length = int.from_bytes(stream.read(LENGTH), "big")
+    found = stream.read(length)
+    if not length or len(found) < length:
+        raise EOFError
+    return torch.load(io.BytesIO(found), weights_only=True)
