@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import contenders, machine, plan, processes, summary, table, workloads
-from fedrepro.data import datasets
 from fedrepro.core import provenance
-from fedrepro.training import runner as training
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import replacing
+from fedrepro.data import datasets
 from fedrepro.runs.paths import Paths
+from fedrepro.training import runner
 
 log = logging.getLogger("benchmarks")
 HERE = Path(__file__).resolve().parent
@@ -85,7 +85,7 @@ def settings(chosen: argparse.Namespace) -> plan.Settings:
 def described(run: plan.Settings, mirror: str | None) -> dict[str, Any]:
     """The head of the result: hardware, versions, protocol, what each workload is. Prepares the data."""
     chosen = {datasets.key(choice): choice for choice in (workload.config(1).dataset for workload in run.workloads.values())}
-    identities = {name: training.dataset(chosen[name], Paths(run.data), mirror).meta["identity"] for name in sorted(chosen)}
+    identities = {name: runner.dataset(chosen[name], Paths(run.data), mirror).meta["identity"] for name in sorted(chosen)}
     versions = {"ours": machine.versions()}
     if any(name in contenders.PEERS for name in run.contenders):
         versions["peers"] = processes.together([["versions"]], run.peers, waits=False)[0][0]

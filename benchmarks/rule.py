@@ -14,15 +14,15 @@ from typing import Any
 import torch
 
 from benchmarks import machine
-from fedrepro.data import partitions
-from fedrepro.core import rng
 from fedrepro.config.params import RunConfig
+from fedrepro.config.types import parse
+from fedrepro.core import rng
+from fedrepro.core.files import replacing
+from fedrepro.data import partitions
 from fedrepro.data.datasets import Dataset
 from fedrepro.training.devices import pick_device
 from fedrepro.training.executors import available, pick
 from fedrepro.training.federation import Federation
-from fedrepro.config.types import parse
-from fedrepro.core.files import replacing
 
 IMAGES = {"mnist": (1, 28, 28), "digits": (1, 8, 8)}
 # network, width, whose images, clients, batch

@@ -11,11 +11,11 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedrepro import models
-from fedrepro.data import datasets
-from fedrepro.config import strict_yaml as plainyaml
-from fedrepro.core import rng
+from fedrepro.config import strict_yaml
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Count, Frozen, parse
+from fedrepro.core import rng
+from fedrepro.data import datasets
 
 FILE = Path(__file__).with_name("workloads.yaml")
 EVALUATE_EVERY = 10  # rounds; all contenders, whole test set
@@ -62,7 +62,7 @@ class Task:
 
 def read(path: Path = FILE) -> dict[str, Workload]:
     """Every workload by its name."""
-    return {name: parse(Workload, values, f"{path.name}: {name}") for name, values in plainyaml.read(path).items()}
+    return {name: parse(Workload, values, f"{path.name}: {name}") for name, values in strict_yaml.read(path).items()}
 
 
 def variant(config: RunConfig, cohort: int | None = None, width: float | None = None) -> RunConfig:

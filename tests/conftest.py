@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from fedrepro.core import provenance
-from fedrepro.training.devices import pick_device
 from fedrepro.runs.paths import Paths
+from fedrepro.training.devices import pick_device
 
 pytest.register_assert_rewrite("support")  # before it is imported: a failed comparison there shows its two sides, too
 

@@ -21,17 +21,17 @@ from torch import nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn import functional as F
 
-from fedrepro import algorithms, models, tasks
-from fedrepro.config import registry
-from fedrepro.core import rng
+from fedrepro import algorithms, models
 from fedrepro.algorithms import fedmmd
 from fedrepro.algorithms.base import Batch, Client, Sent, Server
+from fedrepro.config import registry
+from fedrepro.config.types import Choice
+from fedrepro.core import rng
+from fedrepro.core.errors import UserError
+from fedrepro.models import Conv, Dense, Head, Net, tasks
 from fedrepro.training import checkpoint
 from fedrepro.training.executors import Sequential
 from fedrepro.training.round import Round
-from fedrepro.core.errors import UserError
-from fedrepro.config.types import Choice
-from fedrepro.models import Conv, Dense, Head, Net
 from support.federation import (
     ALGORITHMS,
     advance,
@@ -47,8 +47,8 @@ from support.federation import (
 )
 
 GOLDEN = Path(__file__).parent / "golden"
-WITH_NEUTRAL = [name for name in ALGORITHMS if registry.module("algorithms", name).Algorithm.neutral is not None]
-BUFFERED = [name for name in ALGORITHMS if registry.module("algorithms", name).Algorithm.buffers]
+WITH_NEUTRAL = [name for name in ALGORITHMS if registry.find("algorithms", name).Algorithm.neutral is not None]
+BUFFERED = [name for name in ALGORITHMS if registry.find("algorithms", name).Algorithm.buffers]
 VARIANTS = [(name, {}) for name in ALGORITHMS] + [
     ("fedprox", {"norm": "mean"}),
     ("fedmmd", {"outputs": "features", "kernel": "mean_distance"}),
@@ -68,7 +68,7 @@ OPTIMISERS = {
 
 
 def neutral(name: str) -> dict:
-    return {"name": name, **registry.module("algorithms", name).Algorithm.neutral}
+    return {"name": name, **registry.find("algorithms", name).Algorithm.neutral}
 
 
 def sent(federation, state, shares=(0.2, 0.3, 0.5)):

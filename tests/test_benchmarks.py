@@ -15,13 +15,13 @@ from benchmarks import __main__ as command
 from benchmarks import contenders, processes, summary, table, workloads
 from benchmarks.clock import Clock
 from benchmarks.contenders import common
+from fedrepro.config import strict_yaml
+from fedrepro.config.inheritance import merge
 from fedrepro.data import datasets
-from fedrepro.config import strict_yaml as plainyaml
-from fedrepro.training import runner as training
+from fedrepro.runs.paths import Paths
+from fedrepro.training import runner
 from fedrepro.training.devices import pick_device
 from fedrepro.training.federation import Federation
-from fedrepro.config.inheritance import merge
-from fedrepro.runs.paths import Paths
 
 ROUNDS = 3
 SMALL = {
@@ -40,7 +40,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("data")
-    training.dataset("digits", Paths(folder), None)
+    runner.dataset("digits", Paths(folder), None)
     return str(folder)
 
 
@@ -69,7 +69,7 @@ def test_workloads_are_those_of_the_issue():
 
 
 def test_y2_is_fig_4d():
-    fig4d = plainyaml.read(ROOT / "params.yaml")["papers"]["fedmmd"]["fig4d"]
+    fig4d = strict_yaml.read(ROOT / "params.yaml")["papers"]["fedmmd"]["fig4d"]
     ours = workloads.read()["Y2"].training
     assert {key: value for key, value in ours.items() if key != "algorithm"} == {
         key: value for key, value in fig4d.items() if key not in ("rounds", "series")

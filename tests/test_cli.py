@@ -13,11 +13,12 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from fedrepro.cli import main as cli, targets as listing
-from fedrepro.runs import integrity as intact
+from fedrepro.cli import main
+from fedrepro.cli import targets as listing
 from fedrepro.config.params import read_params
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.plan import plan
+from fedrepro.runs import integrity
 from fedrepro.runs.paths import Paths
 from support.experiments import finish
 from support.settings import PAPER, fig, write
@@ -35,7 +36,7 @@ def here(tmp_path, monkeypatch) -> Path:
 
 def refused(capsys, *arguments: str) -> str:
     """The one message of a command that ends with exit code 2."""
-    assert cli.main(list(arguments)) == 2
+    assert main.main(list(arguments)) == 2
     told = capsys.readouterr().err
     messages = [line for line in told.splitlines() if line.startswith("error: ")]
     assert len(messages) == 1 and "Traceback" not in told
@@ -130,7 +131,7 @@ def test_mistakes_in_the_options(arguments, words, here, capsys, request):
 )
 def test_usage(arguments, here, capsys):
     with pytest.raises(SystemExit) as caught:
-        cli.main(list(arguments))
+        main.main(list(arguments))
     assert caught.value.code == 2 and "error: " in capsys.readouterr().err
 
 
@@ -140,24 +141,24 @@ def test_usage(arguments, here, capsys):
 ])  # fmt: skip
 def test_a_command_takes_no_option_that_it_would_not_obey(arguments, here, capsys):
     with pytest.raises(SystemExit) as caught:
-        cli.main(list(arguments))
+        main.main(list(arguments))
     assert caught.value.code == 2 and "unrecognized arguments: --" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("9m", 540), ("1.5h", 5400), ("0", 0)])
 def test_budget(text, seconds):
-    assert cli._seconds(text) == seconds
+    assert main._seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "m", "-3", "3d", "1 h", "1e3", "nan", ".5m"])
 def test_no_budget(text):
     with pytest.raises(argparse.ArgumentTypeError, match="expected a number with s, m or h"):
-        cli._seconds(text)
+        main._seconds(text)
 
 
 def test_a_mistake_as_the_shell_sees_it(here):
     write(here, {})
-    folders = os.pathsep.join([str(Path(cli.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    folders = os.pathsep.join([str(Path(main.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-m", "fedrepro.cli", "train", "--paper", "q"],
         capture_output=True, text=True, env=os.environ | {"PYTHONPATH": folders},
@@ -166,19 +167,19 @@ def test_a_mistake_as_the_shell_sees_it(here):
 
 
 def test_stopped_by_hand(here, capsys, monkeypatch):
-    from fedrepro.training import runner as training
+    from fedrepro.training import runner
 
     def stop(*arguments, **options):
         raise KeyboardInterrupt
 
     write(here, {})
-    monkeypatch.setattr(training, "train", stop)
-    assert cli.main(["train"]) == 130 and "the same command goes on" in capsys.readouterr().err
+    monkeypatch.setattr(runner, "train", stop)
+    assert main.main(["train"]) == 130 and "the same command goes on" in capsys.readouterr().err
 
 
 def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, monkeypatch):
-    from fedrepro.experiments import study_runner as conducting, study_plan as studying
-    from fedrepro.training import runner as training
+    from fedrepro.experiments import study_plan, study_runner
+    from fedrepro.training import runner
 
     def train(runs, *arguments, failures, **options):
         done, failing = runs
@@ -189,12 +190,12 @@ def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, 
         return []
 
     made = []
-    monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr(runner, "train", train)
     study = SimpleNamespace(snapshots=frozenset)
     monkeypatch.setattr(
-        studying, "unfinished", lambda chosen, *_: [SimpleNamespace(run=run, study=study) for run in chosen[0].runs]
+        study_plan, "unfinished", lambda chosen, *_: [SimpleNamespace(run=run, study=study) for run in chosen[0].runs]
     )
-    monkeypatch.setattr(conducting, "conduct", lambda cases, *_, **options: made.extend(cases) or [])
+    monkeypatch.setattr(study_runner, "conduct", lambda cases, *_, **options: made.extend(cases) or [])
     write(here, {})
     assert "digits-fedprox-s0-" in (told := refused(capsys, "train")) and "no luck" in told
     assert [case.run.config.algorithm.name for case in made] == ["fedavg"]
@@ -211,9 +212,9 @@ def ready(tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
         patch.chdir(folder)
-        assert cli.main(["train", "--budget", "0s"]) == 3
+        assert main.main(["train", "--budget", "0s"]) == 3
         assert not list(folder.glob("results/runs/p/*/summary.json"))
-        assert cli.main(["train"]) == 0
+        assert main.main(["train"]) == 0
     return folder
 
 
@@ -234,42 +235,42 @@ def test_train_trains(ready):
 def test_train_twice_does_nothing(ready, monkeypatch):
     monkeypatch.chdir(ready)
     before = snapshot(ready)
-    assert cli.main(["train"]) == cli.main(["train", "--budget", "0s"]) == 0
+    assert main.main(["train"]) == main.main(["train", "--budget", "0s"]) == 0
     assert snapshot(ready) == before
 
 
 def test_a_skipped_experiment_needs_no_training(ready, monkeypatch, capsys):
     monkeypatch.chdir(ready)
-    assert cli.main(["train", "--scale", "other"]) == 0
-    assert cli.main(["plan", "--scale", "other"]) == 0 and "skipped: no time" in capsys.readouterr().out
+    assert main.main(["train", "--scale", "other"]) == 0
+    assert main.main(["plan", "--scale", "other"]) == 0 and "skipped: no time" in capsys.readouterr().out
 
 
 def test_plan_and_export(ready, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(ready)
-    assert cli.main(["plan"]) == 0 and re.search(r"p/fig +0 of 2 ", capsys.readouterr().out)
+    assert main.main(["plan"]) == 0 and re.search(r"p/fig +0 of 2 ", capsys.readouterr().out)
     params = write(tmp_path, fig(rounds=1, series={"Prox": None, "FedAvg": {"name": "fedavg"}}) | {"scale": "quick"})
     values = yaml.safe_load(params.read_text())
     del values["papers"]["p"]["fig"]["series"]["Prox"]
     params.write_text(yaml.safe_dump(values))
     results = str(tmp_path / "results")
-    assert cli.main(["plan", "--params", str(params), "--results", results, "--export", str(tmp_path / "runs.json")]) == 0
+    assert main.main(["plan", "--params", str(params), "--results", results, "--export", str(tmp_path / "runs.json")]) == 0
     assert re.search(r"p/fig +1 of 1 ", capsys.readouterr().out)
     asked = []
     with monkeypatch.context() as patch:  # a machine with the variable has its data from there, as params.yaml has it
         patch.setenv("FEDREPRO_DATA_MIRROR", "there")
         patch.setattr("fedrepro.training.train", lambda *arguments, mirror, **options: asked.append(mirror) or [])
-        assert cli.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results]) == 0 and asked == ["there"]
-    assert cli.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results, "--device", "cpu"]) == 0
+        assert main.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results]) == 0 and asked == ["there"]
+    assert main.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results, "--device", "cpu"]) == 0
     (run,) = (tmp_path / "results" / "runs" / "p").iterdir()
     assert json.loads((run / "summary.json").read_text())["rounds"] == 1
-    assert cli.main(["plan", "--params", str(params), "--results", results]) == 0
+    assert main.main(["plan", "--params", str(params), "--results", results]) == 0
     assert re.search(r"p/fig +0 of 1 ", capsys.readouterr().out)
 
 
 def test_a_plan_where_nothing_can_be_written(ready, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(ready)
     (tmp_path / "file").write_text("")
-    assert cli.main(["plan", "--results", str(tmp_path / "file")]) == 0 and "2 of 2" in capsys.readouterr().out
+    assert main.main(["plan", "--results", str(tmp_path / "file")]) == 0 and "2 of 2" in capsys.readouterr().out
 
 
 def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
@@ -277,22 +278,22 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
 
     shutil.copytree(ready, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
-    assert cli.main(["keep"]) == 0
+    assert main.main(["keep"]) == 0
     *told, last = capsys.readouterr().out.splitlines()
     assert len(told) == 2 and all(Path(line).parent == Path("results/kept/p") and Path(line).is_dir() for line in told)
     assert last == "kept 2 runs; 2 of 2 runs are finished"
-    assert cli.main(["keep"]) == 0
+    assert main.main(["keep"]) == 0
     assert capsys.readouterr().out == "nothing to keep: 2 of 2 runs are finished, 2 of them kept before\n"
-    assert cli.main(["keep", "--scale", "other"]) == 0
+    assert main.main(["keep", "--scale", "other"]) == 0
     assert capsys.readouterr().out == "nothing to keep: 0 of 0 runs are finished\n"
     write(tmp_path / "copy", fig(lr=0.2))
-    assert cli.main(["prune"]) == 0
+    assert main.main(["prune"]) == 0
     *told, last = capsys.readouterr().out.splitlines()
     assert last == "2 folders and files; --yes deletes them"
     assert len(told) == 2 and all(line.startswith("would delete results/runs/p/digits-") for line in told)
-    assert cli.main(["prune", "--yes"]) == 0
+    assert main.main(["prune", "--yes"]) == 0
     assert capsys.readouterr().out.splitlines() == [line.replace("would delete", "deleted") for line in told]
-    assert cli.main(["prune"]) == 0 and capsys.readouterr().out == "nothing to prune: params.yaml names all that is there\n"
+    assert main.main(["prune"]) == 0 and capsys.readouterr().out == "nothing to prune: params.yaml names all that is there\n"
     assert not any(Path("results/runs/p").iterdir()) and len(list(Path("results/kept/p").iterdir())) == 2
 
 
@@ -304,22 +305,22 @@ def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, monkeypatch,
     monkeypatch.chdir(tmp_path)
 
     def listed(*arguments: str) -> dict[str, list[str]]:
-        assert cli.main(["list", "--cores", "3", *arguments]) == 0
+        assert main.main(["list", "--cores", "3", *arguments]) == 0
         first, head, *lines = capsys.readouterr().out.splitlines()
         assert "3 cores" in first and head.split() == ["target", "state", "left", "title"]
         return {line.split()[0]: re.split("  +", line)[1:] for line in lines}
 
     assert listed()["fig"] == ["finished", "What it shows"] and listed()["p"] == ["finished", "A paper"]
     assert listed("--scale", "other")["fig"][0] == "skipped"
-    assert cli.main(["list", "--scale", "other"]) == 0
+    assert main.main(["list", "--scale", "other"]) == 0
     assert "skipped: p, fig: no time" in capsys.readouterr().out
     write(tmp_path, fig(series={"Two": {"name": "fedavg", "with": {"lr": 0.3}}}))
     state, left, title = listed()["fig"]
     assert state == "2 of 3 runs" and left.endswith(" s") and title == "What it shows"
-    assert cli.main(["plan", "fig", "--cores", "1"]) == 0
+    assert main.main(["plan", "fig", "--cores", "1"]) == 0
     told = capsys.readouterr()
     assert re.search("p/fig +1 of 3 ", told.out) and "on 1 core\n" in told.out
-    assert cli.main(["plan", "fig"]) == 0 and "measuring" not in capsys.readouterr().err  # what was measured is remembered
+    assert main.main(["plan", "fig"]) == 0 and "measuring" not in capsys.readouterr().err  # what was measured is remembered
     assert refused(capsys, "plan", "fog").startswith("unknown target 'fog': choose from p, ")
 
 
@@ -330,7 +331,7 @@ def test_a_terminal_that_lacks_a_letter_shows_the_list_without_it(encoding, read
     monkeypatch.chdir(tmp_path)
     Path("workflow/experiments").mkdir(parents=True)
     Path("workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER | {"title": "A \u03a8-Net"}))
-    folders = os.pathsep.join([str(Path(cli.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    folders = os.pathsep.join([str(Path(main.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": folders, "PYTHONIOENCODING": encoding}
     done = subprocess.run([sys.executable, "-m", "fedrepro.cli", "list"], capture_output=True, text=True, env=environment)
     assert done.returncode == 0 and "A ?-Net" in done.stdout, done.stderr
@@ -353,11 +354,11 @@ def test_a_list_says_what_is_kept_of_other_data(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     runs = plan(read_params(path), Paths())["p"]["fig"].runs
     record = runs[0].record() | {"data": "other pixels", "dataset": "Digits (mirror)"}
-    kept = Paths().kept("p") / f"a-{intact.key(record)}"
+    kept = Paths().kept("p") / f"a-{integrity.key(record)}"
     kept.mkdir(parents=True)
     for name, content in (("config", record), ("summary", {})):
         (kept / f"{name}.json").write_text(json.dumps(content))
-    assert cli.main(["list"]) == 0
+    assert main.main(["list"]) == 0
     told = capsys.readouterr().out
     assert told.count("not run, 1 kept of other data ") == 2 and "only_finished=true reports what is kept" in told
 
@@ -370,7 +371,7 @@ def test_a_list_calls_nothing_finished_that_lacks_a_series_or_a_study(monkeypatc
 
     def state(changes: dict) -> str:
         write(tmp_path, changes)
-        assert cli.main(["list"]) == 0
+        assert main.main(["list"]) == 0
         return re.search("^fig  +(.*?)  ", capsys.readouterr().out, re.MULTILINE)[1]
 
     permuted = {"partition": {"name": "permuted", "clients": 3}}

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro import results
-from fedrepro.experiments import partition_jobs as drawings, plan as experiments, study_plan as studying
-from fedrepro.core import provenance
 from fedrepro.config.params import read_params
-from fedrepro.runs.paths import Paths
+from fedrepro.core import provenance
+from fedrepro.experiments import partition_jobs, plan, study_plan
 from fedrepro.report import artifacts
-from fedrepro.report.documents import build as page
 from fedrepro.report import paper as spec
+from fedrepro.report.documents import build
+from fedrepro.runs import gather
+from fedrepro.runs.paths import Paths
 from support.results import unfinished
 
 ROOT = Path(__file__).parents[1]
@@ -39,14 +39,14 @@ def test_numbers_follow_from_what_is_kept_without_any_data(committed, tmp_path, 
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", str(tmp_path / "absent"))
     params = read_params(overrides={"scale": folder.parent.name, "only_finished": True})
     paths = Paths(data=tmp_path / "data")
-    group = experiments.plan(params, paths)[folder.name]
+    group = plan.plan(params, paths)[folder.name]
     for source in paper.sources():
         name, _, study = source.partition("-")
         if study:
-            given = studying.gathering(studying.plan(group[name], params, paths)[study], params)
+            given = study_plan.gathering(study_plan.plan(group[name], params, paths)[study], params)
         else:
-            given = experiments.gathering(group[name], params)
-        results.gather(given, tmp_path / "made")
+            given = plan.gathering(group[name], params)
+        gather.gather(given, tmp_path / "made")
     made, anew = stored(tmp_path / "made"), ANEW.format(scale=folder.parent.name)
     assert sorted(made) == sorted(stored(folder / "data")), anew
     for name, text in made.items():
@@ -57,7 +57,7 @@ def test_numbers_follow_from_what_is_kept_without_any_data(committed, tmp_path, 
 def test_tables_and_verdicts_follow_from_their_numbers(committed, tmp_path):
     folder, paper = committed
     shutil.copytree(folder / "data", tmp_path / "data")
-    artifacts.make(paper, [*paper.tables, spec.VERDICTS], tmp_path)
+    artifacts.make(paper, [*paper.tables, "verdicts"], tmp_path)
     made, anew = stored(tmp_path / "tables"), ANEW.format(scale=folder.parent.name)
     assert sorted(made) == sorted(stored(folder / "tables")), anew
     for name, text in made.items():
@@ -93,10 +93,10 @@ def test_pages_and_documents_follow_from_what_lies_beside_them(scale, tmp_path, 
         tmp_path / scale,
     )
     shutil.copytree(folder, copy)
-    planned = experiments.plan(params, Paths())
+    planned = plan.plan(params, Paths())
     assert [paper for paper in planned if not (folder / paper).is_dir()] == [], ANEW.format(scale=scale)
-    maps = {paper: list(drawings.shown(group, Paths(), copy / paper)) for paper, group in planned.items()}
-    page.compose(spec.read_all(params), copy, maps)
+    maps = {paper: list(partition_jobs.shown(group, Paths(), copy / paper)) for paper, group in planned.items()}
+    build.compose(spec.read_all(params), copy, maps)
     for made in [*copy.rglob("index.html"), *(copy / name for name in ("report.tex", "metrics.json", "curves.csv"))]:
         name = made.relative_to(copy)
         assert made.read_text(encoding="utf-8") == (folder / name).read_text(encoding="utf-8"), (

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from fedrepro.config import strict_yaml as plainyaml
-from fedrepro.config.params import Experiment, Gpus, Params, RunConfig, read_params, renamed
-from fedrepro.core.errors import UserError
-from fedrepro.config.types import Choice, parse
+from fedrepro.config import strict_yaml
 from fedrepro.config.inheritance import inherited, merge
+from fedrepro.config.params import Experiment, Gpus, Params, RunConfig, read_params, renamed
+from fedrepro.config.types import Choice, parse
+from fedrepro.core.errors import UserError
 from fedrepro.experiments.resolve import resolve
 from support.federation import PLAIN, config
 
@@ -229,7 +229,7 @@ def test_mistakes_in_params(old, new, words, tmp_path):
 def test_unreadable_params(text, words, tmp_path):
     path = tmp_path / "params.yaml" if text is None else write(tmp_path, text)
     with pytest.raises(UserError, match=words):
-        plainyaml.read(path)
+        strict_yaml.read(path)
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -288,11 +288,11 @@ def test_no_two_settings_are_one_object():
             for part in value.values() if isinstance(value, dict) else value:
                 walk(part)
 
-    walk(plainyaml.read(Path(__file__).parents[1] / "params.yaml"))
+    walk(strict_yaml.read(Path(__file__).parents[1] / "params.yaml"))
 
 
 @pytest.mark.parametrize("mark", "\u061c\u200b\u200f\u2028\u202e\u2060\u2066\ufeff", ids=ascii)
 def test_invisible_marks_are_refused_with_their_line(mark, tmp_path):
     (tmp_path / "p.yaml").write_text(f"scale: quick\nnote: a{mark}b\n", encoding="utf-8")
     with pytest.raises(UserError, match=rf"p\.yaml: line 2: the invisible character U\+{ord(mark):04X}"):
-        plainyaml.read(tmp_path / "p.yaml")
+        strict_yaml.read(tmp_path / "p.yaml")

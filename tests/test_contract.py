@@ -7,20 +7,19 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fedrepro import schedules, tasks
-from fedrepro.core import rng
 from fedrepro.algorithms import fednova
 from fedrepro.algorithms.base import Client, FedAvg, Finished
 from fedrepro.config.params import Proxy
-from fedrepro.training import checkpoint
+from fedrepro.config.types import Choice
+from fedrepro.core import rng
+from fedrepro.core.errors import UserError
+from fedrepro.core.metrics import MEASURES
+from fedrepro.models import tasks
+from fedrepro.training import checkpoint, schedules
 from fedrepro.training.evaluation import macro_f1
 from fedrepro.training.federation import columns
 from fedrepro.training.round import OTHERS, Round, size
 from fedrepro.training.run import Limits, train
-from fedrepro.core.errors import UserError
-from fedrepro.config.types import Choice
-from fedrepro.core.metrics import MEASURES
-from fedrepro.tasks import classification
 from support.federation import (
     a_run,
     advance,
@@ -458,10 +457,10 @@ def test_cross_entropy_on_cuda_is_that_of_a_processor():
     outputs, labels = torch.randn(5, 3, generator=rng.generator(0, "x"), dtype=torch.float64), torch.tensor([2, 0, 1, 1, 2])
     outputs = outputs.requires_grad_()
     share = np.exp(outputs.detach().numpy()) / np.exp(outputs.detach().numpy()).sum(1, keepdims=True)
-    loss = classification.masked(outputs.log_softmax(1), labels)
+    loss = tasks.masked(outputs.log_softmax(1), labels)
     assert loss.item() == pytest.approx(-np.log(share[range(5), labels]).mean(), rel=1e-14)
     assert np.allclose(torch.autograd.grad(loss, outputs)[0], (share - np.eye(3)[labels]) / 5, rtol=1e-13, atol=0)
-    assert classification.masked(torch.tensor([[0.0, -torch.inf]]), torch.tensor([0])) == 0
+    assert tasks.masked(torch.tensor([[0.0, -torch.inf]]), torch.tensor([0])) == 0
 
 
 def test_schedules():

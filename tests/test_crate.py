@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fedrepro.config.params import read_params
-from fedrepro.report.documents import ro_crate as crate
-from fedrepro.report import paper as spec
+from fedrepro.report import paper
+from fedrepro.report.documents import ro_crate
 from fedrepro.report.inputs.gathered import load
-from fedrepro.results import Gathering
+from fedrepro.runs.gather import Gathering
 
 ROOT = Path(__file__).parents[1]
 PAPER = "fedmmd"
@@ -23,13 +23,13 @@ def written(tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         out = tmp_path_factory.mktemp("crate") / "crate.zip"
-        specification = spec.read(PAPER, read_params())
+        specification = paper.read(PAPER, read_params())
         notes = {name: load(Path("reports/paper", PAPER, "data"), name) for name in specification.sources()}
         gathered = {
             name: Gathering(note.note, {label: [folder(run) for run in note.runs(label)] for label in note.labels})
             for name, note in notes.items()
         }
-        crate.write({PAPER: specification}, {PAPER: gathered}, Path("reports/paper"), out)
+        ro_crate.write({PAPER: specification}, {PAPER: gathered}, Path("reports/paper"), out)
     return out
 
 

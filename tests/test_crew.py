@@ -9,17 +9,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fedrepro.training import worker_pool as crew
-from fedrepro.training.executors import shares
-from fedrepro.training.worker import Helper
-from fedrepro.training.run import Limits, train
 from fedrepro.core.errors import UserError
+from fedrepro.training import worker_pool
+from fedrepro.training.executors import shares
+from fedrepro.training.run import Limits, train
+from fedrepro.training.worker import Helper
 from support.federation import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 5}
 
 
-class Here(crew._Helper):
+class Here(worker_pool._Helper):
     """A helper in this process, which starts at once; what it is told and what it tells go through a stream all the same."""
 
     def __init__(self):
@@ -37,18 +37,18 @@ class Here(crew._Helper):
 
 def _stream(message):
     stream = io.BytesIO()
-    crew.send(stream, message)
+    worker_pool.send(stream, message)
     stream.seek(0)
     return stream
 
 
 def _sent(message):
-    return crew.receive(_stream(message))
+    return worker_pool.receive(_stream(message))
 
 
 def one_and_shared(monkeypatch, **changes):
     """State and rows of a run on one core, and on two; the helper was asked."""
-    monkeypatch.setattr(crew, "_Helper", Here)
+    monkeypatch.setattr(worker_pool, "_Helper", Here)
     feds = [federation(config(**changes), executor="sequential", cores=cores) for cores in (1, 2)]
     found = [advance(fed) for fed in feds]
     assert feds[1].cores == 2 and len(feds[1].crew._helpers) == 1
@@ -115,7 +115,7 @@ def test_a_helper_ends_with_a_run_that_was_killed():
 
 
 def test_what_fails_in_a_helper_is_told(monkeypatch):
-    monkeypatch.setattr(crew, "_Helper", Here)
+    monkeypatch.setattr(worker_pool, "_Helper", Here)
     fed = federation(config(), executor="sequential", cores=2)
     state, _ = advance(fed, 1)
     monkeypatch.setattr(fed.crew._helpers[0].helper.federation.algorithm, "finish", None)
@@ -124,7 +124,7 @@ def test_what_fails_in_a_helper_is_told(monkeypatch):
 
 
 def test_a_helper_of_other_code_trains_nothing(monkeypatch):
-    monkeypatch.setattr(crew, "_Helper", Here)
+    monkeypatch.setattr(worker_pool, "_Helper", Here)
     monkeypatch.setattr("fedrepro.runs.code_digest", lambda _: "edited")
     with pytest.raises(UserError, match="code changed since the work was planned"):
         advance(federation(config(), executor="sequential", cores=2), 1)
@@ -132,7 +132,7 @@ def test_a_helper_of_other_code_trains_nothing(monkeypatch):
 
 def test_a_run_tells_the_cores_that_it_took(monkeypatch, tmp_path):
     """Beside its time nothing in its folder depends on them."""
-    monkeypatch.setattr(crew, "_Helper", Here)
+    monkeypatch.setattr(worker_pool, "_Helper", Here)
     settings, data, found = config(algorithm={"name": "scaffold"}), images(), []
     for cores in (1, 2):
         run = a_run(tmp_path / str(cores) / "run", settings)

@@ -18,11 +18,11 @@ import pytest
 import torch
 from PIL import Image
 
-from fedrepro.data import datasets
-from fedrepro.core import provenance, rng
 from fedrepro.config import registry
-from fedrepro.data.datasets import _fetch, _formats, _split as _splitting, aptos, chest_xray, cifar10, cifar100, emnist_letters, mnist
+from fedrepro.core import provenance, rng
 from fedrepro.core.errors import Unavailable, UserError
+from fedrepro.data import datasets
+from fedrepro.data.datasets import _fetch, _formats, _split, aptos, chest_xray, cifar10, cifar100, emnist_letters, mnist
 from fedrepro.data.source_label import COPY, NOTES, OFFICIAL, describe, described
 from support.files import IMAGES, cifar10_files, cifar_batch, damage, idx_bytes, leftovers, md5, mnist_files, tar_gz, write_all
 
@@ -61,7 +61,7 @@ def test_every_module_declares_the_contract():
     names = registry.names("datasets")
     assert {"digits", "mnist", "cifar10", "cifar100", "emnist_letters", "pneumonia", "chest_xray", "aptos"} <= set(names)
     for name in names:
-        module = registry.module("datasets", name)
+        module = registry.find("datasets", name)
         assert module.__doc__ and module.TITLE and callable(module.read)
         assert len(set(datasets.classes(name))) == len(module.CLASSES) >= 2
         shape, train, test = datasets.extent(name)
@@ -70,7 +70,7 @@ def test_every_module_declares_the_contract():
         for file in module.FILES:
             assert len(file.md5) == 32 and file.urls and all(url.startswith("http") for url in file.urls)
         assert bool(module.FILES) == bool(module.MIRROR)
-        assert registry.module("datasets", datasets.origin(name)).FILES == module.FILES
+        assert registry.find("datasets", datasets.origin(name)).FILES == module.FILES
         for layout in module.MIRROR:
             assert all(".." not in path and not path.startswith("/") for path in layout)
     assert len(cifar100.CLASSES) == 100 and len(emnist_letters.CLASSES) == 26
@@ -95,7 +95,7 @@ def test_what_other_code_prepared_is_prepared_anew(tmp_path, monkeypatch):
     datasets.provide("digits_rgb", raw, out)
     assert (out / "arrays.npz").stat().st_mtime_ns == made and meta["code"] == datasets.code("digits_rgb")
     monkeypatch.setattr(datasets.provenance, "dataset_digest", lambda name: f"corrected {name}")
-    monkeypatch.setattr(registry.module("datasets", "digits_rgb"), "PIXELS", None)
+    monkeypatch.setattr(registry.find("datasets", "digits_rgb"), "PIXELS", None)
     datasets.provide("digits_rgb", raw, out)
     assert (out / "arrays.npz").stat().st_mtime_ns > made and datasets.known("digits_rgb", out) == meta["pixels"]
     without = {key: value for key, value in meta.items() if key not in ("code", "seal")}
@@ -107,7 +107,7 @@ def test_what_other_code_prepared_is_prepared_anew(tmp_path, monkeypatch):
 
 def test_a_users_own_files_are_prepared_anew_when_they_change(tmp_path, monkeypatch):
     """A set without official files has no checksums: names, sizes and times tell. What it comes from is in its own words."""
-    module, raw, out = registry.module("datasets", "digits_rgb"), tmp_path / "raw", tmp_path / "out"
+    module, raw, out = registry.find("datasets", "digits_rgb"), tmp_path / "raw", tmp_path / "out"
     arrays = module.read(raw)
     monkeypatch.setattr(module, "PIXELS", None)
     monkeypatch.setattr(module, "SOURCE", "my own pictures")
@@ -191,7 +191,7 @@ def test_digits_need_no_network(name, shape, counts, tmp_path, monkeypatch):
     meta = datasets.prepare(name, tmp_path / "raw", tmp_path / name)
     data = datasets.load(tmp_path / name)
     assert set(meta) == META_KEYS and data.meta == meta
-    assert meta["pixels"] == meta["identity"] == registry.module("datasets", name).PIXELS
+    assert meta["pixels"] == meta["identity"] == registry.find("datasets", name).PIXELS
     assert (len(data.train_x), len(data.test_x)) == counts == (meta["train"], meta["test"])
     assert tuple(data.train_x.shape[1:]) == shape and data.train_x.dtype == torch.uint8 and data.train_y.dtype == torch.int64
     assert torch.equal(data.test_y.unique(), torch.arange(data.classes))
@@ -270,7 +270,7 @@ def test_options_name_a_folder():
     (2, np.zeros((60, 1, 9, 9), np.float32), "test part: images float32"),  # larger than those of the train part
 ], ids=["nan", "float64", "bytes", "owners", "negative", "too many", "column", "larger"])  # fmt: skip
 def test_drawn_arrays_that_cannot_be(place, wrong, words, tmp_path, monkeypatch):
-    module = registry.module("datasets", "synthetic")
+    module = registry.find("datasets", "synthetic")
     arrays = list(module.read(tmp_path, registry.settings("datasets", TINY)))
     arrays[place] = wrong
     monkeypatch.setattr(module, "read", lambda raw, params: tuple(arrays))
@@ -426,7 +426,7 @@ def test_padded_letters_are_other_data(tmp_path, monkeypatch):
 @pytest.mark.parametrize("size", [64, 128, 224])
 def test_larger_pneumonia(size, tmp_path):
     name = f"pneumonia_{size}"
-    module, folder = registry.module("datasets", name), tmp_path / "mirror" / f"pneumonia{size}"
+    module, folder = registry.find("datasets", name), tmp_path / "mirror" / f"pneumonia{size}"
     folder.mkdir(parents=True)
     assert datasets.extent(name) == ((1, size, size), 5232, 624) and module.FILES[0].name in module.FILES[0].urls[0]
     arrays = {}
@@ -523,10 +523,10 @@ def test_class_folders_of_another_size_and_pooled(tmp_path, monkeypatch):
 
 def test_a_share_of_each_class_is_held_out():
     labels = np.repeat([0, 1, 3], [100, 39, 7])
-    test = _splitting.held_out(labels, 0.15, "a split")
+    test = _split.held_out(labels, 0.15, "a split")
     assert np.bincount(labels[test], minlength=4).tolist() == [15, 5, 0, 1]
-    assert np.array_equal(test, _splitting.held_out(labels, 0.15, "a split"))
-    assert not np.array_equal(test, _splitting.held_out(labels, 0.15, "another"))
+    assert np.array_equal(test, _split.held_out(labels, 0.15, "a split"))
+    assert not np.array_equal(test, _split.held_out(labels, 0.15, "another"))
     assert not test[:15].all()  # at random
 
 
@@ -536,7 +536,7 @@ def test_a_share_of_each_class_is_held_out():
 ], ids=["chest_xray", "aptos"])  # fmt: skip
 def test_the_sizes_that_are_planned_with(module, options, counts):
     """From the releases' counts of each class; the paper's totals."""
-    test = _splitting.held_out(np.repeat(range(len(counts)), counts), 0.15, "sizes").sum()
+    test = _split.held_out(np.repeat(range(len(counts)), counts), 0.15, "sizes").sum()
     assert module.extent(module.Params(**options))[1:] == (sum(counts) - test, test)
     assert sum(counts) == {chest_xray: 5856, aptos: 38_788}[module]
 
@@ -629,7 +629,7 @@ def test_identity_without_prepared_data_touches_no_network(tmp_path, monkeypatch
     assert len(digest) == 64 and digest != datasets.identify("fashion_mnist", tmp_path, tmp_path / "out")
     assert (
         datasets.identify("digits", tmp_path, tmp_path / "out", "http://localhost:1")
-        == registry.module("datasets", "digits").PIXELS
+        == registry.find("datasets", "digits").PIXELS
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -939,7 +939,7 @@ def test_real_mnist_is_the_official_release(real_mirror, tmp_path):
     ("cifar100_20", (10000, 2000), "CIFAR-100's first 20 classes (official release)"),
 ])  # fmt: skip
 def test_other_real_sets(name, counts, phrase, real_mirror, tmp_path):
-    first = registry.module("datasets", name).MIRROR[-1][0]
+    first = registry.find("datasets", name).MIRROR[-1][0]
     if _fetch.is_url(real_mirror) or not (Path(real_mirror) / first).is_file():
         pytest.skip(f"no {first} in the data mirror")
     datasets.fetch(name, tmp_path / "raw", real_mirror)

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fedrepro.cli import main as cli
-from fedrepro.training import devices
+from fedrepro.cli import main
 from fedrepro.config.params import Gpus
 from fedrepro.core.errors import UserError
+from fedrepro.training import devices
 from support.settings import write
 
 
@@ -101,7 +101,7 @@ def test_a_plan_takes_no_device(machine, monkeypatch, tmp_path, capsys):
     machine(0)
     monkeypatch.chdir(tmp_path)
     write(tmp_path, {"device": "cuda"})
-    assert cli.main(["plan"]) == 0 and "p/fig" in capsys.readouterr().out
+    assert main.main(["plan"]) == 0 and "p/fig" in capsys.readouterr().out
     assert not chosen and not devices.held
 
 

@@ -14,17 +14,17 @@ import torch
 import yaml
 from docutils.core import publish_parts
 
-from fedrepro.experiments import cost_model as estimate
+from fedrepro.cli import docs
 from fedrepro.config.params import read_params
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import write_json
-from fedrepro.runs.paths import Paths
 from fedrepro.data.source_label import COPY, OFFICIAL
-from fedrepro.report.documents import snakemake_captions as captions
-from fedrepro.cli import docs as guide
-from fedrepro.report.verdicts import rules, summary as tally
+from fedrepro.experiments import cost_model
 from fedrepro.report import paper as spec
+from fedrepro.report.documents import snakemake_captions
 from fedrepro.report.documents.quotes import Line, Quoted
+from fedrepro.report.verdicts import rules, summary
+from fedrepro.runs.paths import Paths
 
 ROOT = Path(__file__).parents[1]
 ANEW = "write it anew: uv run fedrepro docs"
@@ -45,15 +45,15 @@ def committed(tmp_path_factory) -> Path:
 def test_the_committed_pages_are_what_the_command_writes(committed, monkeypatch):
     """On a machine that has measured other speeds, too."""
     monkeypatch.chdir(committed)
-    monkeypatch.setattr(estimate, "_measure", lambda *_: dict.fromkeys(estimate.SPEEDS, 1.0))
-    run, known = guide._planned(Path(), "paper")["fedmmd"]["fig4d"].runs[0], estimate.Known(Paths(results=Path("results")))
-    estimate.cost(run, known, "auto", torch.device("cpu"), measure=lambda: None)
+    monkeypatch.setattr(cost_model, "_measure", lambda *_: dict.fromkeys(cost_model.SPEEDS, 1.0))
+    run, known = docs._planned(Path(), "paper")["fedmmd"]["fig4d"].runs[0], cost_model.Known(Paths(results=Path("results")))
+    cost_model.cost(run, known, "auto", torch.device("cpu"), measure=lambda: None)
     assert Path("results/speed.json").exists()
-    changed = [path.read_text(encoding="utf-8") for path in guide.write()]
+    changed = [path.read_text(encoding="utf-8") for path in docs.write()]
     assert not changed, ANEW
     shutil.rmtree("docs")
-    Path("README.md").write_text(f"before\n{guide.BEGIN}\nreplaced\n{guide.END}\nafter\n", encoding="utf-8")
-    assert {str(path) for path in guide.write()} == {"README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").iterdir())}
+    Path("README.md").write_text(f"before\n{docs.BEGIN}\nreplaced\n{docs.END}\nafter\n", encoding="utf-8")
+    assert {str(path) for path in docs.write()} == {"README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").iterdir())}
     readme = Path("README.md").read_text(encoding="utf-8")
     assert readme.startswith("before\n") and readme.endswith("\nafter\n") and "replaced" not in readme
 
@@ -181,9 +181,9 @@ def test_mistakes_in_a_template_are_told(committed, tmp_path, monkeypatch, text,
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(name, tmp_path / name)
     (tmp_path / "workflow/experiments/fedmmd.md.j2").write_text(text, encoding="utf-8")
-    size = functools.partial(guide._size, functools.partial(guide._planned, committed), "fedmmd")
+    size = functools.partial(docs._size, functools.partial(docs._planned, committed), "fedmmd")
     with pytest.raises(UserError, match=words):
-        guide.page(spec.read("fedmmd", read_params()), "fedmmd", tmp_path, size)
+        docs.page(spec.read("fedmmd", read_params()), "fedmmd", tmp_path, size)
 
 
 def test_numbers_of_a_page_are_told_by_what_they_are(quoted, tmp_path):
@@ -191,25 +191,25 @@ def test_numbers_of_a_page_are_told_by_what_they_are(quoted, tmp_path):
     path = tmp_path / "workflow/experiments/fedmmd.md.j2"
     path.parent.mkdir(parents=True)
     path.write_text("<<97.26|points>>, <<0.04|signed>>, <<134.9|nats>>, <<12.5|round>>, <<none|round>>\n", encoding="utf-8")
-    assert guide.page(quoted.spec, "fedmmd", tmp_path).endswith(" -->\n97.3, +0.0, 1.3, 12.5, never\n")
+    assert docs.page(quoted.spec, "fedmmd", tmp_path).endswith(" -->\n97.3, +0.0, 1.3, 12.5, never\n")
 
 
-@pytest.mark.parametrize("readme", ["no place\n", f"{guide.BEGIN}\nwithout an end\n", f"without a begin\n{guide.END}\n"])
+@pytest.mark.parametrize("readme", ["no place\n", f"{docs.BEGIN}\nwithout an end\n", f"without a begin\n{docs.END}\n"])
 def test_a_readme_without_a_place_for_the_table_is_told(readme):
     with pytest.raises(UserError, match="README.md: expected a part between '<!-- artifacts"):
-        guide.placed(readme, "the table")
+        docs.placed(readme, "the table")
 
 
 def test_a_paper_needs_neither_a_page_nor_results(quoted, tmp_path):
     """Until it has a template nothing links to its page; a line in a title ends no cell."""
     shutil.copytree("workflow/experiments", tmp_path / "workflow/experiments", ignore=shutil.ignore_patterns("*.j2"))
     shutil.copy("params.yaml", tmp_path)
-    assert guide.pages(tmp_path) == {}
+    assert docs.pages(tmp_path) == {}
     figures = {"fig4d": quoted.spec.figures["fig4d"].model_copy(update={"title": "p(a | b)"})}
     paper = quoted.spec.model_copy(update={"figures": figures, "tables": {}})
 
     def told() -> str:
-        return guide._paper("fedmmd", paper, {"fig4d": guide.Spent(7, None)}, {("fedmmd", "fig4d"): "fig4d"}, tmp_path)
+        return docs._paper("fedmmd", paper, {"fig4d": docs.Spent(7, None)}, {("fedmmd", "fig4d"): "fig4d"}, tmp_path)
 
     assert "| `fig4d` | p(a \\| b) | - | - |  | ~7 |\n" in told() and "docs/fedmmd.md" not in told()
     assert "1 artifact (" in told() and "- At `small`, 0 claims tested. 0 artifacts complete, 0.0 core hours spent." in told()
@@ -282,7 +282,7 @@ def test_curves_are_compared_seed_by_seed():
 def test_the_time_of_a_run_is_that_of_all_its_rounds(timed, seconds, tmp_path):
     if timed:
         write_json(tmp_path / "timing.json", timed)
-    assert guide._seconds(tmp_path / "timing.json", 50) == seconds
+    assert docs._seconds(tmp_path / "timing.json", 50) == seconds
 
 
 def test_core_hours_of_what_is_committed(tmp_path):
@@ -296,7 +296,7 @@ def test_core_hours_of_what_is_committed(tmp_path):
     timed = tmp_path / "results/kept/p/r/timing.json"
     timed.parent.mkdir(parents=True)
     timed.write_text(json.dumps({"rounds": 25, "seconds": 1800}))
-    assert guide._spent("p", "small", tmp_path) == 1.0 and guide._spent("p", "paper", tmp_path) == 0
+    assert docs._spent("p", "small", tmp_path) == 1.0 and docs._spent("p", "paper", tmp_path) == 0
 
 
 def gathered(folder: Path, **series: dict[str, str]) -> Path:
@@ -321,41 +321,41 @@ def test_how_much_of_an_artifact_is_there(sources, told, tmp_path):
     many = {"series": {"FedAvg": {"runs": [run(f"a{seed}") for seed in range(8)]}}}
     for name, changes in (("one", one), ("many", many), ("left_out", left_out), ("partly", partly)):
         (tmp_path / f"{name}.json").write_text(json.dumps(whole | changes))
-    assert guide._state(sources.split(), tmp_path) == told
+    assert docs._state(sources.split(), tmp_path) == told
 
 
 def test_hours_are_measured_where_every_run_that_is_asked_for_was_timed(tmp_path, monkeypatch):
     """Two runs of an hour each, as half of their rounds tell; guessed are two hours each."""
-    monkeypatch.setattr(guide, "cost", lambda *_: SimpleNamespace(seconds=7200))
+    monkeypatch.setattr(docs, "cost", lambda *_: SimpleNamespace(seconds=7200))
     path = gathered(tmp_path / "reports/paper/p/data", FedAvg={"a0": "finished", "a1": "finished"})
 
-    def hours(runs: int = 2, skipped: str | None = None) -> guide.Spent | None:
+    def hours(runs: int = 2, skipped: str | None = None) -> docs.Spent | None:
         item = SimpleNamespace(paper="p", name="fig", skipped=skipped, runs=[None] * runs)
-        return guide._hours(item, tmp_path, None)
+        return docs._hours(item, tmp_path, None)
 
-    assert hours() == guide.Spent(4, None)
+    assert hours() == docs.Spent(4, None)
     for name in ("a0", "a1"):
-        assert hours() == guide.Spent(4, None)
+        assert hours() == docs.Spent(4, None)
         timed = tmp_path / "results/kept/p" / name / "timing.json"
         timed.parent.mkdir(parents=True)
         write_json(timed, {"rounds": 25, "seconds": 1800})
-    assert hours() == guide.Spent(4, 2) and hours(runs=3) == guide.Spent(6, None) and hours(skipped="no time") is None
+    assert hours() == docs.Spent(4, 2) and hours(runs=3) == docs.Spent(6, None) and hours(skipped="no time") is None
     gathered(path.parent, FedAvg={"a0": "finished", "a1": "diverged at round 50"})
-    assert hours() == guide.Spent(4, 2, whole=False)
+    assert hours() == docs.Spent(4, 2, whole=False)
 
 
 def test_what_is_told_of_a_papers_claims():
     one = {"verdict": "undecided", "by": "the paper", "p": 0.2, "mean": 0.1, "half_width": 0.3, "seeds": 3}
-    told = guide._tested([one, one | {"by": "us"}])
+    told = docs._tested([one, one | {"by": "us"}])
     counts = "1 claim tested: 1 undecided; asked by us: 1 undecided."
     assert told == f"{counts} 1 difference tested against zero: 0 decided, 0 after Holm's correction."
-    assert guide._tested([one | {"by": "us", "p": None}]) == "0 claims tested; asked by us: 1 undecided."
-    assert guide._tested([]) == "0 claims tested."
+    assert docs._tested([one | {"by": "us", "p": None}]) == "0 claims tested; asked by us: 1 undecided."
+    assert docs._tested([]) == "0 claims tested."
 
 
 def test_hours_are_told_in_two_digits():
     def told(*hours: tuple | None) -> str:
-        return guide._told([None if one is None else guide.Spent(*one) for one in hours])
+        return docs._told([None if one is None else docs.Spent(*one) for one in hours])
 
     assert told((9.0, 2.557)) == "2.6" and told((815.1, None), (9.0, 1.0)) == "~820"
     assert told((1.0, 3.0)) == "3" and told((1630.2, None)) == "~1,600"
@@ -363,18 +363,18 @@ def test_hours_are_told_in_two_digits():
 
 
 def test_how_far_guesses_are_from_what_was_measured():
-    hours = [guide.Spent(*one) for one in ((9.0, 3.0), (1.0, 2.0), (7.0, None), (6.0, 0.1, False))]
+    hours = [docs.Spent(*one) for one in ((9.0, 3.0), (1.0, 2.0), (7.0, None), (6.0, 0.1, False))]
     told = "For the 2 experiments that were run in full, estimates were 0.5 to 3.0 times the measured core hours."
-    assert told in guide._trust([*hours, None])
-    assert "For the 1 experiment that was run in full, estimates were 3.0 to 3.0 times" in guide._trust(hours[:1])
-    assert "No core hours" in guide._trust([None, guide.Spent(1.0, None)])
+    assert told in docs._trust([*hours, None])
+    assert "For the 1 experiment that was run in full, estimates were 3.0 to 3.0 times" in docs._trust(hours[:1])
+    assert "No core hours" in docs._trust([None, docs.Spent(1.0, None)])
 
 
 def test_captions_mean_in_snakemakes_report_what_they_say(quoted, tmp_path):
     """Whatever signs are in them: it takes them for Jinja's and then for reStructuredText's."""
     odd = quoted.spec.figures["fig4d"].model_copy(update={"title": "A *b* `c` _d_ |e| {{ f }} {% g %} \\h é"})
     changed = quoted.spec.model_copy(update={"figures": quoted.spec.figures | {"fig4d": odd}})
-    captions.write(changed, quoted.folder, tmp_path)
+    snakemake_captions.write(changed, quoted.folder, tmp_path)
     assert sorted(path.stem for path in tmp_path.glob("*.rst")) == sorted(quoted.spec.artifacts)
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
 
@@ -384,7 +384,7 @@ def test_captions_mean_in_snakemakes_report_what_they_say(quoted, tmp_path):
         return re.findall("<p>(.*?)</p>", html.unescape(body), re.DOTALL)
 
     assert shown("fig4d") == [odd.caption(quoted.evidence), f"<em>{quoted.spec.reference}</em>"]
-    told = tally.summary(tally.read(quoted.folder))
+    told = summary.summary(summary.read(quoted.folder))
     assert re.match(r"\d+ (\w| )+, ", told) and shown("verdicts")[0] == f"A verdict for each claim: {told}."
 
 

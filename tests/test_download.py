@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
 from fedrepro.data.datasets import _download, _fetch, cifar10, mnist
-from fedrepro.core.errors import UserError
 from fedrepro.data.source_label import describe
 from support.files import IMAGES, cifar10_files, damage, leftovers, md5, mnist_files, write_all
 

@@ -9,10 +9,10 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from fedrepro.data import datasets, partitions
-from fedrepro.experiments import partition_jobs as drawings
-from fedrepro.data.partitions import _heatmap_tag as picture
+from fedrepro.data.partitions import _store
+from fedrepro.experiments import partition_jobs
 from fedrepro.experiments.plan import plan, select, unique
-from fedrepro.report.figures import _partition_heatmap as heatmap
+from fedrepro.report.figures import _partition_heatmap
 from support.experiments import one, params
 from support.federation import config
 
@@ -21,7 +21,7 @@ def test_each_partition_is_drawn_by_one_job(paths):
     series = {"FedMMD": {"with": {"dataset": "digits_rgb", "model": {"name": "cifar_cnn"}}}}
     two = {"partition": {"clients": 5}, "series": {"Prox": {"with": {"partition": {"clients": 4}}}}}
     planned = plan(params(papers={"p": {"one": {"series": series}, "two": two}}), paths)
-    found = {drawing.name: drawing for drawing in drawings.drawings(planned, paths)}
+    found = {drawing.name: drawing for drawing in partition_jobs.drawings(planned, paths)}
     assert list(found) == ["p_digits_rgb", "p_digits"]
     assert [len(drawing.configs) for drawing in found.values()] == [2, 4]  # the seeds; Prox shares those of "one"
     assert [drawing.dataset.name for drawing in found.values()] == ["digits_rgb", "digits"]
@@ -32,54 +32,54 @@ def test_each_partition_is_drawn_by_one_job(paths):
 
 def test_a_rate_draws_nothing_anew(paths):
     """What a job is told is all that Snakemake compares: nothing that decides no partition may be in it."""
-    first, faster = (drawings.drawings(plan(one(lr=lr), paths), paths) for lr in (0.1, 0.2))
-    assert first == faster and first != drawings.drawings(plan(one(train_images=50), paths), paths)
+    first, faster = (partition_jobs.drawings(plan(one(lr=lr), paths), paths) for lr in (0.1, 0.2))
+    assert first == faster and first != partition_jobs.drawings(plan(one(train_images=50), paths), paths)
 
 
 def test_a_report_shows_each_partition_once_under_a_name_that_outlives_code_and_data(paths, monkeypatch, tmp_path):
     planned = plan(params(), paths)["p"]
-    found = drawings.shown(planned, paths, tmp_path)
+    found = partition_jobs.shown(planned, paths, tmp_path)
     run = planned["one"].runs[0]
     assert list(found.values()) == [paths.partition(run.config, run.data).with_suffix(".png")]  # "two" has the same
     monkeypatch.setattr(datasets, "identify", lambda *_: "other pixels")
     monkeypatch.setattr("fedrepro.provenance.partition_digest", lambda name: "other code")
-    assert drawings.shown(plan(params(), paths)["p"], paths, tmp_path).keys() == found.keys()
-    other = drawings.shown(plan(one(partition={"clients": 5}), paths)["p"], paths, tmp_path)
+    assert partition_jobs.shown(plan(params(), paths)["p"], paths, tmp_path).keys() == found.keys()
+    other = partition_jobs.shown(plan(one(partition={"clients": 5}), paths)["p"], paths, tmp_path)
     assert len(other) == 2 and found.keys() < other.keys()
 
 
 def test_a_report_keeps_its_heat_maps_without_data(paths, tmp_path):
-    maps = drawings.shown(plan(params(), paths)["p"], paths, tmp_path / "report")
+    maps = partition_jobs.shown(plan(params(), paths)["p"], paths, tmp_path / "report")
     ((there, drawn),) = maps.items()
-    assert drawings.bring(maps) == [] and not there.parent.exists()
+    assert partition_jobs.bring(maps) == [] and not there.parent.exists()
     drawn.parent.mkdir(parents=True)
     drawn.write_text("drawn")
-    assert drawings.bring(maps) == [there] and there.read_text() == "drawn"
+    assert partition_jobs.bring(maps) == [there] and there.read_text() == "drawn"
     drawn.unlink()
     stale = there.with_name("of-other-settings.png")
     stale.write_text("drawn")
-    assert drawings.bring(maps) == [there] and stale.exists()  # perhaps of numbers that stay
-    assert drawings.bring(maps, whole=True) == [there] and not stale.exists()
+    assert partition_jobs.bring(maps) == [there] and stale.exists()  # perhaps of numbers that stay
+    assert partition_jobs.bring(maps, whole=True) == [there] and not stale.exists()
 
 
 def test_a_report_of_finished_runs_draws_what_it_lacks_if_the_very_data_lie_there(paths, tmp_path):
     planned = plan(params(), paths)["p"]
-    ((there, drawn),) = drawings.shown(planned, paths, tmp_path / "report").items()
+    ((there, drawn),) = partition_jobs.shown(planned, paths, tmp_path / "report").items()
     meta = paths.prepared("digits") / datasets.META
     meta.parent.mkdir(parents=True)
     for identity, expected in ((None, []), ("other pixels", []), (planned["one"].runs[0].data, [drawn])):
         if identity:
             meta.write_text(json.dumps({"identity": identity}))
-        assert drawings.wanted(planned, paths, tmp_path / "report") == expected
+        assert partition_jobs.wanted(planned, paths, tmp_path / "report") == expected
     there.parent.mkdir(parents=True)
-    for text, expected in ((None, [drawn]), ("other code", [drawn]), (picture.mark(drawn), [])):
+    for text, expected in ((None, [drawn]), ("other code", [drawn]), (_store.mark(drawn), [])):
         there.write_bytes(b"damaged") if text is None else saved(there, text)
-        assert drawings.wanted(planned, paths, tmp_path / "report") == expected
+        assert partition_jobs.wanted(planned, paths, tmp_path / "report") == expected
 
 
 def saved(path, mark):
     text = PngInfo()
-    text.add_text(picture.MARK, mark)
+    text.add_text(_store.MARK, mark)
     Image.new("L", (2, 2)).save(path, pnginfo=text)
 
 
@@ -87,16 +87,16 @@ def test_a_heat_map_is_drawn_again_when_its_code_or_its_partition_changes(tmp_pa
     datasets.fetch("digits", tmp_path)
     datasets.prepare("digits", tmp_path, tmp_path)
     stored, dealing = tmp_path / "0.npz", config(dataset="digits", train_images=60, test_images=20).dealing
-    heatmap.provide({stored: dealing}, tmp_path)
+    _partition_heatmap.provide({stored: dealing}, tmp_path)
     drawn, held = stored.with_suffix(".png"), stored.read_bytes()
-    assert picture.current(drawn, stored) and not picture.current(drawn, tmp_path / "1.npz")
+    assert _store.current(drawn, stored) and not _store.current(drawn, tmp_path / "1.npz")
     before = drawn.stat().st_mtime_ns
-    heatmap.provide({stored: dealing}, tmp_path)
+    _partition_heatmap.provide({stored: dealing}, tmp_path)
     assert drawn.stat().st_mtime_ns == before
     monkeypatch.setattr("fedrepro.provenance.heatmap_digest", lambda: "other code")
-    assert not picture.current(drawn, stored)
-    heatmap.provide({stored: dealing}, tmp_path)
-    assert picture.current(drawn, stored) and stored.read_bytes() == held
+    assert not _store.current(drawn, stored)
+    _partition_heatmap.provide({stored: dealing}, tmp_path)
+    assert _store.current(drawn, stored) and stored.read_bytes() == held
 
 
 def test_a_heat_map_counts_the_images_in_use_and_says_how_they_were_dealt(tmp_path, monkeypatch):
@@ -106,13 +106,13 @@ def test_a_heat_map_counts_the_images_in_use_and_says_how_they_were_dealt(tmp_pa
     data = datasets.Labels("made", labels, labels, 1, meta)
     used, _ = partitions.subset(data, 4, 4)
     assert used.tolist() != list(range(4))
-    drawn, draw = [], heatmap.heatmap
-    monkeypatch.setattr(heatmap, "heatmap", lambda *given: drawn.append(given) or draw(*given))
+    drawn, draw = [], _partition_heatmap.heatmap
+    monkeypatch.setattr(_partition_heatmap, "heatmap", lambda *given: drawn.append(given) or draw(*given))
     dealing = config(train_images=4, test_images=4, partition={"clients": 2}, clients_per_round=2, seed=3).dealing
     parts = [np.array([0, 1]), np.array([2, 3])]
     for name, redraw_seed in (("kept", None), ("anew", 1)):
         stored = partitions.Partition(parts, parts, clients=2, redraw_seed=redraw_seed)
-        heatmap.draw(dealing, data, stored, tmp_path / f"{name}.npz")
+        _partition_heatmap.draw(dealing, data, stored, tmp_path / f"{name}.npz")
         counts, classes, title = drawn[-1]
         held = sorted(np.flatnonzero(row).tolist() for row in counts)
         assert held == [used[:2].tolist(), used[2:].tolist()] and counts.sum() == 4 and classes == meta["class_names"]

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from fedrepro.experiments import study_runner as conducting, study_plan as studying
-from fedrepro.training import runner as training
-from fedrepro.training import run as engine
 from fedrepro.core.errors import UserError
+from fedrepro.experiments import study_plan, study_runner
 from fedrepro.experiments.plan import plan
+from fedrepro.training import run as engine
+from fedrepro.training import runner
 from support.code import change, forget
 from support.experiments import finish, params
 
@@ -33,28 +33,28 @@ def test_a_run_that_was_planned_with_other_code_is_not_trained(package, paths, t
     """The others are; what the edit does not touch, comments too, keeps none from its training."""
     runs = [run for run in plan(params(), paths)["p"]["two"].runs if run.config.seed == 0]
     change(package / "algorithms" / "fedprox.py", '"""FedProx: ', '"""Another docstring. ')
-    assert training.train(started(runs), paths, device="cpu") == [] and tried == ["fedavg", "fedprox"]
+    assert runner.train(started(runs), paths, device="cpu") == [] and tried == ["fedavg", "fedprox"]
     change(package / "algorithms" / "fedprox.py", "0.5 *", "0.4 *")
     with pytest.raises(UserError, match=f"^{runs[1].id}: {CHANGED}$"):
-        training.train(started(runs), paths, device="cpu")
+        runner.train(started(runs), paths, device="cpu")
     assert tried == ["fedavg", "fedprox", "fedavg"] and not runs[1].folder.exists()
     anew = plan(params(), paths)["p"]["two"].runs  # as the same command does
-    assert training.train(started(anew), paths, device="cpu") == [] and tried[3:].count("fedprox") == 2
+    assert runner.train(started(anew), paths, device="cpu") == [] and tried[3:].count("fedprox") == 2
 
 
 def test_a_run_that_other_code_finished_is_over(paths, tried):
     run = replace(plan(params(), paths)["p"]["two"].runs[0], code="older")
     finish(run)
-    assert training.train([run], paths, device="cpu") == [] and tried == []
+    assert runner.train([run], paths, device="cpu") == [] and tried == []
 
 
 def test_a_study_that_was_planned_with_other_code_is_not_made(package, paths):
     """Whatever code trained its run."""
     run = replace(plan(params(), paths)["p"]["two"].runs[0], code="older")
-    case = studying.find(run, "activations", {"every": 2}, paths, "p")
+    case = study_plan.find(run, "activations", {"every": 2}, paths, "p")
     change(package / "studies" / "activations.py", "CHUNK = 500  # images per forward pass", "CHUNK = 500")
     forget()
-    assert studying.stem(case.study) == case.table.stem
+    assert study_plan.stem(case.study) == case.table.stem
     change(package / "studies" / "activations.py", "CHUNK = 500", "CHUNK = 400")
     with pytest.raises(UserError, match=f"^activations of {run.id}: {CHANGED}$"):
-        conducting.conduct([started(case)], paths, device="cpu")
+        study_runner.conduct([started(case)], paths, device="cpu")

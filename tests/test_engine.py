@@ -9,16 +9,16 @@ from torch.func import functional_call
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedrepro import models
-from fedrepro.data import datasets, partitions
 from fedrepro.config import registry
-from fedrepro.core import rng
 from fedrepro.config.params import Scaling
+from fedrepro.core import rng
+from fedrepro.core.errors import UserError
+from fedrepro.data import datasets, partitions
 from fedrepro.training.batches import augmentation
+from fedrepro.training.batches.client_batches import Feed, batch_sizes, shuffled
 from fedrepro.training.evaluation import flops
 from fedrepro.training.federation import Federation, columns
-from fedrepro.training.batches.client_batches import Feed, batch_sizes, shuffled
 from fedrepro.training.round import Round, size
-from fedrepro.core.errors import UserError
 from support.federation import (
     advance,
     assert_close,

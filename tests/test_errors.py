@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from fedrepro.cli import main as cli
+from fedrepro.cli import main
 from fedrepro.core.errors import Failures, UserError, explained, interrupted, masked
 
 
@@ -73,4 +73,4 @@ def test_an_interruption_that_broke_off_the_making_of_a_class_is_one(capsys, mon
     failures.tell()
     for anywhere in ("fedrepro.schema.of_settings", "fedrepro.cli.logging.basicConfig"):
         monkeypatch.setattr(anywhere, lambda **_: makes_a_class())
-        assert cli.main(["schema"]) == 130 and capsys.readouterr().err.startswith("stopped; the same command goes on")
+        assert main.main(["schema"]) == 130 and capsys.readouterr().err.startswith("stopped; the same command goes on")

@@ -10,21 +10,21 @@ import torch
 from torch import nn
 from torch.func import grad_and_value
 
-from fedrepro import algorithms, models, tasks
-from fedrepro.config import registry
-from fedrepro.core import rng
+from fedrepro import algorithms, models
 from fedrepro.algorithms.base import Batch
-from fedrepro.training.compiled_step import cuda_graph as capture, fx_passes as recording
+from fedrepro.config import registry
+from fedrepro.config.types import Choice
+from fedrepro.core import rng
+from fedrepro.core.errors import UserError
+from fedrepro.models import Conv, Dense, Head, tasks
+from fedrepro.runs.run import RECORDED
+from fedrepro.training.compiled_step import cuda_graph, fx_passes
+from fedrepro.training.compiled_step.scalar_pass import factor
+from fedrepro.training.compiled_step.step import Step
 from fedrepro.training.evaluation import activations
 from fedrepro.training.executors import EXECUTORS, HIDING, SMALL_STEP, STACK, available, pick
-from fedrepro.training.compiled_step.scalar_pass import factor
 from fedrepro.training.federation import Federation
 from fedrepro.training.round import Round
-from fedrepro.training.compiled_step.step import Step
-from fedrepro.core.errors import UserError
-from fedrepro.config.types import Choice
-from fedrepro.models import Conv, Dense, Head
-from fedrepro.runs.run import RECORDED
 from support.federation import (
     ALGORITHMS,
     a_run,
@@ -116,7 +116,7 @@ def test_stacked_is_sequential_in_single_precision():
     assert_close(one.weights, other.weights, 2e-6)  # some 20 steps of sums in another order; single precision has 6e-8
 
 
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if registry.module("algorithms", name).Algorithm.buffers])
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if registry.find("algorithms", name).Algorithm.buffers])
 def test_running_statistics(monkeypatch, name):
     """A network with batch normalisation: its running statistics are the client's own, and no padded row enters them. What a
     graph does with them does not depend on the method: seen on one without and one with a message of its own."""
@@ -249,10 +249,10 @@ def test_single_numbers_are_multiplied_with_each_other(penalty, passes):
         slope, value = grad_and_value(penalty)(w, r, s, o)
         return slope + other, value
 
-    recorded = recording.record(function, given)
-    recording.shorten(recorded)
+    recorded = fx_passes.record(function, given)
+    fx_passes.shorten(recorded)
     factor(recorded)
-    recording.fold(recorded)
+    fx_passes.fold(recorded)
     recorded.recompile()
     whole = [node for node in recorded.graph.nodes if node.op == "call_function" and node.meta["val"].shape == w.shape]
     assert len(whole) == passes
@@ -272,7 +272,7 @@ def test_what_is_changed_in_between_is_not_multiplied_later():
         uniform(3, 3, seed=1, dtype=torch.float64),
         torch.tensor(0.7, dtype=torch.float64),
     ]
-    recorded = recording.record(function, given)
+    recorded = fx_passes.record(function, given)
     factor(recorded)
     recorded.recompile()
     wanted = function(*(tensor.clone() for tensor in given))
@@ -289,7 +289,7 @@ needs_onednn = pytest.mark.skipif(
 def test_large_products_go_to_the_faster_library(monkeypatch, here):
     """A dense layer's three products, and one that is too small to matter; each number is a sum of up to 1024 products, so that
     float32's rounding is below 1e-5 of the largest."""
-    monkeypatch.setattr(recording, "onednn", lambda: here)
+    monkeypatch.setattr(fx_passes, "onednn", lambda: here)
     draw = rng.generator(0, "products")
     bias, x, weight, slope = (torch.randn(*shape, generator=draw) for shape in ((512,), (20, 1024), (512, 1024), (20, 512)))
 
@@ -298,8 +298,8 @@ def test_large_products_go_to_the_faster_library(monkeypatch, here):
         half = torch.addmm(bias, x, weight.t(), beta=0.5)  # which stays as it is
         return torch.addmm(bias, x, weight.t()), slope.mm(weight), slope.t().mm(x), few.t().mm(few), half
 
-    recorded = recording.record(function, [bias, x, weight, slope])
-    recording.multiply(recorded, [bias, x, weight, slope])
+    recorded = fx_passes.record(function, [bias, x, weight, slope])
+    fx_passes.multiply(recorded, [bias, x, weight, slope])
     recorded.recompile()
     operations = [node.target for node in recorded.graph.nodes]
     assert operations.count(torch.ops.aten.mm.default) == (1 if here else 3)
@@ -314,8 +314,8 @@ def test_large_products_go_to_the_faster_library(monkeypatch, here):
 def test_no_step_sees_another_tensor_after_its_step(view):
     """As it would if the product of a slope were taken only when it is added."""
     one, two = (uniform(3, 3, seed=seed, dtype=torch.float64) for seed in (0, 1))
-    recorded = recording.record(lambda one, two: (two.mm(two), one.t().mm(view(one))), [one, two])
-    recording.descend(recorded, {0: 0, 1: 1})
+    recorded = fx_passes.record(lambda one, two: (two.mm(two), one.t().mm(view(one))), [one, two])
+    fx_passes.descend(recorded, {0: 0, 1: 1})
     recorded.recompile()
     expected = one - 0.5 * two @ two, two - 0.5 * one.T @ view(one)
     recorded(0.5, one, two)
@@ -326,8 +326,8 @@ def test_only_a_pair_of_the_same_transposes_is_dropped():
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x.transpose(0, 1).transpose(1, 2) * 2, x.transpose(1, 2).transpose(1, 2) * 2
 
-    recorded = recording.record(function, [x := uniform(3, 3, 3)])
-    recording.shorten(recorded)
+    recorded = fx_passes.record(function, [x := uniform(3, 3, 3)])
+    fx_passes.shorten(recorded)
     recorded.recompile()
     assert all(map(torch.equal, recorded(0.1, x), function(x)))
     assert [node.target for node in recorded.graph.nodes].count(torch.ops.aten.transpose.int) == 2
@@ -339,11 +339,11 @@ def test_constants_are_what_they_were_filled_with():
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x * (torch.ones_like(x) / 3), x + torch.zeros_like(x), x + x.new_ones(2, 3) / 3, x + x.new_zeros(2, 3)
 
-    recorded = recording.record(function, [x := uniform(2, 3, dtype=torch.float64)])
-    recording.fold(recorded)
+    recorded = fx_passes.record(function, [x := uniform(2, 3, dtype=torch.float64)])
+    fx_passes.fold(recorded)
     recorded.recompile()
     assert all(map(torch.equal, recorded(0.1, x), function(x)))
-    assert not set(recording.FILLED) & {node.target for node in recorded.graph.nodes}
+    assert not set(fx_passes.FILLED) & {node.target for node in recorded.graph.nodes}
 
 
 def test_what_depends_on_shapes_alone_is_computed_once():
@@ -354,8 +354,8 @@ def test_what_depends_on_shapes_alone_is_computed_once():
         changed.view(-1).add_(x.flatten())
         return x * (torch.ones_like(x) / 4), changed, torch.bernoulli(torch.ones_like(x) / 2)
 
-    recorded = recording.record(function, [torch.zeros(2, 50)])
-    recording.fold(recorded)
+    recorded = fx_passes.record(function, [torch.zeros(2, 50)])
+    fx_passes.fold(recorded)
     recorded.recompile()
     aten, operations = torch.ops.aten, [node.target for node in recorded.graph.nodes]
     assert aten.ones_like.default not in operations and aten.div.Tensor not in operations
@@ -431,7 +431,7 @@ def graphs_are_acted(monkeypatch) -> None:
 
         return replay, outputs
 
-    monkeypatch.setattr(capture, "capture", acted)
+    monkeypatch.setattr(cuda_graph, "capture", acted)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
 
 
@@ -442,9 +442,9 @@ def test_a_graph_keeps_the_constants_that_it_reads(monkeypatch):
         def __call__(self, *tensors):
             return tensors
 
-    monkeypatch.setattr(capture, "capture", lambda work, pool: (list, work()))
+    monkeypatch.setattr(cuda_graph, "capture", lambda work, pool: (list, work()))
     work = Work()
-    alive, graph = weakref.ref(work), capture.Captured(work, [torch.zeros(1)], [0], [])
+    alive, graph = weakref.ref(work), cuda_graph.Captured(work, [torch.zeros(1)], [0], [])
     del work
     gc.collect()
     assert alive() is not None and graph.outputs

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro.data import datasets
-from fedrepro.experiments import plan as experiments, run_list as export, keep as keeping, finished_runs as lookup, prune as pruning, resolve as resolving, study_plan as studying
-from fedrepro.runs import integrity as intact
-from fedrepro.core import provenance
 from fedrepro.config.params import Params
+from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.experiments.plan import pieces, plan, select, unique
 from fedrepro.core.files import read_json
+from fedrepro.data import datasets
+from fedrepro.experiments import finished_runs, keep, prune, resolve, run_list, study_plan
+from fedrepro.experiments import plan as experiments
+from fedrepro.experiments.plan import pieces, plan, select, unique
+from fedrepro.runs import integrity
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import FILES, Run
 from support.code import change, forget
@@ -66,7 +67,7 @@ def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
 def asked(run: Run, folder: Path, name: str, data: str | None = None, code: str = "older") -> Run:
     """What run asks, finished in a folder below another by other code, on other data where they are given."""
     other = Run(folder, run.config, data or run.data, code)
-    return finish(replace(other, folder=folder / f"{name}-{intact.key(other.record())}"))
+    return finish(replace(other, folder=folder / f"{name}-{integrity.key(other.record())}"))
 
 
 def kept(run: Run, paths: Paths, name: str, data: str | None = None, code: str = "older") -> Run:
@@ -180,7 +181,7 @@ def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths,
     mirrored = one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": "absent"})
     runs = plan(one(dataset="mnist"), paths)["p"]["one"].runs
     own = [asked(run, paths.runs("p"), f"own{place}", "m", run.code) for place, run in enumerate(runs)]
-    read, stored_runs = [], lookup.stored_runs
+    read, stored_runs = [], finished_runs.stored_runs
     monkeypatch.setattr(experiments, "stored_runs", lambda folder: read.append(folder) or stored_runs(folder))
     assert plan(mirrored, paths)["p"]["one"].runs == tuple(own)
     assert sorted(read) == [paths.kept("p"), paths.runs("p")]  # each once, however many runs there are
@@ -265,7 +266,7 @@ def test_a_kept_result_that_todays_settings_cannot_express(paths, caplog):
     old = kept(run, paths, "old")
     record = old.record() | {"dataset": "some data"}
     record["config"]["gone"] = 1
-    gone = old.folder.with_name(f"old-{intact.key(record)}")
+    gone = old.folder.with_name(f"old-{integrity.key(record)}")
     (old.folder.rename(gone) / "config.json").write_text(json.dumps(record))
     assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
     assert "stored result left out" in caplog.text and "gone: unknown key" in caplog.text
@@ -395,14 +396,14 @@ def test_mistakes_at_another_scale_are_told_before_it_begins(changes, words, pat
     settings = params(scales={"later": later})
     assert plan(settings, paths)["p"]["one"].runs
     with pytest.raises(UserError) as caught:
-        resolving.check(settings, "mine.yaml")
+        resolve.check(settings, "mine.yaml")
     assert words in str(caught.value) and "p.one at scale later" in str(caught.value)
 
 
 def test_a_study_that_cannot_be_at_another_scale_is_told_before_it_begins():
     def check(**changes):
         later = {"seeds": [0], "compare": "full", "note": "later", "experiments": {"p": {"one": changes}}}
-        resolving.check(params(scales={"later": later}), "mine.yaml")
+        resolve.check(params(scales={"later": later}), "mine.yaml")
 
     asked = {"tsne": {"rounds": [9], "images": 4}}
     with pytest.raises(UserError, match=r"^mine.yaml: papers.p.one at scale later: studies.tsne: rounds: .* 3 \(got 9\)$"):
@@ -430,24 +431,24 @@ def test_select(paths):
 def test_runs_travel_as_a_file(paths, tmp_path):
     runs = unique(select(plan(params(), paths), None, None))
     finish(runs[0])
-    export.write(runs, tmp_path / "runs.json")
+    run_list.write(runs, tmp_path / "runs.json")
     elsewhere = Paths(results=tmp_path / "elsewhere")
-    found = export.read(tmp_path / "runs.json", elsewhere)
+    found = run_list.read(tmp_path / "runs.json", elsewhere)
     assert [run.folder for run in found] == [elsewhere.runs("p") / run.id for run in runs[1:]]
     assert [run.record() for run in found] == [run.record() for run in runs[1:]]
     records = json.loads((tmp_path / "runs.json").read_text())
     (tmp_path / "runs.json").write_text(json.dumps([records[0] | {"studies": {"newcomers": []}}]))
     with pytest.raises(UserError, match="changed since it was written"):
-        export.read(tmp_path / "runs.json", elsewhere)
+        run_list.read(tmp_path / "runs.json", elsewhere)
     unsealed = {key: value for key, value in records[0].items() if key != "seal"}
     for wrong in ([], {"newcomers": 7}):
         (tmp_path / "runs.json").write_text(json.dumps([unsealed | {"studies": wrong}]))
         with pytest.raises(UserError, match="runs.json: .*: studies: expected name -> list of settings"):
-            studying.read(tmp_path / "runs.json", elsewhere)
+            study_plan.read(tmp_path / "runs.json", elsewhere)
     records[0]["code"] = "older"
     (tmp_path / "runs.json").write_text(json.dumps(records))
     with pytest.raises(UserError, match="planned with other code than this machine has"):
-        export.read(tmp_path / "runs.json", elsewhere)
+        run_list.read(tmp_path / "runs.json", elsewhere)
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [
@@ -460,27 +461,27 @@ def test_runs_travel_as_a_file(paths, tmp_path):
 ])  # fmt: skip
 def test_a_list_of_runs_writes_nowhere_else(key, value, words, paths, tmp_path):
     runs = experiments.unique(experiments.select(experiments.plan(params(), paths), None, None))[:1]
-    export.write(runs, tmp_path / "runs.json")
+    run_list.write(runs, tmp_path / "runs.json")
     [record] = json.loads((tmp_path / "runs.json").read_text())
     changed = record[key] | value if key == "config" else value
     changed = changed.replace("NAME", runs[0].id) if isinstance(changed, str) else changed
     (tmp_path / "runs.json").write_text(json.dumps([record | {key: changed}]))
     with pytest.raises(UserError, match=words):
-        export.read(tmp_path / "runs.json", paths)
+        run_list.read(tmp_path / "runs.json", paths)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "{}}", "null", '{"a": 1}', "[1]", '[{"config": {}}]'])
 def test_a_file_that_lists_no_runs(text, paths, tmp_path):
     (tmp_path / "runs.json").write_text(text)
     with pytest.raises(UserError, match="runs.json: not a list of runs"):
-        export.read(tmp_path / "runs.json", paths)
+        run_list.read(tmp_path / "runs.json", paths)
 
 
 def test_files_that_cannot_be_read_or_written(paths, tmp_path):
     with pytest.raises(UserError, match="absent.json: cannot be read"):
-        export.read(tmp_path / "absent.json", paths)
+        run_list.read(tmp_path / "absent.json", paths)
     with pytest.raises(UserError, match="runs.json: cannot be written"):
-        export.write([], tmp_path / "absent" / "runs.json")
+        run_list.write([], tmp_path / "absent" / "runs.json")
 
 
 def test_a_partitions_file_is_named_by_what_it_depends_on(paths):
@@ -508,36 +509,36 @@ def test_an_experiment_that_two_papers_have_asks_for_the_paper(paths):
 def test_keep_copies_the_small_files_of_finished_runs(paths, history):
     planned = plan(params(), paths)["p"]
     run = finish(planned["one"].runs[0], "numbers")
-    assert keeping.keep([planned["one"]], paths) == [paths.kept("p") / run.id]
+    assert keep.keep([planned["one"]], paths) == [paths.kept("p") / run.id]
     assert {path.name for path in (paths.kept("p") / run.id).iterdir()} == set(FILES)
     assert (paths.kept("p") / run.id / "metrics.csv").read_text() == "numbers"
     again = plan(params(), paths)["p"]
     assert again["one"].runs[0].folder == paths.kept("p") / run.id
-    assert keeping.keep(list(again.values()), paths) == []
+    assert keep.keep(list(again.values()), paths) == []
 
 
 def test_a_shared_run_is_kept_once(paths, history):
     planned = plan(params(), paths)["p"]
     finish(planned["one"].series[1].runs[0])
-    assert len(keeping.keep(list(planned.values()), paths)) == 1
+    assert len(keep.keep(list(planned.values()), paths)) == 1
 
 
 def test_todays_code_takes_the_place_of_what_is_kept(paths, history):
     today = plan(params(), paths)["p"]["one"].runs[0]
     old = kept(today, paths, "old")
-    assert keeping.keep([plan(params(), paths)["p"]["one"]], paths) == [] and old.folder.exists()
+    assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [] and old.folder.exists()
     finish(today, "newer")
-    assert keeping.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / today.id]
+    assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / today.id]
     assert not old.folder.exists() and (paths.kept("p") / today.id / "metrics.csv").read_text() == "newer"
 
 
 def test_what_older_code_finished_is_kept_where_nothing_else_is(paths, history):
     run = plan(params(), paths)["p"]["one"].runs[0]
     older = asked(run, paths.runs("p"), "own")
-    assert keeping.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / older.id]
+    assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / older.id]
     shutil.rmtree(older.folder)
     asked(run, paths.runs("p"), "own", code="other")  # which is not today's either
-    assert keeping.keep([plan(params(), paths)["p"]["one"]], paths) == [] and (paths.kept("p") / older.id).exists()
+    assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [] and (paths.kept("p") / older.id).exists()
 
 
 def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
@@ -547,13 +548,13 @@ def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
         finish(run)
         (run.folder / "environment.json").write_text(json.dumps({"commit": commit, "torch": "2.8"}))
     with pytest.raises(UserError) as caught:
-        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+        keep.keep([plan(params(), paths)["p"]["one"]], paths)
     told = str(caught.value).splitlines()
     assert len(told) == 2 and str(second.folder) in told[0] and str(third.folder) in told[1]
     assert "comes from code that commit with-other does not have" in told[0] and not paths.kept("p").exists()
     shutil.rmtree(second.folder)
     shutil.rmtree(third.folder)
-    (new,) = keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+    (new,) = keep.keep([plan(params(), paths)["p"]["one"]], paths)
     stored = read_json(new / "environment.json")
     assert stored == {"commit": f"with-{first.code}", "commit_date": "2020-02-02", "torch": "2.8"}
 
@@ -566,11 +567,11 @@ def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypa
         (run.folder / "environment.json").write_text(json.dumps({"commit": commit}))
     monkeypatch.setattr(provenance, "commit", lambda *modules: f"with-{first.code}-dirty")
     with pytest.raises(UserError) as caught:
-        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+        keep.keep([plan(params(), paths)["p"]["one"]], paths)
     (told,) = str(caught.value).splitlines()
     assert str(second.folder) in told and "or delete it, commit the code and make it anew" in told
     shutil.rmtree(second.folder)
-    (new,) = keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+    (new,) = keep.keep([plan(params(), paths)["p"]["one"]], paths)
     assert read_json(new / "environment.json") == {"commit": f"with-{first.code}", "commit_date": "2020-02-02"}
 
 
@@ -580,9 +581,9 @@ def test_keep_names_todays_commit_where_the_run_names_none(paths, history, monke
     (run.folder / "environment.json").write_text(json.dumps({"commit": "unknown"}))
     monkeypatch.setattr(provenance, "commit", lambda *modules: "with-other")
     with pytest.raises(UserError, match="comes from code that commit with-other does not have"):
-        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+        keep.keep([plan(params(), paths)["p"]["one"]], paths)
     monkeypatch.setattr(provenance, "commit", lambda *modules: f"with-{run.code}")
-    (new,) = keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+    (new,) = keep.keep([plan(params(), paths)["p"]["one"]], paths)
     assert read_json(new / "environment.json")["commit"] == f"with-{run.code}"
 
 
@@ -591,14 +592,14 @@ def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
     run = finish(plan(params(), paths)["p"]["one"].runs[0], "numbers")
     (run.folder / "metrics.csv").write_text("others")
     with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run anew"):
-        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+        keep.keep([plan(params(), paths)["p"]["one"]], paths)
     assert not paths.kept("p").exists()
 
 
 def test_keep_refuses_a_commit_that_is_not_here(paths):
     run = finish(plan(params(), paths)["p"]["one"].runs[0])
     with pytest.raises(UserError, match="whose code cannot be read here"):
-        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+        keep.keep([plan(params(), paths)["p"]["one"]], paths)
     assert run.summary.exists()
 
 
@@ -609,7 +610,7 @@ def test_keep_refuses_a_commit_that_lacks_the_methods_file(paths, history, monke
     with pytest.raises(
         UserError, match="comes from code that commit .* does not have, .* or delete it, commit the code and make"
     ):
-        keeping.keep([plan(params(), paths)["p"]["one"]], paths)
+        keep.keep([plan(params(), paths)["p"]["one"]], paths)
 
 
 def test_prune_lists_what_no_scale_names(paths):
@@ -618,7 +619,7 @@ def test_prune_lists_what_no_scale_names(paths):
         finish(run)
     some = next(iter(everything))
     older = Run(paths.runs("p"), some.config, some.data, "older")
-    stale = finish(replace(older, folder=older.folder / f"digits-fedavg-s0-{intact.key(older.record())}"))
+    stale = finish(replace(older, folder=older.folder / f"digits-fedavg-s0-{integrity.key(older.record())}"))
     safe = kept(some, paths, "x", "other")
     drawn = paths.partition(some.config, some.data)
     drawn.parent.mkdir(parents=True)
@@ -628,13 +629,13 @@ def test_prune_lists_what_no_scale_names(paths):
         shutil.copytree(run.folder, paths.stored("p") / run.id)
     expected = sorted([stale.folder, paths.stored("p") / stale.id, drawn.with_name("digits-iid-s9-gone.npz")])
     for settings in (params(), params(only_finished=True), params(scale="long")):
-        assert pruning.prune(settings, paths, delete=False, other_code=True) == expected
+        assert prune.prune(settings, paths, delete=False, other_code=True) == expected
     assert stale.folder.exists()
-    assert pruning.prune(params(), paths, delete=True, other_code=True) == expected
+    assert prune.prune(params(), paths, delete=True, other_code=True) == expected
     assert (
         not any(path.exists() for path in expected) and safe.folder.exists() and all(run.summary.exists() for run in everything)
     )
-    assert pruning.prune(params(), paths, delete=True) == []
+    assert prune.prune(params(), paths, delete=True) == []
 
 
 def test_folders(paths):

@@ -4,13 +4,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fedrepro import algorithms, models, tasks
-from fedrepro.core import rng
+from fedrepro import algorithms, models
 from fedrepro.algorithms import _importance, fedcurv
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.base import Batch
-from fedrepro.training.round import Round, size
 from fedrepro.config.types import Choice
+from fedrepro.core import rng
+from fedrepro.models import tasks
+from fedrepro.training.round import Round, size
 from support.federation import advance, assert_close, config, federation, local, receive
 
 DEFINITIONS = ["layer_squares", "layer_norm", "layer_outputs", "absolute", "fisher"]

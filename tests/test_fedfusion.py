@@ -9,11 +9,12 @@ import torch
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from fedrepro import algorithms, models, tasks
-from fedrepro.core import rng
+from fedrepro import algorithms, models
 from fedrepro.algorithms.base import Batch, Sent
-from fedrepro.training.round import size
 from fedrepro.config.types import Choice
+from fedrepro.core import rng
+from fedrepro.models import tasks
+from fedrepro.training.round import size
 from support.federation import advance, config, federation, local, normal, receive, scores, train_part
 
 

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from fedrepro import algorithms, models, tasks
-from fedrepro.core import rng
+from fedrepro import algorithms, models
 from fedrepro.algorithms import _matching
 from fedrepro.algorithms._matching import Prior, match
 from fedrepro.algorithms.base import Client, Sent, Server
-from fedrepro.training.round import Round, size
+from fedrepro.config.types import Choice
+from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.cost_model import Known, cost
-from fedrepro.config.types import Choice
-from fedrepro.models import Conv, Dense, Head
+from fedrepro.models import Conv, Dense, Head, tasks
 from fedrepro.runs.paths import Paths
+from fedrepro.training.round import Round, size
 from support.federation import a_run, advance, assert_close, assert_same, config, federation, images
 from support.networks import COLOUR, GREY, assembled, build
 

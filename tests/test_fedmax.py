@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from fedrepro.config import registry
-from fedrepro.experiments import resolve as resolving
-from fedrepro.config.params import Experiment, read_params
-from fedrepro.data.datasets import synthetic
-from fedrepro.config.types import parse
 from fedrepro.config.inheritance import merge
-from fedrepro.report.verdicts import claim as claims
+from fedrepro.config.params import Experiment, read_params
+from fedrepro.config.types import parse
+from fedrepro.data.datasets import synthetic
+from fedrepro.experiments import resolve
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
 from support.results import made
 
@@ -93,7 +93,7 @@ def test_the_same_runs_stand_behind_the_budget(scale):
             training = settings(key, scale)
             for label, choice in training.series.items():
                 own = dict(choice.options)
-                shared = merge(training.model_dump(exclude=resolving.BESIDE), own.pop("with", {}))
+                shared = merge(training.model_dump(exclude=resolve.BESIDE), own.pop("with", {}))
                 alone[key, label] = shared | {"algorithm": {"name": choice.name, **own}}
         assert alone[f"{name}_budget", "FedMAX 600"] == alone[f"{name}_600", "FedMAX"]
         images = {"train_images": alone[f"{name}_600", "FedMAX"]["train_images"]}
@@ -103,7 +103,7 @@ def test_the_same_runs_stand_behind_the_budget(scale):
 def test_quick_needs_no_network():
     for name, overlay in PARAMS.scales["quick"].experiments["fedmax"].items():
         if "skip" not in overlay:
-            module = registry.module("datasets", settings(name, "quick").dataset.name)
+            module = registry.find("datasets", settings(name, "quick").dataset.name)
             assert module.FILES == () and not hasattr(module, "FOLDERS"), name
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedrepro.training import run as engine
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import MACHINE, alive, alone, held, holding, part, replacing
+from fedrepro.training import run as engine
 from support.federation import a_run, config, images, partition
 
 KILLED = """import os, pathlib, sys

@@ -17,11 +17,11 @@ from fedrepro.config.params import read_params
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
 from fedrepro.report import artifacts
-from fedrepro.report.documents import notebook
 from fedrepro.report import paper as spec
-from fedrepro.report.inputs.panel import Shown
-from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.documents import notebook
 from fedrepro.report.documents.dvc_files import write_plain
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Shown
 
 ROOT = Path(__file__).parents[1]
 PAPER, SCALE, REPORTS = "fedmmd", "paper", ROOT / "reports"

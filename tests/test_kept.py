@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from fedrepro.data import datasets
-from fedrepro.experiments import plan as experiments
 from fedrepro.config.params import read_params, renamed
+from fedrepro.data import datasets
+from fedrepro.experiments import plan
+from fedrepro.runs.gather import is_kept
 from fedrepro.runs.paths import Paths
-from fedrepro.results import is_kept
 
 ROOT = Path(__file__).parents[1]
 KEPT = sorted((ROOT / "results/kept").glob("*/*/config.json"))
@@ -22,8 +22,8 @@ def test_every_kept_result_is_named_by_todays_settings(monkeypatch):
     monkeypatch.setattr(datasets, "identify", lambda choice, *where: data.get(datasets.key(choice), "unknown"))
     found = set()
     for scale in ("small", "paper"):
-        planned = experiments.plan(read_params(overrides={"scale": scale}), Paths())
-        found |= {run.folder for run in experiments.unique(experiments.select(planned, None, None)) if is_kept(run.folder)}
+        planned = plan.plan(read_params(overrides={"scale": scale}), Paths())
+        found |= {run.folder for run in plan.unique(plan.select(planned, None, None)) if is_kept(run.folder)}
     assert {str(folder) for folder in records} == {str(folder) for folder in found}
 
 

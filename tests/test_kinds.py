@@ -12,18 +12,18 @@ from matplotlib.markers import MarkerStyle
 
 from fedrepro.config import registry
 from fedrepro.config.params import Params
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import parse
+from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
-from fedrepro.report import artifacts
-from fedrepro.report import quantities as cells, paper as spec
-from fedrepro.report.verdicts import claim as claims
-from fedrepro.report.figures import _layout as drawing, _partition_heatmap as heatmap
-from fedrepro.report.inputs.panel import Panel, Ref, Shown
+from fedrepro.report import artifacts, quantities
+from fedrepro.report import paper as spec
+from fedrepro.report.figures import _layout, _partition_heatmap
 from fedrepro.report.figures._style import palette
 from fedrepro.report.figures.sweep import _apart
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Panel, Ref, Shown
 from fedrepro.report.palette import Look
+from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
 from support.kinds import BETAS, FIGURES, FINAL, PAPER
 from support.results import arrives, ends, made, record, store, unfinished
@@ -135,12 +135,12 @@ def results() -> dict[str, Results]:
 
 @pytest.fixture(scope="module")
 def evidence(paper, results):
-    drawing.setup()
+    _layout.setup()
     return spec.evidence(paper, results, {})
 
 
 def pictured(paper, evidence, key):
-    picture = drawing.compose(paper.figures[key], evidence)
+    picture = _layout.compose(paper.figures[key], evidence)
     picture.canvas.draw()
     return picture
 
@@ -164,7 +164,7 @@ def test_every_kind_makes_its_files(paper, results, tmp_path):
 def test_a_series_that_is_not_finished_is_left_out(label, paper, results):
     found = spec.evidence(paper, {name: unfinished(own, label) for name, own in results.items()}, {})
     for key, figure in paper.figures.items():
-        drawing.plt.close("all")
+        _layout.plt.close("all")
         picture = pictured(paper, found, key)
         names = [text.get_text() for legend in picture.legends for text in legend.get_texts()]
         assert label not in names, key
@@ -175,7 +175,7 @@ def test_a_series_that_is_not_finished_is_left_out(label, paper, results):
 def test_nothing_overlaps(paper, evidence):
     """Panels, their labels and the legend lie beside each other and inside the page."""
     for key in paper.figures:
-        drawing.plt.close("all")
+        _layout.plt.close("all")
         picture = pictured(paper, evidence, key)
         boxes = [axes.get_tightbbox() for axes in picture.axes] + [legend.get_window_extent() for legend in picture.legends]
         for place, box in enumerate(boxes):
@@ -204,7 +204,7 @@ def test_a_grid_of_other_figures(paper, evidence):
 
 def test_panels_of_one_kind_share_their_vertical_axis(paper, evidence):
     same = paper.figures["grid"].model_copy(update={"rows": (("alone", "alone"), ("alone", "other"))})
-    picture = drawing.compose(same, evidence)
+    picture = _layout.compose(same, evidence)
     numbered = [axes.yaxis.get_tick_params()["labelleft"] for axes in picture.axes]
     assert numbered == [True, False, True, True]  # numbers on the left would be wrong for a loss
 
@@ -231,32 +231,32 @@ def test_a_legend_ends_with_what_series_are_held_against(paper, evidence):
     ("name", "columns"), [("a name", 3), ("a name of some length", 2), ("a name that fills most of its line, no less", 1)]
 )
 def test_a_legend_has_as_many_columns_as_fit(name, columns):
-    drawing.setup()
-    picture, axes = drawing.plt.subplots(figsize=(drawing.COLUMN, 2), layout="constrained")
+    _layout.setup()
+    picture, axes = _layout.plt.subplots(figsize=(_layout.COLUMN, 2), layout="constrained")
     for number in range(6):
         axes.plot([0, 1], label=f"{name} {number}")
-    drawing._legend(picture, 1)
+    _layout._legend(picture, 1)
     [legend] = picture.legends
     assert legend._ncols == columns and legend.get_window_extent().width <= picture.bbox.width
-    drawing.plt.close(picture)
+    _layout.plt.close(picture)
 
 
 def test_a_series_that_a_panel_waits_for_and_another_has_is_named_once():
-    picture, panels = drawing.plt.subplots(1, 2)
+    picture, panels = _layout.plt.subplots(1, 2)
     for panel, there, waits in zip(panels, ("FedAvg", "FedProx"), ("FedMA", "FedAvg"), strict=True):
         panel.plot([0, 1], label=there)
         panel.plot([], [], label=f"{waits}: not finished")
-    drawing._legend(picture, 2)
+    _layout._legend(picture, 2)
     [legend] = picture.legends
     assert [text.get_text() for text in legend.get_texts()] == ["FedAvg", "FedMA: not finished", "FedProx"]
-    drawing.plt.close(picture)
+    _layout.plt.close(picture)
 
 
 def test_a_figure_grows_with_its_legend(paper, evidence, results):
     many = {f"a longer name {n}": curve for n, curve in enumerate([SERIES["FedAvg"]] * 9)}
     long = spec.evidence(paper, results | {"first": made(many)}, {})
-    small, large = (drawing.compose(paper.figures["alone"], found) for found in (evidence, long))
-    assert large.get_figheight() == pytest.approx(small.get_figheight() + 3 * drawing.LINE)  # ten names in five lines
+    small, large = (_layout.compose(paper.figures["alone"], found) for found in (evidence, long))
+    assert large.get_figheight() == pytest.approx(small.get_figheight() + 3 * _layout.LINE)  # ten names in five lines
 
 
 def test_a_panel_with_a_name_needs_no_kind(tmp_path):
@@ -266,14 +266,14 @@ def test_a_panel_with_a_name_needs_no_kind(tmp_path):
 
 @pytest.mark.parametrize(("highs", "shared"), [((80, 90), True), ((80, 160), False)])
 def test_panels_of_one_thing_share_a_scale_that_fits_all(highs, shared):
-    picture, axes = drawing.plt.subplots(1, 3, squeeze=False)
+    picture, axes = _layout.plt.subplots(1, 3, squeeze=False)
     for panel, high in zip(axes[0][1:], highs, strict=True):
         panel.set(ylabel="accuracy", ylim=(0, high))
-    drawing.explain(axes[0][0], "no time", 20)
-    drawing._share(axes)
+    _layout.explain(axes[0][0], "no time", 20)
+    _layout._share(axes)
     assert [panel.get_ylim()[1] for panel in axes[0][1:]] == ([90, 90] if shared else list(highs))
     assert [panel.get_ylabel() for panel in axes[0][1:]] == ["accuracy", ""]
-    drawing.plt.close(picture)
+    _layout.plt.close(picture)
 
 
 @pytest.mark.parametrize(("scales", "shared"), [
@@ -282,13 +282,13 @@ def test_panels_of_one_thing_share_a_scale_that_fits_all(highs, shared):
 ])  # fmt: skip
 def test_a_shared_scale_cuts_nothing_off_and_its_numbers_stand_once(scales, shared):
     """Where each panel has a scale of its own, each has its numbers."""
-    picture, axes = drawing.plt.subplots(1, 2, squeeze=False)
+    picture, axes = _layout.plt.subplots(1, 2, squeeze=False)
     for panel, limits in zip(axes[0], scales, strict=True):
         panel.set(ylabel="accuracy", ylim=limits)
-    drawing._share(axes)
+    _layout._share(axes)
     assert [panel.get_ylim() for panel in axes[0]] == (shared or list(scales))
     assert [panel.yaxis.get_tick_params()["labelleft"] for panel in axes[0]] == [True, shared is None]
-    drawing.plt.close(picture)
+    _layout.plt.close(picture)
 
 
 def test_a_sweep_of_one_method_looks_as_the_method_does_elsewhere(paper, evidence):
@@ -305,7 +305,7 @@ def test_close_settings_are_no_ticks():
 def test_heat_maps_name_what_there_is_room_for(clients, classes, texts):
     draw = random.Random(0)
     counts = np.array([[draw.randrange(30_000) for _ in range(classes)] for _ in range(clients)])
-    picture = heatmap.heatmap(counts, [f"class {n}" for n in range(classes)], "Data: partition")
+    picture = _partition_heatmap.heatmap(counts, [f"class {n}" for n in range(classes)], "Data: partition")
     picture.canvas.draw()
     axes, bar = picture.axes
     assert (
@@ -354,7 +354,7 @@ def test_a_sweep_goes_from_small_to_large_in_each_panel_beside_its_own_reference
     panels = (Ref(experiment="sweep", name="a"), Ref(experiment="lower", name="b"))
     figure = paper.figures["beta"].model_copy(update={"panels": panels})
     told = replace(evidence, results={**evidence.results, "lower": lower})
-    lines = {line.get_label(): line for line in drawing.compose(figure, told).axes[0].lines}
+    lines = {line.get_label(): line for line in _layout.compose(figure, told).axes[0].lines}
     for name, values in (("a", [81, 79, 77, 75]), ("b", [71, 69, 67, 65])):
         assert lines[name].get_xdata().tolist() == [0.1, 1, 10, 100]
         assert lines[name].get_ydata().tolist() == pytest.approx(values)
@@ -406,7 +406,7 @@ def test_bars_show_the_papers_numbers_only_where_they_may_be_compared(paper, evi
     small = replace(evidence, results={**evidence.results, "first": curves("direction"), "third": curves("direction")})
     figure = paper.figures["heights"].model_copy(update={"cell": {"kind": "rounds_to", "target": 0.9}})
     for found, shown in ((evidence, True), (small, False)):
-        picture = drawing.compose(figure, found)
+        picture = _layout.compose(figure, found)
         assert bool([line for line in picture.axes[0].lines if line.get_marker() == "D"]) == shown
         assert ("in the paper" in [text.get_text() for text in picture.legends[0].get_texts()]) == shown
         assert ("Diamonds" in figure.caption(found)) == shown
@@ -418,7 +418,7 @@ def test_bars_of_a_study_are_of_its_rows(evidence):
     rows = [row | {"divergence": "3" if row["series"] == "FedMMD" else "4"} for row in found.rows]
     asked = {"title": "t", "kind": "bars", "panels": ["first"], "cell": {"kind": "closer", "baseline": "FedAvg"}}
     told = replace(evidence, results={**evidence.results, "first-activations": Results(found.note, rows)})
-    axes = drawing.compose(spec.of_kind("figures", asked, "test"), told).axes[0]
+    axes = _layout.compose(spec.of_kind("figures", asked, "test"), told).axes[0]
     assert [patch.get_height() for patch in axes.patches] == pytest.approx([-25, 0])
 
 
@@ -446,7 +446,7 @@ def test_bars_that_come_near_the_last_round_show_it(paper, evidence):
 def test_bars_of_a_cell_about_rounds_that_is_no_number_of_them_know_no_last_round(paper, evidence):
     """Its values are the best accuracies, in percent."""
     figure = paper.figures["heights"].model_copy(update={"cell": {"kind": "never"}, "reported": {}})
-    axes = drawing.compose(figure, evidence).axes[0]
+    axes = _layout.compose(figure, evidence).axes[0]
     assert [patch.get_height() for patch in axes.patches if patch.get_height() > 0] == pytest.approx([95] * 4)
     assert not [line for line in axes.lines if list(line.get_ydata()) == [20, 20]]
     assert axes.get_ylabel() == "best test accuracy (%)" and "Grey line" not in figure.caption(evidence)
@@ -479,13 +479,13 @@ def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
     figure = paper.figures["points"].model_copy(update={"only": (1, 100), "note": "accuracy"})
     rows = [row | {"accuracy": row["round"] / 200} for row in points()]
     told = spec.evidence(paper, {**evidence.results, "first-tsne": studied(rows)}, {})
-    picture = drawing.compose(figure, told)
+    picture = _layout.compose(figure, told)
     found = [axes.get_title().replace("\n", " ") for axes in picture.axes]
     notes = {"round 1": "accuracy 0.5 %", "round 100": "accuracy 50.0 %"}
     assert found == [f"{label}, {round}: {note}" for label in ("FedAvg", "FedMMD") for round, note in notes.items()]
     nothing = paper.figures["points"].model_copy(update={"only": (7,)})
     assert nothing.labels(told.results["first-tsne"]) == []
-    [axes] = drawing.compose(nothing, told).axes
+    [axes] = _layout.compose(nothing, told).axes
     assert axes.texts[0].get_text().replace("\n", " ") == "not shown: no finished run has what it shows"
 
 
@@ -515,7 +515,7 @@ def test_leads_are_differences_seed_by_seed(paper, evidence):
     )  # fmt: skip
     reported = {"a": [(1, 0.5), (2, 0.9)], "b": [(2, 0.6), (3, 0.7)]}
     told = spec.evidence(shown, {"first": found}, reported)
-    axes = drawing.compose(shown.figures["leads"], told).axes[0]
+    axes = _layout.compose(shown.figures["leads"], told).axes[0]
     ours = next(line for line in axes.lines if line.get_label() == "FedMMD")
     assert ours.get_ydata()[-1] == pytest.approx(7) and not [line for line in axes.lines if line.get_label() == "FedAvg"]
     [band] = axes.collections
@@ -526,7 +526,7 @@ def test_leads_are_differences_seed_by_seed(paper, evidence):
     assert axes.get_ylabel().split() == ["test", "accuracy", "minus", "FedAvg's", "(points)"] and axes.get_ylim()[1] > 30
     initial = shown.figures["leads"].model_copy(update={"measure": "initial_accuracy"})
     rows = [row | {"initial_accuracy": row["test_accuracy"]} for row in found.rows]
-    axes = drawing.compose(initial, spec.evidence(shown, {"first": Results(found.note, rows)}, reported)).axes[0]
+    axes = _layout.compose(initial, spec.evidence(shown, {"first": Results(found.note, rows)}, reported)).axes[0]
     assert axes.get_ylabel().split() == ["initial", "accuracy", "minus", "FedAvg's", "(points)"]  # as on the axis of the curves
     text = shown.figures["leads"].caption(told)
     assert "The difference from FedAvg, seed by seed." in text and "target" not in text
@@ -571,7 +571,7 @@ def test_a_row_without_a_number_is_no_part_of_a_mean(paper):
 def test_rounds_until_it_has_converged():
     """0.1, 0.5, 0.78, 0.8, 0.79: within three points of its best at round 2, as a mean of two rounds at round 3."""
     found = made({"FedMMD": {0: [0.1, 0.5, 0.78, 0.8, 0.79]}, "FedAvg": {0: [0.1, 0.1]}})
-    told = [cells.read({"kind": "settles", "series": "FedMMD", "within": 0.03, "smooth": n}, "t") for n in (1, 2, 9)]
+    told = [quantities.read({"kind": "settles", "series": "FedMMD", "within": 0.03, "smooth": n}, "t") for n in (1, 2, 9)]
     panel = Panel("first", Shown(), found)
     assert [cell.found(panel) for cell in told] == [
         ([2.0], ""),
@@ -679,14 +679,14 @@ def test_mistakes(figure, words, tmp_path):
     ({"kind": "epochs"}, "test_accuracy", ""),
 ], ids=lambda value: value["kind"] if isinstance(value, dict) else "")  # fmt: skip
 def test_what_a_caption_says_of_the_number_that_bars_show(cell, measure, told):
-    found = cells.read({"series": "a"} | cell, "test").about(MEASURES[measure])
+    found = quantities.read({"series": "a"} | cell, "test").about(MEASURES[measure])
     assert told in found and bool(told) == bool(found)
 
 
 def test_a_column_that_the_study_does_not_have(paper, evidence):
     figure = paper.figures["points"].model_copy(update={"x": "z"})
     with pytest.raises(UserError, match="Features: no column 'z' in the study: choose from series, seed, run, round, x, y"):
-        drawing.compose(figure, evidence)
+        _layout.compose(figure, evidence)
 
 
 # ---- measures in other units
@@ -713,7 +713,7 @@ def test_a_loss_settles_from_above():
     """2.3, 1.0, 0.5, 0.4, 0.42: within 0.15 of the lowest at round 2."""
     found = made({"FedMMD": {0: [2.3, 1.0, 0.5, 0.4, 0.42]}})
     losses = Results(found.note, [row | {"test_loss": row["test_accuracy"]} for row in found.rows])
-    cell = cells.read({"kind": "settles", "series": "FedMMD", "within": 0.15}, "t")
+    cell = quantities.read({"kind": "settles", "series": "FedMMD", "within": 0.15}, "t")
     assert cell.found(Panel("first", Shown(measure="test_loss"), losses)) == ([2.0], "")
 
 
@@ -756,9 +756,9 @@ def test_planning_imports_neither_torch_nor_matplotlib():
 
     code = """import sys
 from fedrepro.report import artifacts, spec, upkeep
-for room in ("figures", "tables", "cells"):
+for room in ("figures", "tables", "quantities"):
     for kind in spec.registry.names(f"report.{room}"):
-        spec.registry.module(f"report.{room}", kind)
+        spec.registry.find(f"report.{room}", kind)
 print([name for name in ("torch", "matplotlib", "pandas", "seaborn") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -766,12 +766,12 @@ print([name for name in ("torch", "matplotlib", "pandas", "seaborn") if name in 
 
 
 def test_a_dollar_in_a_name_is_no_mathematics():
-    figure, axes = drawing.plt.subplots()
+    figure, axes = _layout.plt.subplots()
     axes.set(xscale="log", title="cost $a$ or $b$", ylabel="$y$")
     axes.plot([1, 1000], [1, 2], label="$x_1$")
     legend = axes.legend()
-    drawing.literal(figure)
+    _layout.literal(figure)
     assert not any(text.get_parse_math() for text in (axes.title, axes.yaxis.label, *legend.get_texts()))
     figure.canvas.draw()
     assert all(text.get_parse_math() for text in axes.get_xticklabels()) and "10^" in axes.get_xticklabels()[2].get_text()
-    drawing.plt.close(figure)
+    _layout.plt.close(figure)

@@ -10,21 +10,22 @@ import pytest
 from fedrepro.config.params import read_params
 from fedrepro.core.errors import UserError
 from fedrepro.report import artifacts
-from fedrepro.report.verdicts import claim as claims, latex_macros as macros
-from fedrepro.report.tables import _latex as latex
-from fedrepro.report.inputs import version_note as origin
-from fedrepro.report.documents import build as page, pdf as typeset
 from fedrepro.report import paper as spec
-from fedrepro.report.tables._grid import Grid, mark, slug
-from fedrepro.report.tables._latex import escape
+from fedrepro.report.documents import build, pdf
+from fedrepro.report.inputs import gathered
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.numbers import Number
+from fedrepro.report.tables import _latex
+from fedrepro.report.tables._grid import Grid, mark, slug
+from fedrepro.report.tables._latex import escape
+from fedrepro.report.verdicts import claim as claims
+from fedrepro.report.verdicts import latex_macros
 from fedrepro.report.verdicts.decide import decide
 from support.results import arrives, made, store
 from support.tables import SERIES, SPEC, A, B, evidence, own, reaches, read, table
 
 ROOT = Path(__file__).parents[1]
-needs_latex = pytest.mark.skipif(not typeset.available(), reason="no pdflatex here, or not with siunitx")
+needs_latex = pytest.mark.skipif(not pdf.available(), reason="no pdflatex here, or not with siunitx")
 ARTICLE = r"""\documentclass[twocolumn]{article}
 \usepackage{booktabs,graphicx,siunitx}
 \begin{document}
@@ -36,7 +37,9 @@ ARTICLE = r"""\documentclass[twocolumn]{article}
 def text_of(asked, **results: Results) -> str:
     """A table's file."""
     found = evidence(**results)
-    return latex.table(asked.build(found), asked.caption(found), asked.notes(found), "tab:p-t", origin.told(results.values()))
+    return _latex.table(
+        asked.build(found), asked.caption(found), asked.notes(found), "tab:p-t", gathered.versions(results.values())
+    )
 
 
 def body(text: str) -> list[str]:
@@ -56,7 +59,9 @@ def test_a_table_has_caption_label_and_notes():
     for part in (r"\begin{table}[!htb]", r"\caption{Ends. n = 1 seed (FedAvg of a: 2; conv of a: 2); $\pm$ is half of the 95",
                  r"\label{tab:p-t}", r"{\footnotesize Mean of the last 2 rounds: ", r"\end{table}", r"\toprule"):  # fmt: skip
         assert text.count(part) == 1
-    assert text.startswith(f"% {origin.version()}; runs at commit c0ffee\n% Needs the packages booktabs, graphicx and siunitx")
+    assert text.startswith(
+        f"% {gathered.version()}; runs at commit c0ffee\n% Needs the packages booktabs, graphicx and siunitx"
+    )
     assert "not run" not in "".join(body(text)) and text.count("n = 1") == 1
 
 
@@ -72,7 +77,7 @@ def test_the_best_is_bold_and_decimals_are_aligned():
 
 def test_intervals_stand_below_each_other():
     rows = [{"Series": "x", "y (%)": Number(1.0, 1, 12.5, 2)}, {"Series": "z", "y (%)": Number(-10.0, 1, 0.0, 2)}]
-    text = latex.table(Grid.of(rows), "c", "n", "l", "s")
+    text = _latex.table(Grid.of(rows), "c", "n", "l", "s")
     assert body(text) == [r"x & 1.0 & $\pm$\,12.5 \\", r"z & -10.0 & $\pm$\,\phantom{0}0.0 \\"]
     assert r"S[table-format=-2.1]@{\,}l" in text
 
@@ -98,9 +103,9 @@ def test_panels_stand_over_their_rows_or_in_the_caption():
 
 def test_a_narrow_table_takes_one_column():
     rows = [{"Series": "x", "Distance (points)": Number(1.0, 1)}]
-    assert r"\begin{table}[!htb]" in latex.table(Grid.of(rows), "c", "n", "l", "s")
+    assert r"\begin{table}[!htb]" in _latex.table(Grid.of(rows), "c", "n", "l", "s")
     wide = [{"Series": "x", **{f"A long title {i}": Number(1.0, 1) for i in range(6)}}]
-    assert r"\begin{table*}[!htb]" in latex.table(Grid.of(wide), "c", "n", "l", "s")
+    assert r"\begin{table*}[!htb]" in _latex.table(Grid.of(wide), "c", "n", "l", "s")
 
 
 def test_a_table_without_rows_says_why():
@@ -115,7 +120,7 @@ def test_a_table_without_rows_says_why():
     ("Unbreakable", ["Unbreakable"]),
 ])  # fmt: skip
 def test_long_titles_stand_on_two_lines(title, lines):
-    assert latex._broken(title) == lines
+    assert _latex._broken(title) == lines
 
 
 @pytest.mark.parametrize(("plain", "expected"), [
@@ -148,7 +153,7 @@ def test_special_characters(plain, expected):
     ((0.5, 2.25), "S[table-format=1.2]"), ((0, 12.5), "S[table-format=+2.2]"), ((3, -12), "S[table-format=-2.2]"),
 ])  # fmt: skip
 def test_a_column_has_room_for_its_signs(values, expected):
-    assert latex._format([Number(value, 2, signed="+" in expected) for value in values]) == expected
+    assert _latex._format([Number(value, 2, signed="+" in expected) for value in values]) == expected
 
 
 def test_ties_at_the_shown_digits_are_all_best():
@@ -185,20 +190,22 @@ def verdicts(**results: Results) -> list:
 
 
 def test_commands_of_a_claim():
-    found = macros.macros("fed2", verdicts(**{"4d-saves": own(made(SERIES))}), "made by hand")
+    found = latex_macros.macros("fed2", verdicts(**{"4d-saves": own(made(SERIES))}), "made by hand")
     assert found.startswith("% made by hand\n") and "\n% saves 100 %\n" in found
     assert r"write \fedTwoFourDSavesOurs{}." in found
     told = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", found))
     assert told["fedTwoFourDSavesReported"] == r"50.0~\%" and told["fedTwoFourDSavesSeeds"] == "2"
     assert told["fedTwoFourDSavesOurs"] == r"55.0 \ensuremath{\pm} 63.5~\%" and told["fedTwoFourDSavesVerdict"]
-    gone = macros.macros("p", verdicts(a=made({}, skipped="why")), "")
+    gone = latex_macros.macros("p", verdicts(a=made({}, skipped="why")), "")
     told = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", gone))
     assert told == {"pAReported": r"50.0~\%", "pAOurs": "--", "pASeeds": "--", "pAAsked": "", "pAVerdict": "not run"}
-    assert r"\newcommand{\pAAsked}{at 94~\% accuracy}" in macros.macros("p", verdicts(a=own(made(SERIES, "direction"))), "")
+    assert r"\newcommand{\pAAsked}{at 94~\% accuracy}" in latex_macros.macros(
+        "p", verdicts(a=own(made(SERIES, "direction"))), ""
+    )
 
 
 def test_a_paper_without_claims_has_no_commands():
-    text = macros.macros("p", [], "")
+    text = latex_macros.macros("p", [], "")
     assert r"write \pClaimOurs{}." in text and "newcommand" not in text
 
 
@@ -209,29 +216,29 @@ def test_a_paper_without_claims_has_no_commands():
     ("over the last 5 rounds, at round 9", "over the last 5~rounds, at round 9"),
 ])  # fmt: skip
 def test_a_number_is_not_parted_from_its_unit(told, expected):
-    assert macros._value(told) == expected
+    assert latex_macros._value(told) == expected
 
 
 def test_an_article_may_have_two_scales():
     """The paper's own goes without its name, as in prose."""
     assert made({}, "full").called == "p" and made({}, "direction").called == "p-small"
-    names = {macros.name(made({}, compare).called, "4d-a") for compare in ("full", "direction")}
+    names = {latex_macros.name(made({}, compare).called, "4d-a") for compare in ("full", "direction")}
     assert names == {"pFourDA", "psmallFourDA"}
 
 
 def test_commands_are_called_once():
     twice = verdicts(**{"4d-a": own(made(SERIES)), "4-da": own(made(SERIES))})
-    assert macros.name("p", "4d-a") == "pFourDA" and macros.name("p", "4-da") == "pFourDa"
-    assert macros.name("p", "10-fedAVG") == "pOneZeroFedAVG"
-    macros.macros("p", twice, "")
+    assert latex_macros.name("p", "4d-a") == "pFourDA" and latex_macros.name("p", "4-da") == "pFourDa"
+    assert latex_macros.name("p", "10-fedAVG") == "pOneZeroFedAVG"
+    latex_macros.macros("p", twice, "")
     with pytest.raises(UserError, match="claims 4d-a, 4d_a: the same commands in LaTeX"):
-        macros.macros("p", verdicts(**{"4d-a": own(made(SERIES)), "4d_a": own(made(SERIES))}), "")
+        latex_macros.macros("p", verdicts(**{"4d-a": own(made(SERIES)), "4d_a": own(made(SERIES))}), "")
 
 
 @pytest.mark.parametrize("paper", sorted(path.stem for path in (ROOT / "workflow" / "experiments").glob("*.yaml")))
 def test_every_claim_of_a_paper_has_its_own_commands(paper, monkeypatch):
     monkeypatch.chdir(ROOT)
-    names = [macros.name(paper, key) for key in spec.read(paper, read_params()).claims]
+    names = [latex_macros.name(paper, key) for key in spec.read(paper, read_params()).claims]
     assert len(names) == len(set(names)) and all(name.isalpha() and name.isascii() for name in names)
 
 
@@ -240,8 +247,8 @@ def test_what_it_was_made_with():
     first, second = found.runs()
     first |= {"commit": "b2", "commit_date": "2026-11-20T10:00:00+01:00"}
     second |= {"commit": "a1", "commit_date": "2026-11-21"}
-    assert origin.told([found]) == f"{origin.version()}; runs at commit b2 (2026-11-20), a1 (2026-11-21)"
-    assert re.fullmatch(r"fedrepro \d+\.\d+\.\d+", origin.version())
+    assert gathered.versions([found]) == f"{gathered.version()}; runs at commit b2 (2026-11-20), a1 (2026-11-21)"
+    assert re.fullmatch(r"fedrepro \d+\.\d+\.\d+", gathered.version())
 
 
 # ---- a LaTeX reads it
@@ -264,7 +271,7 @@ def test_a_table_goes_into_an_article_of_two_columns(tmp_path):
     for name, text in tables.items():
         (tmp_path / f"{name}.tex").write_text(text.replace("tab:p-t", f"tab:p-{name}"), encoding="utf-8")
     found = verdicts(**{"4d-saves": own(made(SERIES))})
-    (tmp_path / "numbers.tex").write_text(macros.macros("p", found, "s"), encoding="utf-8")
+    (tmp_path / "numbers.tex").write_text(latex_macros.macros("p", found, "s"), encoding="utf-8")
     prose = (
         r"\input{numbers}It saves \pFourDSavesOurs{} of $\pFourDSavesReported$: Tables~\ref{tab:p-ends}, \ref{tab:p-rounds}."
     )
@@ -278,7 +285,7 @@ def test_a_papers_tables_go_into_an_article_of_two_columns(scale, tmp_path, monk
     monkeypatch.chdir(ROOT)
     shutil.copytree(ROOT / "reports" / scale / "fedmmd" / "data", tmp_path / "data")
     paper = spec.read("fedmmd", read_params())
-    artifacts.make(paper, [*paper.tables, spec.VERDICTS], tmp_path)
+    artifacts.make(paper, [*paper.tables, "verdicts"], tmp_path)
     inputs = [rf"\input{{tables/{name}}}" for name in ("numbers", *paper.tables)]
     assert "Overfull \\hbox" not in compiled(tmp_path, ARTICLE % "\n\n".join(inputs))
 
@@ -286,7 +293,7 @@ def test_a_papers_tables_go_into_an_article_of_two_columns(scale, tmp_path, monk
 @needs_latex
 def test_the_verdicts_stand_alone(tmp_path):
     rows = [["A claim of 50 %", "50 %", "40.0 ± 1.0 %", "partly", "why"]] * 60
-    text = latex.long_table(
+    text = _latex.long_table(
         ["Claim", "Reported", "Ours", "Verdict", "Why"], rows, (0.3, 0.1, 0.15, 0.1, 0.2), "V", "tab:v", "s"
     )
     (tmp_path / "verdicts.tex").write_text(text, encoding="utf-8")
@@ -303,15 +310,15 @@ def test_the_report_counts_from_one_and_refers_to_all(tmp_path):
     store(own(made(SERIES, clients_per_round=5)), data, "first")
     store(B, data, "second")
     artifacts.make(given, given.artifacts, tmp_path / "p")
-    page.compose({"p": given}, tmp_path, {})
+    build.compose({"p": given}, tmp_path, {})
     text = (tmp_path / "report.tex").read_text(encoding="utf-8")
     inputs = {path: (tmp_path / path).read_text(encoding="utf-8") for path in re.findall(r"\\input{(.*?)}", text)}
     labels = re.findall(r"\\label{(.*?)}", text + "".join(inputs.values()))
     assert sorted(labels) == sorted(set(re.findall(r"\\ref{(.*?)}", text))) and "tab:p-verdicts" in labels
     assert all(r"\caption" in table for table in inputs.values())  # none counts unseen
-    assert f"Made with {origin.version()}; runs at commit c0ffee." in text
-    if typeset.available():
-        typeset.typeset(tmp_path / "report.tex")
+    assert f"Made with {gathered.version()}; runs at commit c0ffee." in text
+    if pdf.available():
+        pdf.typeset(tmp_path / "report.tex")
 
 
 def test_a_report_of_what_was_not_run(tmp_path):
@@ -319,17 +326,17 @@ def test_a_report_of_what_was_not_run(tmp_path):
     for name in ("first", "second"):
         store(made({}, skipped="no time"), data, name)
     artifacts.make(given, given.artifacts, tmp_path / "p")
-    page.compose({"p": given}, tmp_path, {})
+    build.compose({"p": given}, tmp_path, {})
     text = (tmp_path / "report.tex").read_text(encoding="utf-8")
     assert "Not run at this scale:\nA (no time);" in text and r"\item" not in text
     assert "Tables without a row at this scale: Ends; Rounds; Bytes." in text
-    if typeset.available():
-        typeset.typeset(tmp_path / "report.tex")
+    if pdf.available():
+        pdf.typeset(tmp_path / "report.tex")
 
 
 @needs_latex
 def test_any_text_compiles(tmp_path):
-    every = "".join(map(chr, range(0x20, 0x600))) + "\n\t" + "".join(latex.MARKS) + "中文🎉ﬁ½₂ℝ\u202e"
+    every = "".join(map(chr, range(0x20, 0x600))) + "\n\t" + "".join(_latex.MARKS) + "中文🎉ﬁ½₂ℝ\u202e"
     text = " ".join(escape(character) + "x" for character in every)
     log = compiled(tmp_path, rf"\documentclass{{article}}\begin{{document}}\sloppy {text}\end{{document}}")
     assert "Missing character" not in log

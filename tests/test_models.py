@@ -14,14 +14,14 @@ import torchvision
 from torch import nn
 from torch.func import functional_call, vmap
 
-from fedrepro import algorithms, models, tasks
+from fedrepro import algorithms, models
 from fedrepro.config import registry
-from fedrepro.core import rng
-from fedrepro.training.executors import EXECUTORS
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Choice
-from fedrepro.models import Block, Conv, Dense, GroupedLinear, Head, resnet50
+from fedrepro.core import rng
+from fedrepro.core.errors import UserError
+from fedrepro.models import Block, Conv, Dense, GroupedLinear, Head, resnet50, tasks
 from fedrepro.models.base import BaseParams
+from fedrepro.training.executors import EXECUTORS
 from support.federation import advance, assert_close, assert_same, config, federation, images, normal, uniform
 from support.networks import COLOUR, GREY, assembled, build
 
@@ -558,7 +558,7 @@ GENTLE = {"resnet50": {"lr": 1e-4}}  # its many normalisations of nine images bl
 
 def architectures(name):
     """The options of all architectures that a model has."""
-    field = registry.module("models", name).Params.model_fields.get("arch")
+    field = registry.find("models", name).Params.model_fields.get("arch")
     return [{"arch": arch} for arch in get_args(field.annotation)] if field else [SHALLOW.get(name, {})]
 
 

@@ -10,27 +10,27 @@ import pytest
 import torch
 import yaml
 
-from fedrepro.experiments import finished_runs as lookup, study_plan as studying
-from fedrepro.config import registry
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.fedcl import OMEGA
+from fedrepro.config import registry
 from fedrepro.config.params import Params as Settings
-from fedrepro.training import evaluation
-from fedrepro.training.evaluation import measured
-from fedrepro.training.federation import Federation
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import parse
-from fedrepro.runs.paths import Paths
+from fedrepro.core.errors import UserError
+from fedrepro.experiments import finished_runs, study_plan
 from fedrepro.report import artifacts
-from fedrepro.report.verdicts import claim as claims
-from fedrepro.report.figures import _layout as drawing
 from fedrepro.report import paper as spec
-from fedrepro.report.quantities._epochs import arrivals
+from fedrepro.report.figures import _layout
 from fedrepro.report.figures import newcomers as bars
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import Paper
+from fedrepro.report.quantities._epochs import arrivals
+from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
+from fedrepro.runs.paths import Paths
 from fedrepro.studies.newcomers import Adaptation, Params, Study, invite
+from fedrepro.training import evaluation
+from fedrepro.training.evaluation import measured
+from fedrepro.training.federation import Federation
 from support.federation import advance, assert_close, config, federation, images, local, partition, scores
 from support.results import OFFICIAL, record, rows, store
 from support.studies import plans
@@ -229,10 +229,10 @@ def test_committed_ones_are_found():
     """Their runs and settings, in today's words."""
     found = []
     for paper in (Path(__file__).parents[1] / "results" / "kept").iterdir():
-        for run in lookup.stored_runs(paper).values():
+        for run in finished_runs.stored_runs(paper).values():
             for note in run.folder.glob("newcomers-*.json"):
                 chosen = parse(Params, json.loads(note.read_text())["settings"], str(note))
-                assert note in studying.finished_in(run.folder, Study(chosen, run.config))
+                assert note in study_plan.finished_in(run.folder, Study(chosen, run.config))
                 found.append(note)
     assert len(found) == len(list(Path(__file__).parents[1].glob("results/kept/*/*/newcomers-*.json"))) >= 4
 
@@ -241,8 +241,8 @@ def test_what_other_code_made_is_found(tmp_path):
     run = permuted()
     study = Study(settings(), run)
     (tmp_path / "newcomers-0123456789.json").write_text(json.dumps({"settings": settings().model_dump(), "code": "older"}))
-    assert studying.finished_in(tmp_path, study) == [tmp_path / "newcomers-0123456789.json"]
-    assert studying.finished_in(tmp_path, Study(settings(epochs=5), run)) == []
+    assert study_plan.finished_in(tmp_path, study) == [tmp_path / "newcomers-0123456789.json"]
+    assert study_plan.finished_in(tmp_path, Study(settings(epochs=5), run)) == []
 
 
 @pytest.mark.parametrize(("stored", "found"), [
@@ -252,7 +252,7 @@ def test_what_other_code_made_is_found(tmp_path):
 def test_settings_that_came_and_went(stored, found, tmp_path):
     """A setting that a stored study lacks counts at its default; one that today's code does not know makes it another."""
     (tmp_path / "newcomers-0123456789.json").write_text(json.dumps({"settings": stored, "code": "older"}))
-    assert bool(studying.finished_in(tmp_path, Study(settings(), permuted()))) == found
+    assert bool(study_plan.finished_in(tmp_path, Study(settings(), permuted()))) == found
 
 
 # ---- reports
@@ -289,7 +289,7 @@ def shown(found: Results):
 
 
 def axes_of(found: Results):
-    return drawing.compose(FIGURE, shown(found)).axes[0]
+    return _layout.compose(FIGURE, shown(found)).axes[0]
 
 
 def test_arrivals():

@@ -8,17 +8,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fedrepro.experiments import cost_model as estimate
-from fedrepro.training import runner as training
 from fedrepro.algorithms import fedcl
-from fedrepro.training import run as engine
 from fedrepro.core.errors import Failures, UserError
 from fedrepro.core.files import read_json
-from fedrepro.models import resnet50
+from fedrepro.experiments import cost_model
 from fedrepro.experiments.jobs import WORTH, Job, Piece, decide, decided, makespan, pack
-from fedrepro.runs.paths import Paths
 from fedrepro.experiments.resolve import resolve
+from fedrepro.models import resnet50
+from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run, code_digest
+from fedrepro.training import run as engine
+from fedrepro.training import runner as training
 from support.federation import a_run, config, images
 
 
@@ -177,31 +177,31 @@ def test_the_time_until_all_is_done(costs, workers, expected):
 
 
 def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
-    monkeypatch.setattr(estimate, "_measure", None)
-    known, cpu = estimate.Known(Paths(results=tmp_path)), torch.device("cpu")
+    monkeypatch.setattr(cost_model, "_measure", None)
+    known, cpu = cost_model.Known(Paths(results=tmp_path)), torch.device("cpu")
 
     def seconds(executor: str = "sequential", cores: int = 1, **changes) -> float:
         settings = {"dataset": "digits", "train_images": None, "test_images": None, "precision": "float32"}
         settings |= {"partition": {"name": "iid", "clients": 4}, "model": {"name": "mnist_cnn", "width": 0.5}}
         resolved = resolve(config(**settings | changes))
-        return estimate.cost(a_run(tmp_path, resolved), known, executor, cpu, cores=cores).seconds
+        return cost_model.cost(a_run(tmp_path, resolved), known, executor, cpu, cores=cores).seconds
 
     base = seconds(rounds=10)
-    assert estimate.START < base < 600 and seconds(rounds=20) - base == pytest.approx(base - estimate.START)
+    assert cost_model.START < base < 600 and seconds(rounds=20) - base == pytest.approx(base - cost_model.START)
     assert seconds(rounds=10, model={"name": "mnist_cnn", "width": 0.1}) < base < seconds(rounds=10, batch_size=1)
     one, two, three, four, many = (seconds(rounds=1000, clients_per_round=4, cores=cores) for cores in (1, 2, 3, 4, 16))
     assert one > two == three > four == many  # on two cores two clients each, on three one core has two
-    assert (one - two + estimate.HELP) * 3 == pytest.approx((one - four + estimate.HELP) * 2)
+    assert (one - two + cost_model.HELP) * 3 == pytest.approx((one - four + cost_model.HELP) * 2)
     assert seconds("stacked", rounds=10, cores=4) == seconds("stacked", rounds=10) < base  # one call a step for all
 
 
 def test_what_a_look_at_a_frozen_network_costs(tmp_path):
     """One more forward pass: in every epoch where images change, else in the first."""
 
-    def cost(name: str, device: str = "cpu", **changes) -> estimate.Cost:
+    def cost(name: str, device: str = "cpu", **changes) -> cost_model.Cost:
         resolved = resolve(config(algorithm={"name": name}, local_epochs=2, evaluate_every=2, **changes))
-        known = estimate.Known(Paths(results=tmp_path))
-        return estimate.cost(a_run(tmp_path, resolved), known, "sequential", torch.device(device))
+        known = cost_model.Known(Paths(results=tmp_path))
+        return cost_model.cost(a_run(tmp_path, resolved), known, "sequential", torch.device(device))
 
     plain = cost("fedavg")
     for augment, more in (([], 0.5), (["flip"], 1)):
@@ -215,10 +215,10 @@ def test_what_a_look_at_a_frozen_network_costs(tmp_path):
 def test_who_trains_only_to_be_measured_costs_too(tmp_path, every, times):
     """One of 4 clients in each evaluated round: 2 epochs of its 20 images, and its 10 test images before and after."""
 
-    def cost(*measures: str) -> estimate.Cost:
+    def cost(*measures: str) -> cost_model.Cost:
         given = {"train_images": 80, "test_images": 40, "evaluate_every": every}
-        run, known = a_run(tmp_path, config(**given, measures=measures)), estimate.Known(Paths(results=tmp_path))
-        return estimate.cost(run, known, "sequential", torch.device("cpu"))
+        run, known = a_run(tmp_path, config(**given, measures=measures)), cost_model.Known(Paths(results=tmp_path))
+        return cost_model.cost(run, known, "sequential", torch.device("cpu"))
 
     plain, looking, training = cost("personal_accuracy"), cost("initial_accuracy_all"), cost("personal_accuracy_all")
     assert (looking.samples, looking.evaluated) == (plain.samples, plain.evaluated + times * 10)
@@ -227,7 +227,7 @@ def test_who_trains_only_to_be_measured_costs_too(tmp_path, every, times):
     assert cost("initial_accuracy_all", "personal_accuracy_all").evaluated == plain.evaluated + times * 2 * 10
 
 
-def of_one_image(cost: estimate.Cost) -> float:
+def of_one_image(cost: cost_model.Cost) -> float:
     """Operations of one image's forward pass."""
     return cost.operations / (3 * cost.samples + cost.evaluated)
 
@@ -235,7 +235,7 @@ def of_one_image(cost: estimate.Cost) -> float:
 def test_an_estimate_of_a_batch_that_nobody_can_hold():
     """It is measured with as many images as a client has: a larger batch is one of these."""
     settings = resolve(config(batch_size=10**17, train_images=40))
-    assert len(estimate._short(settings, estimate.Known(Paths()), "sequential", torch.device("cpu")).data.train_x) == 10
+    assert len(cost_model._short(settings, cost_model.Known(Paths()), "sequential", torch.device("cpu")).data.train_x) == 10
 
 
 @pytest.mark.parametrize(("every", "looks"), [(1, "server"), (10, "client")])
@@ -252,7 +252,7 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
     monkeypatch.setattr(fedcl, "importance", importance)
     settings = {"algorithm": {"name": "fedcl", "every": every}, "batch_size": 10, "proxy": {"share": 0.01, "removed": removed}}
     resolved = resolve(config(**settings))
-    found = estimate._measure(resolved, estimate.Known(Paths(results=tmp_path)), "sequential", torch.device("cpu"))
+    found = cost_model._measure(resolved, cost_model.Known(Paths(results=tmp_path)), "sequential", torch.device("cpu"))
     proxy, own = 10, 10 if removed else 20  # of two batches
     assert seen == {proxy if looks == "server" else own} and (found["survey"] > 1e-5) == (looks == "server")
 
@@ -274,15 +274,17 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
 def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, changes, anew):
     """Of the code too; what stands there under earlier keys is in nobody's way."""
     measured, paths = [], Paths(results=tmp_path)
-    monkeypatch.setattr(estimate, "_measure", lambda *_: measured.append(1) or dict.fromkeys(estimate.SPEEDS, 1.0))
+    monkeypatch.setattr(cost_model, "_measure", lambda *_: measured.append(1) or dict.fromkeys(cost_model.SPEEDS, 1.0))
     (tmp_path / "speed.json").write_text('{"0123456789": {"train": 1.0}}', encoding="utf-8")
 
     def cost(**given) -> int:
-        estimate.cost(a_run(tmp_path, config(**given)), estimate.Known(paths), "sequential", torch.device("cpu"), lambda: None)
+        cost_model.cost(
+            a_run(tmp_path, config(**given)), cost_model.Known(paths), "sequential", torch.device("cpu"), lambda: None
+        )
         return len(measured)
 
     assert [cost(), cost(), cost(**changes)] == [1, 1, 1 + anew]
-    monkeypatch.setattr(estimate.provenance, "code_digest", lambda *_: "faster")
+    monkeypatch.setattr(cost_model.provenance, "code_digest", lambda *_: "faster")
     assert cost() == 2 + anew and len(read_json(tmp_path / "speed.json")) == 3 + anew
 
 
@@ -290,49 +292,49 @@ def test_a_cost_by_hand(tmp_path, monkeypatch):
     """3 rounds of 3 clients, who hold 20 images each and train 2 epochs; 40 test images, and 10 of each participant before and
     after; 8 images at the server."""
     speed = {"operations": 7, "looks": 0, "train": 1.0, "evaluate": 10.0, "aggregate": 100.0, "survey": 1000.0}
-    run, known = a_run(tmp_path, config(train_images=80, test_images=40)), estimate.Known(Paths(results=tmp_path))
+    run, known = a_run(tmp_path, config(train_images=80, test_images=40)), cost_model.Known(Paths(results=tmp_path))
     for passes in (1, 2):
-        monkeypatch.setattr(estimate, "_speed", lambda *_, passes=passes: speed | {"passes": passes})
-        found = estimate.cost(run, known, "sequential", torch.device("cpu"))
+        monkeypatch.setattr(cost_model, "_speed", lambda *_, passes=passes: speed | {"passes": passes})
+        found = cost_model.cost(run, known, "sequential", torch.device("cpu"))
         samples, evaluated = passes * 3 * 3 * 20 * 2, 3 * (40 + 2 * 3 * 10)
         assert (found.samples, found.evaluated, found.operations) == (samples, evaluated, 7 * (3 * samples + evaluated))
-        assert found.seconds == estimate.START + samples + 10 * evaluated + 100 * 3 * 3 + 1000 * 3 * 8
+        assert found.seconds == cost_model.START + samples + 10 * evaluated + 100 * 3 * 3 + 1000 * 3 * 8
 
 
 @pytest.mark.parametrize(("executor", "clients"), [("sequential", 1), ("stacked", 3)])
 def test_what_is_measured_is_that_of_one_image(tmp_path, monkeypatch, executor, clients):
     """Each piece of work takes a minute: training 16 images of a client, or of all three together; 300 test images; the
     clients' weights; half of the images at the server."""
-    monkeypatch.setattr(estimate, "_seconds", lambda work, device: (work(), 60.0)[1])
-    known = estimate.Known(Paths(results=tmp_path))
-    found = estimate._measure(config(train_images=80), known, executor, torch.device("cpu"))
+    monkeypatch.setattr(cost_model, "_seconds", lambda work, device: (work(), 60.0)[1])
+    known = cost_model.Known(Paths(results=tmp_path))
+    found = cost_model._measure(config(train_images=80), known, executor, torch.device("cpu"))
     per = {name: 60 / found[name] for name in ("train", "evaluate", "aggregate", "survey")}
     assert per == pytest.approx({"train": 16 * clients, "evaluate": 300, "aggregate": clients, "survey": 8 * clients})
 
 
 def test_what_was_measured_with_a_look_in_its_only_epoch_is_less_in_more(tmp_path, monkeypatch):
     """Four passes take 4 s; of two epochs the second needs no look, unless augmentation changes the images."""
-    speed = dict.fromkeys(estimate.SPEEDS, 0.0) | {"operations": 1.0, "looks": 1.0, "train": 4.0}
-    monkeypatch.setattr(estimate, "_measure", lambda *_: speed)
-    known = estimate.Known(Paths(results=tmp_path))
+    speed = dict.fromkeys(cost_model.SPEEDS, 0.0) | {"operations": 1.0, "looks": 1.0, "train": 4.0}
+    monkeypatch.setattr(cost_model, "_measure", lambda *_: speed)
+    known = cost_model.Known(Paths(results=tmp_path))
     for augment, each in (([], 3.5), (["flip"], 4.0)):
         run = a_run(tmp_path, config(local_epochs=2, augment=augment))
-        found = estimate.cost(run, known, "sequential", torch.device("cpu"), lambda: None)
-        assert found.seconds == pytest.approx(estimate.START + each * found.samples)
+        found = cost_model.cost(run, known, "sequential", torch.device("cpu"), lambda: None)
+        assert found.seconds == pytest.approx(cost_model.START + each * found.samples)
 
 
 def test_what_one_machine_measured_may_be_left_aside(tmp_path, monkeypatch):
     """For a page that says the same wherever it is written."""
     run, paths = a_run(tmp_path, config()), Paths(results=tmp_path)
 
-    def seconds(known: estimate.Known, measure=None) -> float:
-        return estimate.cost(run, known, "sequential", torch.device("cpu"), measure).seconds
+    def seconds(known: cost_model.Known, measure=None) -> float:
+        return cost_model.cost(run, known, "sequential", torch.device("cpu"), measure).seconds
 
-    guess = seconds(estimate.Known(paths))
-    monkeypatch.setattr(estimate, "_measure", lambda *_: dict.fromkeys(estimate.SPEEDS, 9.0))
-    measured = seconds(estimate.Known(paths), lambda: None)
+    guess = seconds(cost_model.Known(paths))
+    monkeypatch.setattr(cost_model, "_measure", lambda *_: dict.fromkeys(cost_model.SPEEDS, 9.0))
+    measured = seconds(cost_model.Known(paths), lambda: None)
     assert measured != guess
-    assert [seconds(estimate.Known(paths, measured=known)) for known in (True, False)] == [measured, guess]
+    assert [seconds(cost_model.Known(paths, measured=known)) for known in (True, False)] == [measured, guess]
 
 
 def test_a_time_is_the_middle_one_of_three(monkeypatch):
@@ -340,35 +342,35 @@ def test_a_time_is_the_middle_one_of_three(monkeypatch):
     for spent, expected in (((0.9, 0.1, 0.5, 0.2), 0.2), ((1.5,), 1.5)):
         clock = iter([moment for seconds in spent for moment in (0.0, seconds)])
         with monkeypatch.context() as patched:
-            patched.setattr(estimate, "time", SimpleNamespace(perf_counter=clock.__next__))
-            assert estimate._seconds(lambda: None, torch.device("cpu")) == expected
+            patched.setattr(cost_model, "time", SimpleNamespace(perf_counter=clock.__next__))
+            assert cost_model._seconds(lambda: None, torch.device("cpu")) == expected
         assert next(clock, None) is None
 
 
 def test_a_speed_is_that_of_one_executor_data_set_and_processor(tmp_path, monkeypatch):
-    measured, known = [], estimate.Known(Paths(results=tmp_path))
-    monkeypatch.setattr(estimate, "_measure", lambda *_: measured.append(1) or dict.fromkeys(estimate.SPEEDS, 1.0))
+    measured, known = [], cost_model.Known(Paths(results=tmp_path))
+    monkeypatch.setattr(cost_model, "_measure", lambda *_: measured.append(1) or dict.fromkeys(cost_model.SPEEDS, 1.0))
 
     def cost(executor: str = "sequential", **given) -> int:
-        estimate.cost(a_run(tmp_path, config(**given)), known, executor, torch.device("cpu"), lambda: None)
+        cost_model.cost(a_run(tmp_path, config(**given)), known, executor, torch.device("cpu"), lambda: None)
         return len(measured)
 
     assert [cost(), cost("plain"), cost(dataset="mnist"), cost()] == [1, 2, 3, 3]
-    monkeypatch.setattr(estimate.provenance, "hardware", lambda device: "another chip")
+    monkeypatch.setattr(cost_model.provenance, "hardware", lambda device: "another chip")
     assert cost() == 4
 
 
 def test_operations_are_those_of_images_and_classes(tmp_path):
     """8 x 8 pixels, 28 x 28 of ten classes, as large of 26; all remembered side by side."""
-    known = estimate.Known(Paths(results=tmp_path))
-    found = [estimate._counted(config(dataset=name), known)["operations"] for name in ("digits", "mnist", "emnist_letters")]
+    known = cost_model.Known(Paths(results=tmp_path))
+    found = [cost_model._counted(config(dataset=name), known)["operations"] for name in ("digits", "mnist", "emnist_letters")]
     assert found == sorted(set(found))
 
 
 def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(resnet50, "released", None)
     run = a_run(tmp_path, resolve(config(model={"name": "resnet50", "width": 1.0, "pretrained": True})))
-    assert estimate.cost(run, estimate.Known(Paths(results=tmp_path)), "sequential", torch.device("cpu")).seconds > 0
+    assert cost_model.cost(run, cost_model.Known(Paths(results=tmp_path)), "sequential", torch.device("cpu")).seconds > 0
 
 
 # ---- a job whose runs fail

@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from fedrepro.report.documents import html, page_view as view
-from fedrepro.report.verdicts import summary as tally
+from fedrepro.report.documents import html, page_view
+from fedrepro.report.verdicts import summary
 from support.pages import FIGURES, PAPERS, build, compose, first
 from support.results import made, store
 
@@ -111,9 +111,9 @@ def cells(found: Tags, words: str) -> list[int]:
 
 def test_every_page_opens_with_its_tally(site, tags):
     for key, title in PAPERS.items():
-        records = tally.read(site / key)
-        every = tally.tally(records)
-        published, own = (tally.tally(tally.made(records, by)) for by in (tally.PAPER, tally.US))
+        records = summary.read(site / key)
+        every = summary.tally(records)
+        published, own = (summary.tally(summary.made(records, by)) for by in (summary.PAPER, summary.US))
         assert sum(published.values()) == 61 and sum(own.values()) == 4 and len(every) >= 3
         assert cells(tags[key], "All") == [*every.values(), 65]
         for found, row, counts in ((tags[""], title, published), (tags[key], "Asked by us", own)):
@@ -135,9 +135,11 @@ def test_claims_stand_with_the_figure_that_tests_them(site, tags):
 
 def test_what_is_not_judged_comes_last_and_folded(tags):
     for key, found in tags.items():
-        rows = [attributes["data-verdict"] in view.UNJUDGED for tag, attributes in found.seen if "data-for" in attributes]
+        rows = [attributes["data-verdict"] in page_view.UNJUDGED for tag, attributes in found.seen if "data-for" in attributes]
         assert len(rows) == (65 if key else 260)
-    rows = [attributes["data-verdict"] in view.UNJUDGED for _, attributes in tags["fedmmd"].seen if "data-for" in attributes]
+    rows = [
+        attributes["data-verdict"] in page_view.UNJUDGED for _, attributes in tags["fedmmd"].seen if "data-for" in attributes
+    ]
     assert rows == sorted(rows)
     assert f"{FIGURES - 5} figures not run at this scale, 43 claims" in tags["fedmmd"].text
     assert "1 table not run at this scale" in tags["fedmmd"].text
@@ -213,14 +215,14 @@ def test_numbers_are_flush_right(site):
     ("fig4d", "Fig. 4d"), ("fig4d_code_net", "Fig. 4d, code net"), ("table1", "Table 1"), ("rounds_by_hand", "Rounds by hand"),
 ])  # fmt: skip
 def test_keys_in_words(key, words):
-    assert view.label(key) == words
+    assert page_view.label(key) == words
 
 
 def test_a_name_follows_the_number_in_the_paper():
     assert (
-        view.label("fig4_rounds", "rounds to 98 %") == "Fig. 4, rounds to 98 %"
-        and view.label("fig4_start", "Fig. 4's start") == "Fig. 4's start"
-        and view.label("bytes_by_hand", "Bytes") == "Bytes"
+        page_view.label("fig4_rounds", "rounds to 98 %") == "Fig. 4, rounds to 98 %"
+        and page_view.label("fig4_start", "Fig. 4's start") == "Fig. 4's start"
+        and page_view.label("bytes_by_hand", "Bytes") == "Bytes"
     )
 
 
@@ -259,7 +261,7 @@ def test_partitions_that_are_there_are_shown(alone):
 
 
 def test_each_tolerance_has_its_reason(site, tags):
-    for claim in tally.read(site / "fedmmd"):
+    for claim in summary.read(site / "fedmmd"):
         assert f"Tolerance: {claim['tolerance']}" in tags["fedmmd"].text.replace("\N{NO-BREAK SPACE}", " ")
     assert "as wide as it <has> to be" in tags["fedmmd"].text
 

@@ -9,14 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedrepro.data import datasets, partitions
-from fedrepro.data.partitions import _store as holdings
 from fedrepro.config import registry
 from fedrepro.config.params import Proxy
-from fedrepro.data.datasets import Labelled
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Choice
-from fedrepro.data.partitions import _test_parts as _testing, balanced_classes, dirichlet, dirichlet_by_class, random_classes
+from fedrepro.core.errors import UserError
+from fedrepro.data import datasets, partitions
+from fedrepro.data.datasets import Labelled
+from fedrepro.data.partitions import _store, _test_parts, balanced_classes, dirichlet, dirichlet_by_class, random_classes
 from support.federation import config, images
 
 CLASSES = 10
@@ -142,8 +141,8 @@ def test_the_seed_decides(name, options):
 @pytest.mark.parametrize("damage", ("train", "test", "proxy", "foreign", "cut", "flipped", "no archive"))
 def test_a_stored_partition_that_is_not_the_run_s(damage, tmp_path):
     data, path, run = images(), tmp_path / "partition.npz", config()
-    own = holdings.provide(run, data, path)
-    assert same(own, holdings.provide(run, data, path))
+    own = _store.provide(run, data, path)
+    assert same(own, _store.provide(run, data, path))
     whole = path.read_bytes()
     middle = whole.index(b"train.npy") + 60  # in the packed array: what an archive says of it twice may be wrong in one place
     if damage in ("train", "test", "proxy"):
@@ -154,7 +153,7 @@ def test_a_stored_partition_that_is_not_the_run_s(damage, tmp_path):
         flipped = whole[:middle] + bytes(byte ^ 1 for byte in whole[middle : middle + 2]) + whole[middle + 2 :]
         path.write_bytes({"cut": whole[:middle], "flipped": flipped}.get(damage, b"x"))
     with pytest.raises(UserError, match=r"partition\.npz: .*; delete it, it is drawn again"):
-        holdings.provide(run, data, path)
+        _store.provide(run, data, path)
 
 
 @every
@@ -468,7 +467,7 @@ def test_test_images_are_dealt_to_the_nearest_whole_number():
     """Five of a class to three clients that have as many of it to train on: up to 5/3 and 10/3, so to 2 and 3."""
     sets = (Labelled(np.zeros(count, int), 1) for count in (3, 5))
     draw = SimpleNamespace(permutation=lambda images: images)
-    assert [part.tolist() for part in _testing.dealt(None, [[0], [1], [2]], *sets, draw)] == [[0, 1], [2], [3, 4]]
+    assert [part.tolist() for part in _test_parts.dealt(None, [[0], [1], [2]], *sets, draw)] == [[0, 1], [2], [3, 4]]
 
 
 def test_dirichlet_by_class_tries_a_bounded_number_of_times(monkeypatch):

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fedrepro import algorithms, tasks
-from fedrepro.core import rng
-from fedrepro.training.replay import Replay
-from fedrepro.core.errors import UserError
+from fedrepro import algorithms
 from fedrepro.config.types import Choice
-from fedrepro.models import Conv, Dense, Head
+from fedrepro.core import rng
+from fedrepro.core.errors import UserError
+from fedrepro.models import Conv, Dense, Head, tasks
 from fedrepro.report.figures.maps import agreement
 from fedrepro.studies import preferences
 from fedrepro.studies.preferences import NONE, alignment, distances, top_classes, total_variance
+from fedrepro.training.replay import Replay
 from support.federation import config, federation, images
 from support.networks import assembled
 

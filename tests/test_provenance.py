@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedrepro.core import provenance
 from fedrepro.config import registry
+from fedrepro.core import provenance
 from fedrepro.experiments.resolve import CHOSEN
 from support.code import change, forget
 from support.federation import config

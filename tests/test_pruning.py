@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from fedrepro.runs import integrity as intact
-from fedrepro.experiments import keep as keeping, prune as pruning
 from fedrepro.core.errors import UserError
-from fedrepro.experiments.plan import plan
 from fedrepro.core.files import holding
+from fedrepro.experiments import keep, prune
+from fedrepro.experiments.plan import plan
+from fedrepro.runs import integrity
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from support.experiments import finish, one, params
@@ -24,7 +24,7 @@ ELSEWHERE = {
 def lie(run: Run, paths: Paths, data: str, code: str) -> Run:
     """As if it had been trained on some data, with its partition."""
     run = replace(run, data=data, code=code)
-    name = f"{run.config.dataset.name}-{run.config.algorithm.name}-s{run.config.seed}-{intact.key(run.record())}"
+    name = f"{run.config.dataset.name}-{run.config.algorithm.name}-s{run.config.seed}-{integrity.key(run.record())}"
     drawn = paths.partition(run.config, data)
     drawn.parent.mkdir(parents=True, exist_ok=True)
     drawn.write_text("")
@@ -41,7 +41,7 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
     spared[1].summary.unlink()  # it has only begun
     other = lie(replace(named[0], config=named[0].config.model_copy(update={"lr": 9.0, "seed": 7})), paths, "theirs", "older")
     with caplog.at_level(logging.WARNING):
-        found = pruning.prune(settings, paths, delete=True)
+        found = prune.prune(settings, paths, delete=True)
     assert found == sorted([other.folder, paths.partition(other.config, "theirs")])
     assert all((run.folder / "config.json").exists() and paths.partition(run.config, run.data).exists() for run in spared)
     assert f"spared 2 runs with settings that are named: while {name} is not prepared here" in caplog.text
@@ -49,21 +49,21 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
 
 def test_prune_spares_what_is_being_trained(paths, caplog):
     older = replace(plan(one(), paths)["p"]["one"].runs[0], code="older")
-    stale = finish(replace(older, folder=paths.runs("p") / f"digits-fedavg-s0-{intact.key(older.record())}"))
+    stale = finish(replace(older, folder=paths.runs("p") / f"digits-fedavg-s0-{integrity.key(older.record())}"))
     half = paths.data / "partitions" / ".digits.npz.abc-1.part"
     half.parent.mkdir(parents=True)
     half.write_text("")
     with holding(stale.log):
         with pytest.raises(UserError, match="another process is at work in it"), holding(stale.log):
             pass
-        assert pruning.prune(one(), paths, delete=True, other_code=True) == [] and f"spared {stale.folder}" in caplog.text
-    assert pruning.prune(one(), paths, delete=True, other_code=True) == [stale.folder] and half.exists()
+        assert prune.prune(one(), paths, delete=True, other_code=True) == [] and f"spared {stale.folder}" in caplog.text
+    assert prune.prune(one(), paths, delete=True, other_code=True) == [stale.folder] and half.exists()
 
 
 def test_prune_spares_what_has_begun_where_only_what_is_finished_is_reported(paths):
     run = finish(plan(one(), paths)["p"]["one"].runs[0])
     run.summary.unlink()
-    assert pruning.prune(one().model_copy(update={"only_finished": True}), paths, delete=True) == [] and run.folder.exists()
+    assert prune.prune(one().model_copy(update={"only_finished": True}), paths, delete=True) == [] and run.folder.exists()
 
 
 def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
@@ -73,11 +73,11 @@ def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
     done, begun = (lie(run, paths, run.data, "older") for run in (named, other))
     begun.summary.unlink()
     with caplog.at_level(logging.WARNING):
-        assert pruning.prune(one(), paths, delete=True) == [begun.folder]
+        assert prune.prune(one(), paths, delete=True) == [begun.folder]
     assert "spared 1 finished run of earlier code with settings that are named: --other-code prunes them too" in caplog.text
-    assert pruning.prune(one(), paths, delete=False, other_code=True) == [done.folder]
+    assert prune.prune(one(), paths, delete=False, other_code=True) == [done.folder]
     shutil.copytree(done.folder, paths.kept("p") / done.id)
-    assert pruning.prune(one(), paths, delete=True) == [done.folder]
+    assert prune.prune(one(), paths, delete=True) == [done.folder]
 
 
 def test_prune_spares_likewise_what_only_dvc_has(paths, monkeypatch):
@@ -87,7 +87,7 @@ def test_prune_spares_likewise_what_only_dvc_has(paths, monkeypatch):
         named = plan(settings, paths, fetching=False)["p"]["one"].runs[0]
         older = lie(named, paths, data or named.data, "older")
         shutil.move(older.folder, paths.stored("p") / older.id)
-        assert pruning.prune(settings, paths, delete=False) == []
+        assert prune.prune(settings, paths, delete=False) == []
         shutil.rmtree(paths.stored("p"))
         paths.partition(older.config, older.data).unlink()
 
@@ -100,8 +100,8 @@ def test_prune_spares_each_of_several_with_all_that_is_in_them(paths):
         path = found[0].folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("{}", encoding="utf-8")
-    assert pruning.prune(one(), paths, delete=True) == []
-    assert pruning.prune(one(), paths, delete=False, other_code=True) == sorted(run.folder for run in found)
+    assert prune.prune(one(), paths, delete=True) == []
+    assert prune.prune(one(), paths, delete=False, other_code=True) == sorted(run.folder for run in found)
 
 
 def test_prune_spares_what_was_trained_though_it_is_kept(paths):
@@ -111,14 +111,14 @@ def test_prune_spares_what_was_trained_though_it_is_kept(paths):
     shutil.move(older.folder, paths.kept("p") / older.id)
     assert plan(one(), paths)["p"]["one"].runs[0].id == older.id
     assert plan(one().model_copy(update={"kept": False}), paths)["p"]["one"].runs[0].id == run.id
-    assert pruning.prune(one(), paths, delete=True) == [] and run.summary.exists()
+    assert prune.prune(one(), paths, delete=True) == [] and run.summary.exists()
 
 
 def test_a_mistake_at_another_scale_is_told_as_its_own(paths):
     asked = {"studies": {"tsne": {"rounds": [99], "images": 4}}}
     settings = params(scales={"long": {"experiments": {"p": {"one": asked}}}})
     with pytest.raises(UserError, match="^mine.yaml: papers.p.one at scale long: studies.tsne: rounds: "):
-        pruning.prune(settings, paths, delete=False, file="mine.yaml")
+        prune.prune(settings, paths, delete=False, file="mine.yaml")
 
 
 def test_a_run_that_lacks_a_file_is_not_kept(paths):
@@ -126,5 +126,5 @@ def test_a_run_that_lacks_a_file_is_not_kept(paths):
     run = finish(item.runs[0])
     (run.folder / "timing.json").unlink(missing_ok=True)
     with pytest.raises(UserError, match="lacks timing.json; delete the folder and run again"):
-        keeping.keep([item], paths)
+        keep.keep([item], paths)
     assert not paths.kept("p").exists()

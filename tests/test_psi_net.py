@@ -7,20 +7,20 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fedrepro import algorithms, models, tasks
-from fedrepro.experiments import cost as bill
-from fedrepro.core import rng
+from fedrepro import algorithms, models
 from fedrepro.algorithms.base import Batch, Client, Sent
-from fedrepro.config.params import read_params
-from fedrepro.training.executors import EXECUTORS
-from fedrepro.training.round import Round
-from fedrepro.core.errors import UserError
-from fedrepro.experiments.plan import Planned, Series
-from fedrepro.config.types import Choice
-from fedrepro.models import Block, Conv, Dense, Depthwise, Head, Outputs
 from fedrepro.config.inheritance import merge
+from fedrepro.config.params import read_params
+from fedrepro.config.types import Choice
+from fedrepro.core import rng
+from fedrepro.core.errors import UserError
+from fedrepro.experiments import cost
+from fedrepro.experiments.plan import Planned, Series
+from fedrepro.models import Block, Conv, Dense, Depthwise, Head, Outputs, tasks
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
+from fedrepro.training.executors import EXECUTORS
+from fedrepro.training.round import Round
 from support.federation import advance, assert_close, assert_same, config, federation, images, local, receive
 from support.networks import COLOUR, assembled, build
 
@@ -333,7 +333,7 @@ def test_groups_that_cannot_be_are_refused_before_anything_is_trained(options, w
     run = Run(tmp_path / "run", config(algorithm={"name": "psi_net", **options}), "data", "code")
     planned = Planned("p", "fig", None, (Series("in groups", (run,)),), where="params.yaml: papers.p.fig at scale quick")
     with pytest.raises(UserError) as caught:
-        bill.entries([planned], PARAMS, Paths(results=tmp_path))
+        cost.entries([planned], PARAMS, Paths(results=tmp_path))
     assert str(caught.value) == f"params.yaml: papers.p.fig at scale quick: series.in groups: algorithm psi_net: {words}"
 
 

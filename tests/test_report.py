@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import parse
-from fedrepro.report import artifacts
-from fedrepro.report.figures import _layout as drawing
-from fedrepro.report import palette as looks, paper as spec
-from fedrepro.report.documents import build as page, pdf as typeset
-from fedrepro.report.verdicts import paper_curves as plotted, summary as tally
-from fedrepro.report.inputs.panel import Evidence
-from fedrepro.report.figures import base, curves
+from fedrepro.core.errors import UserError
+from fedrepro.report import artifacts, palette
+from fedrepro.report import paper as spec
+from fedrepro.report.documents import build as page
+from fedrepro.report.documents import pdf as typeset
+from fedrepro.report.figures import _layout, base, curves
 from fedrepro.report.inputs.gathered import Results, load
+from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.paper import Paper
+from fedrepro.report.verdicts import paper_curves, summary
 from support.paper import CURVES, FIRST, MIRROR, PAPER, SECOND, read
 from support.results import arrives, ends, made, rows, store
 
@@ -190,9 +190,9 @@ def figure(**changes) -> curves.Figure:
 
 
 def picture_of(found, **changes):
-    drawing.setup()
+    _layout.setup()
     points = {"c": [(1, 0.5), (2, 0.95), (99, 0.99)], "d": [(1, 0.4), (2, 0.9)]}
-    return drawing.compose(figure(**{"target": {"paper": 0.9}} | changes), evidence(found, points))
+    return _layout.compose(figure(**{"target": {"paper": 0.9}} | changes), evidence(found, points))
 
 
 def caption(found, **changes) -> str:
@@ -215,7 +215,7 @@ def test_figure_files(reports):
         assert pdf.startswith(b"%PDF") and png.startswith(b"\x89PNG")
         assert b"/Type3" not in pdf and b"/FontFile2" in pdf
         width = float(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", pdf)[1])
-        assert width == pytest.approx(72 * drawing.COLUMN, abs=0.1) and int.from_bytes(png[16:20], "big") == 660
+        assert width == pytest.approx(72 * _layout.COLUMN, abs=0.1) and int.from_bytes(png[16:20], "big") == 660
 
 
 def test_same_numbers_same_bytes(reports, paper, tmp_path):
@@ -268,7 +268,7 @@ PAPERS = {
 
 
 def test_each_variant_of_a_method_has_a_look_of_its_own():
-    found = looks.assign(PAPERS, ["FedMMD"])
+    found = palette.assign(PAPERS, ["FedMMD"])
     for name, own in found.items():
         assert len({look.colour for look in own.values()}) == len(own) == len({look.marker for look in own.values()}), name
     for label in ("FedAvg", "FedFusion conv", "L2 0.1", "L2 0.01"):
@@ -277,74 +277,74 @@ def test_each_variant_of_a_method_has_a_look_of_its_own():
         (own[label].colour, own[label].marker) for own in (found["fig4"], found["fig4c"], found["fig5"]) for label in own
     }
     assert len(methods) == 7
-    assert found["fig4"]["FedAvg"].colour == found["bits"]["float32"].colour == looks.POOL[0]
+    assert found["fig4"]["FedAvg"].colour == found["bits"]["float32"].colour == palette.POOL[0]
 
 
 def test_a_name_looks_the_same_whatever_its_options_are():
     normed = {"name": "fedavg", "with": {"model": {"norm": "batch"}}}
     ours = {"a": {"name": "psi_net", "groups": 2}, "b": {"name": "psi_net", "groups": 5}}
-    found = looks.assign({name: {"FedAvg": FEDAVG, "FedAvg + BN": normed, "Psi-Net": own} for name, own in ours.items()})
+    found = palette.assign({name: {"FedAvg": FEDAVG, "FedAvg + BN": normed, "Psi-Net": own} for name, own in ours.items()})
     assert found["a"] == found["b"] and found["a"]["FedAvg"].colour != found["a"]["FedAvg + BN"].colour
 
 
 def test_settings_of_one_method_are_shades():
-    colours = [look.colour for look in looks.assign(PAPERS)["rates"].values()]
-    assert colours == looks.shades(5) and len(set(looks.shades(9))) == 9
+    colours = [look.colour for look in palette.assign(PAPERS)["rates"].values()]
+    assert colours == palette.shades(5) and len(set(palette.shades(9))) == 9
     options = [{"weight": 0.1, "norm": "sum"}, {"norm": "sum", "weight": 0.1}]  # alike, in whatever order
     own = {f"rate {n}": {"name": "l2", "with": {"lr": n}} | options[n % 2] for n in range(4)}
-    assert [look.colour for look in looks.assign({"e": own})["e"].values()] == looks.shades(4)
+    assert [look.colour for look in palette.assign({"e": own})["e"].values()] == palette.shades(4)
     del own["rate 0"]  # three are few enough for looks of their own
     many = {f"L2 {weight}": {"name": "l2", "weight": weight} for weight in range(4)}  # options make methods, not settings
-    for found in (looks.assign({"e": own})["e"], looks.assign({"e": many})["e"]):
-        assert {look.colour for look in found.values()} <= set(looks.POOL)
+    for found in (palette.assign({"e": own})["e"], palette.assign({"e": many})["e"]):
+        assert {look.colour for look in found.values()} <= set(palette.POOL)
     assert (
-        max(sum(int(colour[i : i + 2], 16) for i in (1, 3, 5)) for colour in looks.shades(9)) < 520
+        max(sum(int(colour[i : i + 2], 16) for i in (1, 3, 5)) for colour in palette.shades(9)) < 520
     )  # none too light on white
 
 
 def test_settings_of_a_method_among_many_take_colours_beyond_the_pool():
-    many = {f"m{n}": {"name": f"m{n}"} for n in range(len(looks.POOL))}
-    own = looks.assign({"e": many | {f"rate {rate}": {"name": "m0", "with": {"lr": rate}} for rate in (1, 2)}})["e"]
-    assert {own[label].colour for label in ("rate 1", "rate 2")} == set(looks.MORE[:2])
+    many = {f"m{n}": {"name": f"m{n}"} for n in range(len(palette.POOL))}
+    own = palette.assign({"e": many | {f"rate {rate}": {"name": "m0", "with": {"lr": rate}} for rate in (1, 2)}})["e"]
+    assert {own[label].colour for label in ("rate 1", "rate 2")} == set(palette.MORE[:2])
     assert len({look.colour for look in own.values()}) == len({look.marker for look in own.values()}) == len(own)
 
 
 def test_more_methods_than_colours_differ_in_their_markers():
-    own = looks.assign({"e": {f"m{n}": {"name": f"m{n}"} for n in range(12)}})["e"]
+    own = palette.assign({"e": {f"m{n}": {"name": f"m{n}"} for n in range(12)}})["e"]
     assert len({look.marker for look in own.values()}) == 12
-    assert len({look.colour for look in own.values()}) == len(looks.POOL) + len(looks.MORE)
+    assert len({look.colour for look in own.values()}) == len(palette.POOL) + len(palette.MORE)
 
 
 def test_series_that_meet_differ_and_those_that_do_not_if_they_can():
-    few = looks.assign({"e": {"a": {"name": "a"}}, "f": {"b": {"name": "b"}}})
-    assert few["e"]["a"].colour == looks.POOL[0]  # FedAvg's, which this paper does not have
+    few = palette.assign({"e": {"a": {"name": "a"}}, "f": {"b": {"name": "b"}}})
+    assert few["e"]["a"].colour == palette.POOL[0]  # FedAvg's, which this paper does not have
     assert few["e"]["a"].colour != few["f"]["b"].colour and few["e"]["a"].marker != few["f"]["b"].marker
-    every = {f"m{n}": {"name": f"m{n}"} for n in range(len(looks.MARKERS))}
+    every = {f"m{n}": {"name": f"m{n}"} for n in range(len(palette.MARKERS))}
     for label in every:
-        own = looks.assign({"e": every, "f": {label: every[label], "late": {"name": "late"}}})["f"]
+        own = palette.assign({"e": every, "f": {label: every[label], "late": {"name": "late"}}})["f"]
         assert own[label].colour != own["late"].colour and own[label].marker != own["late"].marker
 
 
 def test_looks_run_out_in_the_end():
     """More series than markers, and two methods with shades each: told apart while there is something to do it by."""
-    many = {f"m{n}": {"name": f"m{n}"} for n in range(len(looks.MARKERS))}
-    own = looks.assign({"e": many | {"rate 1": {"name": "m0", "with": {"lr": 1}}}})["e"]
-    assert len(own) == len(many) + 1 and own["rate 1"].colour in looks.POOL
+    many = {f"m{n}": {"name": f"m{n}"} for n in range(len(palette.MARKERS))}
+    own = palette.assign({"e": many | {"rate 1": {"name": "m0", "with": {"lr": 1}}}})["e"]
+    assert len(own) == len(many) + 1 and own["rate 1"].colour in palette.POOL
     rates = {f"{name} {rate}": {"name": name, "with": {"lr": rate}} for name in ("a", "b") for rate in range(4)}
-    own = looks.assign({"e": rates})["e"]
+    own = palette.assign({"e": rates})["e"]
     assert len(set(own.values())) == len({look.marker for look in own.values()}) == len(rates)
-    assert len({look.colour for look in looks.assign({"e": many | rates})["e"].values()} & set(looks.shades(4))) == 4
+    assert len({look.colour for look in palette.assign({"e": many | rates})["e"].values()} & set(palette.shades(4))) == 4
 
 
 def test_the_proposed_method_is_emphasised(tmp_path):
     paper = read(tmp_path, PAPER | {"proposed": ["L2"]})
-    drawing.setup()
+    _layout.setup()
     found = {"first": Results(FIRST.note | {"experiment": "first"}, FIRST.rows)}
     curves = dict.fromkeys(json.loads(CURVES), [(1, 0.5)])
-    lines = drawn(drawing.compose(paper.figures["one"], spec.evidence(paper, found, curves)))
+    lines = drawn(_layout.compose(paper.figures["one"], spec.evidence(paper, found, curves)))
     assert lines["L2 (1 of 2 seeds)"].get_linewidth() > lines["FedMMD"].get_linewidth() == lines["FedAvg"].get_linewidth()
-    plain, heavier = (looks.Look("#000000", "o", heavy).marks["markersize"] for heavy in (False, True))
-    assert plain == looks.SIZES["o"] < heavier
+    plain, heavier = (palette.Look("#000000", "o", heavy).marks["markersize"] for heavy in (False, True))
+    assert plain == palette.SIZES["o"] < heavier
     assert "Heavier: the paper's own methods." in paper.figures["one"].caption(spec.evidence(paper, found, curves))
     usual = read(tmp_path, PAPER)
     assert spec.identity(paper, ["one"]) != spec.identity(usual, ["one"])  # it is drawn anew
@@ -690,7 +690,7 @@ ROUNDS = {"kind": "rounds_to", "target": 0.9}
 def test_a_claim_that_the_papers_own_curves_contradict(cell, reported, told, tmp_path):
     claim = PAPER["claims"]["far"] | {"experiment": "first", "cell": {"series": "FedAvg"} | cell, "reported": reported}
     paper = read(tmp_path, changed("claims", value={"far": claim | {"note": "as we see it"}}))
-    assert plotted.contradiction(paper, paper.claims["far"], spec.read_curves(paper)) == told
+    assert paper_curves.contradiction(paper.experiments, paper.claims["far"], spec.read_curves(paper)) == told
     store(FIRST, tmp_path / "p" / "data", "first")
     artifacts.make(paper, [spec.VERDICTS], tmp_path / "p")
     note = f"by the paper's own plotted curves {told}; as we see it" if told else "as we see it"
@@ -769,4 +769,4 @@ def test_damaged_gathered_results_are_one_message(text, tmp_path):
         load(tmp_path, "fig")
     if text != "[]":
         with pytest.raises(UserError, match=r"verdicts\.json: damaged"):
-            tally.read(tmp_path)
+            summary.read(tmp_path)

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro import results
-from fedrepro.runs import integrity as intact
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import digest, read_json, write_json
 from fedrepro.core.metrics import USUAL
-from fedrepro.report.inputs.gathered import load
 from fedrepro.report.documents.dvc_files import write_plain
-from fedrepro.results import Gathering
+from fedrepro.report.inputs.gathered import load
+from fedrepro.runs import gather, integrity
+from fedrepro.runs.gather import Gathering
 from support.results import OFFICIAL, made
 
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
@@ -35,7 +34,7 @@ def run_folder(folder: Path, seed: int = 0, accuracies: tuple = (0.1, 0.5), stat
             "python": "3",
         },
     }
-    folder = folder.with_name(f"{folder.name}-{intact.key(texts['config'])}")
+    folder = folder.with_name(f"{folder.name}-{integrity.key(texts['config'])}")
     folder.mkdir(parents=True)
     for name, values in texts.items():
         (folder / f"{name}.json").write_text(json.dumps(values), encoding="utf-8")
@@ -53,7 +52,7 @@ NOTE |= {"series": {"FedAvg": ASKED, "Gone": ASKED}}
 def test_gather_and_load(tmp_path):
     folders = [run_folder(tmp_path / "runs" / "a"), run_folder(tmp_path / "results" / "kept" / "p" / "b", 1, (0.2, "", 0.75))]
     gone = run_folder(tmp_path / "runs" / "c", 0, (0.1, ""), "diverged at round 1")
-    results.gather(Gathering(NOTE, {"FedAvg": folders, "Gone": [gone]}), tmp_path / "out")
+    gather.gather(Gathering(NOTE, {"FedAvg": folders, "Gone": [gone]}), tmp_path / "out")
     found = load(tmp_path / "out", "fig")
     assert found.labels == ["FedAvg", "Gone"] and found.compare == "full" and found.skipped is None
     assert found.curves("FedAvg", "test_accuracy") == {0: [(0, 0.1), (1, 0.5)], 1: [(0, 0.2), (2, 0.75)]}
@@ -69,7 +68,7 @@ def test_gather_and_load(tmp_path):
 def test_gather_twice_gives_the_same_bytes(tmp_path):
     folder = run_folder(tmp_path / "a")
     for out in ("one", "two"):
-        results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / out)
+        gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / out)
     assert all(
         (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in ("fig.csv", "fig.json")
     )
@@ -81,7 +80,7 @@ def test_gather_runs_that_measured_other_columns(tmp_path):
     (old / "metrics.csv").write_text("round,test_accuracy,gone\n0,0.1,7\n1,0.5,8\n", encoding="utf-8")
     (new / "metrics.csv").write_text("round,test_accuracy,test_macro_f1\n0,0.2,0.3\n1,0.4,0.5\n", encoding="utf-8")
     for name, folders in (("one", [old, new]), ("other", [new, old])):
-        results.gather(Gathering(NOTE, {"FedAvg": folders}), tmp_path / name)
+        gather.gather(Gathering(NOTE, {"FedAvg": folders}), tmp_path / name)
         rows = {(row["seed"], row["round"]): row for row in load(tmp_path / name, "fig").rows}
         assert [rows["0", "1"][key] for key in ("test_accuracy", "gone", "test_macro_f1")] == ["0.5", "8", ""]
         assert [rows["1", "0"][key] for key in ("test_accuracy", "gone", "test_macro_f1")] == ["0.2", "", "0.3"]
@@ -94,12 +93,12 @@ def test_gather_anew_what_is_finished_while_others_wait(tmp_path):
     note = NOTE | {"series": {"FedAvg": ASKED}, "missing": ["Gone"]}
     for end in (0.5, 0.6):
         folder = run_folder(tmp_path / str(end), accuracies=(0.1, end))
-        results.gather(Gathering(note, {"FedAvg": [folder]}, waiting=("FedAvg", "Gone")), tmp_path / "out")
+        gather.gather(Gathering(note, {"FedAvg": [folder]}, waiting=("FedAvg", "Gone")), tmp_path / "out")
         assert load(tmp_path / "out", "fig").curves("FedAvg", "test_accuracy") == {0: [(0, 0.1), (1, end)]}
 
 
 def test_gather_what_is_skipped(tmp_path):
-    results.gather(Gathering(NOTE | {"skipped": "no time", "series": {}}, {}), tmp_path)
+    gather.gather(Gathering(NOTE | {"skipped": "no time", "series": {}}, {}), tmp_path)
     found = load(tmp_path, "fig")
     assert found.skipped == "no time" and found.rows == [] and found.runs() == []
 
@@ -108,7 +107,7 @@ def test_gather_what_is_not_finished(tmp_path):
     folder = run_folder(tmp_path / "a")
     (folder / "summary.json").unlink()
     with pytest.raises(UserError, match="a-.*: not finished; train it first"):
-        results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+        gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 DAMAGED = {
@@ -137,12 +136,12 @@ def test_numbers_that_the_run_did_not_write_are_not_shown(damage, digested, tmp_
     path, summary = folder / "metrics.csv", json.loads((folder / "summary.json").read_text())
     if digested:
         (folder / "summary.json").write_text(json.dumps(summary | {"metrics": digest(path.read_bytes())}))
-    results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+    gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
     done, words = DAMAGED[damage]
     path.write_text(done(path.read_text(encoding="utf-8")), encoding="utf-8", errors="surrogateescape")
     told = "changed since the run wrote it" if digested else words
     with pytest.raises(UserError, match=rf"metrics\.csv: {told}.*; delete .* to train the run anew"):
-        results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+        gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 @pytest.mark.parametrize(("status", "loss", "accuracies"), [
@@ -154,7 +153,7 @@ def test_numbers_at_the_ends_of_their_range_are_shown(status, loss, accuracies, 
     """Of earlier code, which left no digest."""
     folder = run_folder(tmp_path / "a", 0, accuracies, status)
     (folder / "metrics.csv").write_text(f"round,test_accuracy,test_loss\n0,{accuracies[0]},\n1,{accuracies[1]},{loss}\n")
-    assert [row["test_loss"] for row in intact.metrics(folder)] == ["", loss]
+    assert [row["test_loss"] for row in integrity.metrics(folder)] == ["", loss]
 
 
 def test_files_of_another_run_are_refused(tmp_path):
@@ -162,13 +161,13 @@ def test_files_of_another_run_are_refused(tmp_path):
     folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
     copy = shutil.copytree(folder, folder.with_name(f"{folder.name}-old"))
     with pytest.raises(UserError, match=r"config\.json: not the settings that its folder is named after; delete .*-old "):
-        intact.settings(copy)
+        integrity.settings(copy)
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | {"run": "mnist-fedavg-s1-0123456789"}))
     with pytest.raises(
         UserError, match=r"summary\.json: of another run, mnist-fedavg-s1-0123456789; delete .* to train the run anew"
     ):
-        results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+        gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 @pytest.mark.parametrize(("damaged", "text", "words"), [
@@ -186,10 +185,10 @@ def test_a_damaged_study_costs_no_training(damaged, text, words, tmp_path):
         (folder / "study.csv").write_text("unit,x\n1,2\n")
         for note in ({}, {"run": "r", "table": digest("unit,x\n1,2\n")}):  # earlier code told neither
             (folder / "study.json").write_text(json.dumps(note))
-            assert intact.table(folder / "study.csv") == [{"unit": "1", "x": "2"}]
+            assert integrity.table(folder / "study.csv") == [{"unit": "1", "x": "2"}]
         (folder / damaged).unlink() if text is None else (folder / damaged).write_text(text)
         with pytest.raises(UserError, match=rf"{words}.*; {then}"):
-            intact.table(folder / "study.csv")
+            integrity.table(folder / "study.csv")
 
 
 @pytest.mark.parametrize(("right", "wrong"), [
@@ -201,20 +200,20 @@ def test_numbers_that_the_summary_does_not_tell_of(right, wrong, tmp_path):
     folder = run_folder(tmp_path / "results" / "kept" / "p" / "a")
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | right))
-    assert len(intact.metrics(folder)) == 2
+    assert len(integrity.metrics(folder)) == 2
     (folder / "summary.json").write_text(json.dumps(summary | wrong))
     with pytest.raises(UserError, match=r"metrics\.csv: .*; git restore .*kept/p/a-.* brings back what was committed"):
-        results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+        gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 @pytest.mark.parametrize(("sent", "way"), [("7,9", "down"), ("9,9", "down"), ("8,8", "up"), ("8,10", "up"), ("8,", "up")])
 def test_bytes_that_do_not_add_up(sent, way, tmp_path):
     folder, sums = run_folder(tmp_path / "a"), "round,bytes_down,bytes_up\n0,0,0\n1,8,9\n"
     (folder / "metrics.csv").write_text(sums, encoding="utf-8")
-    assert len(intact.metrics(folder)) == 2
+    assert len(integrity.metrics(folder)) == 2
     (folder / "metrics.csv").write_text(sums.replace("8,9", sent), encoding="utf-8")
     with pytest.raises(UserError, match=rf"metrics\.csv: bytes_{way} does not add up to that of summary\.json"):
-        intact.metrics(folder)
+        integrity.metrics(folder)
 
 
 @pytest.mark.parametrize("text", ("", "{", "{}", "[]", "null", "3", "\x80"))
@@ -223,7 +222,7 @@ def test_a_damaged_file_of_a_run_is_named(name, text, tmp_path):
     folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
     (folder / f"{name}.json").write_text(text, encoding="latin-1")
     with pytest.raises(UserError, match=rf"{name}\.json: damaged.*; delete .* to train the run anew"):
-        results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+        gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ("summary", "config", "environment"))
@@ -233,7 +232,7 @@ def test_a_file_of_a_run_that_lacks_a_key_is_damaged(name, tmp_path):
     for lost in whole.keys() - {"python"}:  # which is told, and nowhere asked for
         (folder / f"{name}.json").write_text(json.dumps({key: value for key, value in whole.items() if key != lost}))
         with pytest.raises(UserError, match=rf"{name}\.json: damaged, lacks {lost}; delete .* to train the run anew"):
-            results.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+            gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 def test_a_file_that_changed_since_it_was_written(tmp_path):
@@ -252,7 +251,7 @@ def test_a_file_that_changed_since_it_was_written(tmp_path):
 
 def test_committed_results_are_as_their_runs_wrote_them():
     kept = sorted((Path(__file__).parents[1] / "results" / "kept").glob("*/*/metrics.csv"))
-    assert kept and all(intact.metrics(path.parent) for path in kept)
+    assert kept and all(integrity.metrics(path.parent) for path in kept)
 
 
 def test_plain_files(tmp_path):

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedrepro.runs import run as runs
 from fedrepro.config.params import RunConfig
+from fedrepro.core.errors import Failures, UserError, stoppable
+from fedrepro.runs import run as runs
 from fedrepro.training import checkpoint
 from fedrepro.training import run as engine
 from fedrepro.training.federation import State
 from fedrepro.training.run import Limits
-from fedrepro.core.errors import Failures, UserError, stoppable
 from support.federation import ALGORITHMS, LONG, a_run, config, images, partition, train, uniform
 
 FREE = ("log.txt", "timing.json")  # may differ between two runs
@@ -365,6 +365,6 @@ sys.meta_path.insert(0, Bare())
 from fedrepro import cli, experiments, registry, training
 for kind in ("datasets", "partitions", "models", "algorithms"):
     for name in registry.names(kind):
-        registry.module(kind, name)
+        registry.find(kind, name)
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from fedrepro.cli import main as cli
-from fedrepro.config import strict_yaml as plainyaml, registry
+from fedrepro.cli import main
+from fedrepro.config import registry, strict_yaml
 from fedrepro.config.inheritance import merge
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "workflow/schemas/params.schema.json"
 SCHEMAS = {"settings": STORED, "artifacts": STORED.with_name("artifacts.schema.json")}
-SETTINGS = plainyaml.load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+SETTINGS = strict_yaml.load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 PAPER = next(iter(SETTINGS["papers"]))
 EXPERIMENT = next(iter(SETTINGS["papers"][PAPER]))
 
@@ -37,7 +37,7 @@ def of_artifacts() -> Draft202012Validator:
 
 @pytest.mark.parametrize("of", SCHEMAS)
 def test_the_stored_one_is_current(of, capsys):
-    assert cli.main(["schema", of]) == 0
+    assert main.main(["schema", of]) == 0
     assert capsys.readouterr().out == SCHEMAS[of].read_text(encoding="utf-8"), f"fedrepro schema {of} > {SCHEMAS[of]}"
 
 
@@ -93,7 +93,7 @@ def test_it_lists_every_name(validator):
 @pytest.mark.parametrize("paper", SETTINGS["papers"])
 def test_our_own_artifacts_are_right(paper, of_artifacts):
     path = ROOT / f"workflow/experiments/{paper}.yaml"
-    assert [error.message for error in of_artifacts.iter_errors(plainyaml.read(path))] == []
+    assert [error.message for error in of_artifacts.iter_errors(strict_yaml.read(path))] == []
     modeline = path.read_text(encoding="utf-8").partition("\n")[0]
     assert modeline == "# yaml-language-server: $schema=../schemas/artifacts.schema.json"
 

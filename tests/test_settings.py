@@ -11,7 +11,7 @@ import pytest
 
 from fedrepro.config import registry
 from fedrepro.config.params import RunConfig, Scaling
-from fedrepro.report import settings_labels as phrases
+from fedrepro.report import settings_text
 from fedrepro.report.inputs.gathered import Results, load
 from fedrepro.report.settings_text import METHOD, TOPICS, described
 from support.results import arrives, made
@@ -156,7 +156,7 @@ def test_no_difference_between_committed_series_is_left_out(path):
                 assert differ <= (dict(told.own[one]).get(topic.name) != dict(told.own[other]).get(topic.name)), (one, other)
     texts = [text for pairs in (told.shared, *told.own.values()) for _, text in pairs]
     assert all(texts) and not any(mark in text for text in texts for mark in ("{", "[", "None", "True", "False", "'name'"))
-    silent = {f"{kind}.{option}" for kind, option in phrases.SILENT}
+    silent = {f"{kind}.{option}" for kind, option in settings_text.SILENT}
     for label, config in configs.items():
         words = json.dumps(dict(told.shared) | dict(told.own[label]), ensure_ascii=False)
         for key, value in settings_of(config).items():
@@ -166,27 +166,27 @@ def test_no_difference_between_committed_series_is_left_out(path):
 
 def test_phrases_name_what_exists():
     """A phrase of a method that is gone, or of an option or a value, would never be read."""
-    for (kind, name), phrase in phrases.CHOICES.items():
-        module = registry.module(f"{kind}s", name)
+    for (kind, name), phrase in settings_text.CHOICES.items():
+        module = registry.find(f"{kind}s", name)
         holder = {"algorithm": "Algorithm", "task": "Task"}.get(kind)
         options = (getattr(module, holder) if holder else module).Params.model_fields
         assert {field for _, field, _, _ in Formatter().parse(phrase) if field} <= set(options), name
     every = {kind: _options(kind) for kind in ("algorithm", "partition", "model", "schedule", "task")}
-    for kind, option in phrases.SILENT:
+    for kind, option in settings_text.SILENT:
         assert option in every[kind], (kind, option)
-    for (kind, option), told in phrases.VALUES.items():
+    for (kind, option), told in settings_text.VALUES.items():
         assert told.keys() <= every[kind][option], (kind, option)
-    settings = {"augment": phrases.CHANGES, "weighting": phrases.WEIGHTING, "precision": phrases.PRECISION}
+    settings = {"augment": settings_text.CHANGES, "weighting": settings_text.WEIGHTING, "precision": settings_text.PRECISION}
     for setting, told in settings.items():
         assert told.keys() <= _values(RunConfig.model_fields[setting].annotation), setting
-    assert phrases.INPUTS.keys() <= _values(Scaling.model_fields["name"].annotation)
+    assert settings_text.INPUTS.keys() <= _values(Scaling.model_fields["name"].annotation)
 
 
 def _options(kind: str) -> dict[str, set]:
     """Every option of a kind, with the words that it may be set to."""
     found = defaultdict(set)
     for name in registry.names(f"{kind}s"):
-        module = registry.module(f"{kind}s", name)
+        module = registry.find(f"{kind}s", name)
         holder = {"algorithm": "Algorithm", "task": "Task"}.get(kind)
         for option, field in (getattr(module, holder) if holder else module).Params.model_fields.items():
             found[option] |= _values(field.annotation)

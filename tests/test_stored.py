@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro.cli import main as cli
+from fedrepro.cli import main
 from fedrepro.core import files
-from fedrepro.runs import integrity as intact, dvc_store as stored
+from fedrepro.runs import dvc_store, integrity
 
 RECORD = {"config": {"lr": 0.1}, "data": "d", "code": "c"}
 
@@ -23,7 +23,7 @@ def folders(tmp_path) -> tuple[Path, Path]:
 
 def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5, chip: str = "one", name: str = "r") -> Path:
     """A run whose folder is named as its settings want it."""
-    run = folder / f"{name}-{intact.key(RECORD)}"
+    run = folder / f"{name}-{integrity.key(RECORD)}"
     (run / "snapshots").mkdir(parents=True)
     (run / "config.json").write_text(json.dumps(RECORD | {"dataset": "d"}))
     (run / "snapshots" / "3").write_text("weights")
@@ -46,28 +46,28 @@ def test_there_and_back(folders):
     runs, kept = folders
     run = a_run(runs)
     before = content(runs)
-    assert stored.store(runs, kept) == [kept / run.name] and content(kept) == before
+    assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == before
     assert os.path.samefile(run / "metrics.csv", kept / run.name / "metrics.csv")  # no bytes are copied where links can be made
     assert not os.path.samefile(run / "log.txt", kept / run.name / "log.txt")  # it is written on
-    assert stored.store(runs, kept) == stored.restore(kept, runs) == []
+    assert dvc_store.store(runs, kept) == dvc_store.restore(kept, runs) == []
     shutil.rmtree(run)
-    assert stored.restore(kept, runs) == [run] and content(runs) == before
+    assert dvc_store.restore(kept, runs) == [run] and content(runs) == before
 
 
 def test_folders_are_told_in_their_order(folders):
     runs, kept = folders
     names = [a_run(runs, name=name).name for name in "dbfaec"]
-    assert [folder.name for folder in stored.store(runs, kept)] == sorted(names)
+    assert [folder.name for folder in dvc_store.store(runs, kept)] == sorted(names)
 
 
 def test_without_links(folders, monkeypatch):
     def refused(*_):
         raise OSError("another disk")
 
-    monkeypatch.setattr(stored.os, "link", refused)
+    monkeypatch.setattr(dvc_store.os, "link", refused)
     runs, kept = folders
     run = a_run(runs)
-    stored.store(runs, kept)
+    dvc_store.store(runs, kept)
     assert content(kept) == content(runs) and not os.path.samefile(run / "metrics.csv", kept / run.name / "metrics.csv")
 
 
@@ -84,29 +84,29 @@ def test_what_is_cut_off_is_no_finished_run(last, folders, monkeypatch):
         return copy(source, target)
 
     with monkeypatch.context() as patched:
-        patched.setattr(stored, "_linked", lambda *_: False)
-        patched.setattr(stored.shutil, "copy2", full)
+        patched.setattr(dvc_store, "_linked", lambda *_: False)
+        patched.setattr(dvc_store.shutil, "copy2", full)
         with pytest.raises(OSError, match="no space left"):
-            stored.store(runs, kept)
+            dvc_store.store(runs, kept)
     assert (kept / run.name / "metrics.csv").exists() and not (kept / run.name / "summary.json").exists()
-    assert stored.store(runs, kept) == [kept / run.name] and content(kept) == content(runs)
+    assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == content(runs)
 
 
 def test_what_is_unfinished_stays(folders):
     """It goes on as it is, though DVC brought its end; what was left before a first checkpoint does not."""
     runs, kept = folders
     run = a_run(runs, finished=False)
-    assert stored.store(runs, kept) == [] and list(kept.iterdir()) == []
+    assert dvc_store.store(runs, kept) == [] and list(kept.iterdir()) == []
     whole = a_run(kept)
     for name in (".summary.json.1-2.part", "tsne-1.begun"):
         (whole / name).write_text("half")
     (run / "checkpoint.safetensors").write_text("state")
-    assert stored.restore(kept, runs) == []
+    assert dvc_store.restore(kept, runs) == []
     (run / "checkpoint.safetensors").unlink()
     with files.holding(run / "log.txt"):
-        assert stored.restore(kept, runs) == []
+        assert dvc_store.restore(kept, runs) == []
     (run / "metrics.csv").write_text("round,test_accuracy\n")
-    assert stored.restore(kept, runs) == [run]
+    assert dvc_store.restore(kept, runs) == [run]
     assert content(run) == {name: found for name, found in content(whole).items() if not name.endswith((".part", ".begun"))}
 
 
@@ -120,11 +120,11 @@ def a_study(run: Path, name: str, text: str = "round,x\n1,2\n") -> Path:
 def test_studies_that_came_later(folders):
     runs, kept = folders
     run = a_run(runs)
-    stored.store(runs, kept)
+    dvc_store.store(runs, kept)
     a_study(run, "tsne-1")
-    assert stored.store(runs, kept) == [kept / run.name] and content(kept) == content(runs)
+    assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == content(runs)
     a_study(kept / run.name, "tsne-2")
-    assert stored.restore(kept, runs) == [run] and content(kept) == content(runs)
+    assert dvc_store.restore(kept, runs) == [run] and content(kept) == content(runs)
 
 
 @pytest.mark.parametrize("other", [{"accuracy": 0.6}, {"chip": "another"}], ids=str)
@@ -132,24 +132,24 @@ def test_another_training_of_the_same_run(other, folders, caplog):
     """On another processor its last bits are others. Nothing is mixed; what is here is stored in the other's place."""
     runs, kept = folders
     run = a_run(runs)
-    stored.store(runs, kept)
+    dvc_store.store(runs, kept)
     a_study(kept / run.name, "tsne-1")
     shutil.rmtree(run)
     a_run(runs, **other)
     before = content(runs)
-    assert stored.restore(kept, runs) == [] and content(runs) == before
+    assert dvc_store.restore(kept, runs) == [] and content(runs) == before
     assert f"{run}: left alone, of another training than {kept / run.name}" in caplog.text
-    assert stored.store(runs, kept) == [kept / run.name] and content(kept) == before
+    assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == before
 
 
 def test_how_long_it_took_makes_no_other_training(folders):
     runs, kept = folders
     run = a_run(runs)
-    stored.store(runs, kept)
+    dvc_store.store(runs, kept)
     (run / "timing.json").unlink()
     (run / "timing.json").write_text("2 s")
     a_study(kept / run.name, "tsne-1")
-    assert stored.store(runs, kept) == [] and stored.restore(kept, runs) == [run]
+    assert dvc_store.store(runs, kept) == [] and dvc_store.restore(kept, runs) == [run]
 
 
 @pytest.mark.parametrize("name", ["config.json", "metrics.csv", "summary.json", "tsne-1.csv"])
@@ -159,26 +159,26 @@ def test_what_is_damaged_goes_nowhere(folders, caplog, name):
     run = a_run(runs)
     a_study(run, "tsne-1")
     whole = content(runs)
-    stored.store(runs, kept)
+    dvc_store.store(runs, kept)
     shutil.rmtree(run)
     path = kept / run.name / name
     path.write_text(path.read_text().replace("1", "7"))
-    assert stored.restore(kept, runs) == [] and not run.exists() and f"left out: {path}: " in caplog.text
+    assert dvc_store.restore(kept, runs) == [] and not run.exists() and f"left out: {path}: " in caplog.text
     a_study(a_run(runs), "tsne-1")
     if name == "tsne-1.csv":  # of a run that is the same, what DVC has is asked once more
         shutil.rmtree(kept / run.name)
-    assert stored.store(runs, kept) == [kept / run.name] and content(kept) == whole
+    assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == whole
     (run / name).unlink()  # which leaves the other link alone
     (run / name).write_text("damaged")
-    assert stored.store(runs, kept) == [] and content(kept) == whole
+    assert dvc_store.store(runs, kept) == [] and content(kept) == whole
 
 
 def test_commands(tmp_path, monkeypatch, capsys):
     shutil.copy(Path(__file__).parents[1] / "params.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
     run = a_run(Path("results/runs/fedmmd"))
-    assert cli.main(["store"]) == 0 and capsys.readouterr().out == f"results/stored/fedmmd/{run.name}\n"
+    assert main.main(["store"]) == 0 and capsys.readouterr().out == f"results/stored/fedmmd/{run.name}\n"
     shutil.rmtree(run)
-    assert cli.main(["restore", "--paper", "fedcl"]) == 0 and capsys.readouterr().out == ""
-    assert cli.main(["restore", "--paper", "fedmmd"]) == 0 and capsys.readouterr().out == f"{run}\n"
-    assert cli.main(["store", "--paper", "fedmm"]) == 2 and "choose from fedmmd" in capsys.readouterr().err
+    assert main.main(["restore", "--paper", "fedcl"]) == 0 and capsys.readouterr().out == ""
+    assert main.main(["restore", "--paper", "fedmmd"]) == 0 and capsys.readouterr().out == f"{run}\n"
+    assert main.main(["store", "--paper", "fedmm"]) == 2 and "choose from fedmmd" in capsys.readouterr().err

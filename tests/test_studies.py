@@ -14,25 +14,27 @@ import pytest
 import torch
 import yaml
 
-from fedrepro import results, studies
-from fedrepro.cli import main as cli
-from fedrepro.experiments import study_runner as conducting, plan as experiments, keep as keeping, finished_runs as lookup, prune as pruning, study_plan as studying
+from fedrepro import studies
+from fedrepro.cli import main
 from fedrepro.config import registry
-from fedrepro.core import rng
-from fedrepro.runs import run as runs
-from fedrepro.experiments.cost import entries
+from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Params
+from fedrepro.config.types import parse
+from fedrepro.core import rng
+from fedrepro.core.errors import Failures, UserError
+from fedrepro.core.files import read_json, write_json
+from fedrepro.experiments import finished_runs, keep, prune, study_plan, study_runner
+from fedrepro.experiments import plan as experiments
+from fedrepro.experiments.cost import entries
+from fedrepro.experiments.study_plan import Case, Studied
+from fedrepro.runs import gather
+from fedrepro.runs import run as runs
+from fedrepro.runs.paths import Paths
+from fedrepro.studies import activations, tsne
 from fedrepro.training import checkpoint, executors, replay
 from fedrepro.training.replay import Replay
 from fedrepro.training.run import Limits, train
 from fedrepro.training.state import Kept, State
-from fedrepro.core.errors import Failures, UserError
-from fedrepro.config.types import parse
-from fedrepro.core.files import read_json, write_json
-from fedrepro.config.inheritance import merge
-from fedrepro.runs.paths import Paths
-from fedrepro.studies import activations, tsne
-from fedrepro.experiments.study_plan import Case, Studied
 from support.federation import a_run, advance, assert_same, config, federation, images, partition
 from support.results import rows
 from support.settings import PAPER, SETTINGS, fig
@@ -86,14 +88,14 @@ class Made:
         self.name, self.run = name, a_run(folder / "results" / "runs" / "p" / "made-s0", permuted(**changes))
         data = images()
         assert train(self.run, data, partition(self.run.config, data), CPU, Limits())
-        monkeypatch.setattr(conducting.training, "dataset", lambda *arguments: data)
+        monkeypatch.setattr(study_runner.training, "dataset", lambda *arguments: data)
         self.paths = Paths(data=folder / "data", results=folder / "results")
 
     def case(self, example: int = 0) -> Case:
-        return studying.find(self.run, self.name, EXAMPLES[self.name][example], self.paths, "p")
+        return study_plan.find(self.run, self.name, EXAMPLES[self.name][example], self.paths, "p")
 
     def conduct(self, case: Case, **options) -> list[Case]:
-        return conducting.conduct([case], self.paths, device="cpu", **options)
+        return study_runner.conduct([case], self.paths, device="cpu", **options)
 
     def patch(self, monkeypatch, changed) -> None:
         """Answer units by `changed(original, unit)`."""
@@ -155,7 +157,7 @@ def test_what_is_done_stays_done_where_a_later_one_of_its_job_fails(made, monkey
     with monkeypatch.context() as patch:
         patch.setattr(type(first.study), "begin", lambda study, scene: begin(study, scene) if study == first.study else 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            conducting.conduct([first, second], made.paths, device="cpu", together=True)
+            study_runner.conduct([first, second], made.paths, device="cpu", together=True)
     whole = first.table.read_bytes()
     first.note.unlink()  # so does Snakemake: it is an output of the job that failed
     with monkeypatch.context() as patch:
@@ -167,7 +169,7 @@ def test_what_is_done_stays_done_where_a_later_one_of_its_job_fails(made, monkey
         first.note.unlink()
         first.table.unlink()
         with pytest.raises(ZeroDivisionError):
-            conducting.conduct([second, first], made.paths, device="cpu")
+            study_runner.conduct([second, first], made.paths, device="cpu")
     assert second.note.exists() and not second.begun.exists()
 
 
@@ -177,11 +179,11 @@ def test_one_that_fails_does_not_keep_the_others_from_their_end(made, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(type(first.study), "begin", lambda study, scene: begin(study, scene) if study == second.study else 1 / 0)
         failures = Failures()
-        assert conducting.conduct([first, second], made.paths, device="cpu", failures=failures) == []
+        assert study_runner.conduct([first, second], made.paths, device="cpu", failures=failures) == []
         assert list(failures.found) == [f"{first.study.title} of made-s0"]
         second.note.unlink()
         with pytest.raises(ZeroDivisionError):
-            conducting.conduct([first, second], made.paths, device="cpu")
+            study_runner.conduct([first, second], made.paths, device="cpu")
     assert second.note.exists() and not first.note.exists()
 
 
@@ -198,7 +200,7 @@ def test_a_damaged_note_is_told_with_what_brings_it_back(shelf, then, tmp_path):
     folder.mkdir(parents=True)
     (folder / "tsne-1.json").write_text("{}")
     with pytest.raises(UserError, match=rf"tsne-1\.json: damaged, lacks settings, code; {then}"):
-        studying.finished_in(folder, studies.create("tsne", EXAMPLES["tsne"][0], permuted()))
+        study_plan.finished_in(folder, studies.create("tsne", EXAMPLES["tsne"][0], permuted()))
 
 
 @pytest.mark.parametrize("made", NAMES[:1], indirect=True)
@@ -229,7 +231,7 @@ def test_a_deadline(made, monkeypatch):
 def test_other_data(made, monkeypatch):
     data = images()
     data.meta["identity"] = "other"
-    monkeypatch.setattr(conducting.training, "dataset", lambda *arguments: data)
+    monkeypatch.setattr(study_runner.training, "dataset", lambda *arguments: data)
     with pytest.raises(UserError, match="not the data that made-s0 was trained on"):
         made.conduct(made.case())
 
@@ -239,7 +241,7 @@ def test_made_as_the_run_was_trained(made):
     path = made.run.folder / "environment.json"
     for told, used in (("stacked", "stacked"), ("sequential", "sequential"), ("stacked+graph", "auto")):
         path.write_text(json.dumps({"executor": told}))
-        assert conducting._executor(made.run, CPU) == used
+        assert study_runner._executor(made.run, CPU) == used
 
 
 def test_without_final_weights(tmp_path, monkeypatch):
@@ -495,7 +497,7 @@ def test_a_plane_of_what_is_not_there(settings, words, paths):
 def test_rows_of_a_plane(tmp_path, monkeypatch):
     """Some images of the chosen clients, whenever they take part, at places in 0..1; the accuracy is the run's own."""
     made = Made(tmp_path, monkeypatch, "tsne", **LIVELY)
-    case = studying.find(made.run, "tsne", {"rounds": [1, 2, 3], "clients": [0, 2], "images": 6}, made.paths, "p")
+    case = study_plan.find(made.run, "tsne", {"rounds": [1, 2, 3], "clients": [0, 2], "images": 6}, made.paths, "p")
     made.conduct(case)
     found, fed = rows(case.table), federation(made.run.config)
     for round in (1, 2, 3):
@@ -635,14 +637,14 @@ def paths(tmp_path) -> Paths:
 @pytest.mark.parametrize("name", NAMES)
 def test_plan(name, paths):
     plan = plans(asked(name), paths)
-    found, title = plan[name], registry.module("studies", name).Study.title
+    found, title = plan[name], registry.find("studies", name).Study.title
     assert list(plan) == NAMES and {other.skipped for key, other in plan.items() if key != name} == {
-        f"no {registry.module('studies', other).Study.title} at this scale" for other in NAMES if other != name
+        f"no {registry.find('studies', other).Study.title} at this scale" for other in NAMES if other != name
     }
     assert list(found.series) == ["FedAvg", "Prox"] and len(found.cases) == 2 and found.skipped is None
-    names = [(piece.experiment, piece.name) for piece in studying.pieces([found, found])]
+    names = [(piece.experiment, piece.name) for piece in study_plan.pieces([found, found])]
     assert names == [(f"{name}_p_fig", "FedAvg_s0"), (f"{name}_p_fig", "Prox_s0")]
-    assert studying.notes([found, found]) == [case.note for case in found.cases]
+    assert study_plan.notes([found, found]) == [case.note for case in found.cases]
     assert plans(asked(name) | {"studies": {name: None}}, paths)[name].skipped == f"no {title} at this scale"
     assert plans(asked(name), paths, scale="other")[name].skipped == "no time"
     assert plans(asked(name), paths, only_finished=True)[name].skipped == "2 of 2 runs are not finished"
@@ -666,13 +668,13 @@ def test_what_studies_cost(paths):
 
 def test_several_studies_of_a_run(paths):
     found = plans(BASE | {"studies": SMALL}, paths)
-    assert [piece.experiment for piece in studying.pieces(found.values())] == [
+    assert [piece.experiment for piece in study_plan.pieces(found.values())] == [
         f"{name}_p_fig" for name in NAMES for _ in (0, 1)
     ]
     cases = [case for studied in found.values() for case in studied.cases]
     folders = {case.run.folder for case in cases}
-    assert studying.snapshots(cases).rounds == {folder: {2} for folder in folders}
-    assert all(list(told["studies"]) == NAMES for told in studying.listed(cases).values())
+    assert study_plan.snapshots(cases).rounds == {folder: {2} for folder in folders}
+    assert all(list(told["studies"]) == NAMES for told in study_plan.listed(cases).values())
 
 
 @pytest.mark.parametrize(("values", "message"), [
@@ -702,7 +704,7 @@ def test_one_series_has_no_study_of_its_own(paths):
 
 def gathered(found: Studied, changes: dict, out: Path) -> tuple[dict, list[dict[str, str]]]:
     params = parse(Params, merge(SETTINGS, fig(**changes)), "test")
-    results.gather(studying.gathering(found, params), out)
+    gather.gather(study_plan.gathering(found, params), out)
     return json.loads((out / f"fig-{found.study}.json").read_text()), rows(out / f"fig-{found.study}.csv")
 
 
@@ -720,7 +722,7 @@ def write(changes: dict) -> Params:
 
 
 ALL = BASE | {"studies": SMALL}
-TITLES = {name: registry.module("studies", name).Study.title for name in NAMES}
+TITLES = {name: registry.find("studies", name).Study.title for name in NAMES}
 
 
 def made_in(folder: str, kind: str = "csv") -> list[Path]:
@@ -731,28 +733,28 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     """Planned with their cost, trained, made, gathered, kept, found on the shelf without the weights; pruned when nothing names
     them."""
     write(ALL)
-    assert cli.main(["plan", "--export", "runs.json"]) == 0
+    assert main.main(["plan", "--export", "runs.json"]) == 0
     told = capsys.readouterr().out
     assert all(f"{title} after them, at most" in told for title in TITLES.values())
-    assert cli.main(["train", "--runs", "runs.json", "--results", "elsewhere", "--device", "cpu"]) == 0
-    assert cli.main(["train"]) == 0
+    assert main.main(["train", "--runs", "runs.json", "--results", "elsewhere", "--device", "cpu"]) == 0
+    assert main.main(["train"]) == 0
     tables, others = made_in("results/runs"), made_in("elsewhere/runs")
     assert [path.read_bytes() for path in tables] == [path.read_bytes() for path in others] and len(tables) == 2 * len(NAMES)
     assert [path.relative_to("results") for path in tables] == [path.relative_to("elsewhere") for path in others]
     assert [path.name for path in Path("results").glob("runs/p/*/snapshots/*")] == ["round-2.safetensors"] * 2
-    assert cli.main(["plan"]) == 0
+    assert main.main(["plan"]) == 0
     told = capsys.readouterr().out
     assert not any(title in told for title in TITLES.values())
-    assert cli.main(["prune"]) == 0 and capsys.readouterr().out.startswith("nothing to prune: ")
+    assert main.main(["prune"]) == 0 and capsys.readouterr().out.startswith("nothing to prune: ")
     check_gathered(here)
 
-    assert cli.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2
-    assert cli.main(["keep"]) == 0 and capsys.readouterr().out.startswith("nothing to keep: ")
+    assert main.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2
+    assert main.main(["keep"]) == 0 and capsys.readouterr().out.startswith("nothing to keep: ")
     assert [path.name for path in made_in("results/kept")] == [path.name for path in tables]
     assert len(made_in("results/kept", "json")) == len(tables) and not list(Path("results/kept").glob("**/snapshots"))
     found = plans(ALL, Paths())
     assert all("kept" in case.table.parts for studied in found.values() for case in studied.cases)
-    assert studying.pieces(found.values()) == []
+    assert study_plan.pieces(found.values()) == []
 
     # other numbers: what they start from still lies in the runs' folders, which are needed for that
     more = {"studies": {name: SMALL[name] | MORE[name] for name in NAMES}}
@@ -761,12 +763,12 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     reasons = {name: f"2 of 2 studies of {title} are not finished" for name, title in TITLES.items()}
     assert {name: item.skipped for name, item in plans(BASE | more, Paths(), only_finished=True).items()} == reasons
     params = parse(Params, merge(SETTINGS, fig(**BASE | more)), "test")
-    stale = pruning.prune(
+    stale = prune.prune(
         params, Paths(), delete=True
     )  # the finished studies, kept meanwhile, and their snapshots; not the folders
     assert sorted(path.name.partition("-")[0] for path in stale) == sorted([*NAMES * 4, "round", "round"])
 
-    assert cli.main(["prune", "--yes"]) == 0
+    assert main.main(["prune", "--yes"]) == 0
     assert not list(Path("results/runs/p").iterdir())
     reasons = {name: f"2 of 2 runs are kept without their weights, which {title} need" for name, title in TITLES.items()}
     assert {name: item.skipped for name, item in plans(BASE | more, Paths()).items()} == reasons
@@ -774,7 +776,7 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     Path("workflow/experiments").mkdir(parents=True)
     Path("workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
     capsys.readouterr()
-    assert cli.main(["list"]) == 0
+    assert main.main(["list"]) == 0
     listed = capsys.readouterr().out
     assert f"2 of {2 + len(NAMES)} runs" in listed and all(reason in listed for reason in reasons.values())
     assert {item.skipped for item in plans(ALL, Paths()).values()} == {None}
@@ -795,36 +797,36 @@ def check_gathered(out: Path) -> None:
 def test_a_study_follows_its_run_to_the_shelf_later(here, capsys):
     """Runs that were finished, and kept, before the studies were asked for."""
     write(BASE)
-    assert cli.main(["train"]) == 0 and cli.main(["keep"]) == 0
+    assert main.main(["train"]) == 0 and main.main(["keep"]) == 0
     write(ALL)
-    assert cli.main(["plan", "--export", "runs.json"]) == 0  # of runs that are kept, where their weights lie
+    assert main.main(["plan", "--export", "runs.json"]) == 0  # of runs that are kept, where their weights lie
     assert [sorted(record["studies"]) for record in json.loads(Path("runs.json").read_text())] == [NAMES] * 2
-    assert cli.main(["train"]) == 0
+    assert main.main(["train"]) == 0
     capsys.readouterr()
-    assert cli.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2
+    assert main.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2
     assert len(made_in("results/kept", "json")) == 2 * len(NAMES)
 
 
 def test_a_study_goes_to_the_shelf_with_its_own_run_alone(here):
     """Not with another run of the same settings: its note names the one that it is of, and reports hold it to that."""
     params = write(ALL)
-    assert cli.main(["train"]) == 0
+    assert main.main(["train"]) == 0
     item = experiments.plan(params, Paths())["p"]["fig"]
-    own = {("p", lookup.same(run.config, run.data)): run.id for run in item.runs}
-    assert {note.parent.name for _, _, note in keeping._studied(item, Paths(), own)} == set(own.values())
-    assert list(keeping._studied(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
+    own = {("p", finished_runs.same(run.config, run.data)): run.id for run in item.runs}
+    assert {note.parent.name for _, _, note in keep._studied(item, Paths(), own)} == set(own.values())
+    assert list(keep._studied(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
 
 
 def test_keep_refuses_studies_that_nobody_can_vouch_for(here, capsys):
     write(BASE)
-    assert cli.main(["train"]) == 0 and cli.main(["keep"]) == 0
+    assert main.main(["train"]) == 0 and main.main(["keep"]) == 0
     write(ALL)
-    assert cli.main(["train"]) == 0
+    assert main.main(["train"]) == 0
     note = made_in("results/runs", "json")[0]
     table, told = note.with_suffix(".csv"), note.read_text()
     write_json(note, read_json(note) | {"code": "other"})
-    assert cli.main(["keep"]) == 2 and f"{note}: comes from code that commit " in capsys.readouterr().err
+    assert main.main(["keep"]) == 2 and f"{note}: comes from code that commit " in capsys.readouterr().err
     note.write_text(told)
     table.write_text(table.read_text() + "\n")
-    assert cli.main(["keep"]) == 2 and f"{table}: changed since it was written" in capsys.readouterr().err
+    assert main.main(["keep"]) == 2 and f"{table}: changed since it was written" in capsys.readouterr().err
     assert not made_in("results/kept", "json")

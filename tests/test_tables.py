@@ -7,13 +7,13 @@ import pytest
 
 from fedrepro.core.errors import UserError
 from fedrepro.report import artifacts
-from fedrepro.report.verdicts import claim as claims
-from fedrepro.report.documents import build as page
 from fedrepro.report import paper as spec
-from fedrepro.report.inputs.panel import Ref, Shown
+from fedrepro.report.documents import build as page
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Ref, Shown
 from fedrepro.report.paper import Paper
 from fedrepro.report.tables.base import Table
+from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
 from support.results import made, store
 from support.tables import OWN, REPORTED, ROUNDS, SERIES, SPEC, TABLE2, A, B, evidence, own, paper, reaches, read, table

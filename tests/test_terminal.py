@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro.experiments import cost as bill
-from fedrepro.core.errors import nearest, not_among, unknown
-from fedrepro.experiments.cost_model import Cost
-from fedrepro.experiments.plan import Planned
-from fedrepro.cli.terminal import summary as ending, failures as failure, log_filters as hooks
+from fedrepro.cli.terminal import failures, log_filters, summary
 from fedrepro.cli.terminal.progress import Job, Position, Progress, position
 from fedrepro.cli.terminal.screen import Screen
+from fedrepro.core.errors import nearest, not_among, unknown
 from fedrepro.core.formatting import count, duration
+from fedrepro.experiments import cost as bill
+from fedrepro.experiments.cost_model import Cost
+from fedrepro.experiments.plan import Planned
 
 
 def record(message: str = "", level: int = logging.INFO, **extra) -> logging.LogRecord:
@@ -175,17 +175,17 @@ def test_a_failed_study_names_its_run_and_reason(tmp_path):
         "FAILED new clients of c: no weights",
         f"  its log: {log}",
     ]
-    assert failure.told("activations_x", [log], names).splitlines() == lines
+    assert failures.told("activations_x", [log], names).splitlines() == lines
 
 
 def test_a_crash_is_told_by_its_last_line(tmp_path):
     log = tmp_path / "page.log"
     log.write_text("2026-01-02 03:04:05,678 error: x\nTraceback (most recent call last):\n  File\nKeyError: 'x'\n\n")
-    assert failure.told("page", [log], {}) == f"FAILED page: KeyError: 'x'\n  its log: {log}"
+    assert failures.told("page", [log], {}) == f"FAILED page: KeyError: 'x'\n  its log: {log}"
     log.write_text("2026-01-02 03:04:05,678 error: params.yaml: no such file\n")
-    assert failure.told("page", [log], {}).startswith("FAILED page: error: params.yaml: no such file\n")
-    assert failure.told("page", [tmp_path / "absent"], {}).startswith("FAILED page: it left no message\n")
-    assert failure.told("page", [], {}) == "FAILED page"
+    assert failures.told("page", [log], {}).startswith("FAILED page: error: params.yaml: no such file\n")
+    assert failures.told("page", [tmp_path / "absent"], {}).startswith("FAILED page: it left no message\n")
+    assert failures.told("page", [], {}) == "FAILED page"
 
 
 # ---- what the Snakefile hooks in
@@ -196,7 +196,7 @@ def entry(name: str, seconds: float, studies: bool = False) -> bill.Entry:
 
 
 def test_the_cost_is_that_of_the_jobs_that_run(caplog):
-    given = hooks.Announcement({"train_a": [entry("a", 60), entry("b", 120)], "train_c": [entry("c", 9000)]}, 2)
+    given = log_filters.Announcement({"train_a": [entry("a", 60), entry("b", 120)], "train_c": [entry("c", 9000)]}, 2)
     with caplog.at_level(logging.INFO, "snakemake.logging"):
         assert given.filter(record("chatter")) and not caplog.records
         assert given.filter(record(event="run_info", stats={"train_a": 1, "page": 1, "total": 2}))
@@ -255,12 +255,14 @@ def test_cores_that_stay_idle_are_told(costs, cores, told):
 def test_an_unknown_target_is_answered_with_the_nearest():
     targets = [f"fig{number}{letter}" for number in (4, 5) for letter in "abcdef"]
     told = record("No rule to produce fig4g (if you use input functions ...).", event="error", exception="MissingRuleException")
-    assert hooks.Nearest(targets).filter(told)
+    assert log_filters.Nearest(targets).filter(told)
     assert told.getMessage().startswith("unknown target 'fig4g': nearest are fig4") and "fedrepro list" in told.getMessage()
     dashed = record("No rule to produce fig-4d (if", event="error", exception="MissingRuleException")
-    assert hooks.Nearest(targets).filter(dashed) and dashed.getMessage().startswith("unknown target 'fig-4d': nearest are ")
+    assert log_filters.Nearest(targets).filter(dashed) and dashed.getMessage().startswith(
+        "unknown target 'fig-4d': nearest are "
+    )
     other = record("No rule to produce reports/x.pdf (if", event="error", exception="MissingRuleException")
-    assert hooks.Nearest(targets).filter(other) and other.getMessage().startswith("No rule to produce reports")
+    assert log_filters.Nearest(targets).filter(other) and other.getMessage().startswith("No rule to produce reports")
 
 
 def test_nearest_names():
@@ -280,18 +282,18 @@ def test_the_end_tells_what_was_made_the_tally_and_the_page(tmp_path):
     statuses = ["not run", "reproduced", "not run", "partly"]
     (tables / "verdicts.json").write_text(json.dumps([{"verdict": status, "by": "the paper"} for status in statuses]))
     made = ["results/runs/p/a/summary.json", "results/runs/p/a/newcomers-1.json", ".snakemake/made-quick/p/all-0a1b"]
-    told = ending.told([*made, f"{tmp_path}/quick/index.html"], tmp_path / "quick", 200).splitlines()
+    told = summary.told([*made, f"{tmp_path}/quick/index.html"], tmp_path / "quick", 200).splitlines()
     assert told == [
         "Done in 3 min: 1 run trained, 1 study made.",
         "p: 4 claims: 1 reproduced, 1 partly, 2 not run",
         f"Open {tmp_path}/quick/index.html",
     ]
     (tables / "table1.csv").write_text("")
-    told = ending.told([".snakemake/made-quick/p/table1-0a1b"], tmp_path / "quick", 2).splitlines()
+    told = summary.told([".snakemake/made-quick/p/table1-0a1b"], tmp_path / "quick", 2).splitlines()
     assert told == ["Done in 2 s: nothing had to be trained.", f"table1: {tables / 'table1.csv'}"]
     (tables / "verdicts.json").write_text("[]")
-    assert ending.told(["results/crate-quick.zip"], tmp_path / "quick", 2).endswith("\nWrote results/crate-quick.zip")
-    told = ending.told([".snakemake/made-quick/p/verdicts-0a1b"], tmp_path / "quick", 2).splitlines()
+    assert summary.told(["results/crate-quick.zip"], tmp_path / "quick", 2).endswith("\nWrote results/crate-quick.zip")
+    told = summary.told([".snakemake/made-quick/p/verdicts-0a1b"], tmp_path / "quick", 2).splitlines()
     assert told[-1] == "p: no claim is judged at this scale"
 
 

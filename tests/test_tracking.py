@@ -13,8 +13,8 @@ import pytest
 from fedrepro.config.params import RunConfig
 from fedrepro.core.files import MACHINE, held
 from fedrepro.core.metrics import USUAL
-from fedrepro.runs.run import Run
 from fedrepro.runs.mlflow_mirror import METRICS_PER_CALL, mirror, settle
+from fedrepro.runs.run import Run
 
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
 ROUNDS = 150  # times eight columns: more than one call's worth of points

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from fedrepro.report import artifacts
-from fedrepro.report import paper as spec, incremental as upkeep
-from fedrepro.results import Gathering
+from fedrepro.report import artifacts, incremental
+from fedrepro.report import paper as spec
+from fedrepro.runs.gather import Gathering
 from support.paper import CURVES, FIRST, PAPER, SECOND, read
 from support.results import made, store
 
@@ -22,7 +22,7 @@ def work(tmp_path):
     store(SECOND, folder / "data", "second")
 
     def refresh(keys=paper.artifacts, known="aa", code="c", paper=paper):
-        return upkeep.refresh(paper, dict.fromkeys(keys, known), folder, {}, stamps, code)
+        return incremental.refresh(paper, dict.fromkeys(keys, known), folder, {}, stamps, code)
 
     assert refresh() == paper.artifacts == ["one", "two", "rounds", "apart", "verdicts"]
     return refresh, folder, stamps
@@ -73,11 +73,11 @@ def test_files_that_somebody_touched_are_made_again(work):
 def test_stamps_tell_the_last_state_only(work):
     """Another state removes the stamps of the one before; a part that is made takes away the stamp of the whole."""
     refresh, folder, stamps = work
-    whole = upkeep.stamp(stamps, upkeep.ALL, "aa")
+    whole = incremental.stamp(stamps, incremental.ALL, "aa")
     whole.touch()
     refresh(["one"], known="bb")
     assert sorted(path.name for path in stamps.glob("one-*")) == ["one-bb"] and not whole.exists()
-    assert upkeep.stamp(stamps, "two", "aa").exists()
+    assert incremental.stamp(stamps, "two", "aa").exists()
 
 
 def test_a_job_that_ends_early_leaves_no_stamp(work, monkeypatch):
@@ -97,23 +97,31 @@ def test_a_job_that_ends_early_leaves_no_stamp(work, monkeypatch):
 
 def test_stamps_of_lost_files_are_not_believed(work, tmp_path):
     refresh, folder, stamps = work
-    whole = upkeep.stamp(stamps, upkeep.ALL, "aa")
+    whole = incremental.stamp(stamps, incremental.ALL, "aa")
     whole.touch()
-    upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
-    assert whole.exists() and upkeep.stamp(stamps, "two", "aa").exists()
+    incremental.distrust(read(tmp_path, PAPER), folder, stamps)
+    assert whole.exists() and incremental.stamp(stamps, "two", "aa").exists()
     (folder / "figures/one.txt").write_text("as in another commit\n")
-    upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
-    assert not whole.exists() and not upkeep.stamp(stamps, "one", "aa").exists() and upkeep.stamp(stamps, "two", "aa").exists()
+    incremental.distrust(read(tmp_path, PAPER), folder, stamps)
+    assert (
+        not whole.exists()
+        and not incremental.stamp(stamps, "one", "aa").exists()
+        and incremental.stamp(stamps, "two", "aa").exists()
+    )
     assert refresh() == ["one"]
     whole.touch()
     (folder / "figures/two.pdf").unlink()
-    upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
-    assert not whole.exists() and not upkeep.stamp(stamps, "two", "aa").exists() and upkeep.stamp(stamps, "one", "aa").exists()
+    incremental.distrust(read(tmp_path, PAPER), folder, stamps)
+    assert (
+        not whole.exists()
+        and not incremental.stamp(stamps, "two", "aa").exists()
+        and incremental.stamp(stamps, "one", "aa").exists()
+    )
     assert refresh() == ["two"]
     whole.touch()
     (folder / "data/second.csv").unlink()  # which the pages offer
-    upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
-    assert not whole.exists() and upkeep.stamp(stamps, "one", "aa").exists()
+    incremental.distrust(read(tmp_path, PAPER), folder, stamps)
+    assert not whole.exists() and incremental.stamp(stamps, "one", "aa").exists()
 
 
 def test_numbers_are_not_replaced_by_not_finished(work, tmp_path, caplog):
@@ -124,7 +132,7 @@ def test_numbers_are_not_replaced_by_not_finished(work, tmp_path, caplog):
 
     def gathered(**changes):
         given = Gathering(**{"note": note, "series": {}} | changes)
-        return upkeep.refresh(paper, dict.fromkeys(paper.artifacts, "aa"), folder, {"first": given}, stamps, "c")
+        return incremental.refresh(paper, dict.fromkeys(paper.artifacts, "aa"), folder, {"first": given}, stamps, "c")
 
     note["experiment"] = "first"
     assert gathered(waiting=tuple(FIRST.labels)) == [] and "the numbers that are there stay" in caplog.text
@@ -144,8 +152,8 @@ def test_what_the_paper_has_no_more_goes(work, tmp_path):
     mine, theirs = folder / "figures" / "mine.png", folder / "data" / "theirs.csv"
     for path in (mine, theirs, folder / "data" / "older.csv", folder / "data" / "older.json"):
         path.write_text("{}", encoding="utf-8")
-    ledger = json.loads((stamps / upkeep.LEDGER).read_text(encoding="utf-8"))
-    (stamps / upkeep.LEDGER).write_text(json.dumps(ledger | {upkeep.GATHERED: ["older", "first"]}), encoding="utf-8")
+    ledger = json.loads((stamps / incremental.LEDGER).read_text(encoding="utf-8"))
+    (stamps / incremental.LEDGER).write_text(json.dumps(ledger | {incremental.GATHERED: ["older", "first"]}), encoding="utf-8")
     less = read(tmp_path, PAPER | {"figures": {key: figure for key, figure in PAPER["figures"].items() if key != "two"}})
     assert list(folder.glob("figures/two.*"))
     refresh(less.artifacts, paper=less)
@@ -157,9 +165,9 @@ def test_what_the_paper_has_no_more_goes(work, tmp_path):
 def test_a_damaged_ledger_counts_for_nothing(work, caplog, tmp_path):
     """Without it a file that is gone is noticed even so."""
     refresh, folder, stamps = work
-    (stamps / upkeep.LEDGER).write_text("{", encoding="utf-8")
+    (stamps / incremental.LEDGER).write_text("{", encoding="utf-8")
     (folder / "figures/two.png").unlink()
-    upkeep.distrust(read(tmp_path, PAPER), folder, stamps)
-    assert not upkeep.stamp(stamps, "two", "aa").exists() and upkeep.stamp(stamps, "one", "aa").exists()
+    incremental.distrust(read(tmp_path, PAPER), folder, stamps)
+    assert not incremental.stamp(stamps, "two", "aa").exists() and incremental.stamp(stamps, "one", "aa").exists()
     assert refresh(["one"]) == ["one"] and "damaged" in caplog.text
     assert refresh(["one"]) == []

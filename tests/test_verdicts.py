@@ -4,20 +4,20 @@ import json
 import re
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
-from fedrepro.report.statistics import estimate
-from fedrepro.report import artifacts
-from fedrepro.report import quantities as cells, paper as spec
-from fedrepro.report.verdicts import claim as claims, paper_curves as plotted, summary as tally
-from fedrepro.report.inputs.panel import Shown
+from fedrepro.report import artifacts, quantities
+from fedrepro.report import paper as spec
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.verdicts.rules import NO_CLAIM, RULES, SPREAD
+from fedrepro.report.inputs.panel import Shown
+from fedrepro.report.statistics import estimate
+from fedrepro.report.verdicts import claim as claims
+from fedrepro.report.verdicts import paper_curves, summary
 from fedrepro.report.verdicts.decide import decide
+from fedrepro.report.verdicts.rules import NO_CLAIM, RULES, SPREAD
 from support.results import arrives, ends, made, unfinished
 from support.tables import OWN, SPEC, own, read
 
@@ -577,14 +577,14 @@ def test_other_data_than_the_official_are_named():
 def test_how_values_are_shown(kind, value, text):
     values = {"kind": kind, "series": "a", "baseline": "b", "target": 0.9, "last": 1}
     allowed = {"difference": {"target"}, "reduction": {"last"}}.get(kind, {"baseline", "last"})
-    cell = cells.read({key: item for key, item in values.items() if key not in allowed}, "test")
+    cell = quantities.read({key: item for key, item in values.items() if key not in allowed}, "test")
     assert cell.show(value, MEASURES["test_accuracy"]) == text
 
 
 def test_a_distance_between_fractions_is_in_points():
     for kind in ("reduction", "epochs_saved"):
         own = {"target": 0.9} if kind == "reduction" else {}
-        cell = cells.read({"kind": kind, "series": "a", "baseline": "b"} | own, "test")
+        cell = quantities.read({"kind": kind, "series": "a", "baseline": "b"} | own, "test")
         assert cell.gap(0.1, MEASURES["test_accuracy"], 1) == "10.0 points"
 
 
@@ -701,7 +701,7 @@ def written(tmp_path):
 
 def test_files(written):
     folder = written("full")
-    [record] = tally.read(folder)
+    [record] = summary.read(folder)
     assert list(record) == list(artifacts.COLUMNS)
     told = {
         "verdict": "reproduced",
@@ -721,19 +721,19 @@ def test_files(written):
 
 def test_no_rows_at_a_scale_that_is_not_compared(written):
     folder = written("none")
-    assert tally.read(folder) == [] and len((folder / "tables" / "verdicts.csv").read_text().splitlines()) == 1
+    assert summary.read(folder) == [] and len((folder / "tables" / "verdicts.csv").read_text().splitlines()) == 1
     assert (folder / "tables" / "verdicts.tex").read_text(encoding="utf-8") == f"{NO_CLAIM}\n"
 
 
 def test_tallies(tmp_path):
     records = [{"verdict": status, "by": "the paper"} for status in ("not run", "partly", "undecided", "partly", "not run")]
-    assert list(tally.tally(records).items()) == [("partly", 2), ("undecided", 1), ("not run", 2)]
-    assert tally.told(tally.tally(records)) == tally.summary(records) == "2 partly, 1 undecided, 2 not run"
+    assert list(summary.tally(records).items()) == [("partly", 2), ("undecided", 1), ("not run", 2)]
+    assert summary.told(summary.tally(records)) == summary.summary(records) == "2 partly, 1 undecided, 2 not run"
     own = [{"verdict": "undecided", "by": "us"}]
-    assert tally.summary(records + own) == "2 partly, 1 undecided, 2 not run; asked by us: 1 undecided"
-    assert tally.summary(own) == "asked by us: 1 undecided" and tally.summary([]) == "no verdicts"
-    assert tally.made(records + own, tally.US) == own
-    assert tally.read(tmp_path) == [] and tally.told({}) == "no verdicts"
+    assert summary.summary(records + own) == "2 partly, 1 undecided, 2 not run; asked by us: 1 undecided"
+    assert summary.summary(own) == "asked by us: 1 undecided" and summary.summary([]) == "no verdicts"
+    assert summary.made(records + own, summary.US) == own
+    assert summary.read(tmp_path) == [] and summary.told({}) == "no verdicts"
 
 
 def test_every_status_has_a_rule():
@@ -778,7 +778,7 @@ def test_how_often_the_papers_own_curves_have_a_claimed_sign(tmp_path):
 
     def held(cell: dict, reported: float | str, shown: Shown = shown) -> float | None:
         claim = claims.read({"text": "t", "source": "s", "experiment": "f", "cell": cell, "reported": reported}, "test")
-        return plotted.held(SimpleNamespace(experiments={"f": shown}), claim, curves)
+        return paper_curves.held({"f": shown}, claim, curves)
 
     ends = {"kind": "difference", "series": "conv", "baseline": "none", "last": 5}
     assert held(ends, 0.1) == 0.5 and held(ends, -0.1) == 0.25
@@ -794,7 +794,7 @@ def test_what_the_papers_own_curves_say_of_orders_differences_and_losses():
     def told(kind: str, reported: float | str, shown: Shown = shown, tolerance: float = 0, **options) -> str:
         given = {"text": "t", "source": "s", "experiment": "f", "cell": {"kind": kind, "last": 1} | options, "because": "b"}
         claim = claims.read(given | {"reported": reported, "tolerance": tolerance}, "test")
-        return plotted.contradiction(SimpleNamespace(experiments={"f": shown}), claim, curves)
+        return paper_curves.contradiction({"f": shown}, claim, curves)
 
     assert told("higher", "higher", series="none", baseline="conv") == ""
     assert told("higher", "higher", series="conv", baseline="none") == "-10.00 points"
@@ -835,9 +835,9 @@ def test_a_verdict_says_what_was_settled_after_a_look():
 ])  # fmt: skip
 def test_what_of_the_verdicts_would_be_chance(ps, told):
     records = [{"p": p, "mean": place, "half_width": 1.0, "seeds": 3} for place, p in enumerate(ps)]
-    assert told in tally.chance(records) and bool(told) == bool(tally.chance(records))
-    assert tally.chance(records) == tally.chance([*records, *records[:1]])  # the same test of two claims counts once
-    late = tally.chance([record | {"afterwards": "yes"} for record in records])
+    assert told in summary.chance(records) and bool(told) == bool(summary.chance(records))
+    assert summary.chance(records) == summary.chance([*records, *records[:1]])  # the same test of two claims counts once
+    late = summary.chance([record | {"afterwards": "yes"} for record in records])
     assert not told or re.search("; [1-4] claims? on them (was|were) listed after the runs had been seen$", late)
 
 
@@ -864,17 +864,17 @@ def test_how_many_undecided_differences_had_seeds_enough():
     record = {"p": 0.3, "mean": 0.1, "half_width": 1.0, "seeds": 3, "verdict": "undecided", "seeds_needed": 3}
     other = [record | {"seeds_needed": 4}, record | {"seeds_needed": None}, record | {"verdict": "partly"}]
     end = " whose size the paper reports, 1 had seeds enough to show one as large in 80 % of tries"
-    assert tally.chance([record, *other]).endswith(f". Of 2 undecided differences{end}")
-    assert tally.chance([record]).endswith(f". Of 1 undecided difference{end}")
-    assert "undecided" not in tally.chance(other[1:])
+    assert summary.chance([record, *other]).endswith(f". Of 2 undecided differences{end}")
+    assert summary.chance([record]).endswith(f". Of 1 undecided difference{end}")
+    assert "undecided" not in summary.chance(other[1:])
 
 
 def test_each_p_corrected_together_by_hand():
     """Sorted 0.01, 0.03, 0.04, times 3, 2, 1: 0.03, 0.06, 0.04; none is below one before it."""
     records = [{"p": p, "mean": place, "half_width": 1.0, "seeds": 3} for place, p in enumerate([0.04, 0.01, None, 0.03])]
-    found = tally.corrected([*records, *records[:1]])
-    assert [found.get(tally.test(record)) for record in records] == pytest.approx([0.06, 0.03, None, 0.06])
-    assert tally.corrected([record | {"p": 0.6} for record in records[:2]]) == {(0, 1.0, 3, 0.6): 1, (1, 1.0, 3, 0.6): 1}
+    found = summary.corrected([*records, *records[:1]])
+    assert [found.get(summary.test(record)) for record in records] == pytest.approx([0.06, 0.03, None, 0.06])
+    assert summary.corrected([record | {"p": 0.6} for record in records[:2]]) == {(0, 1.0, 3, 0.6): 1, (1, 1.0, 3, 0.6): 1}
 
 
 def test_p_by_hand():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedrepro.cli import main as cli
+from fedrepro.cli import main
 from fedrepro.core import provenance
 from support import pipeline
 from support.pipeline import NEWCOMERS, PAPER, ROOT, TINY, TWIN, begun, environment, shrink
@@ -317,7 +317,7 @@ def test_killed_and_called_again_it_ends_the_same(project, tmp_path, monkeypatch
     shutil.copytree(folder, calm, ignore=MADE)
     monkeypatch.chdir(calm)
     monkeypatch.setattr(provenance, "commit", lambda modules=(): "test")
-    assert cli.main(["train"]) == 0
+    assert main.main(["train"]) == 0
     for run in (calm / f"results/runs/{PAPER}").iterdir():
         for name in ("config.json", "metrics.csv", "summary.json", "environment.json", "model.safetensors"):
             assert (run / name).read_bytes() == (folder / run.relative_to(calm) / name).read_bytes(), f"{run.name}/{name}"

@@ -11,13 +11,13 @@ from torch.nn import functional as F
 
 from benchmarks.clock import Clock
 from benchmarks.workloads import Task, network
-from fedrepro.data import datasets, partitions
-from fedrepro.core import rng
 from fedrepro.config.params import RunConfig
+from fedrepro.core import rng
+from fedrepro.data import datasets, partitions
 from fedrepro.data.datasets import Dataset
-from fedrepro.training.batches import augmentation, precision
 from fedrepro.data.partitions import Partition
 from fedrepro.runs.paths import Paths
+from fedrepro.training.batches import augmentation, precision
 
 CHUNK = 500  # images per forward pass of an evaluation, as the engine has it
 

@@ -133,7 +133,7 @@ def option(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     kind = draw.choice([*rooms, "algorithm", "algorithm", "study"])
     room = {"algorithm": "algorithms", "study": "studies"}.get(kind) or rooms[kind]
     name = draw.choice(ALGORITHMS if kind == "algorithm" else registry.names(room))
-    module = registry.module(room, name)
+    module = registry.find(room, name)
     owner = next(
         (part for part in (module, *(getattr(module, key, None) for key in ("Algorithm", "Task"))) if hasattr(part, "Params")),
         None,

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from fedrepro.cli import main as cli
+from fedrepro.cli import main
 from fedrepro.core.errors import UserError
 from support.settings import write
 
@@ -52,7 +52,7 @@ def warm(folder: Path) -> None:
     others in forked processes.)"""
     write(folder, {})
     with contextlib.chdir(folder), contextlib.redirect_stderr(io.StringIO()):
-        cli.main(["train", "--budget", "0s"])
+        main.main(["train", "--budget", "0s"])
     importlib.import_module("torch._dynamo")
 
 
@@ -97,7 +97,7 @@ def waited(child: int, seconds: float) -> int | None:
 
 def command(folder: Path, *arguments: str) -> Ended:
     """`fedrepro` in `folder`, to its end."""
-    return ended(folder, lambda: cli.main(list(arguments)))
+    return ended(folder, lambda: main.main(list(arguments)))
 
 
 def ended(folder: Path, work: Callable[[], int], seconds: float = 300) -> Ended:

@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from fedrepro import results
-from fedrepro.cli import main as cli
-from fedrepro.data import datasets
-from fedrepro.experiments import plan as experiments, study_plan as studying
+from fedrepro.cli import main
 from fedrepro.config.params import read_params
-from fedrepro.data.datasets import cifar10
 from fedrepro.core.files import write_json
+from fedrepro.data import datasets
+from fedrepro.data.datasets import cifar10
+from fedrepro.experiments import plan, study_plan
+from fedrepro.runs import gather
 from fedrepro.runs.paths import Paths
 from support.files import cifar10_files, idx_bytes, mnist_files, tar_gz, write_all
 from support.settings import fig, write
@@ -69,20 +69,20 @@ def _digit(whole: bytes, draw: random.Random) -> bytes:
 
 
 def trained() -> int:
-    return cli.main(["train"])
+    return main.main(["train"])
 
 
 def listed() -> int:
-    return cli.main(["train", "--runs", "runs.json"])
+    return main.main(["train", "--runs", "runs.json"])
 
 
 def gathered() -> int:
     """What reports read, of an experiment and its study, into `out`."""
     params, paths = read_params(), Paths()
-    for item in experiments.select(experiments.plan(params, paths), None, None):
-        results.gather(experiments.gathering(item, params), Path("out"))
-        study = studying.plan(item, params, paths)["newcomers"]
-        results.gather(studying.gathering(study, params), Path("out"))
+    for item in plan.select(plan.plan(params, paths), None, None):
+        gather.gather(plan.gathering(item, params), Path("out"))
+        study = study_plan.plan(item, params, paths)["newcomers"]
+        gather.gather(study_plan.gathering(study, params), Path("out"))
     return 0
 
 
@@ -130,7 +130,7 @@ class Damage:
         whole = folder / "trained"
         whole.mkdir()
         settings(whole)
-        self.done(whole, lambda: cli.main(["plan", "--export", "runs.json"]))
+        self.done(whole, lambda: main.main(["plan", "--export", "runs.json"]))
         self.done(whole, trained)
         begun, fresh, kept, waiting, archives = (folder / name for name in ("begun", "fresh", "kept", "waiting", "archives"))
         shutil.copytree(whole, begun)
@@ -149,7 +149,7 @@ class Damage:
             note.with_suffix(".csv").unlink()
             note.unlink()
         shutil.copytree(whole, kept)
-        self.done(kept, lambda: cli.main(["keep"]))
+        self.done(kept, lambda: main.main(["keep"]))
         shutil.rmtree(kept / "results/runs")
         mirror(archives / "mirror")
         run, shelf = "results/runs/p/*/", "results/kept/p/*/"

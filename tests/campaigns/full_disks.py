@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedrepro.cli import main as cli
+from fedrepro.cli import main
 from support.settings import fig
 from tests.campaigns import cases, kills
 from tests.campaigns.cases import Failed
@@ -53,7 +53,7 @@ def disk(folder: Path, kilobytes: int) -> Iterator[None]:
 
 def limited(size: int) -> int:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-    return cli.main(["train"])
+    return main.main(["train"])
 
 
 class Disks:
@@ -81,7 +81,7 @@ class Disks:
             return self.judged(place / "work", ended, "RLIMIT_FSIZE")
         with disk(place, draw.randrange(24, round(1.2 * self.needed / 1024))):
             work = kills.place(place / "work", SETTINGS)
-            ended = cases.ended(work, lambda: cli.main(["train"]))
+            ended = cases.ended(work, lambda: main.main(["train"]))
             if not mounted(place, 10 * self.needed // 1024, "remount"):
                 raise Failed("the file system could not be made larger")
             return self.judged(work, ended, "tmpfs")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from fedrepro.cli import main as cli
+from fedrepro.cli import main
 from support import pipeline
 from support.federation import ALGORITHMS
 from support.settings import fig, write
@@ -78,7 +78,7 @@ def broken(folder: Path, draw: random.Random, lasts: float) -> bool:
     """Whether `train` was killed before it was over; a termination has to be told without a traceback."""
     how = draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
     output = folder / "told"
-    child = cases.apart(folder, output, lambda: cli.main(["train"]))
+    child = cases.apart(folder, output, lambda: main.main(["train"]))
     if cases.waited(child, draw.uniform(0, lasts)) is not None:
         return False
     os.kill(child, how)

@@ -2,11 +2,11 @@
 
 import json
 
-from fedrepro.runs import integrity as intact
+from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Params
 from fedrepro.config.types import parse
 from fedrepro.core.files import digest
-from fedrepro.config.inheritance import merge
+from fedrepro.runs import integrity
 from fedrepro.runs.run import FILES, Run
 
 SHARED = {
@@ -50,7 +50,7 @@ def finish(run: Run, text: str = "") -> Run:
     for name in FILES:
         (run.folder / name).write_text(text)
     (run.folder / "config.json").write_text(json.dumps(run.record() | {"dataset": "some data"}))
-    told = dict.fromkeys(intact.TOLD, 0) | {"run": run.id, "metrics": digest(text)}
+    told = dict.fromkeys(integrity.TOLD, 0) | {"run": run.id, "metrics": digest(text)}
     (run.folder / "summary.json").write_text(json.dumps(told))
     (run.folder / "environment.json").write_text(json.dumps({"commit": f"with-{run.code}"}))
     (run.folder / "model.safetensors").write_text("large")

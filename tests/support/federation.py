@@ -6,21 +6,21 @@ from pathlib import Path
 
 import torch
 
-from fedrepro.data import partitions
 from fedrepro.config import registry
-from fedrepro.core import rng
+from fedrepro.config.inheritance import merge
 from fedrepro.config.params import RunConfig
+from fedrepro.config.types import parse
+from fedrepro.core import rng
+from fedrepro.core.metrics import MEASURES
+from fedrepro.data import partitions
 from fedrepro.data.datasets import Dataset
-from fedrepro.training import run as engine
+from fedrepro.experiments.resolve import resolve
+from fedrepro.runs.run import RECORDED, Row, Run
+from fedrepro.training import run
 from fedrepro.training.evaluation import measured
 from fedrepro.training.federation import Federation, State
 from fedrepro.training.round import Round
 from fedrepro.training.run import Limits
-from fedrepro.config.types import parse
-from fedrepro.core.metrics import MEASURES
-from fedrepro.config.inheritance import merge
-from fedrepro.experiments.resolve import resolve
-from fedrepro.runs.run import RECORDED, Row, Run
 
 ALGORITHMS = registry.names("algorithms")
 RECORDINGS: dict[str, dict] = defaultdict(dict)
@@ -143,7 +143,7 @@ def assert_same(left: dict, right: dict) -> None:
 
 def train(folder: Path, settings: RunConfig, limits: Limits | None = None) -> bool:
     dataset = images()
-    return engine.train(a_run(folder, settings), dataset, partition(settings, dataset), torch.device("cpu"), limits or Limits())
+    return run.train(a_run(folder, settings), dataset, partition(settings, dataset), torch.device("cpu"), limits or Limits())
 
 
 LONG = {"rounds": 40, "precision": "float32", "algorithm": {"name": "fedprox"}}

@@ -1,8 +1,8 @@
 """Networks by name or from blocks, and the shapes of their images."""
 
 from fedrepro import models
-from fedrepro.core import rng
 from fedrepro.config.types import Choice
+from fedrepro.core import rng
 
 GREY, COLOUR = (1, 28, 28), (3, 32, 32)
 

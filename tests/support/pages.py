@@ -8,8 +8,8 @@ import yaml
 from fedrepro.config.params import Params
 from fedrepro.config.types import parse
 from fedrepro.report import artifacts
-from fedrepro.report.documents import build as page
 from fedrepro.report import paper as spec
+from fedrepro.report.documents import build as page
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import VERDICTS, Paper
 from support.results import arrives, made, store

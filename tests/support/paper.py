@@ -6,7 +6,7 @@ import yaml
 
 from fedrepro.config.params import Params
 from fedrepro.config.types import parse
-from fedrepro.report import paper as spec
+from fedrepro.report import paper
 from fedrepro.report.paper import Paper
 from support.results import arrives, made
 
@@ -63,5 +63,5 @@ def read(folder: Path, values: dict, curves: str = CURVES) -> Paper:
     series = {"series": dict.fromkeys(SERIES, {})}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
-    found = spec.read("p", parse(Params, scales | {"papers": {"p": {"first": series, "second": series}}}, "test"), folder)
+    found = paper.read("p", parse(Params, scales | {"papers": {"p": {"first": series, "second": series}}}, "test"), folder)
     return found.model_copy(update={"curves": str(folder / "curves.json")})

@@ -48,7 +48,7 @@ def unfinished(found: Results, label: str) -> Results:
 
 
 def store(found: Results, folder: Path, experiment: str) -> None:
-    """As `results.gather` leaves it."""
+    """As `runs.gather` leaves it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{experiment}.json").write_text(json.dumps(found.note), encoding="utf-8")
     with (folder / f"{experiment}.csv").open("w", encoding="utf-8", newline="") as file:

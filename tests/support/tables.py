@@ -8,9 +8,9 @@ import yaml
 from fedrepro.config.params import Params
 from fedrepro.config.types import parse
 from fedrepro.report import paper as spec
-from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.figures import curves
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.paper import Paper
 from fedrepro.report.tables.base import Table
 from support.results import made

@@ -6,28 +6,26 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from fedrepro import (
-    bill,
-    datasets,
-    devices,
-    drawings,
-    experiments,
-    packing,
-    plainyaml,
-    provenance,
-    resolving,
-    studying,
-    tracking,
-    training,
-)
-from fedrepro.config import Params, Source
-from fedrepro.fields import parse as settings_from
-from fedrepro.errors import UserError
-from fedrepro.files import read_whole_json
-from fedrepro.paths import Paths
-from fedrepro.report import artifacts, spec, typeset, upkeep
-from fedrepro.report.evidence import split_source
-from fedrepro.terminal import ending, hooks
+from fedrepro.cli.terminal import log_filters as hooks, summary as ending
+from fedrepro.config import strict_yaml as plainyaml
+from fedrepro.config.params import Params, Source
+from fedrepro.config.types import parse as settings_from
+from fedrepro.core import provenance
+from fedrepro.core.errors import UserError
+from fedrepro.core.files import read_whole_json
+from fedrepro.data import datasets
+from fedrepro.experiments import cost as bill
+from fedrepro.experiments import jobs as packing
+from fedrepro.experiments import partition_jobs as drawings
+from fedrepro.experiments import plan as experiments
+from fedrepro.experiments import resolve as resolving
+from fedrepro.experiments import study_plan as studying
+from fedrepro.report import artifacts, incremental as upkeep, paper as spec
+from fedrepro.report.documents import pdf as typeset
+from fedrepro.report.inputs.panel import split_source
+from fedrepro.runs import mlflow_mirror as tracking
+from fedrepro.runs.paths import Paths
+from fedrepro.training import devices, runner as training
 
 CLUSTER = bool(workflow.global_resources["_nodes"].value)  # jobs are submitted
 
@@ -240,7 +238,7 @@ def reported(paper, file):
     if Path(file).suffix != ending:
         return update(file)
     specification = SPECS[paper]
-    whole = key == spec.VERDICTS
+    whole = key == "verdicts"
     return report(
         update(file),
         caption=str((captions(paper) / f"{key}.rst").resolve()),

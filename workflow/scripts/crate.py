@@ -8,9 +8,9 @@ with failures_logged(snakemake):
     from fedrepro.core.errors import UserError
 
     try:
-        from fedrepro.report.documents import ro_crate as crate
+        from fedrepro.report.documents import ro_crate
     except ImportError as error:
         raise UserError(f"{error}: add `--extra crate` to `uv run`") from None
 
     params = snakemake.params
-    crate.write(params.papers, params.gathered, Path(params.reports), Path(snakemake.output[0]))
+    ro_crate.write(params.papers, params.gathered, Path(params.reports), Path(snakemake.output[0]))

@@ -6,7 +6,7 @@ from _log import failures_logged
 
 with failures_logged(snakemake):
     from fedrepro.config.params import Dealing
-    from fedrepro.report.figures import _partition_heatmap as heatmap
+    from fedrepro.report.figures import _partition_heatmap
 
     configs = {Path(path): Dealing.model_validate(values) for path, values in snakemake.params.configs.items()}
-    heatmap.provide(configs, Path(snakemake.input[0]).parent)
+    _partition_heatmap.provide(configs, Path(snakemake.input[0]).parent)

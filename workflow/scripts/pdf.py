@@ -5,6 +5,6 @@ from pathlib import Path
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro.report.documents import pdf as typeset
+    from fedrepro.report.documents import pdf
 
-    typeset.typeset(Path(snakemake.input[0]))
+    pdf.typeset(Path(snakemake.input[0]))

@@ -3,8 +3,8 @@
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro.experiments import study_runner as conducting
+    from fedrepro.experiments import study_runner
     from fedrepro.runs.paths import Paths
 
     given = {key: snakemake.params[key] for key in ("mirror", "device", "gpus")}
-    conducting.conduct(snakemake.params.cases, Paths(), **given, together=True)
+    study_runner.conduct(snakemake.params.cases, Paths(), **given, together=True)

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import torch
 
-from fedrepro import models, tasks
-from fedrepro.config import registry
+from fedrepro import models
 from fedrepro.algorithms.base import FedAvg
+from fedrepro.config import registry
 from fedrepro.config.params import RunConfig
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Choice
-from fedrepro.models import Block, Head, Net
-from fedrepro.tasks import Task
+from fedrepro.core.errors import UserError
+from fedrepro.models import Block, Head, Net, tasks
+from fedrepro.models.tasks import Task
 
 __all__ = ["FedAvg", "caution", "check", "create"]
 
@@ -44,4 +44,4 @@ def _fit(choice: Choice, blocks: Sequence[Block | Head], model: str) -> None:
 
 
 def _named(choice: Choice) -> type[FedAvg]:
-    return registry.module("algorithms", choice.name).Algorithm
+    return registry.find("algorithms", choice.name).Algorithm

@@ -29,7 +29,7 @@ from torch.func import functional_call
 
 from fedrepro.config.types import Frozen
 from fedrepro.models import Block, Head, Net, Outputs
-from fedrepro.tasks import Task
+from fedrepro.models.tasks import Task
 
 Weights = dict[str, Tensor]
 

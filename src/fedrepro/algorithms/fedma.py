@@ -40,11 +40,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedrepro.core import rng
 from fedrepro.algorithms._matching import Prior, match, solver, summed
 from fedrepro.algorithms.base import Diverged, FedAvg, Sent, Server, Weights, Work
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Count, Frozen, Number, Positive
+from fedrepro.core import rng
+from fedrepro.core.errors import UserError
 from fedrepro.models import Block, Conv, Dense, Head, Net
 
 UNITS = "units."  # before a block's name: which of its global units each client has (clients, units)

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from fedrepro.core.errors import Failures, UserError
-from fedrepro.results import is_kept
 from fedrepro.core.formatting import count
+from fedrepro.runs.gather import is_kept
 
 PARAMS = Path("params.yaml")
 
@@ -31,16 +31,17 @@ def available() -> int:
 
 def _selected(options: argparse.Namespace):
     """Settings, folders and the experiments that the options choose."""
-    from fedrepro.experiments import plan as experiments, resolve as resolving
+    from fedrepro.experiments import plan as experiments
+    from fedrepro.experiments import resolve
 
     params, paths = _settings(options)
     planned = experiments.plan(params, paths, str(options.params))
-    resolving.check(params, str(options.params))
+    resolve.check(params, str(options.params))
     chosen = experiments.select(planned, options.paper, options.experiment)
     if options.targets:
-        from fedrepro.cli import targets as listing
+        from fedrepro.cli import targets
 
-        own = listing.selected(options.targets, planned, params)
+        own = targets.selected(options.targets, planned, params)
         chosen = [item for item in chosen if item in own]
         if not chosen:
             raise UserError(f"{' '.join(options.targets)}: none of it belongs to what --paper and --experiment name")
@@ -51,44 +52,46 @@ def _selected(options: argparse.Namespace):
 
 
 def list_targets(options: argparse.Namespace) -> int:
+    from fedrepro.cli import targets
+    from fedrepro.experiments import plan as experiments
+    from fedrepro.experiments import resolve
     from fedrepro.training import devices
-    from fedrepro.experiments import plan as experiments, resolve as resolving
-    from fedrepro.cli import targets as listing
 
     params, paths = _settings(options)
     planned = experiments.plan(params, paths, str(options.params))
-    resolving.check(params, str(options.params))
+    resolve.check(params, str(options.params))
     experiments.select(planned, options.paper, None)
     cores = devices.at_once(params.device, params.gpus, options.cores)
-    found = listing.lines(planned, params, paths, cores, options.paper)
+    found = targets.lines(planned, params, paths, cores, options.paper)
     sys.stdout.write(f"scale {params.scale}; left: time on {count(cores, 'core')}, rough where never measured\n")
-    sys.stdout.write(listing.table(found) + "\n")
+    sys.stdout.write(targets.table(found) + "\n")
     return 0
 
 
 def train(options: argparse.Namespace) -> int:
-    from fedrepro.experiments import study_runner as conducting, plan as experiments, run_list as export, study_plan as studying
-    from fedrepro.training import runner as training
     from fedrepro.config.params import mirror
+    from fedrepro.experiments import plan as experiments
+    from fedrepro.experiments import run_list, study_plan, study_runner
     from fedrepro.runs.paths import Paths
+    from fedrepro.training import runner
 
     deadline = None if options.budget is None else time.monotonic() + options.budget
     failures = Failures()
     if options.runs:
         _refuse_choices(options)
         paths = Paths(results=options.results)
-        runs = export.read(options.runs, paths)
+        runs = run_list.read(options.runs, paths)
         where = {"device": options.device or "auto", "executor": options.executor or "auto"}
-        cases, given = studying.read(options.runs, paths), {"mirror": mirror(options.data_mirror), "device": where["device"]}
-        more = {"deadline": deadline, "snapshots": studying.snapshots(cases).rounds, "failures": failures}
-        left = training.train(runs, paths, mirror=given["mirror"], **where, **more)
+        cases, given = study_plan.read(options.runs, paths), {"mirror": mirror(options.data_mirror), "device": where["device"]}
+        more = {"deadline": deadline, "snapshots": study_plan.snapshots(cases).rounds, "failures": failures}
+        left = runner.train(runs, paths, mirror=given["mirror"], **where, **more)
     else:
         params, paths, chosen = _selected(options)
         if chosen and all(item.lacking for item in chosen):
             raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
-        cases = studying.unfinished(chosen, params, paths)
+        cases = study_plan.unfinished(chosen, params, paths)
         given = {"mirror": params.mirror, "device": params.device, "gpus": params.gpus}
-        left = training.train(
+        left = runner.train(
             experiments.unique(chosen),
             paths,
             **given,
@@ -96,11 +99,11 @@ def train(options: argparse.Namespace) -> int:
             cores=params.cores_per_run,
             checkpoint_seconds=params.checkpoint_seconds,
             deadline=deadline,
-            snapshots=studying.snapshots(cases).rounds,
+            snapshots=study_plan.snapshots(cases).rounds,
             failures=failures,
         )
     cases = [case for case in cases if case.run.summary.exists()]  # of a run that failed there is nothing to study
-    left = left or conducting.conduct(cases, paths, deadline=deadline, failures=failures, **given)
+    left = left or study_runner.conduct(cases, paths, deadline=deadline, failures=failures, **given)
     failures.tell()
     return 3 if left else 0
 
@@ -114,27 +117,29 @@ def _refuse_choices(options: argparse.Namespace) -> None:
 
 
 def plan(options: argparse.Namespace) -> int:
-    from fedrepro.experiments import cost as bill, plan as experiments, run_list as export, study_plan as studying
-    from fedrepro.training import devices
+    from fedrepro.experiments import cost, run_list, study_plan
+    from fedrepro.experiments import plan as experiments
     from fedrepro.runs.run import run_id
+    from fedrepro.training import devices
 
     params, paths, chosen = _selected(options)
     if options.export:
-        every = studying.unfinished(chosen, params, paths)
+        every = study_plan.unfinished(chosen, params, paths)
         cases = [case for case in every if case.run.id == run_id(case.run.config, case.run.data)]
         if len(cases) < len(every):
             told = f"left out: {count(len(every) - len(cases), 'study', 'studies')} of runs that earlier code trained"
             logging.getLogger("fedrepro").warning("%s; make them where these runs lie", told)
         runs = {run.folder: run for run in (*experiments.unique(chosen), *(case.run for case in cases))}  # some of kept runs
-        export.write(list(runs.values()), options.export, studying.listed(cases))
-    left = bill.entries(chosen, params, paths, lambda name: sys.stderr.write(f"measuring the speed of {name}\n"))
+        run_list.write(list(runs.values()), options.export, study_plan.listed(cases))
+    left = cost.entries(chosen, params, paths, lambda name: sys.stderr.write(f"measuring the speed of {name}\n"))
     cores = devices.at_once(params.device, params.gpus, options.cores)
-    sys.stdout.write(bill.plan(chosen, left, cores, params.scale) + "\n")
+    sys.stdout.write(cost.plan(chosen, left, cores, params.scale) + "\n")
     return 0
 
 
 def keep(options: argparse.Namespace) -> int:
-    from fedrepro.experiments import plan as experiments, keep as keeping
+    from fedrepro.experiments import keep as keeping
+    from fedrepro.experiments import plan as experiments
 
     _, paths, chosen = _selected(options)
     folders = keeping.keep(chosen, paths)
@@ -150,20 +155,20 @@ def keep(options: argparse.Namespace) -> int:
 
 
 def store(options: argparse.Namespace) -> int:
-    from fedrepro.runs import dvc_store as stored
+    from fedrepro.runs import dvc_store
 
     paths, papers = _papers(options)
     for paper in papers:
-        sys.stdout.writelines(f"{folder}\n" for folder in stored.store(paths.runs(paper), paths.stored(paper)))
+        sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.store(paths.runs(paper), paths.stored(paper)))
     return 0
 
 
 def restore(options: argparse.Namespace) -> int:
-    from fedrepro.runs import dvc_store as stored
+    from fedrepro.runs import dvc_store
 
     paths, papers = _papers(options)
     for paper in papers:
-        sys.stdout.writelines(f"{folder}\n" for folder in stored.restore(paths.stored(paper), paths.runs(paper)))
+        sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.restore(paths.stored(paper), paths.runs(paper)))
     return 0
 
 
@@ -208,9 +213,9 @@ def docs(options: argparse.Namespace) -> int:
 
 
 def schema(options: argparse.Namespace) -> int:
-    from fedrepro.config import json_schema as schema
-    from fedrepro.report.json_schema import of_artifacts
+    from fedrepro.config.json_schema import of_settings
+    from fedrepro.report.paper import of_artifacts
 
-    described = {"settings": schema.of_settings, "artifacts": of_artifacts}[options.of]()
+    described = {"settings": of_settings, "artifacts": of_artifacts}[options.of]()
     sys.stdout.write(json.dumps(described, indent=1) + "\n")
     return 0

@@ -9,22 +9,22 @@ from typing import Any, NamedTuple
 import jinja2
 import torch
 
-from fedrepro.experiments import plan as experiments
 from fedrepro.config.params import Params, read_params
 from fedrepro.core.errors import UserError, unknown
-from fedrepro.experiments.cost_model import Known, cost, size
 from fedrepro.core.files import read_json, replacing
-from fedrepro.runs.paths import Paths
+from fedrepro.core.formatting import count
+from fedrepro.experiments import plan
+from fedrepro.experiments.cost_model import Known, cost, size
 from fedrepro.report import paper as spec
-from fedrepro.report.verdicts import summary as tally
-from fedrepro.report.documents import page_view as view
-from fedrepro.report.inputs.panel import split_source
-from fedrepro.report.numbers import NONE
+from fedrepro.report.documents import page_view
 from fedrepro.report.documents.quotes import Quoted
 from fedrepro.report.documents.templating import BRACKETS, environment
-from fedrepro.report.verdicts.rules import RULES
+from fedrepro.report.inputs.panel import split_source
+from fedrepro.report.numbers import NONE
 from fedrepro.report.paper import Paper
-from fedrepro.core.formatting import count
+from fedrepro.report.verdicts import summary as tally
+from fedrepro.report.verdicts.rules import RULES
+from fedrepro.runs.paths import Paths
 
 SCALES = ("small", "paper")  # whose reports are committed
 BEGIN, END = "<!-- artifacts: written by `fedrepro docs` -->", "<!-- end of artifacts -->"
@@ -103,10 +103,10 @@ def _size(planned: Callable[[str], dict], paper: str, scale: str, experiment: st
     return size(runs[series].config)
 
 
-def _planned(root: Path, scale: str) -> dict[str, dict[str, experiments.Planned]]:
+def _planned(root: Path, scale: str) -> dict[str, dict[str, plan.Planned]]:
     """All experiments as if nothing were kept."""
     params = read_params(root / "params.yaml", {"scale": scale})
-    return experiments.plan(params, NOWHERE, str(root / "params.yaml"), fetching=False)
+    return plan.plan(params, NOWHERE, str(root / "params.yaml"), fetching=False)
 
 
 def table(root: Path) -> str:
@@ -155,7 +155,7 @@ def _paper(
     paper: str, specification: Paper, hours: Mapping[str, Spent | None], named: Mapping[tuple[str, str], str], root: Path
 ) -> str:
     """What was tested of the paper, and a row for each of its figures and tables."""
-    verdicts = {scale: view.judged(tally.read(root / "reports" / scale / paper)) for scale in SCALES}
+    verdicts = {scale: page_view.judged(tally.read(root / "reports" / scale / paper)) for scale in SCALES}
     claims, rows = sum(not claim.ours for claim in specification.claims.values()), []
     for key in [*specification.figures, *specification.tables]:
         sources = specification.sources([key])
@@ -224,7 +224,7 @@ def _link(specification: Paper, root: Path, folder: str, key: str, name: str) ->
     return f"[`{name}`]({path})" if (root / path).exists() else f"`{name}`"
 
 
-def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
+def _hours(item: plan.Planned, root: Path, known: Known) -> Spent | None:
     """None where it is skipped."""
     if item.skipped:
         return None

@@ -11,8 +11,8 @@ from typing import Any
 
 from fedrepro import __version__
 from fedrepro.cli import commands
-from fedrepro.training import progress_bar as progress
 from fedrepro.core.errors import UserError, explained, interrupted, stoppable
+from fedrepro.training import progress_bar
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
         options = _parser().parse_args(arguments)
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
         for handler in logging.getLogger().handlers:
-            progress.quiet_rounds(handler)
+            progress_bar.quiet_rounds(handler)
         code = options.command(options)
         sys.stdout.flush()
         return code

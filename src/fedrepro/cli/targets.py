@@ -3,16 +3,18 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fedrepro.experiments import cost as bill, plan as experiments, study_plan as studying
-from fedrepro.experiments.cost import Entry
 from fedrepro.config.params import Params
 from fedrepro.core.errors import unknown
+from fedrepro.core.formatting import count, duration
+from fedrepro.experiments import cost as bill
+from fedrepro.experiments import plan, study_plan
+from fedrepro.experiments.cost import Entry
 from fedrepro.experiments.plan import Planned
-from fedrepro.runs.paths import Paths
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.panel import split_source
-from fedrepro.report.paper import VERDICTS, Paper
-from fedrepro.core.formatting import count, duration
+from fedrepro.report.paper import Paper
+from fedrepro.report.verdicts.summary import VERDICTS
+from fedrepro.runs.paths import Paths
 
 OTHERS = "kept of other data"
 Plan = Mapping[str, Mapping[str, Planned]]
@@ -34,7 +36,7 @@ def lines(planned: Plan, params: Params, paths: Paths, cores: int, only: str | N
     specs = spec.read_all(params)
     named = spec.targets(specs)
     found = []
-    left = bill.entries(experiments.select(planned, only, None), params, paths)
+    left = bill.entries(plan.select(planned, only, None), params, paths)
     for paper, specification in specs.items() if only is None else [(only, specs[only])]:
         found.append(_line(paper, specification.title, list(planned[paper].values()), left, params, paths, cores))
         for key in specification.artifacts:
@@ -81,9 +83,9 @@ def _experiments(specification: Paper, key: str) -> list[str]:
 
 
 def _line(target: str, title: str, items: list[Planned], left: list[Entry], params: Params, paths: Paths, cores: int) -> Line:
-    studied = [found for item in items for found in studying.plan(item, params, paths).values() if _asked(item, found)]
+    studied = [found for item in items for found in study_plan.plan(item, params, paths).values() if _asked(item, found)]
     # the files that say that the runs and studies are over
-    wanted = {run.summary for item in items for run in item.runs} | set(studying.notes(studied))
+    wanted = {run.summary for item in items for run in item.runs} | set(study_plan.notes(studied))
     if not wanted:
         reasons = dict.fromkeys(item.skipped for item in items if item.skipped)
         return Line(target, title, "skipped" if reasons else "needs no runs", "", "; ".join(reasons))
@@ -100,5 +102,5 @@ def _line(target: str, title: str, items: list[Planned], left: list[Entry], para
     return Line(target, title, state, duration(bill.seconds(own, cores)) if own else "", "; ".join(dict.fromkeys(lost)))
 
 
-def _asked(item: Planned, found: studying.Studied) -> bool:
+def _asked(item: Planned, found: study_plan.Studied) -> bool:
     return item.training is not None and item.training.studies.get(found.study) is not None

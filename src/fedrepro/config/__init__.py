@@ -1,1 +1,1 @@
-"""."""
+"""What users may set: params.yaml as frozen models, and the registry of what a name stands for."""

@@ -10,10 +10,28 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
-from fedrepro.core.errors import not_among
-from fedrepro.config.types import Change, Choice, Count, Device, Executor, Fraction, Frozen, Listed, Measures, NonNegative, Numbers, PlainChoice, Positive, Seed, Seeds, Share, parse
-from fedrepro.core.metrics import USUAL
 from fedrepro.config.inheritance import inherited, merge
+from fedrepro.config.types import (
+    Change,
+    Choice,
+    Count,
+    Device,
+    Executor,
+    Fraction,
+    Frozen,
+    Listed,
+    Measures,
+    NonNegative,
+    Numbers,
+    PlainChoice,
+    Positive,
+    Seed,
+    Seeds,
+    Share,
+    parse,
+)
+from fedrepro.core.errors import not_among
+from fedrepro.core.metrics import USUAL
 
 
 class Gpus(NamedTuple):
@@ -248,6 +266,6 @@ def renamed(stored: dict[str, Any]) -> dict[str, Any]:
 
 def read_params(path: Path = Path("params.yaml"), overrides: dict[str, Any] | None = None) -> Params:
     """params.yaml with command-line overrides laid over it."""
-    from fedrepro.config import strict_yaml as plainyaml  # needs PyYAML, which is not part of the training core
+    from fedrepro.config import strict_yaml  # needs PyYAML, which is not part of the training core
 
-    return parse(Params, merge(plainyaml.read(path), overrides or {}), str(path))
+    return parse(Params, merge(strict_yaml.read(path), overrides or {}), str(path))

@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).parents[1]
 DIRTY = "-dirty"  # at the end of a commit's name: the code that ran is not the commit's
-ENTRY = "fedrepro.engine.federation"  # everything that computes a number is reached from here or named in the config
+ENTRY = "fedrepro.training.federation"  # everything that computes a number is reached from here or named in the config
 # data count by their own checksum
-ASIDE = ("config", "fields", "errors", "registry", "files", "runs", "datasets", "provenance")
+ASIDE = ("config", "core.errors", "core.files", "core.provenance", "runs", "data.datasets")
 NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ASIDE)
-DATASETS = "fedrepro.datasets"
+DATASETS = "fedrepro.data.datasets"
 KIND = {"cpu family": "family", "model": "model", "stepping": "stepping"}  # of a processor, in /proc/cpuinfo
 _REMEMBERED: list[Any] = []
 
@@ -54,21 +54,25 @@ def code_digest(modules: tuple[str, ...], entry: str = ENTRY) -> str:
 @_remembered
 def partition_digest(name: str) -> str:
     """Hash of the code that draws a partition."""
-    return _digest_in(PACKAGE, (f"fedrepro.partitions.{name}", "fedrepro.partitions"))
+    return _digest_in(PACKAGE, (f"fedrepro.data.partitions.{name}", "fedrepro.data.partitions"))
 
 
 @_remembered
 def dataset_digest(name: str) -> str:
     """Hash of the code that reads a data set's files, or draws it."""
-    entries = (f"{DATASETS}.{name}", f"{DATASETS}._stored")
+    entries = (f"{DATASETS}.{name}", f"{DATASETS}._prepared")
     aside = (*(other for other in NOT_NUMERIC if other != DATASETS), f"{DATASETS}._fetch")
-    return _digest_in(PACKAGE, entries, aside, {DATASETS})
+    return _digest_in(PACKAGE, entries, aside, {DATASETS, f"{DATASETS}.base"})
 
 
 def modules(config: Any) -> tuple[str, ...]:
     """The modules that a run's config names, below the package."""
-    named = ("partition", "model", "algorithm", "schedule", "task")
-    return tuple(f"{kind}s.{getattr(config, kind).name}" for kind in named)
+    named = {
+        "partition": "data.partitions",
+        "model": "models",
+        "algorithm": "algorithms",
+    }  # tasks and schedules: one module each
+    return tuple(f"{package}.{getattr(config, kind).name}" for kind, package in named.items())
 
 
 @_remembered
@@ -94,7 +98,8 @@ def _digest_in(
 
 def report_digest() -> str:
     """Hash of the files that make artifacts from results, comments included: unlike a training, a drawing costs seconds."""
-    beside = (PACKAGE / f"{name}.py" for name in ("intact", "measures", "metrics", "release", "results", "words"))
+    names = ("core/formatting", "core/metrics", "data/source_label", "results", "runs/gather", "runs/integrity")
+    beside = (PACKAGE / f"{name}.py" for name in names)
     code = sorted([*PACKAGE.glob("report/**/*.py"), *beside])
     sources = [*code, *sorted(PACKAGE.glob("report/templates/*"))]
     return digest({path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in sources})
@@ -102,7 +107,7 @@ def report_digest() -> str:
 
 def heatmap_digest() -> str:
     """Hash of the code that draws a partition's heat map."""
-    return digest([_essence(PACKAGE / "report" / f"{name}.py") for name in ("drawing", "heatmap")])
+    return digest([_essence(PACKAGE / "report" / "figures" / f"{name}.py") for name in ("_layout", "_partition_heatmap")])
 
 
 def _closure(entries: tuple[str, ...], package: Path, aside: tuple[str, ...], alone: Collection[str]) -> list[str]:

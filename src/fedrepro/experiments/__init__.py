@@ -1,1 +1,1 @@
-"""."""
+"""From settings to work: which runs and studies an experiment has, what is finished, what it costs, how jobs are packed."""

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import torch
 
-from fedrepro.training import devices
-from fedrepro.experiments import cost_model as estimate, study_plan as studying
 from fedrepro.config.params import Params
 from fedrepro.core.errors import UserError
+from fedrepro.core.formatting import count, duration
+from fedrepro.experiments import cost_model, study_plan
 from fedrepro.experiments.cost_model import Cost
-from fedrepro.experiments.plan import Planned
 from fedrepro.experiments.jobs import makespan
+from fedrepro.experiments.plan import Planned
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
-from fedrepro.core.formatting import count, duration
+from fedrepro.training import devices
 
 LONG = 600  # seconds of a run for which more cores are worth a word
 HEAD = f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'time':>8}"
@@ -38,7 +38,7 @@ def entries(
 ) -> list[Entry]:
     """All that is not over of some experiments, each once. A speed that is not known is guessed, or measured where `measuring`
     is given, which is told each time for whom."""
-    device, found, known = devices.meant(params.device), {}, estimate.Known(paths)
+    device, found, known = devices.meant(params.device), {}, cost_model.Known(paths)
     if measuring and device.type == "cuda" and not torch.cuda.is_available():
         measuring = None  # trained elsewhere, so measured nowhere
     if measuring and devices.take(params.device, params.gpus, lambda seconds: True) is None:
@@ -48,7 +48,7 @@ def entries(
         cores = 1 if studies or device.type == "cuda" else params.cores_per_run
         tell = measuring and (lambda: measuring(name))
         try:
-            cost = estimate.cost(run, known, executor, device, tell, cores)
+            cost = cost_model.cost(run, known, executor, device, tell, cores)
         except UserError as error:  # such as a network that its method cannot have: before anything is trained
             raise UserError(f"{where}: {error}") from None
         found[over] = Entry(group, name, over, cost, studies)
@@ -61,9 +61,9 @@ def entries(
                     name = f"{item.name} {series.label}, seed {run.config.seed}"
                     where = f"{item.where}: series.{series.label}"
                     add(f"{item.paper}/{item.name}", name, run.summary, run, params.executor, where)
-    for case in studying.unfinished(chosen, params, paths):
+    for case in study_plan.unfinished(chosen, params, paths):
         name, executor = f"{case.study.title} of {case.run.id}", case.study.executor or params.executor
-        add(f"{case.study.title} after them, at most", name, case.note, studying.at_most(case), executor, name, True)
+        add(f"{case.study.title} after them, at most", name, case.note, study_plan.at_most(case), executor, name, True)
     known.save()
     return list(found.values())
 

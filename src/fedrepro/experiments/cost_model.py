@@ -15,22 +15,23 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fedrepro import algorithms, models, tasks
-from fedrepro.data import datasets, partitions
-from fedrepro.core import provenance, rng
+from fedrepro import algorithms, models
 from fedrepro.algorithms.base import FedAvg, Sent, Weights
 from fedrepro.config.params import RunConfig
+from fedrepro.config.types import Choice
+from fedrepro.core import provenance, rng
+from fedrepro.core.errors import UserError
+from fedrepro.core.files import AGAIN, read_json, write_json
+from fedrepro.core.metrics import MEASURES
+from fedrepro.data import datasets, partitions
 from fedrepro.data.datasets import Dataset
+from fedrepro.models import tasks
+from fedrepro.runs.paths import Paths
+from fedrepro.runs.run import Run
 from fedrepro.training import executors
 from fedrepro.training.evaluation import flops, measured
 from fedrepro.training.federation import Federation
 from fedrepro.training.round import Round
-from fedrepro.core.errors import UserError
-from fedrepro.config.types import Choice
-from fedrepro.core.files import AGAIN, read_json, write_json
-from fedrepro.core.metrics import MEASURES
-from fedrepro.runs.paths import Paths
-from fedrepro.runs.run import Run
 
 STEPS = 2  # of each client that is timed
 TESTS = (16, 300)  # images that are tested on: as many as `TESTED` operations are enough for, between these

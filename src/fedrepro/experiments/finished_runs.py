@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from fedrepro.data import datasets
-from fedrepro.runs import integrity as intact
-from fedrepro.core import provenance
 from fedrepro.config.params import Params, RunConfig, renamed
-from fedrepro.core.errors import Unavailable, UserError
 from fedrepro.config.types import Choice, parse
+from fedrepro.core import provenance
+from fedrepro.core.errors import Unavailable, UserError
+from fedrepro.data import datasets
 from fedrepro.experiments.resolve import resolve
+from fedrepro.runs import integrity
 from fedrepro.runs.run import Run, code_digest
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ def stored_runs(folder: Path) -> dict[str, Run]:
 def begun_runs(folder: Path) -> Iterator[Run]:
     """The runs in a folder, finished or not; otherwise as `stored_runs`."""
     for path in sorted(folder.glob("*/config.json")):
-        record = intact.settings(path.parent)
+        record = integrity.settings(path.parent)
         try:
             config = resolve(parse(RunConfig, renamed(record["config"]), str(path)))
         except UserError as error:
@@ -155,4 +155,4 @@ def _preferred(runs: list[Run]) -> Run | None:
 
 def _described(run: Run) -> str:
     """The data that a finished run came from, in words."""
-    return intact.settings(run.folder)["dataset"]
+    return integrity.settings(run.folder)["dataset"]

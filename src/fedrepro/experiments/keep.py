@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro import studies
-from fedrepro.runs import integrity as intact
-from fedrepro.experiments import finished_runs as lookup, study_plan as studying
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.experiments.plan import Planned
 from fedrepro.core.files import read_whole_json, write_json
+from fedrepro.experiments import finished_runs, study_plan
+from fedrepro.experiments.plan import Planned
+from fedrepro.runs import integrity
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import FILES, SUMMARY, Run, run_id
 from fedrepro.studies.base import Study
@@ -30,7 +30,7 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
     """
     waiting = {found.folder: (found, item.paper, old) for item in chosen for found, old in _waiting(item, paths)}
     origins = {folder: _origin(found) for folder, (found, _, _) in waiting.items()}
-    ids = {(paper, lookup.same(found.config, found.data)): found.id for found, paper, _ in waiting.values()}
+    ids = {(paper, finished_runs.same(found.config, found.data)): found.id for found, paper, _ in waiting.values()}
     studied = [case for item in chosen for case in _studied(item, paths, ids)]
     said = origins | {note: _vouched_study(note, study) for _, study, note in studied}
     if refused := [f"{path}: {why}" for path, why in said.items() if isinstance(why, str)]:
@@ -41,10 +41,12 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
         _copy(folder, new[-1], origins[folder])
         if old is not None:  # after the copy, so that no moment has neither
             shutil.rmtree(old.folder)
-    kept = {item.paper: lookup.stored_runs(paths.kept(item.paper)) for item in chosen}
+    kept = {item.paper: finished_runs.stored_runs(paths.kept(item.paper)) for item in chosen}
     for run, study, note in studied:
         paper = note.parent.parent.name
-        if (shelf := kept[paper].get(lookup.same(run.config, run.data))) and not studying.finished_in(shelf.folder, study):
+        if (shelf := kept[paper].get(finished_runs.same(run.config, run.data))) and not study_plan.finished_in(
+            shelf.folder, study
+        ):
             for path in (note.with_suffix(".csv"), note):
                 shutil.copyfile(path, shelf.folder / path.name)
             new.append(shelf.folder)
@@ -53,9 +55,9 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
 
 def _waiting(item: Planned, paths: Paths) -> Iterator[tuple[Run, Run | None]]:
     """The finished runs of an experiment that are to be kept, each with what is kept in its place now."""
-    done, kept = lookup.stored_runs(paths.runs(item.paper)), lookup.stored_runs(paths.kept(item.paper))
+    done, kept = finished_runs.stored_runs(paths.runs(item.paper)), finished_runs.stored_runs(paths.kept(item.paper))
     for run in item.runs:
-        key = lookup.same(run.config, run.data)
+        key = finished_runs.same(run.config, run.data)
         today = paths.runs(item.paper) / run_id(run.config, run.data)
         found = replace(run, folder=today) if (today / SUMMARY).exists() else done.get(key)
         if found is None or (key in kept and kept[key].id in (found.id, today.name)):
@@ -67,19 +69,19 @@ def _waiting(item: Planned, paths: Paths) -> Iterator[tuple[Run, Run | None]]:
 def _origin(run: Run) -> dict[str, str | None] | str:
     """The commit whose code trained a run, as its environment.json says it; else why that cannot be said. Raises UserError for
     numbers that are not the run's."""
-    intact.metrics(run.folder)
+    integrity.metrics(run.folder)
     if missing := [name for name in FILES if not (run.folder / name).exists()]:
         return f"lacks {', '.join(missing)}; delete the folder and run again"
-    named, code = _json(run.folder / "environment.json")["commit"], intact.settings(run.folder)["code"]
+    named, code = _json(run.folder / "environment.json")["commit"], integrity.settings(run.folder)["code"]
     return _vouched(named, code, provenance.modules(run.config))
 
 
 def _vouched_study(note: Path, study: Study) -> dict[str, str | None] | str:
     """The same of a finished study."""
     table = note.with_suffix(".csv")
-    intact.table(table)
-    told = read_whole_json(note, "environment", "code", advice=intact.advice(note.parent, table))
-    return _vouched(told["environment"]["commit"], told["code"], *studying.executed(study))
+    integrity.table(table)
+    told = read_whole_json(note, "environment", "code", advice=integrity.advice(note.parent, table))
+    return _vouched(told["environment"]["commit"], told["code"], *study_plan.executed(study))
 
 
 def _vouched(named: str, code: str, *executed: Any) -> dict[str, str | None] | str:
@@ -112,21 +114,21 @@ def _copy(source: Path, target: Path, origin: dict[str, str | None]) -> None:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    return read_whole_json(path, advice=intact.advice(path.parent))
+    return read_whole_json(path, advice=integrity.advice(path.parent))
 
 
 def _studied(item: Planned, paths: Paths, ids: Mapping[tuple[str, str], str]) -> Iterator[tuple[Run, Study, Path]]:
     """The finished studies, that are not kept yet, of an experiment's runs that are kept or will be, each with its note. `ids`:
     paper and question -> the run that will be. A study names the run that it is of, so that no other's can stand for it."""
     asked = {name: values for name, values in (item.training.studies if item.training else {}).items() if values is not None}
-    kept = lookup.stored_runs(paths.kept(item.paper)) if asked else {}
+    kept = finished_runs.stored_runs(paths.kept(item.paper)) if asked else {}
     for run in item.runs if asked else ():
-        key = lookup.same(run.config, run.data)
+        key = finished_runs.same(run.config, run.data)
         shelf = kept.get(key)
         id = ids.get((item.paper, key), shelf.id if shelf else None)
         for name, values in asked.items() if id else ():
             study = studies.create(name, values, run.config)
-            if shelf and shelf.id == id and studying.finished_in(shelf.folder, study):
+            if shelf and shelf.id == id and study_plan.finished_in(shelf.folder, study):
                 continue
-            for note in studying.finished_in(paths.runs(item.paper) / id, study)[:1]:
+            for note in study_plan.finished_in(paths.runs(item.paper) / id, study)[:1]:
                 yield run, study, note

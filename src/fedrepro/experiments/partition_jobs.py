@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedrepro.data import datasets
-from fedrepro.data.partitions import _heatmap_tag as picture
-from fedrepro.core import provenance
 from fedrepro.config.params import Dealing
-from fedrepro.experiments.plan import Planned, select
 from fedrepro.config.types import Choice
+from fedrepro.core import provenance
+from fedrepro.data import datasets
+from fedrepro.data.partitions import _store
+from fedrepro.experiments.plan import Planned, select
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 
@@ -57,7 +57,7 @@ def wanted(group: Mapping[str, Planned], paths: Paths, folder: Path) -> list[Pat
     return [
         drawn
         for here, drawn in shown(group, paths, folder).items()
-        if not picture.current(here, drawn) and _prepared(runs[drawn], paths)
+        if not _store.current(here, drawn) and _prepared(runs[drawn], paths)
     ]
 
 

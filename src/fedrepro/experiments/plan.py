@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro import algorithms
-from fedrepro.data import datasets
 from fedrepro.config.params import Experiment, Params, RunConfig
-from fedrepro.core.errors import Unavailable, UserError, unknown
 from fedrepro.config.types import Choice
+from fedrepro.core.errors import Unavailable, UserError, unknown
+from fedrepro.core.formatting import count
+from fedrepro.data import datasets
 from fedrepro.experiments.finished_runs import Data, Finder, stored_runs
 from fedrepro.experiments.jobs import Piece
-from fedrepro.runs.paths import Paths
 from fedrepro.experiments.resolve import BESIDE, at_scale, configs
-from fedrepro.results import UNFINISHED, Gathering, is_kept
+from fedrepro.runs.gather import UNFINISHED, Gathering, is_kept
+from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run, code_digest, run_id
-from fedrepro.core.formatting import count
 
 log = logging.getLogger(__name__)
 

@@ -5,14 +5,14 @@ import shutil
 from collections import defaultdict
 from pathlib import Path
 
-from fedrepro.experiments import plan as experiments, finished_runs as lookup, study_plan as studying
 from fedrepro.config import registry
 from fedrepro.config.params import Params
 from fedrepro.core.files import held
-from fedrepro.runs.paths import Paths
-from fedrepro.results import is_kept
-from fedrepro.runs.run import LOG, run_id
 from fedrepro.core.formatting import count
+from fedrepro.experiments import finished_runs, plan, study_plan
+from fedrepro.runs.gather import is_kept
+from fedrepro.runs.paths import Paths
+from fedrepro.runs.run import LOG, run_id
 
 log = logging.getLogger(__name__)
 
@@ -27,19 +27,19 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml",
     spared: set[Path] = set()
     for scale in params.scales:
         wanted = params.model_copy(update={"only_finished": False, "scale": scale})
-        planned = experiments.plan(wanted, paths, file, fetching=False)
-        for run in experiments.unique(experiments.select(planned, None, None)):
+        planned = plan.plan(wanted, paths, file, fetching=False)
+        for run in plan.unique(plan.select(planned, None, None)):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}
             if not is_kept(run.folder):
-                asked[run.folder.parent].add(lookup.same(run.config, run.data))
+                asked[run.folder.parent].add(finished_runs.same(run.config, run.data))
             elif (own := paths.runs(run.folder.parent.name) / run_id(run.config, run.data)).name != run.id:
                 spared.add(own)  # with `kept: false` it answers
-            if run.data == lookup.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
-                untold[run.folder.parent].add((lookup.question(run.config), run.data))
-        for item in experiments.select(planned, None, None):
-            for studied in studying.plan(item, wanted, paths).values():
-                named |= {path for case in studied.cases for path in studying.files(case)}
+            if run.data == finished_runs.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
+                untold[run.folder.parent].add((finished_runs.question(run.config), run.data))
+        for item in plan.select(planned, None, None):
+            for studied in study_plan.plan(item, wanted, paths).values():
+                named |= {path for case in studied.cases for path in study_plan.files(case)}
     runs, stored = paths.results / "runs", paths.results / "stored"
     spared |= _spared(untold, paths)
     if not other_code:
@@ -66,8 +66,8 @@ def _answering(asked: dict[Path, set[str]], named: set[Path], paths: Paths) -> s
         run.folder
         for folder, questions in asked.items()
         for place in (folder, paths.stored(folder.name))
-        for run in lookup.begun_runs(place)
-        if run.summary.exists() and folder / run.id not in named and lookup.same(run.config, run.data) in questions
+        for run in finished_runs.begun_runs(place)
+        if run.summary.exists() and folder / run.id not in named and finished_runs.same(run.config, run.data) in questions
     }
     if found:
         told = "spared %s of earlier code with settings that are named: --other-code prunes them too"
@@ -82,9 +82,11 @@ def _spared(untold: dict[Path, set[tuple[str, str]]], paths: Paths) -> set[Path]
         (run, asked)
         for folder, asked in untold.items()
         for place in (folder, paths.stored(folder.name))
-        for run in lookup.begun_runs(place)
+        for run in finished_runs.begun_runs(place)
     ]
-    asking = [(run, {data for question, data in asked if question == lookup.question(run.config)}) for run, asked in begun]
+    asking = [
+        (run, {data for question, data in asked if question == finished_runs.question(run.config)}) for run, asked in begun
+    ]
     runs = [run for run, data in asking if data - {run.data}]
     if runs:
         missing = ", ".join(sorted({run.config.dataset.name for run in runs}))

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from fedrepro import algorithms, studies
-from fedrepro.data import datasets, partitions
 from fedrepro.config import registry
-from fedrepro.config.params import Experiment, Params, RunConfig
-from fedrepro.training.batches import augmentation
-from fedrepro.core.errors import UserError, unknown
-from fedrepro.config.types import Choice, parse
 from fedrepro.config.inheritance import merge
+from fedrepro.config.params import Experiment, Params, RunConfig
+from fedrepro.config.types import Choice, parse
+from fedrepro.core.errors import UserError, unknown
+from fedrepro.data import datasets, partitions
+from fedrepro.training.batches import augmentation
 
 CHOSEN = ("dataset", "partition", "model", "algorithm", "schedule", "task")  # by name, each with options of its own
 BESIDE = {"series", "seeds", "studies"}  # what an experiment says beside the training that its runs share
@@ -125,6 +125,6 @@ def resolve(config: RunConfig) -> RunConfig:
     clients = filled["partition"]["clients"]
     if resolved.clients_per_round > clients:
         raise UserError(f"clients_per_round: at most the {clients} clients of the partition (got {resolved.clients_per_round})")
-    if resolved.keep_momentum and not registry.module("algorithms", resolved.algorithm.name).Algorithm.keeps_momentum:
+    if resolved.keep_momentum and not registry.find("algorithms", resolved.algorithm.name).Algorithm.keeps_momentum:
         raise UserError(f"keep_momentum: {resolved.algorithm.name} begins each round without (got true)")
     return resolved

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.config.params import RunConfig
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import parse
+from fedrepro.core.errors import UserError
 from fedrepro.core.files import is_whole, sealed
-from fedrepro.runs.paths import Paths
 from fedrepro.experiments.resolve import resolve
+from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run, code_digest, run_id
 
 

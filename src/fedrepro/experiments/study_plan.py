@@ -16,18 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro import studies
-from fedrepro.experiments import plan as experiments, run_list as export, finished_runs as lookup
-from fedrepro.runs import integrity as intact
-from fedrepro.core import provenance
 from fedrepro.config import registry
 from fedrepro.config.params import Params
+from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.experiments.plan import Planned
 from fedrepro.core.files import read_whole_json
+from fedrepro.experiments import finished_runs, run_list
+from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.jobs import Piece
-from fedrepro.runs.paths import Paths
+from fedrepro.experiments.plan import Planned
 from fedrepro.experiments.resolve import check_study
-from fedrepro.results import UNFINISHED, Gathering, is_kept
+from fedrepro.runs import integrity
+from fedrepro.runs.gather import UNFINISHED, Gathering, is_kept
+from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.studies import Study
 
@@ -80,7 +81,7 @@ def plan(planned: Planned, params: Params, paths: Paths) -> dict[str, Studied]:
 
 
 def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
-    title = registry.module("studies", name).Study.title
+    title = registry.find("studies", name).Study.title
     values = planned.training.studies.get(name) if planned.training else None
     if planned.skipped or values is None:
         return Studied(planned, name, {}, planned.skipped or f"no {title} at this scale", planned.waiting)
@@ -104,7 +105,7 @@ def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) 
     if is_kept(run.folder):
         if notes := finished_in(run.folder, study):
             return Case(run, study, notes[0].with_suffix(".csv"))
-        run = lookup.stored_runs(paths.runs(paper)).get(lookup.same(run.config, run.data))
+        run = finished_runs.stored_runs(paths.runs(paper)).get(finished_runs.same(run.config, run.data))
         if run is None or not study.possible(run.folder):
             return None
     return Case(run, study, run.folder / f"{stem(study)}.csv")
@@ -114,7 +115,7 @@ def finished_in(folder: Path, study: Study) -> list[Path]:
     """The notes of finished studies with these settings in a run's folder, whatever code made them, today's first."""
     notes = sorted(folder.glob(f"{study.name}-*.json"))
     told = {
-        note: read_whole_json(note, "settings", "code", advice=intact.advice(folder, note.with_suffix(".csv")))
+        note: read_whole_json(note, "settings", "code", advice=integrity.advice(folder, note.with_suffix(".csv")))
         for note in notes
     }
     same = [note for note in told if _asks(told[note]["settings"], study)]
@@ -182,7 +183,7 @@ def listed(cases: Iterable[Case]) -> dict[Path, dict[str, Any]]:
 
 def read(path: Path, paths: Paths) -> list[Case]:
     """The studies in a list of runs. Raises UserError where they are none."""
-    runs, records = export.read(path, paths), json.loads(path.read_text(encoding="utf-8"))
+    runs, records = run_list.read(path, paths), json.loads(path.read_text(encoding="utf-8"))
     found = []
     for run, record in zip(runs, records, strict=True):
         asked = record.get("studies", {})

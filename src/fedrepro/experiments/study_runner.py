@@ -7,19 +7,18 @@ from collections.abc import Iterable
 
 import torch
 
-from fedrepro.core import provenance
-from fedrepro.experiments import study_plan as studying
-from fedrepro.training import runner as training, work_list as working
 from fedrepro.config.params import Gpus
-from fedrepro.training.devices import ANY
-from fedrepro.training import executors
-from fedrepro.training.run import Limits
+from fedrepro.core import provenance
 from fedrepro.core.errors import Failures, UserError, collected
 from fedrepro.core.files import digest, read_json, replacing, write_json
+from fedrepro.experiments import study_plan
+from fedrepro.experiments.study_plan import Case
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import CHANGED, Run
 from fedrepro.studies.base import Scene
-from fedrepro.experiments.study_plan import Case
+from fedrepro.training import executors, runner
+from fedrepro.training.devices import ANY
+from fedrepro.training.run import Limits
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ def conduct(
     limits, cases = Limits(deadline=deadline), tuple(cases)
 
     def do(case: Case, place: torch.device) -> bool:
-        if case.table.stem != studying.stem(case.study):
+        if case.table.stem != study_plan.stem(case.study):
             raise UserError(CHANGED)
         done = _conduct(case, _scene(case, paths, mirror, place, limits), limits)
         if done and not together:
@@ -51,7 +50,7 @@ def conduct(
 
     with collected(failures) as failed:
         limited = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
-        left = working.through(cases, do, name=_name, over=lambda case: case.note.exists(), **limited)
+        left = runner.through(cases, do, name=_name, over=lambda case: case.note.exists(), **limited)
     for case in cases:
         if case.note.exists():
             case.begun.unlink(missing_ok=True)
@@ -64,10 +63,10 @@ def _name(case: Case) -> str:
 
 def _scene(case: Case, paths: Paths, mirror: str | None, place: torch.device, limits: Limits) -> Scene:
     run = case.run
-    data = training.dataset(run.config.dataset, paths, mirror)
+    data = runner.dataset(run.config.dataset, paths, mirror)
     if data.meta["identity"] != run.data:
         raise UserError(f"{data.name}: not the data that {run.id} was trained on; delete data/prepared and start again")
-    partition = training.partition(run.config, run.data, paths, mirror)
+    partition = runner.partition(run.config, run.data, paths, mirror)
     return Scene(run.folder, data, partition, place, _executor(run, place), limits.forbid)
 
 
@@ -113,7 +112,7 @@ def _finish(case: Case, scene: Scene, rows: list[list[str]]) -> None:
     study = case.study
     with replacing(case.table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([study.columns, *rows])
-    told = {"run": case.run.id, "settings": study.settings.model_dump(mode="json"), "code": studying.code(study)}
+    told = {"run": case.run.id, "settings": study.settings.model_dump(mode="json"), "code": study_plan.code(study)}
     executed = (*provenance.modules(study.config), f"studies.{study.name}")
     told["table"] = digest(case.table.read_bytes())
     told["environment"] = provenance.environment(scene.device, executed)

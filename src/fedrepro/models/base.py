@@ -11,8 +11,8 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from fedrepro.config import registry
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Choice, Count, Frozen, Positive, Rate
+from fedrepro.core.errors import UserError
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Norm, Shape, Weighted, linear, multiple
 from fedrepro.models._net import Layers, Net, Plan, Stage
 
@@ -66,12 +66,12 @@ class PaperOrCode(BaseParams):
 
 def blocks(choice: Choice, outputs: int) -> list[Block | Head]:
     """What the network is made of, the head last."""
-    return registry.module("models", choice.name).blocks(registry.settings("models", choice), outputs)
+    return registry.find("models", choice.name).blocks(registry.settings("models", choice), outputs)
 
 
 def build(choice: Choice, shape: tuple[int, int, int], outputs: int, generator: torch.Generator) -> Net:
     """The network for images of `shape` (C, H, W), its initial weights drawn from `generator` alone."""
-    module = registry.module("models", choice.name)
+    module = registry.find("models", choice.name)
     params = registry.settings("models", choice)
     net = assemble(blocks(choice, outputs), shape, params.init, generator, choice.name)
     if hasattr(module, "start"):

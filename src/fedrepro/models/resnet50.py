@@ -16,8 +16,8 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Count
+from fedrepro.core.errors import UserError
 from fedrepro.models._blocks import Block, Head, Shape
 from fedrepro.models._net import Net
 from fedrepro.models.base import BaseParams

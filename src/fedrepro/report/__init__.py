@@ -1,4 +1,4 @@
 """From result files to tables, figures, verdicts and pages. Reads files and computes; trains nothing.
 
-Three rooms need more than result files: `heatmap.py`, which draws partitions, labels; `crate.py` the run folders; `guide.py`
-the plan of what would be trained."""
+Two modules need more than result files: `figures/_partition_heatmap.py`, which draws partitions, reads labels;
+`documents/ro_crate.py` reads the run folders."""

@@ -5,15 +5,16 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fedrepro.report.tables import _latex as latex
-from fedrepro.report.verdicts import latex_macros as macros, paper_curves as plotted, summary as tally
-from fedrepro.report.inputs import version_note as origin
-from fedrepro.report.verdicts.claim import Claim
-from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.inputs import gathered
 from fedrepro.report.inputs.gathered import Results, Stored
-from fedrepro.report.verdicts.rules import NO_CLAIM
-from fedrepro.report.paper import VERDICTS, Paper, evidence, read_curves
+from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.paper import Paper, evidence, read_curves
+from fedrepro.report.tables import _latex
+from fedrepro.report.verdicts import latex_macros, paper_curves, summary
+from fedrepro.report.verdicts.claim import Claim
 from fedrepro.report.verdicts.decide import Verdict, decide
+from fedrepro.report.verdicts.rules import NO_CLAIM
+from fedrepro.report.verdicts.summary import VERDICTS
 
 ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
 FOUND = ("claim", "source", "reported", "ours", "asked", "verdict", "why")
@@ -54,11 +55,11 @@ def make(spec: Paper, keys: Iterable[str], folder: Path) -> None:
 
 def draw_figure(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
     """`figures/<key>.pdf`, `.png` and `.txt`, the caption; of some kinds their numbers too, as `.csv`."""
-    from fedrepro.report.figures import _layout as drawing  # tables and verdicts need no matplotlib
+    from fedrepro.report.figures import _layout  # tables and verdicts need no matplotlib
 
     figure, out = spec.figures[key], folder / "figures"
-    drawing.setup()
-    drawing.save(drawing.compose(figure, found), out / key)
+    _layout.setup()
+    _layout.save(_layout.compose(figure, found), out / key)
     (out / f"{key}.txt").write_text(figure.caption(found) + "\n", encoding="utf-8")
     if figure.numbered:
         _write_csv(figure.numbers(found), out / f"{key}.csv")
@@ -70,8 +71,8 @@ def write_table(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
     grid, results = table.build(found), [found.results[name] for name in table.experiments]
     out.mkdir(parents=True, exist_ok=True)
     _write_csv(grid.plain(), out / f"{key}.csv")
-    texts = (table.caption(found), table.notes(found), f"tab:{results[0].called}-{key}", origin.told(results))
-    (out / f"{key}.tex").write_text(latex.table(grid, *texts), encoding="utf-8")
+    texts = (table.caption(found), table.notes(found), f"tab:{results[0].called}-{key}", gathered.versions(results))
+    (out / f"{key}.tex").write_text(_latex.table(grid, *texts), encoding="utf-8")
 
 
 def decide_all(spec: Paper, evidence: Evidence) -> list[Verdict]:
@@ -85,7 +86,7 @@ def decide_all(spec: Paper, evidence: Evidence) -> list[Verdict]:
 
 
 def _verdict(spec: Paper, key: str, claim: Claim, found: Results, others: list[Results], evidence: Evidence) -> Verdict:
-    measure, held = claim.ref.resolved(spec.experiments).measure, plotted.held(spec, claim, evidence.curves)
+    measure, held = claim.ref.resolved(spec.experiments).measure, paper_curves.held(spec.experiments, claim, evidence.curves)
     looked = spec.experiments[claim.experiment].looked.get(found.scales[0])
     return decide(key, claim, found, measure, spec.chosen(claim), others, held, looked)
 
@@ -94,23 +95,23 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
     """`tables/verdicts.csv`, `.json` and `.tex`, which is one sentence where there are none."""
     verdicts, out = decide_all(spec, found), folder / "tables"
     records = [_record(spec, verdict, found) for verdict in verdicts]
-    corrected = tally.corrected(records)
-    records = [record | {"p_holm": corrected.get(tally.test(record))} for record in records]
+    corrected = summary.corrected(records)
+    records = [record | {"p_holm": corrected.get(summary.test(record))} for record in records]
     out.mkdir(parents=True, exist_ok=True)
     _write_csv([[name.capitalize() for name in COLUMNS], *(list(record.values()) for record in records)], out / f"{key}.csv")
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [found.results[name] for name in spec.sources([key])]
-    paper, source = results[0].called, origin.told(results)
+    paper, source = results[0].called, gathered.versions(results)
     printed = [[record[name] for name in PRINTED] for record in records]
     caption = f"Verdicts on what the paper claims: {spec.title}."
     told = ([name.capitalize() for name in PRINTED], printed, SHARES, caption, f"tab:{paper}-{key}", source)
-    (out / f"{key}.tex").write_text(latex.long_table(*told) if records else f"{NO_CLAIM}\n", encoding="utf-8")
-    (folder / NUMBERS).write_text(macros.macros(paper, verdicts, source), encoding="utf-8")
+    (out / f"{key}.tex").write_text(_latex.long_table(*told) if records else f"{NO_CLAIM}\n", encoding="utf-8")
+    (folder / NUMBERS).write_text(latex_macros.macros(paper, verdicts, source), encoding="utf-8")
 
 
 def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str | float | None]:
     claim = verdict.claim
-    told = plotted.contradiction(spec, claim, evidence.curves)
+    told = paper_curves.contradiction(spec.experiments, claim, evidence.curves)
     note = "; ".join(filter(None, [told and f"by the paper's own plotted curves {told}", claim.note]))
     found = [claim.text, claim.source, verdict.reported, verdict.found, verdict.asked, verdict.status, verdict.why]
     beside = [
@@ -119,7 +120,7 @@ def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str 
         claim.experiment,
         spec.beside(claim),
         verdict.tolerance,
-        tally.US if claim.ours else tally.PAPER,
+        summary.US if claim.ours else summary.PAPER,
     ]
     beside.append("yes" if claim.afterwards else "no")
     ours = verdict.ours

@@ -19,7 +19,7 @@ from fedrepro.core.provenance import digest
 from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
 from fedrepro.report.paper import Paper
-from fedrepro.results import Gathering, gather
+from fedrepro.runs.gather import Gathering, gather
 
 log = logging.getLogger(__name__)
 ALL, LEDGER = "all", "ledger.json"

@@ -9,24 +9,25 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PrivateAttr, SerializeAsAny, model_validator
 
-from fedrepro.config import strict_yaml as plainyaml, registry
-from fedrepro.core import provenance
+from fedrepro.config import registry, strict_yaml
+from fedrepro.config.json_schema import Schema, some, untitled
 from fedrepro.config.params import Params
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Frozen, parse
+from fedrepro.core import provenance
+from fedrepro.core.errors import UserError
+from fedrepro.report import palette
+from fedrepro.report.figures.base import ALL, Figure
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Evidence, Ref, Shown, chosen, split_source
+from fedrepro.report.inputs.references import Known
+from fedrepro.report.palette import Look
 from fedrepro.report.statistics import Curve
-from fedrepro.report import palette as looks
+from fedrepro.report.tables.base import Table
 from fedrepro.report.verdicts.claim import Claim
 from fedrepro.report.verdicts.claim import read as read_claim
-from fedrepro.report.inputs.panel import Evidence, Ref, Shown, chosen, split_source
-from fedrepro.report.figures.base import ALL, Figure
-from fedrepro.report.inputs.references import Known
-from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.palette import Look
-from fedrepro.report.tables.base import Table
+from fedrepro.report.verdicts.summary import VERDICTS
 
 FOLDER = Path("workflow/experiments")
-VERDICTS = "verdicts"  # the table that every paper has
 ROOMS = {"figures": ("Figure", "curves"), "tables": ("Table", None)}  # kinds in a folder: their class, and the usual one
 # of the workflow: an artifact of such a name could not be asked for
 RULES = ("all", "artifact", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train")
@@ -112,13 +113,13 @@ def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
     path = folder / f"{paper}.yaml"
     if folder.is_dir() and not path.exists():
         raise UserError(f"{path}: no such file; each paper of params.yaml has one, which says what its artifacts are")
-    values = dict(plainyaml.read(path))
+    values = dict(strict_yaml.read(path))
     for room in ROOMS:
         values[room] = {key: of_kind(room, given, f"{path}: {room}.{key}") for key, given in _listed(values, room, path)}
     claims = {key: read_claim(given, f"{path}: claims.{key}") for key, given in _listed(values, "claims", path)}
     spec = parse(Paper, values | {"claims": claims}, str(path))
     series = {name: given.get("series", {}) for name, given in params.papers[paper].items()}
-    spec._looks.update(looks.assign(series, spec.proposed))
+    spec._looks.update(palette.assign(series, spec.proposed))
     known = Known(
         str(path), "", params.papers[paper], params.scales, list(read_curves(spec, folder)), spec.experiments, spec.figures
     )
@@ -159,7 +160,7 @@ def of_kind(room: str, values: Any, where: str) -> Figure | Table:
     name, usual = ROOMS[room]
     kind = values.get("kind", usual)
     try:
-        model = getattr(registry.module(f"report.{room}", kind), name)
+        model = getattr(registry.find(f"report.{room}", kind), name)
     except UserError as error:
         raise UserError(f"{where}.kind: {error}") from None
     return parse(model, {"kind": kind} | values, where)
@@ -252,3 +253,30 @@ def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:
             found[name] = (paper, key)
     once = {key: (paper, key) for paper, spec in specs.items() for key in spec.artifacts if plain.count(key) == 1}
     return {key: what for key, what in once.items() if key not in specs and key not in found} | found
+
+
+KINDS = {"Figure": "figures", "Table": "tables", "Cell": "quantities"}  # class of all kinds -> their folder
+
+
+def of_artifacts() -> Schema:
+    described = Paper.model_json_schema()
+    defs = described["$defs"]
+    for name, room in KINDS.items():
+        found = [_kind(room, kind, name) for kind in registry.names(f"report.{room}")]
+        for own in found:
+            defs |= own.pop("$defs", {})
+        defs[name] = {"anyOf": found}
+    laid_over = some(own["properties"] for own in defs["Cell"]["anyOf"])  # a cell's target or round at another scale
+    defs["Claim"]["properties"]["scales"]["additionalProperties"] = laid_over
+    for room in ROOMS:
+        described["properties"][room]["propertyNames"] = {"pattern": f"^{NAME}$"}
+    return untitled(described)
+
+
+def _kind(room: str, kind: str, name: str) -> Schema:
+    """One kind's settings; only the usual one need not be named."""
+    own = getattr(registry.find(f"report.{room}", kind), name).model_json_schema()
+    own["properties"]["kind"] = {"const": kind}
+    if room in ROOMS and ROOMS[room][1] == kind:
+        own["required"].remove("kind")
+    return own

@@ -9,9 +9,9 @@ import os
 import shutil
 from pathlib import Path
 
-from fedrepro.runs import integrity as intact
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import held, replacing
+from fedrepro.runs import integrity
 from fedrepro.runs.run import FILES, LOG, SUMMARY
 
 log = logging.getLogger(__name__)
@@ -50,10 +50,10 @@ def _sound(folder: Path) -> list[Path]:
     found = []
     for run in sorted(path.parent for path in folder.glob(f"*/{SUMMARY}")):
         try:
-            intact.settings(run)
-            intact.metrics(run)
+            integrity.settings(run)
+            integrity.metrics(run)
             for note in run.glob("*-*.json"):
-                intact.table(note.with_suffix(".csv"))
+                integrity.table(note.with_suffix(".csv"))
         except UserError as error:
             log.warning("left out: %s", error)
         else:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedrepro.data import datasets
-from fedrepro.core import provenance
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Choice
+from fedrepro.core import provenance
+from fedrepro.data import datasets
 
 
 @dataclass(frozen=True)

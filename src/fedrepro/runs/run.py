@@ -1,15 +1,15 @@
 """A training run, its name, where it lies, and its rows as they lie there. Light: who only looks at runs needs no torch."""
 
 import csv
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedrepro.runs import integrity as intact
-from fedrepro.core import provenance
-from fedrepro.config import registry
 from fedrepro.config.params import RunConfig
+from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
+from fedrepro.runs import integrity
 
 CHANGED = "code changed since the work was planned; start the same command again"
 LOG = "log.txt"  # in a run's folder; held by the process that trains it
@@ -58,7 +58,7 @@ def code_digest(config: RunConfig) -> str:
 
 def run_id(config: RunConfig, data: str) -> str:
     """Readable slug and hash of all that determines the result."""
-    key = intact.key({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
+    key = integrity.key({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
     return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{key}"
 
 
@@ -66,7 +66,7 @@ def hold_to_plan(config: RunConfig, code: str) -> None:
     """Raise UserError where this process executes other code than a run was planned with: what Snakemake starts imports what
     lies there by then, and the run would be named after code that never trained it."""
     for module in provenance.modules(config):
-        registry.module(*module.split("."))  # imported before it is read: an edit in between is noticed
+        importlib.import_module(f"fedrepro.{module}")  # imported before it is read: an edit in between is noticed
     if code_digest(config) != code:
         raise UserError(CHANGED)
 

@@ -14,10 +14,10 @@ __all__ = ["Study", "create", "settings"]
 
 def settings(name: str, values: Any) -> Frozen | None:
     """The named study's parsed `Params`; None where it is not asked for. Raises UserError for an unknown name or key."""
-    params = registry.module("studies", name).Params
+    params = registry.find("studies", name).Params
     return None if values is None else parse(params, values, f"study {name}")
 
 
 def create(name: str, values: Any, config: RunConfig) -> Study:
     """The named study of a run with this config."""
-    return registry.module("studies", name).Study(settings(name, values), config)
+    return registry.find("studies", name).Study(settings(name, values), config)

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from fedrepro.config.params import RunConfig
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Count, Frozen
+from fedrepro.core.errors import UserError
 
 if TYPE_CHECKING:
     import torch
 
     from fedrepro.data.datasets import Dataset
+    from fedrepro.data.partitions import Partition
     from fedrepro.training.federation import Federation, State
     from fedrepro.training.replay import Replayed
-    from fedrepro.data.partitions import Partition
 
 Rows = Iterable[tuple]  # of a unit of work, without the unit
 FINAL = "model.safetensors"

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrepro.config.params import RunConfig
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Choice, Count, Frozen, Share
+from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
 from fedrepro.studies.base import OfFinalWeights, Rows, Scene
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from fedrepro.algorithms.base import Weights
     from fedrepro.data.datasets import Dataset
-    from fedrepro.training.federation import State
     from fedrepro.data.partitions import Partition
+    from fedrepro.training.federation import State
 
 OWN = {"personal_accuracy": MEASURES["personal_accuracy"]}
 

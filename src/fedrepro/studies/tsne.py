@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Frozen, Number, Seed
+from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
 from fedrepro.studies.base import OfRounds, Rising, Rounds
 

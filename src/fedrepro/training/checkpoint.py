@@ -14,10 +14,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from fedrepro.training.state import Kept, State
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import digest, replacing
 from fedrepro.runs.run import Row
+from fedrepro.training.state import Kept, State
 
 ANEW = "delete it to start the run anew"
 

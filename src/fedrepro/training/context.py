@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import torch
 
-from fedrepro.core import rng
 from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Weights
 from fedrepro.config.params import RunConfig
-from fedrepro.training.worker_pool import Crew
+from fedrepro.core import rng
+from fedrepro.core.metrics import Measure
 from fedrepro.training.batches.client_data import FederatedData
 from fedrepro.training.evaluation import measured
 from fedrepro.training.executors import Executor
-from fedrepro.core.metrics import Measure
+from fedrepro.training.worker_pool import Crew
 
 
 class Site:

@@ -5,9 +5,11 @@ same one; the lock ends with the process, however that ends. To plan takes nothi
 on a GPU.
 """
 
+import ctypes
 import itertools
 import logging
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +19,6 @@ from typing import IO, get_args
 import torch
 
 from fedrepro.config.params import Device, Gpus
-from fedrepro.training import malloc as heap
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import lock
 from fedrepro.core.formatting import count
@@ -38,7 +39,7 @@ def pick_device(name: str) -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
         raise UserError("device: cuda was asked for but torch sees none; choose auto or cpu")
     device = torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
-    heap.keep_freed()
+    keep_freed()
     torch.set_num_threads(1)  # several processes beat several threads on networks this small, and sums keep their order
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -114,3 +115,22 @@ def _locks(gpus: Gpus) -> Iterator[tuple[int, Path]]:
 
 def _list(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))
+
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # mallopt(3)
+NEVER = -1
+LARGEST = 2**25  # bytes: glibc takes no larger threshold; what is larger still comes from the system each time
+
+
+def keep_freed() -> bool:
+    """Never give freed blocks back to the system while this process runs, and serve all but the largest from them. Returns
+    whether the C library can be told so; only glibc can.
+
+    By itself glibc decides by what was freed before: the same training either keeps its blocks, or has them taken away and
+    handed out anew in every step, page after page. That made steps of FedCL's MNIST network 1.38 times as long, of VGG9 1.11
+    times. Bits and peak memory stay the same.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    tell = getattr(ctypes.CDLL(None), "mallopt", None)
+    return tell is not None and all([tell(TRIM_THRESHOLD, NEVER), tell(MMAP_THRESHOLD, LARGEST)])

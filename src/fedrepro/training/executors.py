@@ -18,11 +18,11 @@ from torch import Tensor
 from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Batch, Weights
 from fedrepro.config.params import RunConfig
-from fedrepro.training.batches.client_data import FederatedData
-from fedrepro.training.evaluation import activations
-from fedrepro.training.batches.client_batches import Feed, together
-from fedrepro.training.compiled_step.step import Step
 from fedrepro.core.errors import UserError
+from fedrepro.training.batches.client_batches import Feed, together
+from fedrepro.training.batches.client_data import FederatedData
+from fedrepro.training.compiled_step.step import Step
+from fedrepro.training.evaluation import activations
 
 Ends = Iterator[tuple[Weights, Tensor, Weights]]
 SMALL_STEP = 8_000_000  # floating-point operations of a client's forward pass over a batch

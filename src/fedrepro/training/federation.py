@@ -7,23 +7,24 @@ from typing import Any
 
 import torch
 
-from fedrepro import algorithms, models, schedules, tasks
-from fedrepro.core import rng
+from fedrepro import algorithms, models
 from fedrepro.algorithms.base import Batch, Diverged, Server
 from fedrepro.config.params import RunConfig
-from fedrepro.data.datasets import Dataset
-from fedrepro.training import executors
-from fedrepro.training.batches import precision
-from fedrepro.training.worker_pool import Crew, unpacked
-from fedrepro.training.batches.client_data import FederatedData
-from fedrepro.training.evaluation import chunk, flops
-from fedrepro.training.round import Round, Trained
-from fedrepro.training.context import Site
-from fedrepro.training.state import Kept, State
+from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
+from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
+from fedrepro.models import tasks
 from fedrepro.runs.run import Row
+from fedrepro.training import executors, schedules
+from fedrepro.training.batches import precision
+from fedrepro.training.batches.client_data import FederatedData
+from fedrepro.training.context import Site
+from fedrepro.training.evaluation import chunk, flops
+from fedrepro.training.round import Round, Trained
+from fedrepro.training.state import Kept, State
+from fedrepro.training.worker_pool import Crew, unpacked
 
 
 def columns(config: RunConfig) -> tuple[str, ...]:

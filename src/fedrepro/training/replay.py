@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedrepro.core.errors import UserError
+from fedrepro.runs.run import read_metrics
 from fedrepro.training import checkpoint
 from fedrepro.training.federation import Federation, State
 from fedrepro.training.round import Trained
-from fedrepro.core.errors import UserError
-from fedrepro.runs.run import read_metrics
 
 SECONDS = 30  # between two states that are stored on the way to a round
 # Of its value that the train loss of a round may differ by, when it is trained again: our choice. On the same kind of machine

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fedrepro.core import rng
 from fedrepro.algorithms.base import Batch, Client, Sent, Weights
-from fedrepro.training.client_task import Assignment, Ended, Values
-from fedrepro.training.evaluation import measured
-from fedrepro.training.batches.client_batches import Feed, batch_sizes
-from fedrepro.training.context import Site
-from fedrepro.training.state import Kept, State
+from fedrepro.core import rng
 from fedrepro.core.metrics import MEASURES, Measure
+from fedrepro.training.batches.client_batches import Feed, batch_sizes
+from fedrepro.training.client_task import Assignment, Ended, Values
+from fedrepro.training.context import Site
+from fedrepro.training.evaluation import measured
+from fedrepro.training.state import Kept, State
 
 MOMENTUM = "momentum/"  # begins the names of what a client keeps of it, among those of its method's state
 OTHERS = " of others"  # draws of clients that train only to be measured are not those of a participant

@@ -19,17 +19,17 @@ from typing import Any
 
 import torch
 
-from fedrepro.core import provenance
-from fedrepro.data import source_label as release
 from fedrepro.config.params import RunConfig
-from fedrepro.data.datasets import Dataset
-from fedrepro.training import checkpoint, progress_bar as progress, replay
-from fedrepro.training.federation import Federation, State
+from fedrepro.core import provenance
 from fedrepro.core.errors import GOES_ON, UserError
 from fedrepro.core.files import digest, holding, read_json, replacing, sweep_below, write_json
 from fedrepro.core.metrics import MEASURES
+from fedrepro.data import source_label
+from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
 from fedrepro.runs.run import Row, Run, written
+from fedrepro.training import checkpoint, progress_bar, replay
+from fedrepro.training.federation import Federation, State
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def train(
     provenance.commit(provenance.modules(run.config))
     _make(run.folder)
     with holding(run.log), _Log(run.log):
-        write_json(run.folder / "config.json", run.record() | {"dataset": release.describe(dataset.meta)})
+        write_json(run.folder / "config.json", run.record() | {"dataset": source_label.describe(dataset.meta)})
         federation = None
         try:
             federation = Federation(run.config, dataset, partition, device, executor, recordings, cores)
@@ -147,7 +147,7 @@ def _rounds(
     clock: "_Clock",
 ) -> State:
     saved, last = time.monotonic(), 0.0
-    with progress.bar(run.config.rounds, state.round, run.config.measures[0]) as shown:
+    with progress_bar.bar(run.config.rounds, state.round, run.config.measures[0]) as shown:
         while state.round < run.config.rounds and not state.diverged:
             if state.round + 1 in snapshots:
                 replay.store(run.folder, state)
@@ -252,7 +252,7 @@ def _log_round(run: Run, row: Row) -> None:
     name = run.config.measures[0]
     value, loss = (f"{row[key]:.4f}" if row[key] is not None else "-" for key in (name, "train_loss"))
     text = "round %d/%d: %s %s, train loss %s"
-    log.info(text, row["round"], run.config.rounds, MEASURES[name].title, value, loss, extra=progress.SHOWN_AS_BAR)
+    log.info(text, row["round"], run.config.rounds, MEASURES[name].title, value, loss, extra=progress_bar.SHOWN_AS_BAR)
 
 
 class _Log:

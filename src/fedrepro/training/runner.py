@@ -3,23 +3,24 @@
 import functools
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
-from fedrepro.data import datasets, partitions
-from fedrepro.data.partitions import _store as holdings
-from fedrepro.training import work_list as working
 from fedrepro.config.params import Gpus, RunConfig
-from fedrepro.data.datasets import Dataset
-from fedrepro.training.devices import ANY
-from fedrepro.training import run as engine
-from fedrepro.training.run import Limits
-from fedrepro.core.errors import Failures, UserError, collected
 from fedrepro.config.types import Choice
+from fedrepro.core.errors import Failures, UserError, collected
+from fedrepro.data import datasets, partitions
+from fedrepro.data.datasets import Dataset
+from fedrepro.data.partitions import _store
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run, hold_to_plan
+from fedrepro.training import devices
+from fedrepro.training import run as engine
+from fedrepro.training.devices import ANY
+from fedrepro.training.run import Limits
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ def dataset(choice: Choice | str, paths: Paths, mirror: str | None) -> Dataset:
 
 def partition(config: RunConfig, identity: str, paths: Paths, mirror: str | None) -> partitions.Partition:
     """The stored partition of a run; drawn and stored first where it is not there."""
-    return holdings.provide(config, dataset(config.dataset, paths, mirror), paths.partition(config, identity))
+    return _store.provide(config, dataset(config.dataset, paths, mirror), paths.partition(config, identity))
 
 
 def train(
@@ -84,7 +85,7 @@ def train(
 
     with collected(failures) as failed:
         limited = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
-        return working.through(runs, do, name=lambda run: run.id, over=engine.finished, **limited)
+        return through(runs, do, name=lambda run: run.id, over=engine.finished, **limited)
 
 
 def summarise(runs: Iterable[Run]) -> None:
@@ -93,3 +94,36 @@ def summarise(runs: Iterable[Run]) -> None:
     for run in runs:
         with Failures().of(run.id):
             engine.finished(run)
+
+
+Piece = TypeVar("Piece")
+log = logging.getLogger(__name__)
+
+
+def through(
+    pieces: Iterable[Piece],
+    do: Callable[[Piece, torch.device], bool],
+    *,
+    name: Callable[[Piece], str],
+    over: Callable[[Piece], bool],
+    device: str,
+    gpus: Gpus,
+    limits: Limits,
+    failures: Failures,
+) -> list[Piece]:
+    """Bring every piece to its end, on one device, which is taken when the first needs it; what is `over` costs nothing. `do`
+    says False of a piece that a limit cut off; none is begun after it. One that fails, even when asked whether it is over, does
+    not keep the others from their end: it goes to `failures`. Returns those that are not over yet."""
+    place, left = None, []
+    for piece in pieces:
+        with failures.of(name(piece)):
+            if over(piece):
+                continue
+            if not left and not limits.forbid(0):
+                place = place or devices.take(device, gpus, limits.forbid)
+                if place is not None:
+                    log.info("%s on %s", name(piece), place)
+                    if do(piece, place):
+                        continue
+            left.append(piece)
+    return left

@@ -11,12 +11,12 @@ import traceback
 from typing import Any
 
 from fedrepro.config.params import RunConfig
-from fedrepro.training.devices import pick_device
-from fedrepro.training.worker_pool import receive, send
-from fedrepro.training.federation import Federation
-from fedrepro.training.round import answered
 from fedrepro.core.errors import UserError, explained
 from fedrepro.runs.run import hold_to_plan
+from fedrepro.training.devices import pick_device
+from fedrepro.training.federation import Federation
+from fedrepro.training.round import answered
+from fedrepro.training.worker_pool import receive, send
 
 ALONE = 1.0  # seconds between two looks at whether the run is still there
 

@@ -17,13 +17,13 @@ from typing import IO, Any, Protocol
 import numpy as np
 import torch
 
-from fedrepro.core import provenance
 from fedrepro.algorithms.base import Weights
 from fedrepro.config.params import RunConfig
-from fedrepro.data.datasets import Dataset
-from fedrepro.training.client_task import Assignment, Ended
+from fedrepro.core import provenance
 from fedrepro.core.errors import GOES_ON, UserError
+from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
+from fedrepro.training.client_task import Assignment, Ended
 
 LENGTH = 8  # bytes that say how long a message is
 

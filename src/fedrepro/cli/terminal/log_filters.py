@@ -4,8 +4,8 @@ import logging
 import re
 from collections.abc import Collection, Mapping
 
-from fedrepro.experiments import cost as bill
 from fedrepro.core.errors import unknown
+from fedrepro.experiments import cost
 
 log = logging.getLogger("snakemake.logging")
 
@@ -17,7 +17,7 @@ class Announcement(logging.Filter):
     of progress.
     """
 
-    def __init__(self, jobs: Mapping[str, list[bill.Entry]], cores: int, here: bool = True) -> None:
+    def __init__(self, jobs: Mapping[str, list[cost.Entry]], cores: int, here: bool = True) -> None:
         super().__init__()
         self.jobs, self.cores, self.here, self.told = jobs, cores, here, False
 
@@ -27,7 +27,7 @@ class Announcement(logging.Filter):
             asked = [entry for rule in record.stats for entry in self.jobs.get(rule, [])]
             if asked:
                 tasks = {str(entry.over): (entry.name, entry.cost.seconds) for entry in asked}
-                log.info(bill.asked(asked, self.cores, self.here), extra={"tasks": tasks})
+                log.info(cost.asked(asked, self.cores, self.here), extra={"tasks": tasks})
         return True
 
 

@@ -10,7 +10,7 @@ from logging import INFO, WARNING, LogRecord
 from pathlib import Path
 from typing import TextIO
 
-from fedrepro.cli.terminal import failures as failure
+from fedrepro.cli.terminal import failures
 from fedrepro.cli.terminal.progress import Job, Progress
 
 MOVES, WRITTEN = 1.0, 15.0  # seconds between two lines of progress, on a terminal and elsewhere
@@ -75,7 +75,7 @@ class Screen:
     def _failed(self, record: LogRecord) -> None:
         self.progress.running.pop(record.jobid, None)
         names = {over.parent.name: task.name for over, task in self.progress.tasks.items() if over.name == "summary.json"}
-        self.say(failure.told(record.rule_name, _paths(record.log), names))
+        self.say(failures.told(record.rule_name, _paths(record.log), names))
 
     def _tick(self) -> None:
         while not self.over.wait(MOVES if self.moves else WRITTEN):

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from fedrepro.report.verdicts import summary as tally
 from fedrepro.core.formatting import count, duration
+from fedrepro.report.verdicts import summary
 
 DOCUMENTS = ("index.html", "report.pdf")
 
@@ -35,5 +35,5 @@ def _single(folder: Path, key: str) -> str:
 
 def _judged(folder: Path) -> str:
     """How many of a paper's claims have which verdict."""
-    found = tally.read(folder)
-    return f"{count(len(found), 'claim')}: {tally.summary(found)}" if found else "no claim is judged at this scale"
+    found = summary.read(folder)
+    return f"{count(len(found), 'claim')}: {summary.summary(found)}" if found else "no claim is judged at this scale"

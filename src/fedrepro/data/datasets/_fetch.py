@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 
 from fedrepro.core import files
-from fedrepro.data.datasets._download import Absent, Silent, download, md5_of
 from fedrepro.core.errors import Unavailable, UserError
 from fedrepro.core.files import read_json, write_json
+from fedrepro.data.datasets._download import Absent, Silent, download, md5_of
 
 STAMP = "source.json"
 MIRROR_HELP = (

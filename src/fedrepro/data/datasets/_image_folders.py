@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fedrepro.data.datasets._formats import reading
 from fedrepro.core.errors import UserError
+from fedrepro.data.datasets._formats import reading
 
 SUFFIXES = (".jpeg", ".jpg", ".png")
 

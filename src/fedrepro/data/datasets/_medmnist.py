@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fedrepro.core.errors import UserError
 from fedrepro.data.datasets._fetch import File
 from fedrepro.data.datasets._formats import AGAIN, Arrays, npz
-from fedrepro.core.errors import UserError
 
 RECORD = "https://zenodo.org/records/10519652/files"
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedrepro.core import files
-from fedrepro.data.datasets._formats import Arrays, reading
 from fedrepro.core.errors import UserError
+from fedrepro.data.datasets._formats import Arrays, reading
 
 IMAGES = ("train_x", "test_x")
 KEYS = ("train_x", "train_y", "test_x", "test_y", "train_owner", "test_owner")

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from fedrepro.config.types import Count, Frozen
+from fedrepro.core.errors import UserError
 from fedrepro.data.datasets._formats import Arrays
 from fedrepro.data.datasets._image_folders import listed, pictures
 from fedrepro.data.datasets._split import held_out
-from fedrepro.core.errors import UserError
-from fedrepro.config.types import Count, Frozen
 
 TITLE = "APTOS 2019 and diabetic retinopathy (resized)"
 CLASSES = ("none", "mild", "moderate", "severe", "proliferative")

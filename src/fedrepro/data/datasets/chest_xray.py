@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from fedrepro.config.types import Count, Frozen
 from fedrepro.data.datasets._formats import Arrays
 from fedrepro.data.datasets._image_folders import class_folders
 from fedrepro.data.datasets._split import held_out
-from fedrepro.config.types import Count, Frozen
 
 TITLE = "Chest X-Ray Images (Pneumonia)"
 CLASSES = ("normal", "pneumonia")

@@ -10,9 +10,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from fedrepro.config.types import Frozen, Number
 from fedrepro.data.datasets._fetch import File
 from fedrepro.data.datasets._formats import Arrays, idx_in_zip
-from fedrepro.config.types import Frozen, Number
 
 TITLE = "EMNIST letters"
 CLASSES = tuple("abcdefghijklmnopqrstuvwxyz")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fedrepro.config.types import Count, Frozen, NonNegative
 from fedrepro.core import rng
 from fedrepro.data.datasets._formats import Arrays
-from fedrepro.config.types import Count, Frozen, NonNegative
 
 TITLE = "synthetic devices ({alpha:g}, {beta:g})"
 CLASSES = tuple("0123456789")

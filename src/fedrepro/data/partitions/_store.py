@@ -9,25 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image, UnidentifiedImageError
 
-from fedrepro.data import partitions
 from fedrepro.config.params import Dealing, RunConfig
-from fedrepro.data.datasets import Dataset, Labels
-from fedrepro.data.datasets._formats import reading
+from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.data.partitions import Partition
+from fedrepro.data.datasets._formats import reading
+from fedrepro.data.datasets.base import Dataset, Labels
+from fedrepro.data.partitions import base
+from fedrepro.data.partitions.base import Partition
 
 AGAIN = "delete it, it is drawn again"
 
 
 def provide(config: RunConfig | Dealing, data: Dataset | Labels, path: Path) -> Partition:
     """A run's partition, stored at `path` where it was not there. Raises UserError where another is stored there."""
-    drawn = partitions.of_run(config, data)
+    drawn = base.of_run(config, data)
     if not path.exists():
-        partitions.save(drawn, path)
+        base.save(drawn, path)
         return drawn
     with reading(path, AGAIN):
-        stored = partitions.load(path)
+        stored = base.load(path)
     if not all(_same(getattr(stored, field.name), getattr(drawn, field.name)) for field in fields(Partition)):
         raise UserError(f"{path}: not the partition that the settings draw; {AGAIN}")
     return drawn
@@ -37,3 +39,20 @@ def _same(left: Any, right: Any) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(np.array_equal, left, right))
     return np.array_equal(left, right) if isinstance(left, np.ndarray) or isinstance(right, np.ndarray) else left == right
+
+
+MARK = "Source"  # the text in the PNG
+
+
+def mark(partition: Path) -> str:
+    """What the heat map of a stored partition carries: whose it is, and by which code."""
+    return provenance.digest([partition.stem, provenance.heatmap_digest()])
+
+
+def current(path: Path, partition: Path) -> bool:
+    """Whether a heat map is there, whole, shows this stored partition and was drawn by today's code."""
+    try:
+        with Image.open(path) as image:
+            return image.info.get(MARK) == mark(partition)
+    except (FileNotFoundError, UnidentifiedImageError):
+        return False

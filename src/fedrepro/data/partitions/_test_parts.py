@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fedrepro.data.datasets import Labelled
 from fedrepro.config.types import Frozen
+from fedrepro.data.datasets.base import Labelled
 
 
 def dealt(

@@ -10,9 +10,9 @@ unbiased procedure to randomize ecological binary matrices with fixed row and co
 
 import numpy as np
 
-from fedrepro.data.datasets import Labelled
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Count, Frozen
+from fedrepro.core.errors import UserError
+from fedrepro.data.datasets.base import Labelled
 
 TRIES = 1000
 TRADES = 100  # for each client

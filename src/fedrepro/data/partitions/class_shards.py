@@ -7,9 +7,9 @@ from all pieces, so that they share images, and some images are nobody's. The co
 
 import numpy as np
 
-from fedrepro.data.datasets import Labelled
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Count, Frozen
+from fedrepro.core.errors import UserError
+from fedrepro.data.datasets.base import Labelled
 from fedrepro.data.partitions._test_parts import sampled as split_test
 
 __all__ = ["Params", "check", "split", "split_test"]

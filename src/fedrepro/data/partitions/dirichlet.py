@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator
 
-from fedrepro.data.datasets import Labelled
 from fedrepro.config.types import Count, Frozen
-from fedrepro.data.partitions import _test_parts as _testing
+from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.partitions import _test_parts
 
 UNIFORM = "uniform"
 
@@ -54,7 +54,7 @@ def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np
 
 
 def split_test(params: Params, *given) -> list[np.ndarray]:
-    return (_testing.sampled if params.overlap else _testing.dealt)(params, *given)
+    return (_test_parts.sampled if params.overlap else _test_parts.dealt)(params, *given)
 
 
 def _overlapping(shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator) -> np.ndarray:

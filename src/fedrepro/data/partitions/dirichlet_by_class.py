@@ -6,9 +6,9 @@ A client that already holds its fair number of images gets none of the class; th
 
 import numpy as np
 
-from fedrepro.data.datasets import Labelled
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Count, Frozen, Positive
+from fedrepro.core.errors import UserError
+from fedrepro.data.datasets.base import Labelled
 
 TRIES = 1000
 

@@ -5,9 +5,9 @@ from typing import Literal
 
 import numpy as np
 
-from fedrepro.data.datasets import Labelled
 from fedrepro.config.types import Count, Frozen
-from fedrepro.data.partitions import _test_parts as _testing
+from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.partitions import _test_parts
 
 
 class Params(Frozen):
@@ -24,4 +24,4 @@ def split_test(
 ) -> list[np.ndarray]:
     if params.tests == "random":
         return np.array_split(draw.permutation(len(test.labels)), params.clients)
-    return _testing.dealt(params, parts, train, test, draw)
+    return _test_parts.dealt(params, parts, train, test, draw)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from fedrepro.data.datasets import Labelled
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import Count, Frozen
+from fedrepro.core.errors import UserError
+from fedrepro.data.datasets.base import Labelled
 
 
 class Params(Frozen):

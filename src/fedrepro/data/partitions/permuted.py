@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from fedrepro.data.datasets import Labelled
+from fedrepro.data.datasets.base import Labelled
 from fedrepro.data.partitions import iid
 
 

@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from fedrepro.data.datasets import Labelled
 from fedrepro.config.types import Count, Frozen
+from fedrepro.data.datasets.base import Labelled
 
 
 class Params(Frozen):

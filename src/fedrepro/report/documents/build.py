@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedrepro.report.documents import latex_report as document, html
+from fedrepro.report.documents import html, latex_report
 from fedrepro.report.documents.content import collect
 from fedrepro.report.documents.dvc_files import write_plain
 from fedrepro.report.paper import Paper
@@ -13,6 +13,6 @@ def compose(specs: dict[str, Paper], folder: Path, partitions: dict[str, list[Pa
     `partitions`: paper -> heat maps, of which those are shown that are there."""
     papers = [collect(key, spec, folder / key, partitions.get(key, [])) for key, spec in specs.items()]
     html.write(papers, folder)
-    document.write(papers, folder)
+    latex_report.write(papers, folder)
     shown = {key: spec.experiments for key, spec in specs.items()}
     write_plain({paper.key: paper.results for paper in papers}, shown, folder)

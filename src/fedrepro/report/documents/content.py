@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.report import artifacts
-from fedrepro.report.verdicts import summary as tally
-from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.paper import Paper
 from fedrepro.report.tables.base import Table
+from fedrepro.report.verdicts import summary
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def collect(key: str, spec: Paper, folder: Path, partitions: list[Path]) -> Cont
     tables = [_table(name, table, found) for name, table in spec.tables.items()]
     results = {name: found.results[name] for name in spec.shown_experiments}
     there = [path for path in partitions if path.exists()]
-    return Content(key, spec, results, figures, tables, tally.read(folder), there, folder)
+    return Content(key, spec, results, figures, tables, summary.read(folder), there, folder)
 
 
 def _table(key: str, table: Table, found: Evidence) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from fedrepro.report.inputs.panel import Shown
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Shown
 
 
 def write_plain(papers: Mapping[str, Mapping[str, Results]], shown: Mapping[str, Mapping[str, Shown]], folder: Path) -> None:

@@ -10,24 +10,24 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
-from fedrepro.report.inputs import version_note as origin
-from fedrepro.report.documents import page_view as view
+from fedrepro.report.documents import page_view
 from fedrepro.report.documents.content import Content
 from fedrepro.report.documents.templating import environment
-from fedrepro.report.verdicts.rules import NO_CLAIM, RULES, SPREAD
+from fedrepro.report.inputs import gathered
 from fedrepro.report.settings_text import described
+from fedrepro.report.verdicts.rules import NO_CLAIM, RULES, SPREAD
 from fedrepro.report.verdicts.summary import PAPER, chance, summary, tally
 
 
 def write(papers: list[Content], folder: Path) -> None:
     """Of each `Content` below `folder`, reports/<scale>."""
-    views = [view.view(paper) for paper in papers]
+    views = [page_view.view(paper) for paper in papers]
     note = next(iter(views[0].results.values())).note
     templates = environment(autoescape=True)
     templates.filters |= {"unbroken": unbroken}
-    words = {"rules": RULES, "spread": SPREAD, "no_claim": NO_CLAIM, "unjudged_words": view.UNJUDGED}
-    tools = (tally, summary, chance, view.together, view.judged, view.unjudged, view.command, described)
-    templates.globals |= words | {"version": origin.version()} | {tool.__name__: tool for tool in tools}
+    words = {"rules": RULES, "spread": SPREAD, "no_claim": NO_CLAIM, "unjudged_words": page_view.UNJUDGED}
+    tools = (tally, summary, chance, page_view.together, page_view.judged, page_view.unjudged, page_view.command, described)
+    templates.globals |= words | {"version": gathered.version()} | {tool.__name__: tool for tool in tools}
     rows = [
         (name if by == PAPER else f"{paper.spec.title}: asked by us", f"{paper.key}/index.html?by={quote(by)}", counts)
         for paper in views

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from fedrepro.report.inputs import version_note as origin
-from fedrepro.report.verdicts import summary as tally
 from fedrepro.report.documents.content import Content
-from fedrepro.report.tables._latex import escape
 from fedrepro.report.documents.templating import BRACKETS, environment
+from fedrepro.report.inputs import gathered
+from fedrepro.report.tables._latex import escape
+from fedrepro.report.verdicts import summary
 
 
 def write(papers: list[Content], folder: Path) -> None:
@@ -20,8 +20,8 @@ def write(papers: list[Content], folder: Path) -> None:
 
 
 def _origin(paper: Content) -> str:
-    return origin.told(paper.results.values())
+    return gathered.versions(paper.results.values())
 
 
 def _tally(paper: Content) -> str:
-    return tally.summary(paper.verdicts)
+    return summary.summary(paper.verdicts)

@@ -12,8 +12,8 @@ from fedrepro.config.params import Params, read_params
 from fedrepro.core.errors import UserError, unknown
 from fedrepro.core.provenance import digest
 from fedrepro.report import paper as spec
-from fedrepro.report.inputs.panel import Shown, split_source
 from fedrepro.report.inputs.gathered import Stored
+from fedrepro.report.inputs.panel import Shown, split_source
 from fedrepro.report.paper import FOLDER, Paper
 
 if TYPE_CHECKING:
@@ -106,14 +106,14 @@ def execute(notebook: nbformat.NotebookNode, out: Path) -> None:
 
 def picture(paper: str, figure: str, scale: str) -> "Figure":
     """A figure as the pipeline draws it, from wherever in the repository the working folder lies."""
-    from fedrepro.report.figures import _layout as drawing
+    from fedrepro.report.figures import _layout
 
     top = results.root()
     specification = spec.read(paper, read_params(top / "params.yaml"), top / FOLDER)
     stored = Stored(top / "reports" / scale / paper / "data")
-    drawing.setup()
+    _layout.setup()
     found = spec.evidence(specification, stored, spec.read_curves(specification, top / FOLDER))
-    return drawing.compose(specification.figures[figure], found)
+    return _layout.compose(specification.figures[figure], found)
 
 
 def _save(notebook: nbformat.NotebookNode, path: Path) -> None:

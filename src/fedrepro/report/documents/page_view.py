@@ -11,12 +11,12 @@ from typing import Any
 
 from fedrepro.report import artifacts
 from fedrepro.report.documents.content import Content
-from fedrepro.report.inputs.panel import split_source
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.verdicts.rules import NOT_COMPARED, NOT_RUN, RULES
+from fedrepro.report.inputs.panel import split_source
 from fedrepro.report.paper import Paper
+from fedrepro.report.verdicts.rules import NOT_COMPARED, NOT_RUN, RULES
 from fedrepro.report.verdicts.summary import PAPER, US, made, tally
-from fedrepro.results import UNFINISHED
+from fedrepro.runs.gather import UNFINISHED
 
 UNJUDGED = (NOT_COMPARED, NOT_RUN)
 BROAD = 1000  # pixels of a picture over both columns of a page, which has 1400; over one it has 660

@@ -8,17 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedrepro.data import source_label as release
 from fedrepro.core.errors import UserError, unknown
-from fedrepro.report.statistics import Curve, at_round, distance, estimate, mean, mean_last, rounds_to
-from fedrepro.report import artifacts, numbers
-from fedrepro.report import quantities as cells
-from fedrepro.report.verdicts import paper_curves as plotted, summary as tally
-from fedrepro.report.documents import page_view as view
-from fedrepro.report.inputs.panel import Evidence, Ref, source, split_source
-from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.paper import Paper
 from fedrepro.core.formatting import count
+from fedrepro.data import source_label
+from fedrepro.report import artifacts, numbers, quantities
+from fedrepro.report.documents import page_view
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Evidence, Ref, source, split_source
+from fedrepro.report.paper import Paper
+from fedrepro.report.statistics import Curve, at_round, distance, estimate, mean, mean_last, rounds_to
+from fedrepro.report.verdicts import paper_curves, summary
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ class Quoted:
     def cell(self, experiment: str, digits: int = 1, **cell: object) -> str:
         """Of a cell, which names its kind and series: the mean over seeds with its interval, or why there is none. Raises
         UserError for a series that there is not."""
-        asked = cells.read(cell, f"{self.folder}: {experiment}")
+        asked = quantities.read(cell, f"{self.folder}: {experiment}")
         results = self.evidence.results[source(experiment, asked.study)]
         if absent := results.absent([label for label in asked.labels if label in results.missing]):
             return absent
@@ -201,7 +200,7 @@ class Quoted:
     def copies(self) -> list[str]:
         """The titles of data sets that its runs have from copies other than the official release."""
         told = {run["dataset"] for name in self._ran() for run in self.evidence.results[name].runs()}
-        return sorted(title for title, note in map(release.described, told) if note == release.COPY)
+        return sorted(title for title, note in map(source_label.described, told) if note == source_label.COPY)
 
     def mixed(self) -> list[str]:
         """The experiments whose series of one seed, which are what is compared, ran on processors of several kinds."""
@@ -220,20 +219,22 @@ class Quoted:
 
     def verdicts(self) -> list[dict[str, str]]:
         """The records of tables/verdicts.json."""
-        return tally.read(self.folder)
+        return summary.read(self.folder)
 
     def chance(self) -> str:
         """What of them would be chance, as `tally.chance` tells it."""
-        return tally.chance(self.verdicts())
+        return summary.chance(self.verdicts())
 
     def judged(self) -> list[dict[str, str]]:
         """Those on claims that our runs could speak of."""
-        return view.judged(self.verdicts())
+        return page_view.judged(self.verdicts())
 
     def contradicted(self) -> list[tuple[dict[str, str], str]]:
         """The records of verdicts on claims that the paper's own plotted curves contradict, and what those say."""
         claims = ((self.claim(key), claim) for key, claim in self.spec.claims.items() if not claim.ours)
-        told = ((record, plotted.contradiction(self.spec, claim, self.evidence.curves)) for record, claim in claims)
+        told = (
+            (record, paper_curves.contradiction(self.spec.experiments, claim, self.evidence.curves)) for record, claim in claims
+        )
         return [(record, text) for record, text in told if text]
 
     def turned(self, seeds: int) -> list[str]:

@@ -16,7 +16,7 @@ from fedrepro.core.files import replacing
 from fedrepro.report import artifacts
 from fedrepro.report.inputs.gathered import load
 from fedrepro.report.paper import Paper
-from fedrepro.results import Gathering
+from fedrepro.runs.gather import Gathering
 from fedrepro.runs.run import FILES
 
 PROFILES = {

@@ -5,8 +5,9 @@ import re
 from pathlib import Path
 
 from fedrepro.report import artifacts
-from fedrepro.report.verdicts import summary as tally
-from fedrepro.report.paper import VERDICTS, Paper
+from fedrepro.report.paper import Paper
+from fedrepro.report.verdicts import summary
+from fedrepro.report.verdicts.summary import VERDICTS
 
 
 def write(paper: Paper, folder: Path, out: Path) -> None:
@@ -19,7 +20,7 @@ def write(paper: Paper, folder: Path, out: Path) -> None:
 
 
 def _verdicts(folder: Path) -> str:
-    return f"A verdict for each claim: {tally.summary(tally.read(folder))}."
+    return f"A verdict for each claim: {summary.summary(summary.read(folder))}."
 
 
 def _plain(text: str) -> str:

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fedrepro.report.statistics import Estimate, estimate
-from fedrepro.report import quantities as cells
-from fedrepro.report.quantities.base import Cell
-from fedrepro.report.inputs.panel import Evidence, Panel, Ref, source
+from fedrepro.report import quantities
 from fedrepro.report.figures import base
-from fedrepro.report.inputs.references import Known
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Evidence, Panel, Ref, source
+from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import amount
+from fedrepro.report.quantities.base import Cell
+from fedrepro.report.statistics import Estimate, estimate
 from fedrepro.report.tables.base import Refs
 
 
@@ -24,11 +24,11 @@ class OfCells(base.Figure):
     def of(self, label: str, target: float | None, where: str = "cell") -> Cell:
         """The cell of a series."""
         own = {"series": label} if target is None or not self._aims else {"series": label, "target": target}
-        return cells.read(own | self.cell, where)
+        return quantities.read(own | self.cell, where)
 
     def check(self, known: Known) -> None:
         where = f"{known.file}: {known.key}.cell"
-        cells.model(self.cell.get("kind"), where)
+        quantities.model(self.cell.get("kind"), where)
         for ref in self.panels:
             known.at("panels").experiment(ref.experiment)
             target = next(iter(ref.resolved(known.shown).target.values()), None)
@@ -44,12 +44,12 @@ class OfCells(base.Figure):
 
     @property
     def _study(self) -> str | None:
-        return cells.model(self.cell.get("kind"), "cell").study
+        return quantities.model(self.cell.get("kind"), "cell").study
 
     @property
     def _aims(self) -> bool:
         """Whether it is about the experiment's target."""
-        fields = cells.model(self.cell.get("kind"), "cell").model_fields
+        fields = quantities.model(self.cell.get("kind"), "cell").model_fields
         return "target" in fields and "target" not in self.cell
 
     def _absent(self, evidence: Evidence, ref: Ref) -> str | None:

@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.text import Text
 from matplotlib.ticker import AutoLocator
 
-from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.figures._style import PAPER, TARGET, WAITS
 from fedrepro.report.figures.base import Figure, Part
+from fedrepro.report.inputs.panel import Evidence
 
 COLUMN, PAGE = 3.3, 7.0  # inches: one column of a two-column page, and both
 NEARLY = 1.3  # so much longer may a common axis be

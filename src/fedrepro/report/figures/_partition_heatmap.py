@@ -8,12 +8,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 
-from fedrepro.data import datasets, partitions
-from fedrepro.data.partitions import _store as holdings, _heatmap_tag as picture
 from fedrepro.config.params import Dealing
-from fedrepro.data.datasets import Labels
 from fedrepro.core.files import replacing
-from fedrepro.data.partitions import Partition
+from fedrepro.data import datasets, partitions
+from fedrepro.data.datasets import Labels
+from fedrepro.data.partitions import Partition, _store
 from fedrepro.report.figures._layout import COLUMN, setup
 
 MANY = 12  # clients or classes: more are not named and counted one by one
@@ -24,8 +23,8 @@ def provide(configs: dict[Path, Dealing], prepared: Path) -> None:
     stays, but for heat maps of other code."""
     data = datasets.labels(prepared)
     for path, config in configs.items():
-        stored = holdings.provide(config, data, path)
-        if not picture.current(path.with_suffix(".png"), path):
+        stored = _store.provide(config, data, path)
+        if not _store.current(path.with_suffix(".png"), path):
             draw(config, data, stored, path)
 
 
@@ -37,7 +36,7 @@ def draw(config: Dealing, data: Labels, stored: Partition, path: Path) -> None:
     setup()
     drawing = heatmap(counts, data.meta["class_names"], f"{data.meta['title']}: {_options(config)}{anew}")
     with replacing(path.with_suffix(".png")) as temporary:
-        drawing.savefig(temporary, format="png", metadata={"Software": None, picture.MARK: picture.mark(path)})
+        drawing.savefig(temporary, format="png", metadata={"Software": None, _store.MARK: _store.mark(path)})
     plt.close(drawing)
 
 

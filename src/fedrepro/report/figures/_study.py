@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedrepro.core.errors import UserError
-from fedrepro.report.inputs.panel import Evidence, source
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import ordered
-from fedrepro.report.inputs.references import Known
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Evidence, source
+from fedrepro.report.inputs.references import Known
 
 Row = Mapping[str, str]
 

@@ -4,12 +4,12 @@ reports."""
 from typing import Any, ClassVar
 
 from fedrepro.config.types import NonNegative
-from fedrepro.report.quantities.base import ROUNDS
-from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.figures import _cells, base
 from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid, series, upright
+from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.palette import Look
+from fedrepro.report.quantities.base import ROUNDS
 
 WIDTH = 0.8  # of a group
 NEAR = 0.7  # of the last round: a bar as high as that may be as high because nobody looked further

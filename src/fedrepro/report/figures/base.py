@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedrepro.config.types import Frozen
+from fedrepro.core.formatting import count
+from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Evidence, Shown, source, split_source
 from fedrepro.report.inputs.references import Known
-from fedrepro.report.inputs.gathered import Results
-from fedrepro.core.formatting import count
 
 ALL = "all"  # scales, of a remark
 

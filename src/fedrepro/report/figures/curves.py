@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Literal
 
 from fedrepro.config.types import Count, Fraction
-from fedrepro.report.statistics import Curve, smoothed
-from fedrepro.report.inputs.panel import Evidence, Panel, Ref, chosen
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import DASHED, PAPER, TARGET, WAITS, grid
+from fedrepro.report.inputs.panel import Evidence, Panel, Ref, chosen
 from fedrepro.report.inputs.references import Known
-from fedrepro.report.palette import Look
 from fedrepro.report.numbers import amount, factor
+from fedrepro.report.palette import Look
+from fedrepro.report.statistics import Curve, smoothed
 
 THIN = {"linestyle": DASHED, "linewidth": 0.8, "alpha": 0.9}  # the paper's curve beside ours
 EDGE = 0.02  # of the rounds: room for the last marker

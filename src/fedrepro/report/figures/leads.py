@@ -4,11 +4,11 @@ deviation. Where curves lie on each other, as those of one rate do, this shows w
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fedrepro.report.statistics import Curve
-from fedrepro.report.inputs.panel import Evidence, Panel
 from fedrepro.report.figures import curves
+from fedrepro.report.inputs.panel import Evidence, Panel
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import between
+from fedrepro.report.statistics import Curve
 
 
 class Figure(curves.Figure):

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from fedrepro.report.statistics import EQUAL
-from fedrepro.report.inputs.panel import Evidence, source
 from fedrepro.report.figures import _study, base
 from fedrepro.report.figures._style import grid, series
-from fedrepro.report.inputs.references import Known
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Evidence, source
+from fedrepro.report.inputs.references import Known
 from fedrepro.report.palette import DASHES, MARKERS, Look
+from fedrepro.report.statistics import EQUAL
 
 
 class Figure(base.Figure):

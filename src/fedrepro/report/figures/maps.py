@@ -4,10 +4,10 @@ most. Rows may have different lengths."""
 from collections import defaultdict
 from typing import Any, ClassVar
 
-from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.figures import _study, base
 from fedrepro.report.figures._style import ordered, palette
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Evidence
 
 
 class Figure(_study.OfStudy):

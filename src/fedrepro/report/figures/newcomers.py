@@ -4,14 +4,14 @@ mean over new clients with their standard deviation, beside it what the paper re
 from typing import Any, ClassVar
 
 from fedrepro.config.types import NonNegative
-from fedrepro.report.statistics import Estimate, estimate
-from fedrepro.report.quantities._epochs import STUDY, arrivals
-from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid, upright
-from fedrepro.report.inputs.references import Known
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.inputs.references import Known
 from fedrepro.report.palette import Look
+from fedrepro.report.quantities._epochs import STUDY, arrivals
+from fedrepro.report.statistics import Estimate, estimate
 
 COMPARED = ("Paper's mean", "Paper's low", "Paper's high")
 OPEN = "////"  # the hatch of a mean over some of the clients only

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.figures import base
+from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.inputs.references import Known
 
 

@@ -4,9 +4,9 @@ a panel for each value of a third, such as the round."""
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.figures import _study, base
 from fedrepro.report.figures._style import palette
+from fedrepro.report.inputs.panel import Evidence
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

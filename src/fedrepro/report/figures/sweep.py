@@ -5,10 +5,10 @@ line with its band of one standard deviation."""
 import math
 from typing import Any, ClassVar
 
-from fedrepro.report import settings_labels as phrases
-from fedrepro.report.inputs.panel import Evidence, Panel
+from fedrepro.report import settings_text
 from fedrepro.report.figures import _cells
 from fedrepro.report.figures._style import grid, palette
+from fedrepro.report.inputs.panel import Evidence, Panel
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.palette import DASHES, MARKERS, Look
 
@@ -82,7 +82,7 @@ class Figure(_cells.OfCells):
     def _method(self, panel: Panel) -> str:
         """What the series are of, where one method has all of them and is told in words."""
         names = {panel.setting(label, "algorithm.name") for label in panel.results.labels if label not in self.reference}
-        phrase = phrases.CHOICES.get(("algorithm", *names), "ours")
+        phrase = settings_text.CHOICES.get(("algorithm", *names), "ours")
         return phrase.partition(",")[0]
 
     def told(self, evidence: Evidence) -> list[str]:

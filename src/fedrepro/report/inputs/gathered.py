@@ -3,21 +3,22 @@
 import csv
 import functools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fedrepro import __version__
 from fedrepro.core.files import read_whole_json
 from fedrepro.report.statistics import Curve
-from fedrepro.results import unfinished
+from fedrepro.runs.gather import unfinished
 
 Value, Default = TypeVar("Value"), TypeVar("Default")
 
 
 @dataclass(frozen=True)
 class Results:
-    """What `results.gather` wrote for one experiment, or for one study of it."""
+    """What `runs.gather` wrote for one experiment, or for one study of it."""
 
     note: dict[str, Any]
     rows: list[dict[str, str]]
@@ -123,3 +124,15 @@ def load(folder: Path, name: str) -> Results:
     note = read_whole_json(folder / f"{name}.json", "scale", "compare", "skipped", "series")
     with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return Results(note, list(csv.DictReader(file)))
+
+
+def version() -> str:
+    return f"fedrepro {__version__}"
+
+
+def versions(results: Iterable[Results]) -> str:
+    """Version, and the runs' commits with their dates, where they are known; the oldest first."""
+    runs = [run for found in results for run in found.runs()]
+    commits = sorted({(run.get("commit_date") or "", run["commit"]) for run in runs})
+    named = [f"{commit} ({date[:10]})" if date else commit for date, commit in commits]
+    return f"{version()}{'; runs at commit ' + ', '.join(named) if named else ''}"

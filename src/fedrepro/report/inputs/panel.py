@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from fedrepro.data import source_label as release
-from fedrepro.core.errors import not_among
 from fedrepro.config.types import Count, Frozen, NonNegative
+from fedrepro.core.errors import not_among
 from fedrepro.core.metrics import MEASURES, Measure
-from fedrepro.report.statistics import Curve, best, rounds_to
+from fedrepro.data import source_label
 from fedrepro.report import palette as looks
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.palette import Look
+from fedrepro.report.statistics import Curve, best, rounds_to
 
 
 def _known(name: str) -> str:
@@ -97,7 +97,7 @@ class Panel:
     @property
     def title(self) -> str:
         """Its name, data and what it is about."""
-        data = sorted({release.described(run["dataset"])[0] for run in self.results.runs()}) if self.shown.about else []
+        data = sorted({source_label.described(run["dataset"])[0] for run in self.results.runs()}) if self.shown.about else []
         about = ", ".join(filter(None, [" and ".join(data), self.shown.about]))
         return f"{self.name}: {about}" if about else self.name
 

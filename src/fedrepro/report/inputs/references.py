@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Scale
 from fedrepro.core.errors import UserError, not_among
 from fedrepro.core.metrics import MEASURES, USUAL
-from fedrepro.config.inheritance import merge
 from fedrepro.report.inputs.panel import Ref, Shown, at_path
 
 

@@ -4,8 +4,8 @@ file per kind, with its own class `Cell`; `base.py` says what one has."""
 from typing import Any
 
 from fedrepro.config import registry
-from fedrepro.core.errors import UserError
 from fedrepro.config.types import parse
+from fedrepro.core.errors import UserError
 from fedrepro.report.quantities.base import Cell
 
 
@@ -21,6 +21,6 @@ def read(values: Any, where: str) -> Cell:
 def model(kind: str | None, where: str) -> type[Cell]:
     """The class of a kind. Raises UserError that lists the valid ones."""
     try:
-        return registry.module("report.cells", kind).Cell
+        return registry.find("report.quantities", kind).Cell
     except UserError as error:
         raise UserError(f"{where}.kind: {error}") from None

@@ -3,8 +3,8 @@
 import math
 from collections import defaultdict
 
-from fedrepro.report.statistics import SLACK
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.statistics import SLACK
 
 STUDY = "newcomers"
 

@@ -8,10 +8,10 @@ from pydantic import model_validator
 
 from fedrepro.config.types import Count
 from fedrepro.core.metrics import Measure
-from fedrepro.report.statistics import Curve, at_round, mean_last
-from fedrepro.report.quantities import base
 from fedrepro.report.inputs.panel import Panel
 from fedrepro.report.numbers import factor
+from fedrepro.report.quantities import base
+from fedrepro.report.statistics import Curve, at_round, mean_last
 
 
 class Cell(base.OfCurves):

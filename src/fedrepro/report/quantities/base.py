@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from fedrepro.config.types import Count, Frozen, NonNegative
 from fedrepro.core.metrics import Measure
-from fedrepro.report.statistics import Curve, Estimate
 from fedrepro.report.inputs.panel import Panel, Ref
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import amount, unit
+from fedrepro.report.statistics import Curve, Estimate
 
 ROUNDS = "a number of rounds"  # what such a cell is
 

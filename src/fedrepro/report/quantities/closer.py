@@ -7,11 +7,11 @@ from statistics import fmean
 from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.statistics import EQUAL
-from fedrepro.report.quantities import base
 from fedrepro.report.inputs.panel import Panel, Ref
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import amount
+from fedrepro.report.quantities import base
+from fedrepro.report.statistics import EQUAL
 
 ENDS = 10  # rounds
 

@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.statistics import Curve
-from fedrepro.report.quantities import accuracy, base
 from fedrepro.report.inputs.panel import Panel
 from fedrepro.report.numbers import between
+from fedrepro.report.quantities import accuracy, base
+from fedrepro.report.statistics import Curve
 
 
 class Cell(accuracy.Cell):

@@ -3,9 +3,9 @@
 from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
+from fedrepro.report.inputs.panel import Panel
 from fedrepro.report.quantities import base
 from fedrepro.report.quantities._epochs import STUDY, arrivals, late, margins, means
-from fedrepro.report.inputs.panel import Panel
 
 
 class Cell(base.Cell):

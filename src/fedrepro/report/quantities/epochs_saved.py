@@ -2,9 +2,9 @@
 run."""
 
 from fedrepro.core.metrics import Measure
+from fedrepro.report.inputs.panel import Panel
 from fedrepro.report.quantities import base, epochs
 from fedrepro.report.quantities._epochs import late, means
-from fedrepro.report.inputs.panel import Panel
 
 
 class Cell(base.Saving, epochs.Cell):

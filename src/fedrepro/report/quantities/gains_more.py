@@ -4,9 +4,9 @@ lead, and the difference of the two leads, seed by seed; only the signs are judg
 from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.quantities import base, higher
 from fedrepro.report.inputs.panel import Panel, Ref
 from fedrepro.report.inputs.references import Known
+from fedrepro.report.quantities import base, higher
 
 
 class Cell(higher.Cell):

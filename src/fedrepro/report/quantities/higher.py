@@ -4,9 +4,9 @@ than `least` is no lead."""
 from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.statistics import SLACK, Estimate
-from fedrepro.report.quantities import difference
 from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.quantities import difference
+from fedrepro.report.statistics import SLACK, Estimate
 
 
 class Cell(difference.Cell):

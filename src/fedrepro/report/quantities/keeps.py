@@ -4,8 +4,8 @@ lies above the middle of the two, seed by seed; only the signs are judged. Of no
 from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.quantities import higher
 from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.quantities import higher
 
 
 class Cell(higher.Cell):

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 from fedrepro.config.types import Count
 from fedrepro.core.metrics import Measure
-from fedrepro.report.statistics import Curve
-from fedrepro.report.quantities import base
 from fedrepro.report.inputs.panel import Panel
 from fedrepro.report.numbers import amount, factor
+from fedrepro.report.quantities import base
+from fedrepro.report.statistics import Curve
 
 
 class Cell(base.ToTarget):

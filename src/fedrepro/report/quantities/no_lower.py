@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from fedrepro.config.types import Fraction
 from fedrepro.core.metrics import Measure
-from fedrepro.report.quantities import higher
 from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.quantities import higher
 
 
 class Cell(higher.Cell):

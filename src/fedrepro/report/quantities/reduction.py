@@ -1,9 +1,9 @@
 """The saving of rounds: 1 - rounds(series) / rounds(baseline), both to the same target, of the same seed."""
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.statistics import Curve
-from fedrepro.report.quantities import base
 from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.quantities import base
+from fedrepro.report.statistics import Curve
 
 
 class Cell(base.Saving, base.ToTarget):

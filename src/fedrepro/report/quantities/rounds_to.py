@@ -4,9 +4,9 @@ import math
 from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.statistics import Curve
-from fedrepro.report.quantities import base
 from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.quantities import base
+from fedrepro.report.statistics import Curve
 
 
 class Cell(base.ToTarget):

@@ -3,9 +3,9 @@
 from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.quantities import base
 from fedrepro.report.inputs.panel import Panel
 from fedrepro.report.numbers import megabytes
+from fedrepro.report.quantities import base
 
 
 class Cell(base.Cell):

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from unicodedata import combining, lookup, normalize
 
-from fedrepro.report.tables._grid import Grid
 from fedrepro.report.numbers import NONE, Number
+from fedrepro.report.tables._grid import Grid
 
 NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
 GREEK = {lookup(f"GREEK SMALL LETTER {'LAMDA' if name == 'lambda' else name.upper()}"): name for name in NAMES.split()}

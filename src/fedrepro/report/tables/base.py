@@ -7,9 +7,9 @@ from pydantic import BeforeValidator, Field
 
 from fedrepro.config.types import Count, Frozen, NonNegative
 from fedrepro.report.inputs.panel import Evidence, Panel, Ref
-from fedrepro.report.tables._grid import Grid, Row
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, arrivals, factor, over, unit
+from fedrepro.report.tables._grid import Grid, Row
 
 Named = Annotated[
     Ref,

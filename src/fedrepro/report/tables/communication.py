@@ -1,12 +1,12 @@
 """What is computed and sent: multiply-adds of the network, bytes that a participant receives and sends in a round, how many
 more than with a baseline, and bytes until each target; one row for each panel, target and series."""
 
-from fedrepro.report.statistics import mean
 from fedrepro.report.inputs.panel import Evidence, Panel
-from fedrepro.report.tables._grid import Row, mark
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, arrivals, significant
+from fedrepro.report.statistics import mean
 from fedrepro.report.tables import base
+from fedrepro.report.tables._grid import Row, mark
 
 TOTAL = "MB to target"
 WORK = "Multiply-adds"

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from fedrepro.config.types import Count, NonNegative
-from fedrepro.report.statistics import mean, mean_last
 from fedrepro.report.inputs.panel import Evidence, Panel
-from fedrepro.report.tables._grid import Row, mark
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, factor, level, unit
+from fedrepro.report.statistics import mean, mean_last
 from fedrepro.report.tables import base
+from fedrepro.report.tables._grid import Row, mark
 
 
 class Table(base.Table):

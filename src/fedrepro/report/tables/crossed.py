@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fedrepro.report import quantities as cells
-from fedrepro.report.quantities.base import Cell
+from fedrepro.report import quantities
 from fedrepro.report.inputs.panel import Evidence, Panel
-from fedrepro.report.tables._grid import Row
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, over
+from fedrepro.report.quantities.base import Cell
 from fedrepro.report.settings_text import told_as
 from fedrepro.report.tables import base
+from fedrepro.report.tables._grid import Row
 
 
 class Table(base.Table):
@@ -39,7 +39,7 @@ class Table(base.Table):
                 known.at("panels").refuse(f"{other} and {label} have the same {self.row} and {self.column}")
 
     def _of(self, label: str, where: str = "cell") -> Cell:
-        return cells.read({"series": label} | self.cell, where)
+        return quantities.read({"series": label} | self.cell, where)
 
     def rows(self, panels: list[Panel], evidence: Evidence) -> list[Row]:
         return [row for panel in panels for row in self._rows(panel, len(panels) > 1)]

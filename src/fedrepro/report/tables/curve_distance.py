@@ -3,12 +3,12 @@
 import math
 
 from fedrepro.config.types import Count
-from fedrepro.report.statistics import distance
 from fedrepro.report.inputs.panel import Evidence, Panel
-from fedrepro.report.tables._grid import Row, mark
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, between, level
+from fedrepro.report.statistics import distance
 from fedrepro.report.tables import base
+from fedrepro.report.tables._grid import Row, mark
 
 CURVE = "Paper's curve"
 

@@ -5,12 +5,12 @@ from typing import Annotated
 from pydantic import Field, FiniteFloat
 
 from fedrepro.config.types import Count
-from fedrepro.report.statistics import mean, mean_last
 from fedrepro.report.inputs.panel import Evidence, Panel
-from fedrepro.report.tables._grid import Row, mark
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, column, level, megabytes, significant
+from fedrepro.report.statistics import mean, mean_last
 from fedrepro.report.tables import base
+from fedrepro.report.tables._grid import Row, mark
 
 FINAL = 5  # rounds whose mean is the final accuracy
 PRINTED, FOLLOWS = "Paper's rounds", "Paper's saving (%)"

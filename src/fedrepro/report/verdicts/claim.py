@@ -6,10 +6,10 @@ from pydantic import FiniteFloat, SerializeAsAny, model_validator
 
 from fedrepro.config.types import Frozen, NonNegative, Number, parse
 from fedrepro.core.metrics import MEASURES
-from fedrepro.report import quantities as cells
-from fedrepro.report.quantities.base import Cell
+from fedrepro.report import quantities
 from fedrepro.report.inputs.panel import Measured, Ref, source
 from fedrepro.report.inputs.references import Known
+from fedrepro.report.quantities.base import Cell
 
 
 def _subject(cell: Cell) -> tuple:
@@ -78,10 +78,10 @@ def read(values: Any, where: str) -> Claim:
     """A claim with its cell, and with what `scales` lays over that at smaller scales. Raises UserError."""
     if isinstance(values, dict) and "cell" in values:
         cell, scales = values["cell"], values.get("scales", {})
-        values = values | {"cell": cells.read(cell, f"{where}.cell")}
+        values = values | {"cell": quantities.read(cell, f"{where}.cell")}
         if isinstance(scales, dict):
             values["scales"] = {
-                scale: cells.read(cell | asked, f"{where}.scales.{scale}") if isinstance(asked, dict) else asked
+                scale: quantities.read(cell | asked, f"{where}.scales.{scale}") if isinstance(asked, dict) else asked
                 for scale, asked in scales.items()
             }
     return parse(Claim, values, where)

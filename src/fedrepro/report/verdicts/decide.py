@@ -3,17 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fedrepro.data import source_label as release
+from fedrepro.core.formatting import count
 from fedrepro.core.metrics import MEASURES, Measure
+from fedrepro.data import source_label
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Panel, Shown
+from fedrepro.report.numbers import NONE
 from fedrepro.report.statistics import Estimate, estimate
 from fedrepro.report.verdicts import rules
 from fedrepro.report.verdicts.claim import Claim
-from fedrepro.report.inputs.panel import Panel, Shown
-from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.numbers import NONE
 from fedrepro.report.verdicts.rules import CALIBRATED, DISAGREES, FAILS, NONE_REPORTED, NOT, NOT_COMPARED, NOT_RUN, OWN
-from fedrepro.results import unfinished
-from fedrepro.core.formatting import count
+from fedrepro.runs.gather import unfinished
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def decide(
         return verdict
     verdict = _calibrated(verdict, chosen or {})
     data = sorted({run["dataset"] for found in (results, *others) for run in found.runs()})
-    copies = [name for name in data if release.described(name)[1] != release.OFFICIAL]
+    copies = [name for name in data if source_label.described(name)[1] != source_label.OFFICIAL]
     told = [f"on {', '.join(copies)}"] if copies else []
     return replace(verdict, why="; ".join([verdict.why, *told, *_seen(verdict, looked)]))
 

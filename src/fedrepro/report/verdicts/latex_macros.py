@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from fedrepro.core.errors import UserError
-from fedrepro.report.tables._latex import escape
 from fedrepro.report.numbers import NONE
+from fedrepro.report.tables._latex import escape
 from fedrepro.report.verdicts.decide import Verdict
 
 NAMES = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")

@@ -3,17 +3,16 @@ their sign changes on the way, shorter runs than the paper's are not held agains
 
 from collections.abc import Mapping
 
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Panel, Shown
 from fedrepro.report.statistics import SLACK, Curve
 from fedrepro.report.verdicts.claim import Claim
-from fedrepro.report.inputs.panel import Panel
-from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.paper import Paper
 
 
-def contradiction(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> str:
+def contradiction(experiments: Mapping[str, Shown], claim: Claim, plotted: Mapping[str, Curve]) -> str:
     """What the claim's cell finds in the digitised curves, `plotted`, as if they were one seed's; empty where that is what the
     claim says, up to its tolerance, or where its series, or the round in question, are not plotted."""
-    cell, shown, curves = claim.cell, claim.ref.resolved(spec.experiments), _curves(spec, claim, plotted)
+    cell, shown, curves = claim.cell, claim.ref.resolved(experiments), _curves(experiments, claim, plotted)
     if not curves:
         return ""
     rows = [
@@ -36,10 +35,10 @@ def contradiction(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> st
     return "" if agrees else said
 
 
-def held(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> float | None:
+def held(experiments: Mapping[str, Shown], claim: Claim, plotted: Mapping[str, Curve]) -> float | None:
     """Of a claimed difference at the end of a run: in which part of the rounds that both digitised curves have, its sign is
     there; None of other claims, or where its series are not plotted."""
-    cell, curves = claim.cell, _curves(spec, claim, plotted)
+    cell, curves = claim.cell, _curves(experiments, claim, plotted)
     if not curves or cell.kind != "difference" or not cell.last or claim.reported == 0:
         return None
     series, baseline = (dict(curves[label]) for label in cell.labels)
@@ -47,9 +46,9 @@ def held(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> float | Non
     return sum((series[round] - baseline[round]) * claim.reported > 0 for round in rounds) / len(rounds) if rounds else None
 
 
-def _curves(spec: Paper, claim: Claim, plotted: Mapping[str, Curve]) -> dict[str, Curve]:
+def _curves(experiments: Mapping[str, Shown], claim: Claim, plotted: Mapping[str, Curve]) -> dict[str, Curve]:
     """The digitised curves of a claim's series; empty where they are not plotted, or the claim is on something else."""
-    cell, shown, own = claim.cell, claim.ref.resolved(spec.experiments), spec.experiments[claim.experiment]
+    cell, shown, own = claim.cell, claim.ref.resolved(experiments), experiments[claim.experiment]
     if (
         not cell.plotted
         or cell.study

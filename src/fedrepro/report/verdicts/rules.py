@@ -1,12 +1,12 @@
 """What a verdict is called, what that means, and which one follows from the numbers of a claim's cell."""
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.statistics import MOST, POWER, SLACK, Estimate, estimate
-from fedrepro.report.quantities import higher
-from fedrepro.report.quantities.base import Cell, apart, decimals
-from fedrepro.report.verdicts.claim import Claim
 from fedrepro.report.inputs.panel import Panel
 from fedrepro.report.numbers import SCORES, amount
+from fedrepro.report.quantities import higher
+from fedrepro.report.quantities.base import Cell, apart, decimals
+from fedrepro.report.statistics import MOST, POWER, SLACK, Estimate, estimate
+from fedrepro.report.verdicts.claim import Claim
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
 AGREES, DISAGREES, UNDECIDED = "direction agrees", "direction disagrees", "undecided"

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.core.files import read_records
+from fedrepro.core.formatting import count
 from fedrepro.report.statistics import POWER
 from fedrepro.report.verdicts.rules import RULES, UNDECIDED
-from fedrepro.report.paper import VERDICTS
-from fedrepro.core.formatting import count
 
+VERDICTS = "verdicts"  # the table that every paper has
 PAPER, US = "the paper", "us"  # by whom a claim is made
-
-
 LEVEL = 0.05  # of a test
 
 

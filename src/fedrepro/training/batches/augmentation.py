@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedrepro.config.params import RunConfig, Scaling
-from fedrepro.data.datasets import Dataset
 from fedrepro.core.errors import UserError
+from fedrepro.data.datasets import Dataset
 
 PADDING = 4
 AREAS, RATIOS, TRIES = (0.08, 1.0), (3 / 4, 4 / 3), 10  # of a resized crop; the defaults of torchvision's RandomResizedCrop

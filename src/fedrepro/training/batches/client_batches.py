@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fedrepro.core import rng
 from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Batch, Weights
 from fedrepro.config.params import RunConfig
-from fedrepro.training.batches.prefetch import ahead
+from fedrepro.core import rng
+from fedrepro.models import dropout_masks
 from fedrepro.training.batches.augmentation import Drawn
 from fedrepro.training.batches.client_data import FederatedData
-from fedrepro.models import dropout_masks
+from fedrepro.training.batches.prefetch import ahead
 
 CHUNK = 100  # images per pass of the frozen network
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from fedrepro.config.params import RunConfig
 from fedrepro.data.datasets import Dataset
-from fedrepro.training.batches import augmentation, precision
 from fedrepro.data.partitions import Partition, subset
+from fedrepro.training.batches import augmentation, precision
 
 CHUNK = 1000  # images scaled at a time
 

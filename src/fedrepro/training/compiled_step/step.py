@@ -16,7 +16,7 @@ from torch.optim.sgd import sgd
 from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Batch, Weights
 from fedrepro.config.params import RunConfig
-from fedrepro.training.compiled_step import fx_passes as recording
+from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.compiled_step.cuda_graph import Captured
 from fedrepro.training.compiled_step.scalar_pass import factor
 
@@ -106,16 +106,16 @@ class Step:
         weights = list(like.weights)
         self.algorithm.net.train()
         try:
-            recorded = recording.record(slopes, tensors)
+            recorded = fx_passes.record(slopes, tensors)
         finally:
             self.algorithm.net.eval()
-        recording.shorten(recorded)
+        fx_passes.shorten(recorded)
         factor(recorded)
-        recording.fold(recorded)
+        fx_passes.fold(recorded)
         if self.descends:
-            recording.descend(recorded, {i: weights.index(name) for i, name in enumerate(trained)})
+            fx_passes.descend(recorded, {i: weights.index(name) for i, name in enumerate(trained)})
         if tensors[0].device.type == "cpu" and not self.stacked:
-            recording.multiply(recorded, tensors)
+            fx_passes.multiply(recorded, tensors)
         recorded.recompile()
         return self._captured(recorded, tensors, weights, trained) if self.captured else recorded
 
@@ -129,7 +129,7 @@ class Step:
     def _captured(
         self, recorded: fx.GraphModule, tensors: list[Tensor], weights: list[str], trained: tuple[str, ...]
     ) -> Callable:
-        read = recording.read(recorded)
+        read = fx_passes.read(recorded)
         buffers = [place for place, name in enumerate(weights) if name not in trained and place in read]
         graph = Captured(partial(recorded, 0.0), tensors, read, buffers, self.pool)
         return lambda lr, *tensors: graph(*tensors)  # its steps are taken outside

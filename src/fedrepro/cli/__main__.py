@@ -1,0 +1,8 @@
+"""`python -m fedrepro.cli` is the command `fedrepro`."""
+
+import sys
+
+from fedrepro.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,261 @@
+"""Data sets: one small module each, from official files, a mirror or a draw to checked arrays.
+
+A module declares TITLE, EXTENT (image shape, train and test images), CLASSES (their names), PIXELS (the checksum of the
+official release's arrays, None where nobody here could compute it), FILES (the official files), MIRROR (layouts of paths
+below a mirror) and `read(raw)`, which returns train_x, train_y, test_x, test_y: images (N, C, H, W) uint8, or float32 where
+it declares `REAL = True`; labels (N,) from 0. `raw` is the set's folder of raw files: its own, or that of the set that it is
+a part of, its ORIGIN.
+A set of class folders that the user unpacks declares FOLDERS, OPTIONAL and HOW to get them instead of files; one that needs
+no official files has FILES = () and reads what the user put into data/raw/<name>/, if anything; it may say where that comes
+from: SOURCE. A set with options declares frozen `Params` and takes them: `read(raw, params)`, and `extent(params)` instead of
+EXTENT; its TITLE may name them in braces. Where images belong to devices, `read` returns train_owner and test_owner too, (N,)
+from 0.
+
+What a run used is its data's `identity`: the checksum of the pixels; only where the official pixels are not pinned and
+the official files were used, the digest of those files' checksums and the set's options, so that it is known before anything
+is downloaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedrepro.config import registry
+from fedrepro.config.types import Choice, Frozen
+from fedrepro.core import files, provenance
+from fedrepro.data.datasets import _fetch, _prepared
+from fedrepro.data.datasets._formats import Arrays
+from fedrepro.data.datasets._prepared import META
+
+if TYPE_CHECKING:
+    import torch
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """What a partition sees of the train or the test images."""
+
+    labels: np.ndarray  # (N,) int64 in 0..classes-1
+    classes: int
+    owners: np.ndarray | None = None  # (N,) int64: the device that each image comes from
+
+    def only(self, index: np.ndarray) -> Labelled:
+        """Of the images `index`."""
+        return Labelled(self.labels[index], self.classes, None if self.owners is None else self.owners[index])
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A data set without its images: enough to partition it. `pixels` is H*W."""
+
+    name: str
+    train: Labelled
+    test: Labelled
+    pixels: int
+    meta: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Images (N, C, H, W) uint8 or float32, labels (N,) int64 in 0..classes-1, what `prepare` wrote down about them, and the
+    devices that they come from, (N,), where there are such."""
+
+    name: str
+    train_x: torch.Tensor
+    train_y: torch.Tensor
+    test_x: torch.Tensor
+    test_y: torch.Tensor
+    classes: int
+    meta: dict[str, Any] = field(repr=False)
+    train_owner: np.ndarray | None = None
+    test_owner: np.ndarray | None = None
+
+    @property
+    def train(self) -> Labelled:
+        return Labelled(self.train_y.numpy(), self.classes, self.train_owner)
+
+    @property
+    def test(self) -> Labelled:
+        return Labelled(self.test_y.numpy(), self.classes, self.test_owner)
+
+    @property
+    def pixels(self) -> int:
+        return self.train_x[0, 0].numel()
+
+
+def key(choice: Choice | str) -> str:
+    """The name of its folder: the data set's name, and a digest of its options where it has any."""
+    name, options = Choice.model_validate(choice).name, registry.settings("datasets", choice).model_dump(mode="json")
+    return f"{name}-{provenance.digest(options, 8)}" if options else name
+
+
+def extent(choice: Choice | str) -> tuple[tuple[int, int, int], int, int]:
+    """Image shape (C, H, W), number of train and of test images: known before anything is fetched."""
+    module, given = _module(choice)
+    return module.extent(*given) if given else module.EXTENT
+
+
+def classes(choice: Choice | str) -> tuple[str, ...]:
+    """The names of its classes."""
+    return _module(choice)[0].CLASSES
+
+
+def is_real(choice: Choice | str) -> bool:
+    """Whether its inputs are real numbers; else they are pixels, 0..255."""
+    return getattr(_module(choice)[0], "REAL", False)
+
+
+def _module(choice: Choice | str) -> tuple[ModuleType, tuple[Frozen, ...]]:
+    """The module and what its functions take beside their own: the options, where it has any."""
+    module = registry.find("datasets", Choice.model_validate(choice).name)
+    return module, (registry.settings("datasets", choice),) if hasattr(module, "Params") else ()
+
+
+def origin(choice: Choice | str) -> str:
+    """The name of the data set whose raw files it reads: its own, or that of the one that it is a part of."""
+    return getattr(_module(choice)[0], "ORIGIN", Choice.model_validate(choice).name)
+
+
+def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
+    """Brings the raw files to `raw/<origin>` and returns that folder; does nothing where they are complete.
+
+    `mirror` is a folder or URL. Raises UserError.
+    """
+    name = origin(choice)
+    _fetch.bring(registry.find("datasets", name), raw / name, mirror)
+    return raw / name
+
+
+def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
+    """Writes `out/arrays.npz` and, last, `out/meta.json`, and returns the latter. Same data, same bytes. Raises UserError."""
+    module, given = _module(choice)
+    folder = raw / origin(choice)
+    stamp = _fetch.verified_stamp(folder)
+    arrays = module.read(folder, *given)
+    _prepared.check(folder, arrays, len(module.CLASSES), is_real(choice))
+    arrays = tuple(np.ascontiguousarray(a, a.dtype if a.ndim == 4 else np.int64) for a in arrays)
+    meta = _meta(choice, stamp, arrays)
+    with _fetch.writing(out):
+        _prepared.write(out, arrays, meta)
+    return meta
+
+
+def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = None) -> None:
+    """Fetches and prepares what is not there, and prepares anew, from the raw files that lie here, what other code made of
+    them; one process at a time, the others wait. Raises UserError."""
+    if (out / META).exists() and not _outdated(choice, raw, out):
+        return
+    with _fetch.writing(raw), files.alone(raw / f".{key(choice)}.lock"):
+        if not (out / META).exists():
+            fetch(choice, raw, mirror)
+            prepare(choice, raw, out)
+        elif _outdated(choice, raw, out):
+            if _fetch.changed(raw / origin(choice)):
+                (raw / origin(choice) / _fetch.STAMP).unlink()
+                fetch(choice, raw, mirror)
+            prepare(choice, raw, out)
+
+
+def load(out: Path) -> Dataset:
+    """What `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
+    import torch  # what only partitions data reads the labels and needs none
+
+    meta, arrays = _prepared.read(out, _prepared.KEYS)
+    owners = {name: arrays.pop(name) for name in _prepared.KEYS[4:] if name in arrays}
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return Dataset(meta["name"], **tensors, classes=meta["classes"], meta=meta, **owners)
+
+
+def labels(out: Path) -> Labels:
+    """The labels of what `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
+    meta, arrays = _prepared.read(out, tuple(name for name in _prepared.KEYS if name not in _prepared.IMAGES))
+    parts = (Labelled(arrays[f"{part}_y"], meta["classes"], arrays.get(f"{part}_owner")) for part in ("train", "test"))
+    return Labels(meta["name"], *parts, math.prod(meta["shape"][1:]), meta)
+
+
+def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str:
+    """The identity of the data that `prepare` into `prepared` wrote or will write.
+
+    Without prepared data and without a mirror it is the pinned one, and nothing is downloaded; with a mirror the data
+    are fetched and prepared, since only their pixels can tell, and so are data that are drawn. Raises UserError.
+    """
+    if (found := known(choice, prepared, mirror)) and not _outdated(choice, raw, prepared):
+        return found
+    provide(choice, raw, prepared, mirror)
+    return _prepared.described(prepared)["identity"]
+
+
+def known(choice: Choice | str, prepared: Path, mirror: str | None = None) -> str | None:
+    """The identity, where it can be told without fetching or preparing anything."""
+    if (meta := files.read_json(prepared / META, "identity", advice=_prepared.ANEW)) is not None:
+        return meta["identity"]
+    return None if mirror and _module(choice)[0].FILES else pinned(choice)
+
+
+def _outdated(choice: Choice | str, raw: Path, prepared: Path) -> bool:
+    """Whether other code than today's read or drew what is prepared (where that is written down), or a user's own files are
+    others by now, and it can be made anew: its raw files lie here, and so may the new ones."""
+    meta = files.read_json(prepared / META, advice=_prepared.ANEW) or {}
+    if meta.get("code") in (None, code(choice)) and not _fetch.changed(raw / origin(choice)):
+        return False
+    return (raw / origin(choice) / _fetch.STAMP).exists() and os.access(prepared, os.W_OK)
+
+
+def code(choice: Choice | str) -> str:
+    """A digest of the code that reads or draws it."""
+    return provenance.dataset_digest(Choice.model_validate(choice).name)
+
+
+def is_copy(prepared: Path) -> bool:
+    """Whether what lies there came from a mirror, and is not the official release."""
+    meta = files.read_json(prepared / META, "source", "official", advice=_prepared.ANEW)
+    return bool(meta) and meta["source"] == "mirror" and not meta["official"]
+
+
+def pinned(choice: Choice | str) -> str | None:
+    """The identity of the official release, where it has one."""
+    return _module(choice)[0].PIXELS or _files_digest(choice)
+
+
+def _files_digest(choice: Choice | str) -> str | None:
+    """Of the official files and, where the set has options, of what was asked of them; None without files."""
+    module, given = _module(choice)
+    lines = "".join(f"{file.name} {file.md5}\n" for file in module.FILES)
+    lines += "".join(f"{params.model_dump_json()}\n" for params in given)
+    return hashlib.sha256(lines.encode()).hexdigest() if module.FILES else None
+
+
+def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
+    (module, _), name = _module(choice), Choice.model_validate(choice).name
+    pixels, official_files = _prepared.pixels(arrays), _fetch.has_official_files(module, stamp)
+    if module.PIXELS and pixels != module.PIXELS and stamp["source"] != "mirror":
+        log.warning("%s: decoded to other pixels here than those pinned in %s; its identity is theirs", name, module.__name__)
+    mean, std = _prepared.moments(arrays[0])
+    return {
+        "name": name,
+        "title": module.TITLE.format(**registry.settings("datasets", choice).model_dump()),
+        "classes": len(module.CLASSES),
+        "class_names": list(module.CLASSES),
+        "shape": list(arrays[0].shape[1:]),
+        "train": len(arrays[1]),
+        "test": len(arrays[3]),
+        "pixels": pixels,
+        "arrays": {key: _prepared.digest(key, array) for key, array in zip(_prepared.KEYS, arrays, strict=False)},
+        "identity": _files_digest(choice) if module.PIXELS is None and official_files else pixels,
+        "official": official_files or pixels == module.PIXELS,
+        "source": stamp["source"],
+        "code": code(choice),
+        "mean": mean,
+        "std": std,
+    }

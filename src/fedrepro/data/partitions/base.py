@@ -1,0 +1,168 @@
+"""Who holds which images: a partition assigns train and test images to clients and is stored as a file of its own.
+
+Each module here is one way to partition and declares frozen `Params` and `split(params, train, draw) -> parts`, a list of
+index arrays into the train set. Every client's test part gets the class proportions of its train part: the test set is dealt
+out, as the train set was. A partition for which that is not so says how its test parts arise:
+`split_test(params, parts, train, test, draw)`, e.g. where clients share images. One that can tell from the numbers of train
+images and classes alone that its options cannot be met declares `check(params, images, classes)`, which raises UserError: it is
+asked at every scale before anything begins.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fedrepro.config import registry
+from fedrepro.config.params import Dealing, Proxy, RunConfig
+from fedrepro.config.types import Choice
+from fedrepro.core import rng
+from fedrepro.core.errors import UserError
+from fedrepro.core.files import replacing
+from fedrepro.data.datasets.base import Dataset, Labelled, Labels
+from fedrepro.data.partitions import _test_parts
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Parts of a data set and how clients own them; indices count from 0 in the (sub)set that was partitioned. Parts are
+    disjoint, but where a partition lets clients share images.
+
+    A client owns one part of its own, unless `redraw_seed` is given: then the parts are dealt out anew every round.
+    """
+
+    train: list[np.ndarray]  # one int64 array of train indices per part
+    test: list[np.ndarray]  # one int64 array of test indices per part
+    clients: int
+    permutations: np.ndarray | None = None  # (clients, H*W) pixel order of each client's images
+    redraw_seed: int | None = None
+    proxy: np.ndarray | None = None  # int64 train indices of the images that the server holds
+
+    def owned(self, client: int, round: int) -> list[int]:
+        """The parts that `client` holds in `round`."""
+        if self.redraw_seed is None:
+            return [client]
+        order = rng.numpy_generator(self.redraw_seed, "redraw", round).permutation(len(self.train))
+        return sorted(int(part) for part in np.array_split(order, self.clients)[client])
+
+    def train_of(self, client: int, round: int) -> np.ndarray:
+        return np.concatenate([self.train[part] for part in self.owned(client, round)])
+
+    def test_of(self, client: int, round: int) -> np.ndarray:
+        return np.concatenate([self.test[part] for part in self.owned(client, round)])
+
+    def counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
+        """(clients, classes) number of train images in round 1, for the heat map."""
+        rows = [np.bincount(labels[self.train_of(client, 1)], minlength=classes) for client in range(self.clients)]
+        return np.stack(rows)
+
+
+def held(choice: Choice, images: int) -> float:
+    """How many of so many training images a client holds on average: its share of them, or all where every client has all."""
+    return images if choice.options.get("whole") else images / choice.options["clients"]
+
+
+def subset(dataset: Dataset | Labels, train: int | None, test: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the images in use: the first n of a fixed shuffle, so that a larger n contains the smaller; None takes all."""
+    chosen = []
+    for name, labels, count in (("train", dataset.train.labels, train), ("test", dataset.test.labels, test)):
+        if count is not None and count > len(labels):
+            raise UserError(f"{name}_images: {dataset.name} has {len(labels)} {name} images (got {count})")
+        order = rng.numpy_generator(0, f"subset-{name}").permutation(len(labels))
+        chosen.append(np.sort(order[:count]))
+    return chosen[0], chosen[1]
+
+
+def proxy_size(held: Proxy, images: int) -> int:
+    """How many of so many training images in use the server holds."""
+    return max(1, round(held.share * images))
+
+
+def proxy(config: RunConfig | Dealing, images: int) -> np.ndarray | None:
+    """Which of the training images in use the server holds, in order; None: no such images."""
+    if config.proxy is None:
+        return None
+    return np.sort(rng.numpy_generator(config.seed, "proxy").permutation(images)[: proxy_size(config.proxy, images)])
+
+
+def dealt(config: RunConfig | Dealing, images: int) -> np.ndarray:
+    """Which of the training images in use clients may hold, in order."""
+    every = np.arange(images)
+    return np.setdiff1d(every, proxy(config, images)) if config.proxy and config.proxy.removed else every
+
+
+def of_run(config: RunConfig | Dealing, dataset: Dataset | Labels) -> Partition:
+    """The partition that a run's settings name, over the images that it uses."""
+    train, test = subset(dataset, config.train_images, config.test_images)
+    own = dealt(config, len(train))
+    parts = dataset.train.only(train[own]), dataset.test.only(test)
+    made = create(config.partition, *parts, pixels=dataset.pixels, seed=config.seed)
+    return replace(made, train=[own[part] for part in made.train], proxy=proxy(config, len(train)))
+
+
+def check(choice: Choice, images: int, classes: int) -> None:
+    """Raises UserError for options that so many train images, of so many classes, cannot meet whatever they show."""
+    module, params = registry.find("partitions", choice.name), registry.settings("partitions", choice)
+    if hasattr(module, "check"):
+        module.check(params, images, classes)
+
+
+def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: int) -> Partition:
+    """Partition a labelled set: a pure function of its arguments. `pixels` is H*W. Raises UserError if it cannot be met."""
+    module, params = registry.find("partitions", choice.name), registry.settings("partitions", choice)
+    if params.clients > len(train.labels):
+        raise UserError(
+            f"partition {choice.name}: clients: {params.clients} clients cannot share {len(train.labels)} train images"
+        )
+    check(choice, len(train.labels), train.classes)
+    parts = _sorted(module.split(params, train, rng.numpy_generator(seed, "partition")))
+    if without := sum(len(part) == 0 for part in parts):
+        raise UserError(
+            f"partition {choice.name}: clients: {without} of {params.clients} got no images of {len(train.labels)}; set fewer "
+            "clients, or more train_images"
+        )
+    split_test = getattr(module, "split_test", _test_parts.dealt)
+    tests = _sorted(split_test(params, parts, train, test, rng.numpy_generator(seed, "partition-test")))
+    permutations = None
+    if getattr(params, "permute_pixels", False):
+        draw = rng.numpy_generator(seed, "permutation")
+        permutations = np.stack([draw.permutation(pixels) for _ in range(params.clients)])
+    redraw = seed if getattr(params, "redraw", False) else None
+    return Partition(parts, tests, params.clients, permutations, redraw)
+
+
+def _sorted(parts: list[np.ndarray]) -> list[np.ndarray]:
+    return [np.sort(part).astype(np.int64) for part in parts]
+
+
+def save(partition: Partition, path: Path) -> None:
+    """Write one .npz; `load` reads it back."""
+    arrays = {
+        "train": np.concatenate(partition.train),
+        "train_ends": np.cumsum([len(part) for part in partition.train]),
+        "test": np.concatenate(partition.test),
+        "test_ends": np.cumsum([len(part) for part in partition.test]),
+        "clients": np.array(partition.clients),
+    }
+    if partition.permutations is not None:
+        arrays["permutations"] = partition.permutations
+    if partition.redraw_seed is not None:
+        arrays["redraw_seed"] = np.array(partition.redraw_seed)
+    if partition.proxy is not None:
+        arrays["proxy"] = partition.proxy
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def load(path: Path) -> Partition:
+    """Read what `save` wrote."""
+    with np.load(path, allow_pickle=False) as stored:
+        return Partition(
+            train=np.split(stored["train"], stored["train_ends"][:-1]),
+            test=np.split(stored["test"], stored["test_ends"][:-1]),
+            clients=int(stored["clients"]),
+            permutations=stored.get("permutations"),
+            redraw_seed=int(stored["redraw_seed"]) if "redraw_seed" in stored else None,
+            proxy=stored.get("proxy"),
+        )
