@@ -258,7 +258,7 @@ def test_plan_and_export(ready, monkeypatch, capsys, tmp_path):
     asked = []
     with monkeypatch.context() as patch:  # a machine with the variable has its data from there, as params.yaml has it
         patch.setenv("FEDREPRO_DATA_MIRROR", "there")
-        patch.setattr("fedrepro.training.train", lambda *arguments, mirror, **options: asked.append(mirror) or [])
+        patch.setattr("fedrepro.training.runner.train", lambda *arguments, mirror, **options: asked.append(mirror) or [])
         assert main.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results]) == 0 and asked == ["there"]
     assert main.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results, "--device", "cpu"]) == 0
     (run,) = (tmp_path / "results" / "runs" / "p").iterdir()

@@ -125,7 +125,7 @@ def test_what_fails_in_a_helper_is_told(monkeypatch):
 
 def test_a_helper_of_other_code_trains_nothing(monkeypatch):
     monkeypatch.setattr(worker_pool, "_Helper", Here)
-    monkeypatch.setattr("fedrepro.runs.code_digest", lambda _: "edited")
+    monkeypatch.setattr("fedrepro.runs.run.code_digest", lambda _: "edited")
     with pytest.raises(UserError, match="code changed since the work was planned"):
         advance(federation(config(), executor="sequential", cores=2), 1)
 

@@ -130,7 +130,7 @@ def test_the_recipe_for_data_of_ones_own(tmp_path, monkeypatch):
     """CONTRIBUTING's, as it stands there."""
     text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     code = re.search("## Data of your own.*?```python\n(.*?)```", text, re.DOTALL)[1]
-    module = ModuleType("fedrepro.datasets.shapes")
+    module = ModuleType("fedrepro.data.datasets.shapes")
     exec(code, module.__dict__)
     names, code_of = registry.names, datasets.provenance.dataset_digest
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -312,7 +312,7 @@ def test_loading_needs_the_training_core_only(tmp_path):
     datasets.fetch("digits", tmp_path / "raw")
     datasets.prepare("digits", tmp_path / "raw", tmp_path / "out")
     code = (
-        "import sys; from pathlib import Path; from fedrepro import datasets; datasets.labels(Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from fedrepro.data import datasets; datasets.labels(Path(sys.argv[1]));"
         "assert 'torch' not in sys.modules; datasets.load(Path(sys.argv[1]));"
         "print([m for m in ('torchvision', 'sklearn', 'requests', 'PIL', 'pandas') if m in sys.modules])"
     )
@@ -788,7 +788,7 @@ HOSTILE = {
 def test_what_a_hostile_batch_asks_for_is_not_done(title):
     """In a process of its own: it may crash."""
     batch = b"\x80\x03}C\x04data" + HOSTILE[title] + b"sC\x06labels]I0\naI1\nas."
-    code = "import sys; from fedrepro.datasets import _formats; from fedrepro.errors import UserError\n"
+    code = "import sys; from fedrepro.data.datasets import _formats; from fedrepro.core.errors import UserError\n"
     code += f"try: _formats._cifar_batch({batch!r}, 'labels', 'it')\nexcept UserError as error: print(error)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stdout.startswith("it: not in the expected format"), done
@@ -888,7 +888,7 @@ def test_what_a_killed_one_left_goes(tmp_path):
 
 
 def test_two_that_need_the_same_data_prepare_them_once(tmp_path):
-    code = "from pathlib import Path; from fedrepro import datasets\n"
+    code = "from pathlib import Path; from fedrepro.data import datasets\n"
     code += "for _ in range(2): datasets.provide('digits', Path('raw'), Path('digits')); "
     code += "print(len(datasets.load(Path('digits')).train_y))"
     calls = [subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True) for _ in range(3)]

@@ -30,9 +30,40 @@ def test_no_circle_between_files():
     source = ROOT / "src"
     files = {_name(path.relative_to(source)): path for path in source.rglob("*.py")}
     needs = {name: _imported(path, files) - {name} for name, path in files.items()}
-    assert needs["fedrepro.report.page"] >= {"fedrepro.report.html", "fedrepro.report.content"}
+    assert needs["fedrepro.report.documents.build"] >= {"fedrepro.report.documents.html", "fedrepro.report.documents.content"}
     order = list(TopologicalSorter(needs).static_order())  # raises CycleError, which names the circle
-    assert order.index("fedrepro.report.content") < order.index("fedrepro.report.html")
+    assert order.index("fedrepro.report.documents.content") < order.index("fedrepro.report.documents.html")
+
+
+# the package's rooms from the ground up: a room imports from the floors below its own
+FLOORS = (
+    {"core"},
+    {"config"},
+    {"data", "models"},
+    {"algorithms", "runs", "results"},
+    {"training"},
+    {"studies"},
+    {"report"},
+    {"experiments"},
+    {"cli"},
+)
+
+
+def test_rooms_import_from_the_floors_below():
+    source = ROOT / "src"
+    files = {_name(path.relative_to(source)): path for path in source.rglob("*.py")}
+    floors = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+    top = {path.stem for path in (source / "fedrepro").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert top - {"__init__"} == floors.keys()
+    imports = [(name, other) for name, path in files.items() for other in _imported(path, files)]
+    upward = [(name, other) for name, other in imports if not _is_below(other, name, floors)]
+    assert len(imports) > 500 and upward == []
+
+
+def _is_below(imported: str, importer: str, floors: dict[str, int]) -> bool:
+    """Whether a module may import another: of its own room, of a lower floor, or the package itself, which has the version."""
+    room, other = (name.split(".")[1] if name.startswith("fedrepro.") else "" for name in (importer, imported))
+    return room in ("", other) or other == "" or floors[other] < floors[room]
 
 
 def test_what_tests_share_lies_in_support():

@@ -42,7 +42,7 @@ def test_a_report_shows_each_partition_once_under_a_name_that_outlives_code_and_
     run = planned["one"].runs[0]
     assert list(found.values()) == [paths.partition(run.config, run.data).with_suffix(".png")]  # "two" has the same
     monkeypatch.setattr(datasets, "identify", lambda *_: "other pixels")
-    monkeypatch.setattr("fedrepro.provenance.partition_digest", lambda name: "other code")
+    monkeypatch.setattr("fedrepro.core.provenance.partition_digest", lambda name: "other code")
     assert partition_jobs.shown(plan(params(), paths)["p"], paths, tmp_path).keys() == found.keys()
     other = partition_jobs.shown(plan(one(partition={"clients": 5}), paths)["p"], paths, tmp_path)
     assert len(other) == 2 and found.keys() < other.keys()
@@ -93,7 +93,7 @@ def test_a_heat_map_is_drawn_again_when_its_code_or_its_partition_changes(tmp_pa
     before = drawn.stat().st_mtime_ns
     _partition_heatmap.provide({stored: dealing}, tmp_path)
     assert drawn.stat().st_mtime_ns == before
-    monkeypatch.setattr("fedrepro.provenance.heatmap_digest", lambda: "other code")
+    monkeypatch.setattr("fedrepro.core.provenance.heatmap_digest", lambda: "other code")
     assert not _store.current(drawn, stored)
     _partition_heatmap.provide({stored: dealing}, tmp_path)
     assert _store.current(drawn, stored) and stored.read_bytes() == held
@@ -124,7 +124,8 @@ def test_a_heat_map_that_a_kill_cut_short_is_drawn_again(tmp_path):
     datasets.fetch("digits", tmp_path)
     datasets.prepare("digits", tmp_path, tmp_path / "out")
     program = (
-        "import os, sys; from pathlib import Path; from fedrepro.config import Dealing; from fedrepro.report import heatmap\n"
+        "import os, sys; from pathlib import Path; from fedrepro.config.params import Dealing\n"
+        "from fedrepro.report.figures import _partition_heatmap as heatmap\n"
         "if sys.argv[3] == 'killed':\n"
         "    def killed(figure, path, **_): Path(path).write_bytes(b'half'); os.kill(os.getpid(), 9)\n"
         "    heatmap.plt.Figure.savefig = killed\n"

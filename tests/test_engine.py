@@ -535,6 +535,6 @@ def test_what_a_method_computes_elsewhere_is_brought_to_the_device(monkeypatch):
 
     fed, row = federation(config()), {"train_loss": 1.0, "bytes_down": 0, "bytes_up": 0}
     monkeypatch.setattr(fed.algorithm, "round", lambda weights, *_: (elsewhere(weights), elsewhere({"s": torch.ones(1)})))
-    monkeypatch.setattr("fedrepro.engine.federation.Round.row", lambda round: row)
+    monkeypatch.setattr("fedrepro.training.federation.Round.row", lambda round: row)
     state, _ = fed.advance(fed.start()[0])
     assert not state.diverged and type(state.server["s"]) is torch.Tensor

@@ -138,7 +138,7 @@ def test_running_statistics(monkeypatch, name):
 
 def test_a_cohort_too_large_for_one_stack_is_cut(monkeypatch):
     whole, _ = advance(federation(config(clients_per_round=4), executor="stacked"))
-    monkeypatch.setattr("fedrepro.engine.executors.STACK", 1)
+    monkeypatch.setattr("fedrepro.training.executors.STACK", 1)
     fed = federation(config(clients_per_round=4), executor="stacked")
     assert fed.executor.together == 1
     assert_close(advance(fed)[0].weights, whole.weights, 1e-11)
@@ -400,7 +400,7 @@ def test_the_oldest_recordings_go(monkeypatch):
     fed, few = (federation(config(partition=UNEVEN), recordings={}) for _ in (0, 1))
     state, _ = advance(fed, 1)
     assert len(fed.executor.step.recordings) > 2
-    monkeypatch.setattr("fedrepro.engine.step.MANY", 2)
+    monkeypatch.setattr("fedrepro.training.compiled_step.step.MANY", 2)
     assert_same(advance(few, 1)[0].weights, state.weights)
     assert len(few.executor.step.recordings) == 2
 

@@ -556,7 +556,8 @@ def test_partitions_are_drawn_without_torch(tmp_path):
     datasets.prepare("digits", tmp_path, tmp_path / "out")
     run = config(dataset="digits", train_images=60, test_images=20)
     program = (
-        "import sys; from pathlib import Path; from fedrepro.config import Dealing; from fedrepro.report import heatmap\n"
+        "import sys; from pathlib import Path; from fedrepro.config.params import Dealing\n"
+        "from fedrepro.report.figures import _partition_heatmap as heatmap\n"
         "out = Path(sys.argv[1]); dealing = Dealing.model_validate_json(sys.argv[2])\n"
         "heatmap.provide({out / 'parts' / '0.npz': dealing}, out); assert 'torch' not in sys.modules"
     )

@@ -15,13 +15,13 @@ from fedrepro.experiments.resolve import CHOSEN
 from support.code import change, forget
 from support.federation import config
 
-KINDS = ("partitions", "models", "algorithms", "schedules", "tasks")
+KINDS = ("partitions", "models", "algorithms")  # a module for each name; schedules and tasks have one for all
 
 
 def digests():
     forget()
     return {
-        name: provenance.code_digest(("partitions.iid", "models.mnist_cnn", f"algorithms.{name}"))
+        name: provenance.code_digest(("data.partitions.iid", "models.mnist_cnn", f"algorithms.{name}"))
         for name in ("fedavg", "fedprox")
     }
 
@@ -36,7 +36,7 @@ def test_digest_of_values():
 def test_a_copy_has_the_same_digest(package):
     copied = digests()
     forget()
-    provenance.PACKAGE = Path(provenance.__file__).parent
+    provenance.PACKAGE = Path(provenance.__file__).parents[1]
     assert digests() == copied
 
 
@@ -54,8 +54,10 @@ def test_comments_docstrings_and_layout_do_not_count(package):
     change(path, "        squares = ", "        # a remark\n\n        squares = ")
     change(path, '"""FedProx: ', '"""Another docstring. ')
     change(path, "        mu: NonNegative", '        """Options."""\n\n        mu: NonNegative')
-    change(package / "engine" / "federation.py", '"""One round. ', '"""A round. ')
-    change(package / "engine" / "step.py", "lr=lr,\n                momentum=self.", "lr=(lr), momentum=self.")
+    change(package / "training" / "federation.py", '"""One round. ', '"""A round. ')
+    change(
+        package / "training" / "compiled_step" / "step.py", "lr=lr,\n                momentum=self.", "lr=(lr), momentum=self."
+    )
     assert digests() == before
 
 
@@ -98,17 +100,17 @@ def test_the_version_of_python_does_not_count(tmp_path):
 @pytest.mark.parametrize(("file", "old", "new", "changed"), [
     ("algorithms/fedprox.py", "0.5 *", "0.4 *", {"fedprox"}),
     ("algorithms/base.py", "total.add_(", "total.sub_(", {"fedavg", "fedprox"}),
-    ("engine/federation.py", "state.round + 1", "state.round + 2", {"fedavg", "fedprox"}),
-    ("engine/evaluation.py", "1e12", "1e11", {"fedavg", "fedprox"}),
+    ("training/federation.py", "state.round + 1", "state.round + 2", {"fedavg", "fedprox"}),
+    ("training/evaluation.py", "1e12", "1e11", {"fedavg", "fedprox"}),
     ("models/base.py", "std=0.1", "std=0.2", {"fedavg", "fedprox"}),
     ("models/mnist_cnn.py", '"conv1", 32', '"conv1", 33', {"fedavg", "fedprox"}),
     ("models/cifar_cnn.py", '"conv1", 64', '"conv1", 65', set()),
-    ("partitions/iid.py", "params.clients)", "params.clients + 1)", {"fedavg", "fedprox"}),
-    ("partitions/shards.py", "shards: Count = 2", "shards: Count = 3", set()),
-    ("rng.py", ">> 1", ">> 2", {"fedavg", "fedprox"}),
-    ("engine/run.py", '"finished"', '"over"', set()),
-    ("cli.py", "error: ", "mistake: ", set()),
-    ("datasets/digits.py", "8", "9", set()),
+    ("data/partitions/iid.py", "params.clients)", "params.clients + 1)", {"fedavg", "fedprox"}),
+    ("data/partitions/shards.py", "shards: Count = 2", "shards: Count = 3", set()),
+    ("core/rng.py", ">> 1", ">> 2", {"fedavg", "fedprox"}),
+    ("training/run.py", '"finished"', '"over"', set()),
+    ("cli/main.py", "error: ", "mistake: ", set()),
+    ("data/datasets/digits.py", "8", "9", set()),
 ])  # fmt: skip
 def test_changed_code_counts_where_it_is_executed(file, old, new, changed, package):
     before = digests()
@@ -119,22 +121,22 @@ def test_changed_code_counts_where_it_is_executed(file, old, new, changed, packa
 
 def test_all_that_computes_counts_where_it_is_loaded():
     """However it is imported, and whatever is set aside."""
-    named = [f"{kind}.{name}" for kind in KINDS for name in registry.names(kind)]
-    entries = [provenance.ENTRY, *(f"fedrepro.{module}" for module in named)]
+    entries = [provenance.ENTRY, *(registry.path(kind, name) for kind in KINDS for name in registry.names(kind))]
     code = "import sys; [__import__(module) for module in sys.argv[1:]]; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, *entries], capture_output=True, text=True, check=True)
-    rooms = {f"fedrepro.{room}" for room in ("engine", "rng", *KINDS)}
-    loaded = {module for module in done.stdout.split() if ".".join(module.split(".")[:2]) in rooms}
+    rooms = ("fedrepro.training", "fedrepro.core.rng", *map(registry.path, KINDS))
+    loaded = {module for module in done.stdout.split() if f"{module}.".startswith(tuple(f"{room}." for room in rooms))}
     counted = set(provenance._closure(entries, provenance.PACKAGE, provenance.NOT_NUMERIC, ()))
     assert len(loaded) > len(entries) and loaded <= counted
 
 
 def test_a_run_names_a_module_for_each_of_its_choices():
-    """But for its data, which count by their own checksum."""
+    """But for its data, which count by their own checksum, and what every run imports."""
     named = provenance.modules(config(algorithm={"name": "fedprox"}))
-    assert named == ("partitions.iid", "models.mnist_cnn", "algorithms.fedprox", "schedules.constant", "tasks.classification")
-    assert tuple(module.partition(".")[0] for module in named) == KINDS
-    assert {*KINDS, "datasets"} == {f"{kind}s" for kind in CHOSEN}
+    assert named == ("data.partitions.iid", "models.mnist_cnn", "algorithms.fedprox")
+    assert {*KINDS, *registry.TABLES, "datasets"} == {f"{kind}s" for kind in CHOSEN}
+    counted = provenance._closure((provenance.ENTRY,), provenance.PACKAGE, provenance.NOT_NUMERIC, ())
+    assert {registry.path(kind) for kind in registry.TABLES} <= set(counted)
 
 
 def test_partition_digest(package):
@@ -145,10 +147,10 @@ def test_partition_digest(package):
     before = both()
     change(package / "algorithms" / "fedprox.py", "0.5 *", "0.4 *")
     assert both() == before
-    change(package / "partitions" / "iid.py", "params.clients)", "params.clients + 1)")  # which `permuted` is made of
+    change(package / "data" / "partitions" / "iid.py", "params.clients)", "params.clients + 1)")  # which `permuted` is made of
     assert both() == (provenance.partition_digest("permuted"), before[1]) and both()[0] != before[0]
     between = both()
-    change(package / "partitions" / "__init__.py", "order[:count]", "order[count:]")  # what deals for all of them
+    change(package / "data" / "partitions" / "base.py", "order[:count]", "order[count:]")  # what deals for all of them
     assert not set(both()) & set(between)
 
 
@@ -161,19 +163,20 @@ def test_dataset_digest(package):
 
     def changed(file, old, new):
         before = found()
-        change(package / "datasets" / file, old, new)
+        change(package / "data" / "datasets" / file, old, new)
         after = found()
         return {name for name in before if before[name] != after[name]}
 
-    assert changed("__init__.py", "math.prod(", "math.fsum(") == set() == changed("_fetch.py", "def bring(", "def bring_in(")
+    assert changed("base.py", "math.prod(", "math.fsum(") == set() == changed("_fetch.py", "def bring(", "def bring_in(")
     assert changed("_medmnist.py", "return", "pass\n    return") == {"pneumonia", "pneumonia_64"}
-    assert changed("_stored.py", "import os", "import sys") == found().keys()
+    assert changed("_prepared.py", "import os", "import sys") == found().keys()
 
 
 def test_report_digest(package):
     """Of whatever makes artifacts from results, a remark included; a training is none of it."""
-    counted = ("report/rules.py", "report/cells/higher.py", "report/figures/curves.py", "report/tables/base.py")
-    counted += ("intact.py", "measures.py", "metrics.py", "release.py", "results.py", "words.py")
+    counted = ("report/verdicts/rules.py", "report/quantities/higher.py", "report/figures/curves.py", "report/tables/base.py")
+    counted += ("core/formatting.py", "core/metrics.py", "data/source_label.py", "results.py")
+    counted += ("runs/gather.py", "runs/integrity.py")
     counted += ("report/templates/_base.html.j2", "report/templates/filter.js")
     found = [provenance.report_digest()]
     for file in counted:
@@ -181,29 +184,29 @@ def test_report_digest(package):
         path.write_text(path.read_text(encoding="utf-8") + "\n# a remark\n", encoding="utf-8")
         found.append(provenance.report_digest())
     assert len(set(found)) == len(counted) + 1
-    change(package / "engine" / "run.py", '"finished"', '"over"')
+    change(package / "training" / "run.py", '"finished"', '"over"')
     assert provenance.report_digest() == found[-1]
 
 
 def test_heatmap_digest(package):
     found = [provenance.heatmap_digest()]
-    for name in ("drawing", "heatmap"):
-        path = package / "report" / f"{name}.py"
+    for name in ("_layout", "_partition_heatmap"):
+        path = package / "report" / "figures" / f"{name}.py"
         path.write_text(path.read_text(encoding="utf-8") + "\nMORE = 1\n", encoding="utf-8")
         forget()
         found.append(provenance.heatmap_digest())
-    change(package / "report" / "latex.py", "import re\n", "import re\nMORE = 1\n")
+    change(package / "report" / "tables" / "_latex.py", "import re\n", "import re\nMORE = 1\n")
     forget()
     assert len(set(found)) == 3 and provenance.heatmap_digest() == found[-1]
 
 
 def test_what_is_aside_is_named_in_full(package):
-    """Beside `files.py` there may be a `files_of_clients.py`, which computes."""
+    """Beside `core/files.py` there may be a `core/files_of_clients.py`, which computes."""
     before = digests()
-    (package / "files_of_clients.py").write_text("FILES = 1\n", encoding="utf-8")
-    change(package / "rng.py", "import numpy", "from fedrepro import files_of_clients\nimport numpy")
+    (package / "core" / "files_of_clients.py").write_text("FILES = 1\n", encoding="utf-8")
+    change(package / "core" / "rng.py", "import numpy", "from fedrepro.core import files_of_clients\nimport numpy")
     between = digests()
-    change(package / "files_of_clients.py", "1", "2")
+    change(package / "core" / "files_of_clients.py", "1", "2")
     assert len({tuple(found.values()) for found in (before, between, digests())}) == 3
 
 
@@ -223,8 +226,8 @@ def git(tmp_path, package, monkeypatch):
     return call
 
 
-MMD = ("partitions.iid", "models.mnist_cnn", "algorithms.fedmmd")
-PROX = ("partitions.iid", "models.mnist_cnn", "algorithms.fedprox")
+MMD = ("data.partitions.iid", "models.mnist_cnn", "algorithms.fedmmd")
+PROX = ("data.partitions.iid", "models.mnist_cnn", "algorithms.fedprox")
 
 
 def test_a_commit_is_dirty_where_the_training_code_differs(package, git, tmp_path):

@@ -205,5 +205,5 @@ def test_it_is_light():
     import subprocess
     import sys
 
-    code = "import sys; from fedrepro.report import settings; print({'torch', 'matplotlib', 'pandas'} & set(sys.modules))"
+    code = "import sys; from fedrepro.report import settings_text; print({'torch', 'matplotlib', 'pandas'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -34,7 +34,7 @@ DRAWN = """import seaborn as sns
 if not curves.empty:
     axes = sns.lineplot(curves, x="round", y=measure, hue="series", units="seed", estimator=None, linewidth=0.8)"""
 
-WHOLE = """from fedrepro.report.notebook import picture
+WHOLE = """from fedrepro.report.documents.notebook import picture
 
 %matplotlib inline
 picture(paper, figure, scale)"""
