@@ -1,7 +1,12 @@
 """Reproduction of four federated-learning papers, from raw data to verdicts; `fedrepro.results` has what came out."""
 
 import os
+import sys
 from typing import Any
+
+from fedrepro.core import moved
+
+sys.meta_path.insert(0, moved.Finder())
 
 # torch reads it as it is imported: on CUDA it would write a kernel of its own for batches of one image, for which it calls a C
 # compiler that many a machine lacks

@@ -1,1 +1,5 @@
 """What users may set: params.yaml as frozen models, and the registry of what a name stands for."""
+
+from fedrepro.core import moved
+
+__getattr__ = moved.contents(__name__)

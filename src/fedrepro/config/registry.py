@@ -16,11 +16,12 @@ TABLES = {
     "schedules": ("training.schedules", "SCHEDULES"),
     "tasks": ("models.tasks", "TASKS"),
 }  # kinds that are small: one module each
+OTHERS = ("base", "tasks")  # modules in such packages that no name stands for
 DECLARED = {"algorithms": "Algorithm"}  # the class that declares the options; elsewhere the module does
 
 
 def names(kind: str) -> list[str]:
-    """List what a kind has, e.g. `names("models")`, without private modules (`_x`) and `base`."""
+    """List what a kind has, e.g. `names("models")`, without private modules (`_x`) and OTHERS."""
     return list(_names(kind))
 
 
@@ -30,7 +31,7 @@ def _names(kind: str) -> tuple[str, ...]:
         return tuple(sorted(_table(kind)))
     package = importlib.import_module(path(kind))
     found = (module.name for module in pkgutil.iter_modules(package.__path__))
-    return tuple(sorted(name for name in found if not name.startswith("_") and name != "base"))
+    return tuple(sorted(name for name in found if not name.startswith("_") and name not in OTHERS))
 
 
 def path(kind: str, name: str | None = None) -> str:

@@ -1,1 +1,5 @@
 """Claims of the papers: how each is judged, what a page counts, macros for LaTeX."""
+
+from fedrepro.core import moved
+
+__getattr__ = moved.contents(__name__)

@@ -1,0 +1,114 @@
+"""Answer the import of a module that moved with its new place, so that scripts from before the move can be mended at once."""
+
+import importlib
+import importlib.abc
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+MODULES = {  # below the package: old -> new
+    "bill": "experiments.cost",
+    "commands": "cli.commands",
+    "conducting": "experiments.study_runner",
+    "datasets": "data.datasets",
+    "devices": "training.devices",
+    "drawings": "experiments.partition_jobs",
+    "engine": "training",
+    "errors": "core.errors",
+    "estimate": "experiments.cost_model",
+    "export": "experiments.run_list",
+    "fields": "config.types",
+    "files": "core.files",
+    "holdings": "data.partitions._store",
+    "intact": "runs.integrity",
+    "keeping": "experiments.keep",
+    "listing": "cli.targets",
+    "lookup": "experiments.finished_runs",
+    "measures": "core.metrics",
+    "metrics": "report.statistics",
+    "overlays": "config.inheritance",
+    "packing": "experiments.jobs",
+    "partitions": "data.partitions",
+    "paths": "runs.paths",
+    "picture": "data.partitions._store",
+    "plainyaml": "config.strict_yaml",
+    "provenance": "core.provenance",
+    "pruning": "experiments.prune",
+    "registry": "config.registry",
+    "release": "data.source_label",
+    "report.captions": "report.documents.snakemake_captions",
+    "report.cells": "report.quantities",
+    "report.claims": "report.verdicts.claim",
+    "report.content": "report.documents.content",
+    "report.crate": "report.documents.ro_crate",
+    "report.document": "report.documents.latex_report",
+    "report.drawing": "report.figures._layout",
+    "report.evidence": "report.inputs.panel",
+    "report.grid": "report.tables._grid",
+    "report.guide": "cli.docs",
+    "report.heatmap": "report.figures._partition_heatmap",
+    "report.html": "report.documents.html",
+    "report.known": "report.inputs.references",
+    "report.latex": "report.tables._latex",
+    "report.loading": "report.inputs.gathered",
+    "report.looks": "report.palette",
+    "report.macros": "report.verdicts.latex_macros",
+    "report.notebook": "report.documents.notebook",
+    "report.origin": "report.inputs.gathered",
+    "report.page": "report.documents.build",
+    "report.phrases": "report.settings_text",
+    "report.plain": "report.documents.dvc_files",
+    "report.plotted": "report.verdicts.paper_curves",
+    "report.quoting": "report.documents.quotes",
+    "report.rendering": "report.documents.templating",
+    "report.rules": "report.verdicts.rules",
+    "report.schema": "report.paper",
+    "report.settings": "report.settings_text",
+    "report.spec": "report.paper",
+    "report.tally": "report.verdicts.summary",
+    "report.typeset": "report.documents.pdf",
+    "report.upkeep": "report.incremental",
+    "report.view": "report.documents.page_view",
+    "resolving": "experiments.resolve",
+    "rng": "core.rng",
+    "schedules": "training.schedules",
+    "schema": "config.json_schema",
+    "stored": "runs.dvc_store",
+    "studying": "experiments.study_plan",
+    "tasks": "models.tasks",
+    "terminal": "cli.terminal",
+    "tracking": "runs.mlflow_mirror",
+    "words": "core.formatting",
+    "working": "training.runner",
+}
+
+CONTENTS = {  # packages that were modules: name -> the module that holds what was there
+    "cli": "cli.main",
+    "config": "config.params",
+    "experiments": "experiments.plan",
+    "report.verdicts": "report.verdicts.decide",
+    "runs": "runs.run",
+    "training": "training.runner",
+}
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds nothing, but says where a module went. Asked first: of an old package a folder with bytecode may be left."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        old = name.removeprefix("fedrepro.")
+        if old != name and old in MODULES:
+            raise ModuleNotFoundError(f"{name} is now fedrepro.{MODULES[old]}")  # with a name `from` would swallow it
+
+
+def contents(package: str) -> Callable[[str], Any]:
+    """Return a `__getattr__` for a package that was a module: what was in it is answered with its new place."""
+
+    def answer(name: str) -> Any:
+        new = f"fedrepro.{CONTENTS[package.removeprefix('fedrepro.')]}"
+        dunder = name.startswith("__")
+        if not dunder and importlib.util.find_spec(f"{package}.{name}") is None and hasattr(importlib.import_module(new), name):
+            raise ImportError(f"{package}.{name} is now {new}.{name}")
+        raise AttributeError(f"module '{package}' has no attribute '{name}'")
+
+    return answer
