@@ -18,7 +18,7 @@ import torch
 
 from fedrepro import runs
 from fedrepro.config import RunConfig
-from fedrepro.engine import checkpoint
+from fedrepro.engine import checkpoint, progress
 from fedrepro.engine import run as engine
 from fedrepro.engine.federation import State
 from fedrepro.engine.run import Limits
@@ -94,6 +94,21 @@ def test_a_finished_run(tmp_path):
     assert told["bytes_up"] == sum(row["bytes_up"] for row in rows)
     assert RunConfig.model_validate(json.loads((tmp_path / "run" / "config.json").read_text())["config"]) == settings
     assert all("seal" in json.loads(path.read_text()) for path in (tmp_path / "run").glob("*.json"))
+
+
+def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
+    """At once, then once a second at most; in a file that goes when the run is over."""
+    settings = config(evaluate_every=2, rounds=4)
+    assert not train(tmp_path / "run", settings, Stops(3))
+    told = json.loads((tmp_path / "run/progress.json").read_text())
+    assert told.keys() == {"round", "rounds", "measure", "value"} and (told["round"], told["rounds"]) == (0, 4)
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    assert not train(tmp_path / "run", settings, Stops(0))
+    rows = runs.read_metrics(tmp_path / "run/metrics.csv")
+    told = json.loads((tmp_path / "run/progress.json").read_text())
+    assert rows[-1]["test_accuracy"] is None  # which the file leaves at what was measured last
+    assert (told["round"], told["measure"], told["value"]) == (3, "test_accuracy", rows[-2]["test_accuracy"])
+    assert train(tmp_path / "run", settings) and not (tmp_path / "run/progress.json").exists()
 
 
 def test_a_summary_counts_what_was_sent_either_way(tmp_path):

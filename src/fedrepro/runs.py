@@ -11,6 +11,7 @@ from fedrepro.errors import UserError
 
 CHANGED = "code changed since the work was planned; start the same command again"
 LOG = "log.txt"  # in a run's folder; held by the process that trains it
+PROGRESS = "progress.json"  # how far a run is, while it is not over
 SUMMARY = "summary.json"  # there exactly if a run is over
 # what a run leaves beside its log and its weights, the summary last: it makes a copy a finished run
 FILES = ("config.json", "metrics.csv", "environment.json", "timing.json", SUMMARY)
@@ -39,6 +40,10 @@ class Run:
     @property
     def log(self) -> Path:
         return self.folder / LOG
+
+    @property
+    def progress(self) -> Path:
+        return self.folder / PROGRESS
 
     @property
     def recorded(self) -> str:

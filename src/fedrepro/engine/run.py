@@ -6,7 +6,7 @@ summary.json      status and final numbers; there exactly if the run is over
 model.safetensors the global weights, with the state they belong to; model.clients/ what each client keeps, where it does
 environment.json  commit, versions, hardware, and which executor trained it
 log.txt, timing.json   how long, and when it ended; the only files that differ between two identical runs
-checkpoint.safetensors while unfinished
+checkpoint.safetensors, progress.json   while unfinished
 snapshots/   the states that studies ask for (engine/replay.py)
 """
 
@@ -146,7 +146,7 @@ def _rounds(
     clock: "_Clock",
 ) -> State:
     saved, last = time.monotonic(), 0.0
-    with progress.bar(run.config.rounds, state.round, run.config.measures[0]) as shown:
+    with progress.reported(run, rows) as report:
         while state.round < run.config.rounds and not state.diverged:
             if state.round + 1 in snapshots:
                 replay.store(run.folder, state)
@@ -162,7 +162,7 @@ def _rounds(
                 raise
             rows.append(row)
             _log_round(run, row)
-            shown(row[run.config.measures[0]])
+            report()
             last = time.monotonic() - began
             if time.monotonic() - saved >= limits.checkpoint_seconds:
                 _save(run, state, rows, clock)
@@ -195,6 +195,7 @@ def _finish(run: Run, state: State, rows: list[Row], federation: Federation, clo
 def _close(run: Run, state: State, rows: list[Row]) -> None:
     """Clear away what only an unfinished run needs, then the summary."""
     checkpoint.delete(run.folder / "checkpoint.safetensors")
+    run.progress.unlink(missing_ok=True)
     sweep_below(run.folder)
     write_json(run.summary, _summary(run, state, rows))
 
