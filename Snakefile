@@ -43,13 +43,15 @@ rule all:
 
 onsuccess:
     show_runs(made())
-    logger.info(ending.told(made(), Path(REPORTS), time.time() - BEGAN))
+    told = ending.told(made(), Path(REPORTS), Path(MADE), time.time() - BEGAN)
+    logger.info(told, extra={"event": Event.END})
 
 
 onerror:
-    logger.error(
-        "Not done. What is finished stays: the same command goes on with the rest."
-    )
     # Snakemake deleted the summaries of a job that failed, also those of runs that were trained
     training.summarise(piece.work for piece in PIECES)
     show_runs(made())
+    logger.error(
+        "Not done. What is finished stays: the same command goes on with the rest.",
+        extra={"event": Event.END},
+    )

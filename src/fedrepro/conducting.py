@@ -49,15 +49,11 @@ def conduct(
 
     with collected(failures) as failed:
         limited = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
-        left = working.through(cases, do, name=_name, over=lambda case: case.note.exists(), **limited)
+        left = working.through(cases, do, name=lambda case: case.id, over=lambda case: case.note.exists(), **limited)
     for case in cases:
         if case.note.exists():
             case.begun.unlink(missing_ok=True)
     return left
-
-
-def _name(case: Case) -> str:
-    return f"{case.study.title} of {case.run.id}"
 
 
 def _scene(case: Case, paths: Paths, mirror: str | None, place: torch.device, limits: Limits) -> Scene:

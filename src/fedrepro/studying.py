@@ -37,6 +37,10 @@ class Case:
     table: Path
 
     @property
+    def id(self) -> str:
+        return f"{self.study.title} of {self.run.id}"
+
+    @property
     def note(self) -> Path:
         return self.table.with_suffix(".json")
 

@@ -1,6 +1,7 @@
 # The work of the active scale, resolved once: all rules below read these names.
 import sys
 import time
+from itertools import filterfalse
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -27,7 +28,7 @@ from fedrepro.files import read_whole_json
 from fedrepro.paths import Paths
 from fedrepro.report import artifacts, spec, typeset, upkeep
 from fedrepro.report.evidence import split_source
-from fedrepro.terminal import ending, hooks
+from fedrepro.terminal import Event, ending, hooks
 
 CLUSTER = bool(workflow.global_resources["_nodes"].value)  # jobs are submitted
 
@@ -287,12 +288,17 @@ if workflow.is_main_process:
     }
     COSTS |= {rule: [BILL[over] for over in job.over] for rule, job in HELD.items()}
     logger.addFilter(
-        hooks.Announcement(
+        hooks.announcement(
             COSTS, slots() * (PARAMS.cores_per_run if CLUSTER else 1), not CLUSTER
         )
     )
     tracking.settle(PARAMS.mlflow_uri, Path(MIRRORED))
-    logger.addFilter(hooks.Nearest(["all", "train", "data", *SPECS, *TARGETS]))
+    logger.addFilter(
+        hooks.suggestion(
+            ["all", "train", "data", *SPECS, *TARGETS],
+            lambda: filterfalse(workflow.is_rule, workflow.dag_settings.targets),
+        )
+    )
     for paper, specification in SPECS.items():
         upkeep.distrust(specification, Path(REPORTS, paper), Path(MADE, paper))
         for source, given in gathering(paper).items():
