@@ -78,7 +78,7 @@ def test_the_line_says_runs_round_accuracy_and_time_left(runs):
     clock = Clock()
     progress = Progress(clock)
     assert progress.line() == ""
-    progress.ask(asked(runs))
+    progress.asked = asked(runs)
     progress.running = {7: "train_x", 8: "train_y"}
     assert progress.line() == "0 of 3 runs done | fig a | fig c"
     finish(runs[0])
@@ -95,7 +95,7 @@ def test_the_line_says_runs_round_accuracy_and_time_left(runs):
 
 def test_of_a_job_the_run_is_shown_that_was_last_at_work(runs):
     progress = Progress()
-    progress.ask(asked(runs))
+    progress.asked = asked(runs)
     progress.running = {7: "train_x"}
     for run, time in zip(runs[:2], (100, 200), strict=True):
         reach(run, time)
@@ -108,7 +108,7 @@ def test_what_was_done_before_does_not_count_as_speed(runs):
     clock = Clock()
     progress = Progress(clock)
     reach(runs[2], 20)  # resumed: a quarter of all is there
-    progress.ask(asked(runs))
+    progress.asked = asked(runs)
     progress.running = {1: "train_y"}
     progress.line()
     clock.now += 1000
@@ -121,7 +121,7 @@ def test_what_is_done_before_the_first_line_does_not_count_as_speed(runs):
     """The clock begins with the line, and so does what is counted."""
     clock = Clock()
     progress = Progress(clock)
-    progress.ask(asked(runs))
+    progress.asked = asked(runs)
     reach(runs[2], 20)
     progress.running = {1: "train_y"}
     progress.line()

@@ -21,13 +21,9 @@ class Progress:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock, self.before = clock, 0.0
         self.began: float | None = None  # when the first of the runs did
-        self.asked: dict[str, list[Entry]] = {}  # rule -> the runs and studies of its job
+        self.asked: Mapping[str, list[Entry]] = {}  # rule -> the runs and studies of its job
         self.running: dict[int, str] = {}  # Snakemake's number of a job -> its rule
         self.steps = (0, 0)
-
-    def ask(self, jobs: Mapping[str, list["Entry"]]) -> None:
-        """Take what will be trained, by rule."""
-        self.asked, self.began = dict(jobs), None
 
     @property
     def entries(self) -> list["Entry"]:
