@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from snakemake.common import NOTHING_TO_BE_DONE_MSG
 
 from fedrepro import cli, provenance
 from support import pipeline
@@ -134,6 +135,7 @@ def test_the_terminal_shows_cost_progress_and_end_and_no_noise(again):
     assert told[-2].startswith("Done in ") and "3 runs trained" in told[-2] and "figures/fig4d.png" in told[-1]
     assert len(told) < 30 and not any(line.lstrip().startswith(("rule", "localrule", "Finished")) for line in told)
     assert "localrule artifact:" in min((folder / ".snakemake/log").iterdir()).read_text(encoding="utf-8")
+    assert snakemake(folder, "--cores", "2", "fig4d").splitlines()[1:] == [NOTHING_TO_BE_DONE_MSG]
     shutil.rmtree(folder / f"results/runs/{PAPER}")
     assert "To be trained" not in snakemake(folder, "-n", "fig4a") and "To be trained" in snakemake(folder, "-n", "fig4d")
 
