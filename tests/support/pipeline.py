@@ -41,7 +41,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(folder / "src"), "FEDREPRO_COMMIT": "test"}
+    return os.environ | {"PYTHONPATH": str(folder / "src"), "FEDREPRO_COMMIT": "7e57ed0"}
 
 
 def begun(folder: Path, *arguments: str) -> subprocess.Popen:

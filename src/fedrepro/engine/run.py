@@ -71,15 +71,15 @@ def train(
     rounds before which its state is stored for studies; `recordings`: see `engine.step.Step`, `cores`: `Federation`."""
     if finished(run):
         return True
-    # remembered from here on: what is committed while this process trains is not what it runs
-    provenance.commit(provenance.modules(run.config))
     _make(run.folder)
     with holding(run.log), _Log(run.log):
+        # at the start: what is committed while this process trains is not what it runs
+        environment = provenance.environment(device, provenance.modules(run.config))
         write_json(run.folder / "config.json", run.record() | {"dataset": release.describe(dataset.meta)})
         federation = None
         try:
             federation = Federation(run.config, dataset, partition, device, executor, recordings, cores)
-            return _train(run, federation, limits, snapshots)
+            return _train(run, federation, limits, snapshots, environment)
         except RuntimeError as error:
             if not (isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)):
                 raise
@@ -91,14 +91,15 @@ def train(
     raise _full(run.config, device, name, cores)  # outside, since an error that is being handled keeps the tensors of its calls
 
 
-def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int]) -> bool:
+def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int], environment: dict[str, Any]) -> bool:
     state, rows = _resume(run, federation)
     clock = _Clock(run, state.round, federation.cores)
     state = _rounds(run, federation, state, rows, limits, snapshots, clock)
     if state.round < run.config.rounds and not state.diverged:
         log.info("stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds)
         return False
-    _finish(run, state, rows, federation, clock)
+    about = {"executor": federation.executor.name, "operations": federation.flops}  # of an image on its way through the network
+    _finish(run, state, rows, environment | about, clock)
     return True
 
 
@@ -176,14 +177,11 @@ def _save(run: Run, state: State, rows: list[Row], clock: "_Clock") -> None:
     _write(run.folder / "metrics.csv", written(rows))
 
 
-def _finish(run: Run, state: State, rows: list[Row], federation: Federation, clock: "_Clock") -> None:
+def _finish(run: Run, state: State, rows: list[Row], environment: dict[str, Any], clock: "_Clock") -> None:
     """The final files, summary last: whoever sees it sees a whole run."""
     if state.diverged:
         log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
     _write(run.folder / "metrics.csv", written(rows))
-    environment = provenance.environment(federation.device, provenance.modules(run.config))
-    environment["executor"] = federation.executor.name
-    environment["operations"] = federation.flops  # of an image on its way through the network
     write_json(run.folder / "environment.json", environment)
     checkpoint.save(run.folder / "model.safetensors", state, rows, run.id)
     clock.write(state.round)
