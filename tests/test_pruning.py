@@ -12,7 +12,7 @@ from fedrepro.experiments import plan
 from fedrepro.files import holding
 from fedrepro.paths import Paths
 from fedrepro.runs import Run
-from support.experiments import finish, one, params
+from support.experiments import finish, listed, one, params
 
 ELSEWHERE = {
     "aptos": {"dataset": "aptos", "model": {"name": "cifar_cnn"}},  # which the user brings
@@ -76,6 +76,7 @@ def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
     assert "spared 1 finished run of earlier code with settings that are named: --other-code prunes them too" in caplog.text
     assert pruning.prune(one(), paths, delete=False, other_code=True) == [done.folder]
     shutil.copytree(done.folder, paths.kept("p") / done.id)
+    listed(paths.results / "kept")
     assert pruning.prune(one(), paths, delete=True) == [done.folder]
 
 
@@ -108,6 +109,7 @@ def test_prune_spares_what_was_trained_though_it_is_kept(paths):
     run = finish(plan(one(), paths)["p"]["one"].runs[0])
     older = lie(run, paths, run.data, "older")
     shutil.move(older.folder, paths.kept("p") / older.id)
+    listed(paths.results / "kept")
     assert plan(one(), paths)["p"]["one"].runs[0].id == older.id
     assert plan(one().model_copy(update={"kept": False}), paths)["p"]["one"].runs[0].id == run.id
     assert pruning.prune(one(), paths, delete=True) == [] and run.summary.exists()

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedrepro import runs
+from fedrepro import provenance, runs
 from fedrepro.config import RunConfig
 from fedrepro.engine import checkpoint, progress
 from fedrepro.engine import run as engine
-from fedrepro.engine.federation import State
+from fedrepro.engine.federation import Federation, State
 from fedrepro.engine.run import Limits
 from fedrepro.errors import Failures, UserError, stoppable
+from fedrepro.files import read_json
 from support.federation import ALGORITHMS, LONG, a_run, config, images, partition, train, uniform
 
 FREE = ("log.txt", "timing.json")  # may differ between two runs
@@ -383,3 +384,20 @@ for kind in ("datasets", "partitions", "models", "algorithms"):
         registry.module(kind, name)
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_where_a_result_comes_from_is_read_before_its_first_round(tmp_path, monkeypatch):
+    """What is committed, or what git no longer answers, while it trains is nothing to it."""
+    advance = Federation.advance
+
+    def late(*_):
+        raise ValueError("asked after a round")
+
+    def advanced(*given):
+        monkeypatch.setattr(provenance, "commit", late)
+        return advance(*given)
+
+    monkeypatch.setattr(Federation, "advance", advanced)
+    assert train(tmp_path, config(rounds=1))
+    found = read_json(tmp_path / "environment.json")
+    assert provenance.is_commit(found["commit"]) and (found["executor"], found["device"]) == ("sequential", "cpu")

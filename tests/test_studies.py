@@ -28,6 +28,7 @@ from fedrepro.overlays import merge
 from fedrepro.paths import Paths
 from fedrepro.studies import activations, tsne
 from fedrepro.studying import Case, Studied
+from support.experiments import listed
 from support.federation import a_run, advance, assert_same, config, federation, images, partition
 from support.results import rows
 from support.settings import PAPER, SETTINGS, fig
@@ -192,6 +193,7 @@ def test_a_damaged_note_is_told_with_what_brings_it_back(shelf, then, tmp_path):
     folder = tmp_path / shelf / "p" / "r"
     folder.mkdir(parents=True)
     (folder / "tsne-1.json").write_text("{}")
+    listed(tmp_path / shelf)
     with pytest.raises(UserError, match=rf"tsne-1\.json: damaged, lacks settings, code; {then}"):
         studying.finished_in(folder, studies.create("tsne", EXAMPLES["tsne"][0], permuted()))
 

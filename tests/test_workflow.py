@@ -317,7 +317,7 @@ def test_killed_and_called_again_it_ends_the_same(project, tmp_path, monkeypatch
     calm = tmp_path / "calm"
     shutil.copytree(folder, calm, ignore=MADE)
     monkeypatch.chdir(calm)
-    monkeypatch.setattr(provenance, "commit", lambda modules=(): "test")
+    monkeypatch.setattr(provenance, "commit", lambda modules=(): "7e57ed0")
     assert cli.main(["train"]) == 0
     for run in (calm / f"results/runs/{PAPER}").iterdir():
         for name in ("config.json", "metrics.csv", "summary.json", "environment.json", "model.safetensors"):

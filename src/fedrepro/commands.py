@@ -132,6 +132,7 @@ def plan(options: argparse.Namespace) -> int:
 def keep(options: argparse.Namespace) -> int:
     from fedrepro import experiments, keeping
 
+    keeping.settle(options.results)
     _, paths, chosen = _selected(options)
     folders = keeping.keep(chosen, paths)
     sys.stdout.writelines(f"{folder}\n" for folder in folders)

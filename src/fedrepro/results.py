@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fedrepro import intact
 from fedrepro.errors import UserError, unknown
 from fedrepro.files import read_records, read_whole_json, replacing
+from fedrepro.intact import is_kept
 
 if TYPE_CHECKING:
     import pandas
@@ -81,16 +82,11 @@ def unfinished(labels: Sequence[str]) -> str:
     return f"the runs of {', '.join(labels)} are {UNFINISHED}"
 
 
-def is_kept(folder: Path) -> bool:
-    """Whether a run's folder is on the shelf of committed results."""
-    return folder.parent.parent.name == "kept"
-
-
 def _record(folder: Path) -> dict[str, Any]:
     """Where a run's numbers come from. Raises UserError when it is not over."""
     summary = intact.summary(folder)
     stored = intact.settings(folder)
-    environment = read_whole_json(folder / "environment.json", *TOLD, advice=intact.advice(folder))
+    environment = intact.environment(folder, *TOLD)
     taken = {key: summary[key] for key in ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")}
     return {
         "run": folder.name,

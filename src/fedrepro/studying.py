@@ -19,7 +19,6 @@ from fedrepro import experiments, export, intact, lookup, provenance, registry, 
 from fedrepro.config import Params
 from fedrepro.errors import UserError
 from fedrepro.experiments import Planned
-from fedrepro.files import read_whole_json
 from fedrepro.packing import Piece
 from fedrepro.paths import Paths
 from fedrepro.resolving import check_study
@@ -114,7 +113,7 @@ def finished_in(folder: Path, study: Study) -> list[Path]:
     """The notes of finished studies with these settings in a run's folder, whatever code made them, today's first."""
     notes = sorted(folder.glob(f"{study.name}-*.json"))
     told = {
-        note: read_whole_json(note, "settings", "code", advice=intact.advice(folder, note.with_suffix(".csv")))
+        note: intact.read_result(note, "settings", "code", told=intact.advice(folder, note.with_suffix(".csv")))
         for note in notes
     }
     same = [note for note in told if _asks(told[note]["settings"], study)]
