@@ -26,6 +26,8 @@ MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk 
 def holding(path: Path) -> Iterator[None]:
     """Hold a file, made where there is none, until the block ends. Raises UserError while another process holds it. A file
     system that knows no locks leaves it open who does."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise UserError(f"{path}: not a file; {AGAIN}")
     with path.open("a") as file:  # NFS locks only what may be written
         if lock(file) is False:
             raise UserError(f"{path.parent}: another process is at work in it; wait for its end")
@@ -39,7 +41,7 @@ def held(path: Path) -> bool:
             return lock(file) is False
     except PermissionError:
         return True
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 

@@ -1,6 +1,7 @@
 """A training run, its name, where it lies, and its rows as they lie there. Light: who only looks at runs needs no torch."""
 
 import csv
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from fedrepro import intact, provenance, registry
 from fedrepro.config import RunConfig
 from fedrepro.errors import UserError
+from fedrepro.files import read_file
 
 CHANGED = "code changed since the work was planned; start the same command again"
 LOG = "log.txt"  # in a run's folder; held by the process that trains it
@@ -76,8 +78,8 @@ def hold_to_plan(config: RunConfig, code: str) -> None:
 
 def read_metrics(path: Path) -> list[Row]:
     """The rows of a metrics.csv; a cell that was not measured is None."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return [{key: _number(key, cell) for key, cell in row.items()} for row in csv.DictReader(file)]
+    lines = io.StringIO(read_file(path).decode("utf-8"), newline="")
+    return [{key: _number(key, cell) for key, cell in row.items()} for row in csv.DictReader(lines)]
 
 
 def _number(column: str, cell: str) -> int | float | None:
