@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
-from fedrepro import datasets, experiments
+from fedrepro import datasets, experiments, intact
 from fedrepro.config import read_params, renamed
+from fedrepro.files import text_digest
 from fedrepro.paths import Paths
 from fedrepro.results import is_kept
 
@@ -24,6 +25,16 @@ def test_every_kept_result_is_named_by_todays_settings(monkeypatch):
         planned = experiments.plan(read_params(overrides={"scale": scale}), Paths())
         found |= {run.folder for run in experiments.unique(experiments.select(planned, None, None)) if is_kept(run.folder)}
     assert {str(folder) for folder in records} == {str(folder) for folder in found}
+
+
+def test_every_kept_file_is_listed_as_it_is():
+    """And no other; `fedrepro keep` sorts the lines and takes those of two branches together."""
+    kept = ROOT / "results/kept"
+    sums = {path.relative_to(kept).as_posix(): text_digest(path.read_bytes()) for path in kept.glob("*/*/*")}
+    listed = intact.sums(kept)
+    assert listed.keys() == sums.keys()
+    assert [name for name in sums if sums[name] != listed[name]] == []
+    assert intact.sum_lines((kept / intact.SUMS).read_bytes()) == intact.written_sums(sums).splitlines(), "not sorted"
 
 
 def test_earlier_names_of_a_schedule():

@@ -14,7 +14,7 @@ from fedrepro.experiments import Planned
 from fedrepro.files import abandoned, alone, json_text, part, read_file, replacing, sweep_below, text_digest
 from fedrepro.intact import SUMS
 from fedrepro.paths import Paths
-from fedrepro.runs import FILES, SUMMARY, Run, run_id
+from fedrepro.runs import FILES, SUMMARY, Run, code_digest, run_id
 from fedrepro.studies.base import Study
 
 log = logging.getLogger(__name__)
@@ -31,12 +31,12 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
     """
     with alone(paths.results / LOCK):
         contents, replaced = _contents(chosen, paths)
-        if contents:
+        if contents or replaced:
             _place(contents, replaced, paths.results / "kept")
     return list(contents)
 
 
-def _contents(chosen: list[Planned], paths: Paths) -> tuple[Contents, list[Path]]:
+def _contents(chosen: list[Planned], paths: Paths) -> tuple[Contents, set[Path]]:
     """What is to be kept, and the folders whose place it takes."""
     waiting = {found.folder: (found, item.paper, old) for item in chosen for found, old in _waiting(item, paths)}
     origins = {folder: _origin(found) for folder, (found, _, _) in waiting.items()}
@@ -51,7 +51,17 @@ def _contents(chosen: list[Planned], paths: Paths) -> tuple[Contents, list[Path]
     for note in studied:
         target = paths.kept(note.parent.parent.name) / note.parent.name
         contents[target] |= {path.name: read_file(path) for path in (note.with_suffix(".csv"), note)}
-    return dict(contents), [old.folder for _, _, old in waiting.values() if old]
+    superseded = {run.folder for paper in {item.paper for item in chosen} for run in _superseded(paths.kept(paper))}
+    return dict(contents), superseded | {old.folder for _, _, old in waiting.values() if old}
+
+
+def _superseded(shelf: Path) -> Iterator[Run]:
+    """The kept runs in whose place one of today's code is kept: a kill left both."""
+    answering = lookup.stored_runs(shelf)
+    for run in lookup.begun_runs(shelf):
+        other = answering[lookup.same(run.config, run.data)]
+        if other.id != run.id and other.code == code_digest(other.config):
+            yield run
 
 
 def _files(folder: Path, origin: dict[str, str | None]) -> dict[str, bytes]:
