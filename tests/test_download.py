@@ -1,11 +1,13 @@
 """Fetching over HTTP: from a local server that breaks off, is busy, refuses or says nothing."""
 
 import contextlib
+import functools
 import itertools
 import json
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -20,7 +22,7 @@ from support.files import IMAGES, cifar10_files, damage, leftovers, md5, mnist_f
 
 class Server(ThreadingHTTPServer):
     """Serves `files` (path -> bytes) with ranges, unless it ignores them (None) or begins anew whatever is asked for (False);
-    the next `drops` answers break off, the next `busy` are of this `status`. `answers`: path -> pieces to send as they are."""
+    the next `drops` answers break off, the next `busy` are of this `status`. `answers`: path -> what makes pieces to send."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -35,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
         server.log.append((self.path, self.headers.get("Range")))
         if self.path in server.answers:
             with contextlib.suppress(ConnectionError):  # of who has heard enough
-                for piece in server.answers[self.path]:
+                for piece in server.answers[self.path]():
                     self.wfile.write(piece)
             return
         if server.busy:
@@ -162,7 +164,7 @@ def test_wrong_checksum_from_the_official_source(release, tmp_path):
     "HTTP/1.1 206 X\r\nContent-Range: bytes 5-8/9",  # without the beginning
 ])  # fmt: skip
 def test_what_is_not_the_file_is_not_taken_for_it(head, release, tmp_path):
-    release.answers[f"/{IMAGES}"] = [f"{head}\r\n\r\n".encode(), b"page"]
+    release.answers[f"/{IMAGES}"] = lambda: [f"{head}\r\n\r\n".encode(), b"page"]
     with pytest.raises(UserError, match=rf"cannot download {IMAGES} .*HTTP {head[9:12]}\)"):
         datasets.fetch("mnist", tmp_path / "raw")
     assert len(release.log) == 1 and list((tmp_path / "raw" / "mnist").iterdir()) == []
@@ -173,7 +175,7 @@ def test_what_is_not_the_file_is_not_taken_for_it(head, release, tmp_path):
     ("302 Found\r\nLocation: http://127.0.0.1/\xff", "UnicodeDecodeError"),
 ])  # fmt: skip
 def test_an_answer_that_is_no_http(head, words, release, tmp_path):
-    release.answers[f"/{IMAGES}"] = [f"HTTP/1.1 {head}\r\n\r\n".encode("latin-1"), b"page"]
+    release.answers[f"/{IMAGES}"] = lambda: [f"HTTP/1.1 {head}\r\n\r\n".encode("latin-1"), b"page"]
     with pytest.raises(UserError, match=f"{words}, tried 3 times"):
         datasets.fetch("mnist", tmp_path / "raw")
 
@@ -181,7 +183,8 @@ def test_an_answer_that_is_no_http(head, words, release, tmp_path):
 @pytest.mark.parametrize("head", [b"", b"Content-Length: 99999999999\r\n"])
 def test_a_file_without_end_is_given_up(head, release, tmp_path, monkeypatch):
     monkeypatch.setattr(_download, "MAX_BYTES", 1 << 20)
-    release.answers[f"/{IMAGES}"] = itertools.chain([b"HTTP/1.1 200 OK\r\n", head, b"\r\n"], itertools.repeat(b"x" * 4096))
+    begin = b"HTTP/1.1 200 OK\r\n" + head + b"\r\n"
+    release.answers[f"/{IMAGES}"] = lambda: itertools.chain([begin], itertools.repeat(b"x" * 4096))
     with pytest.raises(UserError, match="more than 1048576 bytes"):
         datasets.fetch("mnist", tmp_path / "raw")
     assert len(release.log) == 1 and list((tmp_path / "raw" / "mnist").iterdir()) == []
@@ -190,10 +193,16 @@ def test_a_file_without_end_is_given_up(head, release, tmp_path, monkeypatch):
 def test_an_answer_of_a_byte_at_a_time_is_given_up(release, tmp_path, monkeypatch):
     """Also where a length is told, of which more would have to come before anything is written."""
     monkeypatch.setattr(_download, "WINDOW", 0.02)
+
+    def slowly(head: bytes) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n" + head + b"\r\n"
+        for _ in range(1000):
+            time.sleep(0.005)
+            yield b"x"
+
     for head in (b"", b"Content-Length: 100000\r\n"):
-        slowly = itertools.chain([b"HTTP/1.1 200 OK\r\n" + head + b"\r\n"], (time.sleep(0.005) or b"x" for _ in range(4000)))
-        release.answers[f"/{IMAGES}"] = slowly  # what one attempt left of it is the next one's
-        with pytest.raises(UserError, match=r"cannot download .*tried 3 times"):
+        release.answers[f"/{IMAGES}"] = functools.partial(slowly, head)
+        with pytest.raises(UserError, match=r"cannot download .*ReadTimeout, tried 3 times"):
             datasets.fetch("mnist", tmp_path / "raw")
 
 
@@ -206,7 +215,7 @@ def test_two_versions_of_a_file_are_not_joined(server, tmp_path):
         yield b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(old[IMAGES]) + old[IMAGES][:99]
         server.answers.clear()
 
-    server.answers[f"/mnist/{IMAGES}"] = changing()
+    server.answers[f"/mnist/{IMAGES}"] = changing
     folder = datasets.fetch("mnist", tmp_path / "raw", server.url)
     assert server.log[:2] == [(f"/mnist/{IMAGES}", None)] * 2 and (folder / IMAGES).read_bytes() == new[IMAGES]
 

@@ -33,6 +33,7 @@ from fedrepro import files, provenance, registry
 from fedrepro.datasets import _fetch, _stored
 from fedrepro.datasets._formats import Arrays
 from fedrepro.datasets._stored import META
+from fedrepro.errors import UserError
 from fedrepro.fields import Choice, Frozen
 
 if TYPE_CHECKING:
@@ -141,13 +142,31 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
     module, given = _module(choice)
     folder = raw / origin(choice)
     stamp = _fetch.verified_stamp(folder)
-    arrays = module.read(folder, *given)
-    _stored.check(folder, arrays, len(module.CLASSES), is_real(choice))
+    try:
+        with _fetch.writing(folder):
+            arrays = module.read(folder, *given)
+        _stored.check(f"{folder}: {folder.name}", arrays, len(module.CLASSES), is_real(choice), extent(choice)[0])
+        _check_counts(choice, arrays)
+    except UserError as error:
+        where = "" if str(folder) in str(error) else f"{folder}: "
+        raise UserError(f"{where}{error}; {_fetch.reject(folder, stamp)}") from None
     arrays = tuple(np.ascontiguousarray(a, a.dtype if a.ndim == 4 else np.int64) for a in arrays)
     meta = _meta(choice, stamp, arrays)
     with _fetch.writing(out):
         _stored.write(out, arrays, meta)
     return meta
+
+
+def _check_counts(choice: Choice | str, arrays: Arrays) -> None:
+    """Compare the numbers of images with those declared, by which plans and settings go. A copy of a release may differ, with
+    a warning. Raises UserError for a set that is neither fetched nor unpacked."""
+    (module, _), (_, *declared) = _module(choice), extent(choice)
+    found = [len(arrays[1]), len(arrays[3])]
+    if found != declared:
+        told = f"{module.__name__}: {found} train and test images, declared as {declared}"
+        if not module.FILES and not hasattr(module, "FOLDERS"):
+            raise UserError(told)
+        log.warning("%s", told)
 
 
 def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = None) -> None:
