@@ -8,8 +8,8 @@ a part of, its ORIGIN.
 A set of class folders that the user unpacks declares FOLDERS, OPTIONAL and HOW to get them instead of files; one that needs
 no official files has FILES = () and reads what the user put into data/raw/<name>/, if anything; it may say where that comes
 from: SOURCE. A set with options declares frozen `Params` and takes them: `read(raw, params)`, and `extent(params)` instead of
-EXTENT; its TITLE may name them in braces. Where images belong to devices, `read` returns train_owner and test_owner too, (N,)
-from 0.
+EXTENT; its TITLE may name them in braces. Where images belong to devices, it declares `DEVICES = True`, and `read` returns
+train_owner and test_owner too, (N,) from 0.
 
 What a run used is its data's `identity`: the checksum of the pixels; only where the official pixels are not pinned and
 the official files were used, the digest of those files' checksums and the set's options, so that it is known before anything
@@ -114,6 +114,11 @@ def classes(choice: Choice | str) -> tuple[str, ...]:
 def is_real(choice: Choice | str) -> bool:
     """Whether its inputs are real numbers; else they are pixels, 0..255."""
     return getattr(_module(choice)[0], "REAL", False)
+
+
+def has_devices(choice: Choice | str) -> bool:
+    """Whether it says which device an image comes from."""
+    return getattr(_module(choice)[0], "DEVICES", False)
 
 
 def _module(choice: Choice | str) -> tuple[ModuleType, tuple[Frozen, ...]]:
