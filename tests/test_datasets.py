@@ -305,6 +305,22 @@ def test_options_name_a_folder():
         datasets.key({"name": "synthetic", "gamma": 1})
 
 
+@pytest.mark.parametrize(("options", "words"), [
+    ({"devices": 10**9}, "at most 1073741824 numbers at once"), ({"side": 10**6}, "at most 1073741824 numbers at once"),
+    ({"hidden": 10**9}, "at most 1073741824 numbers at once"), ({"train": 10**12}, "at most 1073741824 numbers at once"),
+    ({"alpha": 1e308}, "alpha: at most 1e6"), ({"beta": 3e38}, "beta: at most 1e6"),
+])  # fmt: skip
+def test_a_drawn_set_that_cannot_be_is_refused_before_it_is_drawn(options, words, tmp_path):
+    with pytest.raises(UserError, match=f"dataset synthetic: .*{words}"):
+        datasets.identify(TINY | options, tmp_path / "raw", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_largest_spreads_stay_finite(tmp_path):
+    data = drawn(tmp_path, alpha=1e6, beta=1e6)
+    assert data.train_x.isfinite().all() and len(data.train_y.unique()) > 1
+
+
 @pytest.mark.parametrize(("place", "wrong", "words"), [
     (0, np.full((120, 1, 8, 8), np.nan, np.float32), "train part: not all numbers are finite"),
     (0, np.zeros((120, 1, 8, 8)), "train part: images float64"),

@@ -11,13 +11,16 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from fedrepro import datasets, experiments, holdings, partitions, registry
+from fedrepro import datasets, experiments, holdings, lookup, partitions, registry
 from fedrepro.config import Proxy
 from fedrepro.datasets import Labelled
 from fedrepro.errors import UserError
-from fedrepro.fields import Choice
+from fedrepro.fields import Choice, Count, Frozen, InputFile
+from fedrepro.files import digest
 from fedrepro.partitions import _testing, balanced_classes, dirichlet, dirichlet_by_class, iid, random_classes
 from fedrepro.paths import Paths
+from fedrepro.resolving import resolve
+from fedrepro.runs import run_id
 from support.experiments import one
 from support.federation import config, images
 
@@ -509,6 +512,50 @@ def test_what_cannot_be_is_refused_before_any_data_are_there(partition, words, t
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def mine(monkeypatch):
+    """A partition of one's own, to be filled."""
+    found, names = ModuleType("fedrepro.partitions.mine"), registry.names
+    found.Params, found.split = iid.Params, iid.split
+    monkeypatch.setitem(sys.modules, found.__name__, found)
+    monkeypatch.setattr(registry, "names", lambda kind: [*names(kind), *(["mine"] if kind == "partitions" else [])])
+    monkeypatch.setattr("fedrepro.provenance.partition_digest", lambda name: "code")
+    monkeypatch.setattr("fedrepro.provenance.code_digest", lambda modules, *entry: "code")
+    return found
+
+
+def test_what_a_file_of_a_partition_holds_names_its_runs(mine, tmp_path):
+    """It is read when the settings are: other content is another partition and another run, and a later edit is noticed."""
+
+    class Params(Frozen):
+        clients: Count
+        file: InputFile
+
+    def split(params, train, draw):
+        return [np.array(line.split(), int) for line in params.file.read().decode().splitlines()]
+
+    mine.Params, mine.split, file = Params, split, tmp_path / "clients.txt"
+
+    def planned(text):
+        file.write_text(text)
+        choice = {"name": "mine", "clients": 2, "file": str(file)}
+        return resolve(config(partition=choice, clients_per_round=2)), make("mine", clients=2, file=str(file))
+
+    (first, parts), (second, other) = planned("0 1\n2 3\n"), planned("0 1\n2 4\n")
+    assert [part.tolist() for part in parts.train] == [[0, 1], [2, 3]] and other.train[1].tolist() == [2, 4]
+    for name in (Paths().partition, run_id, lookup.same):
+        assert name(first, "data") != name(second, "data")
+    assert first.partition.options["file"] == {"path": str(file), "sha256": digest("0 1\n2 3\n")}
+    assert resolve(first) == first  # as a stored run says it, whatever lies there now
+    with pytest.raises(UserError, match="changed since the work was planned"):
+        partitions.of_run(first, images())
+    file.unlink()
+    assert resolve(first) == first
+    with pytest.raises(UserError, match=r"partition mine: file: .*clients\.txt: cannot be read \(No such file"):
+        make("mine", clients=2, file=str(file))
+    assert Params.model_json_schema()["properties"]["file"]["type"] == "string"
+
+
 @pytest.mark.parametrize(("parts", "own_test", "words"), [
     ([[0, 1], [2, 400]], False, r"split: part 1: images 2 to 400, expected 0 to 399"),
     ([[0, 1], [-1, 2]], True, r"split: part 1: images -1 to 2, expected 0 to 399"),
@@ -517,14 +564,10 @@ def test_what_cannot_be_is_refused_before_any_data_are_there(partition, words, t
     ([[0, 1]], False, "split: 1 parts for 2 clients"),
     ([[0, 1], []], False, "clients: 1 of 2 got no images"),
 ])  # fmt: skip
-def test_indices_of_a_partition_of_ones_own(parts, own_test, words, monkeypatch):
-    found = ModuleType("fedrepro.partitions.mine")
-    found.Params, found.split = iid.Params, lambda params, train, draw: [np.array(part, int) for part in parts]
+def test_indices_of_a_partition_of_ones_own(parts, own_test, words, mine):
+    mine.split = lambda params, train, draw: [np.array(part, int) for part in parts]
     if own_test:
-        found.split_test = iid.split_test
-    monkeypatch.setitem(sys.modules, found.__name__, found)
-    names = registry.names
-    monkeypatch.setattr(registry, "names", lambda kind: [*names(kind), "mine"])
+        mine.split_test = iid.split_test
     with pytest.raises(UserError, match=f"partition mine: {words}"):
         make("mine", clients=2)
 

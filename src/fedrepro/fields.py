@@ -1,5 +1,6 @@
 """What settings are made of: numbers that are checked, choices by name, and one message on what is wrong and what is valid."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -10,11 +11,13 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
+    WithJsonSchema,
     WrapSerializer,
     model_validator,
 )
 
 from fedrepro.errors import UserError
+from fedrepro.files import digest
 from fedrepro.measures import MEASURES
 
 
@@ -92,6 +95,38 @@ class Choice(Frozen):
     @property
     def options(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
+
+
+class _InputFile(Frozen):
+    """A file that an option names, with its sha256: a run on other content has another name. Settings name the path alone."""
+
+    path: str
+    sha256: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_path(cls, value: Any) -> Any:
+        return {"path": value, "sha256": digest(_content(value))} if isinstance(value, str) else value
+
+    def read(self) -> bytes:
+        """Return the content. Raises UserError if it is not what it was when the settings were read."""
+        try:
+            content = _content(self.path)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        if digest(content) != self.sha256:
+            raise UserError(f"{self.path}: changed since the work was planned; start the same command again")
+        return content
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+
+
+InputFile = Annotated[_InputFile, WithJsonSchema({"type": "string"})]
 
 
 def _plain(choice: Choice, written: SerializerFunctionWrapHandler) -> Any:
