@@ -14,7 +14,6 @@ from fedrepro import (
     drawings,
     experiments,
     packing,
-    plainyaml,
     provenance,
     resolving,
     studying,
@@ -104,10 +103,6 @@ def mixed():
 
 
 try:
-    if workflow.is_main_process:
-        plainyaml.read(
-            Path("params.yaml")
-        )  # Snakemake's own reader takes the last of two keys
     PARAMS = settings_from(Params, config, "params.yaml")
     GPU = gpu()
     PARAMS = PARAMS.on(per_run())
