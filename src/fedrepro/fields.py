@@ -1,5 +1,6 @@
 """What settings are made of: numbers that are checked, choices by name, and one message on what is wrong and what is valid."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -47,6 +48,16 @@ def _fits(value: float) -> float:
     return value
 
 
+def _key(value: Any) -> Any:
+    if not isinstance(value, str) or not re.fullmatch(NAME, value):
+        close = re.sub("[^a-z0-9]+", "_", str(value).lower()).strip("_")[:LONGEST]
+        advice = f", such as {close}" if close else ""
+        raise ValueError(f"a name consists of a to z, 0 to 9 and _, at most {LONGEST} of them{advice}")
+    return value
+
+
+LONGEST = 60  # letters of a name: several of them make up the name of a file, which has 255 bytes at most
+NAME = f"[a-z0-9_]{{1,{LONGEST}}}"
 LARGEST = {int: (1 << 63) - 1, float: 3.4e38}
 Number = BeforeValidator(_no_bool)
 Listed = BeforeValidator(_listed)
@@ -59,6 +70,7 @@ Fraction = Annotated[float, Field(ge=0, le=1), Number]
 Share = Annotated[float, Field(gt=0, le=1), Number]  # of something, not nothing
 Rate = Annotated[float, Field(ge=0, lt=1), Number]  # of what is put out by dropout: not all
 Numbers = Annotated[tuple[Annotated[int, Field(ge=0), Number], ...], Field(min_length=1), AfterValidator(_distinct), Listed]
+Key = Annotated[str, BeforeValidator(_key)]  # it becomes a file, a target on the command line, an address on the page
 Device = Literal["auto", "cpu", "cuda"]
 Executor = Literal["auto", "sequential", "stacked", "plain", "sequential+graph", "stacked+graph"]
 Change = Literal[
@@ -149,7 +161,8 @@ def parse(model: type[Model], values: Any, where: str) -> Model:
 
 
 def _explain(model: type[BaseModel], item: Any) -> str:
-    key = ".".join(str(part) for part in item["loc"])
+    place = item["loc"][:-2] if item["loc"][-1:] == ("[key]",) else item["loc"]  # the message itself shows a wrong key
+    key = ".".join(map(str, place))
     if item["type"] == "extra_forbidden":
         valid = ", ".join(sorted(_fields_at(model, item["loc"][:-1])))
         return f"{key}: unknown key" + (f": choose from {valid}" if valid else "")

@@ -2,8 +2,8 @@
 figure, table and cell with its settings. Whether what they name exists, only the code checks."""
 
 from fedrepro import registry
-from fedrepro.report.spec import NAME, ROOMS, Paper
-from fedrepro.schema import Schema, some, untitled
+from fedrepro.report.spec import ROOMS, Paper
+from fedrepro.schema import NAMES, Schema, some, untitled
 
 KINDS = {"Figure": "figures", "Table": "tables", "Cell": "cells"}  # class of all kinds -> their folder
 
@@ -19,7 +19,7 @@ def of_artifacts() -> Schema:
     laid_over = some(own["properties"] for own in defs["Cell"]["anyOf"])  # a cell's target or round at another scale
     defs["Claim"]["properties"]["scales"]["additionalProperties"] = laid_over
     for room in ROOMS:
-        described["properties"][room]["propertyNames"] = {"pattern": f"^{NAME}$"}
+        described["properties"][room]["propertyNames"] = NAMES
     return untitled(described)
 
 

@@ -2,17 +2,16 @@
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BeforeValidator, PrivateAttr, SerializeAsAny, model_validator
+from pydantic import PrivateAttr, SerializeAsAny, model_validator
 
 from fedrepro import plainyaml, provenance, registry
 from fedrepro.config import Params
 from fedrepro.errors import UserError
-from fedrepro.fields import Frozen, parse
+from fedrepro.fields import Frozen, Key, parse
 from fedrepro.metrics import Curve
 from fedrepro.report import looks
 from fedrepro.report.claims import Claim
@@ -27,20 +26,8 @@ from fedrepro.report.tables.base import Table
 FOLDER = Path("workflow/experiments")
 VERDICTS = "verdicts"  # the table that every paper has
 ROOMS = {"figures": ("Figure", "curves"), "tables": ("Table", None)}  # kinds in a folder: their class, and the usual one
-# of the workflow: an artifact of such a name could not be asked for
+# of the workflow: a paper or an artifact of such a name could not be asked for
 RULES = ("all", "artifact", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train")
-
-
-NAME = "[a-z0-9_]+"
-
-
-def _text(value: Any) -> Any:
-    if not isinstance(value, str) or not re.fullmatch(NAME, value):
-        raise ValueError("a name consists of a to z, 0 to 9 and _")
-    return value
-
-
-Key = Annotated[str, BeforeValidator(_text)]  # it becomes a file, a target on the command line and an address on the page
 
 
 class Paper(Frozen):
@@ -242,6 +229,8 @@ def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     plain = [key for spec in specs.values() for key in spec.artifacts]
     for paper, spec in specs.items():
+        if paper in RULES:
+            raise UserError(f"params.yaml: papers: '{paper}' already names something else; choose another name")
         for key in spec.artifacts:
             name = f"{paper}_{key}"
             if name in found or name in specs:
