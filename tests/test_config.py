@@ -203,6 +203,7 @@ def test_reading_params(tmp_path, monkeypatch):
     ("compare: none", "compare: exact", r"scales.quick.compare: .*'none', 'direction' or 'full' \(got 'exact'\)"),
     ("seeds: [0]", "seeds: []", r"scales.quick.seeds: "),
     ("seeds: [0]", "seeds: [0, 1, 0]", r"scales.quick.seeds: values must be unique"),  # a seed that counts twice
+    ("seeds: [0]", f"seeds: {list(range(1001))}", r"scales.quick.seeds: .* at most 1000 items"),  # planned for minutes
     ("scale: quick", "scale: quick\ndevices: [1, 1]", r"devices: values must be unique"),
     ("seeds: [0]", "seeds: 3", r"scales.quick.seeds: expected a list such as \[0\] \(got 3\)"),
     ("scale: quick", "scale: quick\ndevices: 0", r"devices: expected a list such as \[0\] \(got 0\)"),

@@ -99,6 +99,16 @@ def test_shapes_of_outputs(name, arch, shape):
     assert (penultimate >= 0).all() and (maps >= 0).all()
 
 
+@pytest.mark.parametrize(("name", "options", "words"), [
+    ("mlp", {"width": 1e30}, r"model: a layer of 5.12e\+32 units, of at most 1e\+06; set fewer units or a smaller width"),
+    ("fedmax_cnn", {"hidden": 10**18}, r"model: a layer of 1e\+18 units"),
+    ("cifar_cnn", {"width": 100}, "model cifar_cnn: conv2: 1,024,006,400 weights, of at most 1,000,000,000; set fewer units"),
+], ids=("number", "size", "memory"))  # fmt: skip
+def test_a_network_that_fits_into_no_memory_is_refused(name, options, words):
+    with pytest.raises(UserError, match=words):
+        build(name, COLOUR, **options)
+
+
 def test_width_scales_every_layer_but_the_classes():
     shapes = [
         tuple(tensor.shape) for name, tensor in build("mnist_cnn", GREY, width=0.25).named_parameters() if "weight" in name

@@ -81,6 +81,8 @@ def train(options: argparse.Namespace) -> int:
         left = training.train(runs, paths, mirror=given["mirror"], **where, **more)
     else:
         params, paths, chosen = _selected(options)
+        if params.only_finished:
+            logging.getLogger("fedrepro").warning("%s: only_finished: true trains nothing", options.params)
         if chosen and all(item.lacking for item in chosen):
             raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
         cases = studying.unfinished(chosen, params, paths)

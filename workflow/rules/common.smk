@@ -77,7 +77,7 @@ def packed(kind, pieces, over, mixed=(), each=1):
 
 
 def asked_for():
-    """The folders of the runs that the command line asks for, by artifacts or papers; all where it names none."""
+    """The experiments that the command line asks for, by artifacts or papers; all where it names none."""
     given = set(sys.argv)
     found = [
         PLAN[paper][split_source(source)[0]]
@@ -88,7 +88,7 @@ def asked_for():
     if not found and not papers:
         papers = list(PLAN)
     found += [planned for paper in papers for planned in PLAN[paper].values()]
-    return {run.folder for planned in found for run in planned.runs}
+    return list({(item.paper, item.name): item for item in found}.values())
 
 
 def mixed():
@@ -110,10 +110,6 @@ try:
     PLAN = experiments.plan(PARAMS, PATHS)
     if workflow.is_main_process:
         resolving.check(PARAMS)
-        for remark in experiments.remarks(
-            experiments.select(PLAN, None, None), PARAMS.active.compare
-        ):
-            logger.warning(remark)
     STUDIED = {
         paper: {
             name: studying.plan(item, PARAMS, PATHS) for name, item in group.items()
@@ -122,6 +118,9 @@ try:
     }
     SPECS = spec.read_all(PARAMS)
     TARGETS = spec.targets(SPECS)  # name on the command line -> paper and artifact
+    if workflow.is_main_process:
+        for remark in experiments.remarks(asked_for(), PARAMS.active.compare):
+            logger.warning(remark)
     RUNS = experiments.unique(experiments.select(PLAN, None, None))
     PIECES = experiments.pieces(PLAN)
     if workflow.is_main_process:
@@ -139,7 +138,7 @@ try:
         experiments.select(PLAN, None, None) if workflow.is_main_process else []
     )
     BILL = {entry.over: entry for entry in bill.entries(UNFINISHED, PARAMS, PATHS)}
-    ASKED_FOR = asked_for()
+    ASKED_FOR = {run.folder for item in asked_for() for run in item.runs}
     TRAINED = packed(
         "train", PIECES, lambda run: run.summary, mixed(), PARAMS.cores_per_run
     )
