@@ -338,6 +338,19 @@ def test_folder_that_cannot_be_made(tmp_path):
         train(tmp_path / "file" / "run", config())
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_log_that_cannot_be_written_is_one_message(tmp_path, capsys, caplog):
+    caplog.set_level(logging.INFO, "fedrepro")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.txt").symlink_to("/dev/full")
+    failures = Failures()
+    with failures.of("one"):
+        train(tmp_path / "run", config())
+    with pytest.raises(UserError, match=r"^one: .*log\.txt: No space left on device; free some space: .*goes on$"):
+        failures.tell()
+    assert "Logging error" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("executor", "error"),
     [

@@ -10,7 +10,9 @@ checkpoint.safetensors, progress.json   while unfinished
 snapshots/   the states that studies ask for (engine/replay.py)
 """
 
+import contextlib
 import logging
+import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -260,10 +262,18 @@ class _Log:
         self.path = path
 
     def __enter__(self) -> None:
-        self.handler = logging.FileHandler(self.path, encoding="utf-8")
+        self.handler = _LogFile(self.path, encoding="utf-8")
         self.handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
         logging.getLogger("fedrepro").addHandler(self.handler)
 
     def __exit__(self, *_: object) -> None:
         logging.getLogger("fedrepro").removeHandler(self.handler)
-        self.handler.close()
+        with contextlib.suppress(OSError):  # which `handleError` raised when the record was logged
+            self.handler.close()
+
+
+class _LogFile(logging.FileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Raise what logging would print with a traceback, such as a full disk."""
+        error = sys.exception()
+        raise OSError(error.errno, error.strerror, self.baseFilename) if isinstance(error, OSError) else error
