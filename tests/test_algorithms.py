@@ -21,15 +21,14 @@ from torch import nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn import functional as F
 
-from fedrepro import algorithms, models, registry, rng, tasks
+from fedrepro import algorithms, models, registry, rng
 from fedrepro.algorithms import fedmmd
 from fedrepro.algorithms.base import Batch, Client, Sent, Server
 from fedrepro.engine import checkpoint
 from fedrepro.engine.executors import Sequential
 from fedrepro.engine.round import Round
 from fedrepro.errors import UserError
-from fedrepro.fields import Choice
-from fedrepro.models import Conv, Dense, Head, Net
+from fedrepro.models import Conv, Dense, Head
 from support.federation import (
     ALGORITHMS,
     advance,
@@ -43,6 +42,7 @@ from support.federation import (
     receive,
     train_part,
 )
+from support.networks import classifying
 
 GOLDEN = Path(__file__).parent / "golden"
 WITH_NEUTRAL = [name for name in ALGORITHMS if registry.module("algorithms", name).Algorithm.neutral is not None]
@@ -73,12 +73,6 @@ def sent(federation, state, shares=(0.2, 0.3, 0.5)):
     """What the first clients send in the round after `state`."""
     returned = Round(federation, state, {}).train(receive(federation, state), range(len(shares)))
     return [item._replace(share=share) for item, share in zip(returned, shares, strict=True)]
-
-
-def classifying(name: str, options: dict, net: Net):
-    """The method around a network of its own."""
-    task = tasks.create(Choice(name="classification"), net.head.out_features)
-    return algorithms.create(Choice(name=name, **options), net, rng.generator(0, "algorithm"), task)
 
 
 def randn_like(tensors: dict, generator: torch.Generator) -> dict:
