@@ -18,7 +18,7 @@ import torch
 
 from fedrepro import provenance, runs
 from fedrepro.config import RunConfig
-from fedrepro.engine import checkpoint, progress
+from fedrepro.engine import checkpoint, progress, recording
 from fedrepro.engine import run as engine
 from fedrepro.engine.federation import Federation, State
 from fedrepro.engine.run import Limits
@@ -98,6 +98,8 @@ def test_a_finished_run(tmp_path):
     assert told["bytes_up"] == sum(row["bytes_up"] for row in rows)
     assert RunConfig.model_validate(json.loads((tmp_path / "run" / "config.json").read_text())["config"]) == settings
     assert all("seal" in json.loads(path.read_text()) for path in (tmp_path / "run").glob("*.json"))
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert environment["products"] == ("oneDNN" if recording.onednn() else "torch")
 
 
 def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):

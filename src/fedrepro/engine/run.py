@@ -4,7 +4,7 @@ config.json       what ran: resolved config, data identity and description, code
 metrics.csv       one row per round
 summary.json      status and final numbers; there exactly if the run is over
 model.safetensors the global weights, with the state they belong to; model.clients/ what each client keeps, where it does
-environment.json  commit, versions, hardware, and which executor trained it
+environment.json  commit, versions, hardware, and which executor and library of matrix products trained it
 log.txt, timing.json   how long, and when it ended; the only files that differ between two identical runs
 checkpoint.safetensors, progress.json   while unfinished
 snapshots/   the states that studies ask for (engine/replay.py)
@@ -24,7 +24,7 @@ import torch
 from fedrepro import provenance, release
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
-from fedrepro.engine import checkpoint, progress, replay
+from fedrepro.engine import checkpoint, progress, recording, replay
 from fedrepro.engine.federation import Federation, State
 from fedrepro.errors import GOES_ON, UserError
 from fedrepro.files import digest, holding, read_json, replacing, sweep_below, write_json
@@ -101,6 +101,8 @@ def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozense
         log.info("stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds)
         return False
     about = {"executor": federation.executor.name, "operations": federation.flops}  # of an image on its way through the network
+    if federation.device.type == "cpu":
+        about["products"] = "oneDNN" if recording.onednn() else "torch"  # which library computes large matrix products
     _finish(run, state, rows, environment | about, clock)
     return True
 
