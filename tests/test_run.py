@@ -1,5 +1,6 @@
 """A run's folder: however often and wherever a run is stopped, the same bytes come out."""
 
+import errno
 import json
 import logging
 import os
@@ -341,10 +342,13 @@ def test_folder_that_cannot_be_made(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_log_that_cannot_be_written_is_one_message(tmp_path, capsys, caplog):
+def test_a_log_that_cannot_be_written_is_one_message(tmp_path, capsys, caplog, monkeypatch):
     caplog.set_level(logging.INFO, "fedrepro")
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "log.txt").symlink_to("/dev/full")
+
+    def full(handler: logging.FileHandler) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(engine._LogFile, "flush", full)
     failures = Failures()
     with failures.of("one"):
         train(tmp_path / "run", config())

@@ -117,8 +117,8 @@ def multiply(recording: fx.GraphModule, tensors: list[Tensor]) -> None:
 
 @functools.cache
 def onednn() -> bool:
-    """Whether oneDNN computes large matrix products instead of MKL, torch's own choice: where MKL has no code of its own for
-    the processor, it leaves the widest instructions unused and takes twice as long. torch's compiler calls the same operator."""
+    """Whether oneDNN computes large matrix products instead of MKL, torch's own choice. Where MKL has no code of its own for
+    the processor, it leaves the widest instructions unused and takes twice as long. torch's compiler calls this operator."""
     return mkl_branch() == MKL_AUTO and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
