@@ -2,6 +2,27 @@
 # consists of in workflow/experiments/. Targets: all (default), a paper, train, data, and a figure or table as `<paper>_<name>`, or
 # by its own name while only one paper has it.
 
+import re
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from fedrepro import plainyaml
+from fedrepro.errors import UserError
+
+if workflow.is_main_process:
+    if found := re.search(r"[\s'\"\\$&|;<>()*?`]", sys.executable):
+        raise WorkflowError(
+            f"{sys.executable}: Snakemake cannot start scripts with a Python whose path has a {found[0]!r}; move the folder, or have "
+            "uv install elsewhere (the variable UV_PROJECT_ENVIRONMENT)"
+        )
+    try:
+        # Snakemake's own reader takes the last of two keys, and walks through all that aliases repeat
+        plainyaml.read(Path("params.yaml"))
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+
 
 configfile: "params.yaml"
 
@@ -43,13 +64,15 @@ rule all:
 
 onsuccess:
     show_runs(made())
-    logger.info(ending.told(made(), Path(REPORTS), time.time() - BEGAN))
+    told = ending.told(made(), Path(REPORTS), Path(MADE), time.time() - BEGAN)
+    logger.info(told, extra={"event": Event.END})
 
 
 onerror:
-    logger.error(
-        "Not done. What is finished stays: the same command goes on with the rest."
-    )
     # Snakemake deleted the summaries of a job that failed, also those of runs that were trained
     training.summarise(piece.work for piece in PIECES)
     show_runs(made())
+    logger.error(
+        "Not done. What is finished stays: the same command goes on with the rest.",
+        extra={"event": Event.END},
+    )

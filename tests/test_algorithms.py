@@ -25,10 +25,9 @@ from fedrepro import algorithms, models
 from fedrepro.algorithms import fedmmd
 from fedrepro.algorithms.base import Batch, Client, Sent, Server
 from fedrepro.config import registry
-from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
-from fedrepro.models import Conv, Dense, Head, Net, tasks
+from fedrepro.models import Conv, Dense, Head
 from fedrepro.training import checkpoint
 from fedrepro.training.executors import Sequential
 from fedrepro.training.round import Round
@@ -45,6 +44,7 @@ from support.federation import (
     receive,
     train_part,
 )
+from support.networks import classifying
 
 GOLDEN = Path(__file__).parent / "golden"
 WITH_NEUTRAL = [name for name in ALGORITHMS if registry.find("algorithms", name).Algorithm.neutral is not None]
@@ -75,12 +75,6 @@ def sent(federation, state, shares=(0.2, 0.3, 0.5)):
     """What the first clients send in the round after `state`."""
     returned = Round(federation, state, {}).train(receive(federation, state), range(len(shares)))
     return [item._replace(share=share) for item, share in zip(returned, shares, strict=True)]
-
-
-def classifying(name: str, options: dict, net: Net):
-    """The method around a network of its own."""
-    task = tasks.create(Choice(name="classification"), net.head.out_features)
-    return algorithms.create(Choice(name=name, **options), net, rng.generator(0, "algorithm"), task)
 
 
 def randn_like(tensors: dict, generator: torch.Generator) -> dict:
@@ -153,8 +147,8 @@ def test_order_of_clients_does_not_matter(name):
     fed = federation(config(algorithm={"name": name}))
     start, _ = fed.start()
     returned = sent(fed, start)
-    there, server = fed.algorithm.aggregate(start.weights, fed.server(start, 3), returned)
-    back, other = fed.algorithm.aggregate(start.weights, fed.server(start, 3), returned[::-1])
+    there, server = fed.algorithm.aggregate(start.weights, fed.server(start), returned)
+    back, other = fed.algorithm.aggregate(start.weights, fed.server(start), returned[::-1])
     assert_close(there, back, 1e-13)
     assert_close(server, other, 1e-13)
 
@@ -233,7 +227,7 @@ def test_buffers_are_averaged_by_shares(name):
     """Messages of ones from a client with a quarter of the images and of twos from one with three: 1.75, and a counter of 2."""
     fed = with_buffers(name)
     start, _ = fed.start()
-    server = fed.server(start, 2)
+    server = fed.server(start)
     filled = [{key: torch.full_like(tensor, value) for key, tensor in receive(fed, start).items()} for value in (1, 2)]
     client = Round(fed, start, {}).client(0)
     sent = [Sent(client, share, message) for share, message in zip((0.25, 0.75), filled, strict=True)]
@@ -251,7 +245,7 @@ def test_fednovas_steps_are_those_of_weights_not_of_buffers():
     client = Round(fed, start, {}).client(0)
     filled = [{key: torch.full_like(tensor, value) for key, tensor in zeros.items()} for value in (1, 2)]
     sent = zip([replace(client, steps=steps, momentum=0.0) for steps in (2, 6)], (0.25, 0.75), filled, strict=True)
-    new, _ = fed.algorithm.aggregate(zeros, fed.server(start, 2), iter(sent))
+    new, _ = fed.algorithm.aggregate(zeros, fed.server(start), iter(sent))
     assert all(tensor.allclose(torch.tensor(1.875).double()) for key, tensor in new.items() if key in fed.algorithm.trained)
     assert (new["extractor.conv1.norm.running_mean"] == 1.75).all() and new["extractor.conv1.norm.num_batches_tracked"] == 2
 
@@ -567,7 +561,7 @@ def three_layers(name: str, options: dict):
     weights = {key: 0.5 * tensor for key, tensor in randn_like(algorithm.net.state_dict(), draw).items()}
     x, y = torch.randn(6, 2, 1, 2, generator=draw, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 0])
     batches, classes = [Batch(x, y)], y.bincount(minlength=3)
-    server = Server(2, 4, 1, moved(algorithm.start(weights)), lambda: iter(batches))
+    server = Server(2, 4, 0.25, moved(algorithm.start(weights)), lambda: iter(batches))
     server = replace(server, state=algorithm.survey(weights, server))
     received = algorithm.broadcast(weights, server)
     client = Client(0, 6, 2, 0.5, 0.0, {}, lambda: classes, lambda: iter(batches))

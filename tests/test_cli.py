@@ -239,6 +239,13 @@ def test_train_twice_does_nothing(ready, monkeypatch):
     assert snapshot(ready) == before
 
 
+def test_who_reports_what_is_finished_is_told_that_nothing_is_trained(monkeypatch, tmp_path, caplog):
+    write(tmp_path, {"only_finished": True})
+    monkeypatch.chdir(tmp_path)
+    assert main.main(["train"]) == 0 and not list(tmp_path.glob("results/runs/*/*"))
+    assert "params.yaml: only_finished: true trains nothing" in caplog.messages
+
+
 def test_a_skipped_experiment_needs_no_training(ready, monkeypatch, capsys):
     monkeypatch.chdir(ready)
     assert main.main(["train", "--scale", "other"]) == 0

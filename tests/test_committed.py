@@ -19,7 +19,7 @@ from support.results import unfinished
 
 ROOT = Path(__file__).parents[1]
 ANEW = "make them anew: uv run snakemake --config scale={scale} only_finished=true"
-COMMITTED = sorted(path.parent for path in ROOT.glob("reports/*/*/data") if path.parts[-3] != "quick")
+COMMITTED = sorted(path.parent for scale in ("small", "paper") for path in ROOT.glob(f"reports/{scale}/*/data"))
 
 
 @pytest.fixture(params=COMMITTED, ids=lambda folder: "/".join(folder.parts[-2:]))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from fedrepro.config import strict_yaml
@@ -22,6 +23,8 @@ scales:
 papers:
   paper: {fig: {rounds: 9}}
 """
+LISTS = ["&a0 [" + "1, " * 9 + "]", *(f"&a{level} [" + f"*a{level - 1}, " * 9 + "]" for level in range(1, 9))]
+BOMB = f"model: {{width: [{', '.join(LISTS)}]}}"  # 600 letters, 9^9 values
 
 
 def refused(model, values, *words):
@@ -200,6 +203,7 @@ def test_reading_params(tmp_path, monkeypatch):
     ("compare: none", "compare: exact", r"scales.quick.compare: .*'none', 'direction' or 'full' \(got 'exact'\)"),
     ("seeds: [0]", "seeds: []", r"scales.quick.seeds: "),
     ("seeds: [0]", "seeds: [0, 1, 0]", r"scales.quick.seeds: values must be unique"),  # a seed that counts twice
+    ("seeds: [0]", f"seeds: {list(range(1001))}", r"scales.quick.seeds: .* at most 1000 items"),  # planned for minutes
     ("scale: quick", "scale: quick\ndevices: [1, 1]", r"devices: values must be unique"),
     ("seeds: [0]", "seeds: 3", r"scales.quick.seeds: expected a list such as \[0\] \(got 3\)"),
     ("scale: quick", "scale: quick\ndevices: 0", r"devices: expected a list such as \[0\] \(got 0\)"),
@@ -213,11 +217,26 @@ def test_reading_params(tmp_path, monkeypatch):
     ("note: small", "note: small, like: quick", r"scales: scales.quick: like: quick is like quick"),
     ("scales:\n", "scales:\n  mine: 3\n", r"scales.mine: .*valid dictionary"),
     ("scales:\n  quick:", "scales: [3]\nquick:", r"scales: .*valid dictionary"),
+    ("{fig: {rounds: 9}}", "{my-fig: {rounds: 9}}", r"papers.paper: .*, at most 60 of them, such as my_fig \(got 'my-fig'\)"),
 ], ids=str)  # fmt: skip
 def test_mistakes_in_params(old, new, words, tmp_path):
     path = write(tmp_path, SMALL.replace(old, new))
     with pytest.raises(UserError, match=rf"params\.yaml: (.*{words})"):
         read_params(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../X", "/abs", "a/b", "a\0b", "n" * 61, "", "x; touch f", 7, "A", "\u00e4", "a\n"], ids=ascii
+)
+@pytest.mark.parametrize("place", ["scales", "papers", "papers.paper"])
+def test_a_name_is_no_path_and_no_command(name, place):
+    values = yaml.safe_load(SMALL)
+    named = values["papers"]["paper"] if place == "papers.paper" else values[place]
+    named[name] = next(iter(named.values()))
+    with pytest.raises(UserError) as caught:
+        parse(Params, values, "params.yaml")
+    assert str(caught.value).startswith(f"params.yaml: {place}: a name consists of a to z, 0 to 9 and _, at most 60 of them")
+    assert str(caught.value).endswith(f"(got {name!r})") and "\0" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -240,7 +259,13 @@ def test_unreadable_params(text, words, tmp_path):
     ("rounds: 1:30.5", "line 1: 1:30.5 would be read as a number of base 60"),
     ("seed: " + "9" * 400, "line 1: a whole number of more than 18 digits"),
     ("a: " + "[" * 5000, "line 1: nested deeper than 60 levels"),
-], ids=("key", "inner key", "octal", "sixties", "sixties with a point", "giant", "deep"))  # fmt: skip
+    ("a: &a " + "[" * 40 + "]" * 40 + "\nb: " + "[" * 40 + "*a" + "]" * 40, "line 2: nested deeper than 60 levels"),
+    ("a: &a [1, *a]", r"line 1: \*a stands within what it repeats"),
+    ("a: &a {b: [" + "1, " * 99 + "]}\nb: [" + "*a, " * 100 + "]", "line 2: aliases repeat more than 10000 values; write out"),
+    (BOMB, "line 1: aliases repeat more than 10000 values"),
+    ("papers: {}\n__use_yte__: true", "line 2: the key __use_yte__ would make a template of the file"),
+], ids=("key", "inner key", "octal", "sixties", "sixties with a point", "giant", "deep", "deep by aliases", "ring", "large",
+        "bomb", "template"))  # fmt: skip
 def test_yaml_that_could_be_misread_is_refused(text, words, tmp_path):
     (tmp_path / "params.yaml").write_text(text)
     with pytest.raises(UserError, match=f"params.yaml: {words}"):
@@ -256,6 +281,27 @@ def test_a_scale_that_is_like_another(tmp_path):
     assert (params.active.seeds, params.active.compare, params.active.note) == ((3, 4), "none", "mine too")
     assert params.active.experiments == {"paper": {"fig": {"rounds": 2, "lr": 0.5}}}
     assert params.alike == ("mine", "quick") and read_params(tmp_path / "params.yaml").alike == ()
+
+
+def test_aliases_that_repeat_little_are_read():
+    assert strict_yaml.load("a: &a {x: [1, 2]}\nb: *a\nc: {<<: *a, y: 3}")["c"] == {"x": [1, 2], "y": 3}
+
+
+def test_like_null_is_like_none(tmp_path):
+    params = read_params(
+        write(tmp_path, SMALL.replace("note: small", "note: small, like: null").replace("{rounds: 9}", "{like: }"))
+    )
+    assert params.alike == () and params.papers == {"paper": {"fig": {}}}
+
+
+def test_a_long_chain_of_likes():
+    """Longer than Python's stack."""
+    chain = {"e0": {"rounds": 1}} | {f"e{place}": {"like": f"e{place - 1}"} for place in range(1, 2000)}
+    assert inherited(dict(reversed(chain.items())), "paper")["e1999"] == {"rounds": 1}
+    with pytest.raises(
+        ValueError, match=r"paper.e1: like: e0 is like e1999 is like e1998 is like e1997 is like \.\.\. is like e0$"
+    ):
+        inherited(chain | {"e0": {"like": "e1999"}}, "paper")
 
 
 def test_the_settings_that_come_along_are_valid():

@@ -106,6 +106,22 @@ def test_fednova_counts_the_gradients_in_a_momentum(rho, nesterov):
     assert fednova.norm(client) == pytest.approx(moved.sum(), rel=1e-12)
 
 
+@pytest.mark.parametrize("weighting", ["uniform", "samples"])
+def test_the_control_of_scaffolds_server_is_the_mean_of_the_clients_controls(weighting):
+    """c = sum_k p_k c_k over all clients, whoever of them takes part; their numbers of images differ."""
+    settings = config(algorithm=SCAFFOLD, partition=UNEVEN, weighting=weighting, clients_per_round=2)
+    fed = federation(settings)
+    counts = torch.tensor([len(part) for part in fed.data.partition.train]).double()
+    shares = counts / counts.sum() if weighting == "samples" else torch.full((4,), 0.25).double()
+    state, _ = fed.start()
+    for _ in range(6):
+        state, _ = fed.advance(state)
+        for name in fed.algorithm.trained:
+            mean = sum(shares[number] * own.tensors[name] for number, own in state.clients.items())
+            torch.testing.assert_close(state.server["control." + name], mean, rtol=1e-10, atol=1e-12)
+    assert len(state.clients) == 4 and len(set(counts.tolist())) > 1
+
+
 # What is kept
 
 
@@ -191,7 +207,7 @@ def test_what_a_method_knows(executor):
     state, _ = advance(fed, 2)
     assert_same(state.weights, plain.weights)  # looking draws nothing that training needs
     seen = fed.algorithm.seen
-    assert (seen["server"].round, seen["server"].clients, seen["server"].participants) == (2, 4, 4)
+    assert (seen["server"].round, seen["server"].clients, seen["server"].share) == (2, 4, 1)
     assert [len(batch.labels) for batch in seen["proxy"]] == [3, 3, 2] and seen["state"]["count"] == 3
     for number in range(4):
         client, batches, classes = seen[number]
@@ -238,14 +254,14 @@ def test_an_objective_may_look_back_at_a_clients_own_network(augment):
 def test_proxy_images():
     one, other = (curious(proxy={"share": 0.1}, seed=seed) for seed in (0, 1))
     again = curious(proxy={"share": 0.1}, algorithm={"name": "fedprox"})
-    drawn = [list(fed.server(fed.start()[0], 1).proxy())[0].images for fed in (one, again, other)]
+    drawn = [list(fed.server(fed.start()[0]).proxy())[0].images for fed in (one, again, other)]
     assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2]) and len(drawn[0]) == 8
     fed = curious(proxy={"share": 0.1, "augment": True}, augment=["flip", "crop"])
     state, _ = fed.start()
-    rounds = [torch.cat([batch.images for batch in fed.server(replace(state, round=r), 1).proxy()]) for r in (0, 0, 1)]
+    rounds = [torch.cat([batch.images for batch in fed.server(replace(state, round=r)).proxy()]) for r in (0, 0, 1)]
     assert torch.equal(rounds[0], rounds[1]) and not torch.equal(rounds[0], rounds[2])
     with pytest.raises(UserError, match=r"algorithm fedavg: needs proxy images: set proxy"):
-        next(iter(federation(config(proxy=None)).server(state, 1).proxy()))
+        next(iter(federation(config(proxy=None)).server(state).proxy()))
     assert Proxy(share=0.01).batch_size == 64
 
 

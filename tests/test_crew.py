@@ -2,8 +2,12 @@
 
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -112,6 +116,66 @@ def test_a_helper_ends_with_a_run_that_was_killed():
     command = [sys.executable, "-P", "-m", "fedrepro.training.worker", "0"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.wait(timeout=60) == 1
+
+
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the system as Linux has it")
+
+
+@LINUX
+def test_a_helper_that_is_stopped_is_told_and_ended(monkeypatch, caplog):
+    shared = federation(config(clients_per_round=2, rounds=2), executor="sequential", cores=2)
+    try:
+        state, _ = advance(shared, 1)
+        assert not caplog.records
+        process = shared.crew._helpers[0]._process
+        process.send_signal(signal.SIGSTOP)
+        for name, value in (("LOOK", 0.25), ("WARNED", 2), ("ENDED", 4)):
+            monkeypatch.setattr(worker_pool, name, value)
+        with pytest.raises(UserError, match=r"clients was stopped or frozen for 1 s and has been ended; .*goes on$"):
+            shared.advance(state)
+        assert [record.getMessage() for record in caplog.records] == [
+            f"process {process.pid}, which trains a part of the round's clients, is stopped or frozen; in 0 s it is ended"
+        ]
+        assert process.poll() == -signal.SIGKILL
+    finally:
+        shared.close()
+
+
+ORPHANED = """
+import sys
+from fedrepro.engine.crew import _Helper
+helper = _Helper()
+helper.tell({})
+helper.tell({})
+try:
+    helper.told()
+except RuntimeError:  # it is at work: nothing is known to it
+    print(helper._process.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@LINUX
+def test_a_helper_that_is_stopped_ends_with_a_run_that_was_killed():
+    with subprocess.Popen([sys.executable, "-c", ORPHANED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+        helper = int(run.stdout.readline())
+        os.kill(helper, signal.SIGSTOP)
+        run.kill()
+    until = time.monotonic() + 20
+    while _state(helper) not in ("", "Z") and time.monotonic() < until:
+        time.sleep(0.01)
+    ended = _state(helper) in ("", "Z")
+    if not ended:
+        os.kill(helper, signal.SIGKILL)
+    assert ended
+
+
+def _state(pid):
+    """Of a process as Linux has it, Z for one that nobody has waited for; "" for none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except FileNotFoundError:
+        return ""
 
 
 def test_what_fails_in_a_helper_is_told(monkeypatch):

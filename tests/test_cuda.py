@@ -78,7 +78,7 @@ def test_launches_are_as_many_as_they_were(rounds, stored):
 TAKEN = """
 import fcntl, json, sys
 from fedrepro import devices, provenance
-from fedrepro.config import Gpus
+from fedrepro.config.params import Gpus
 import torch
 from pretended_cuda.device import library
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 from types import ModuleType
@@ -126,8 +127,9 @@ def test_a_users_own_files_are_prepared_anew_when_they_change(tmp_path, monkeypa
     assert datasets.identify("digits_rgb", raw, out) == second
 
 
-def test_the_recipe_for_data_of_ones_own(tmp_path, monkeypatch):
-    """CONTRIBUTING's, as it stands there."""
+@pytest.fixture
+def shapes(tmp_path, monkeypatch):
+    """CONTRIBUTING's recipe for a data set, as it stands there, and arrays for it."""
     text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     code = re.search("## Data of your own.*?```python\n(.*?)```", text, re.DOTALL)[1]
     module = ModuleType("fedrepro.data.datasets.shapes")
@@ -145,9 +147,45 @@ def test_the_recipe_for_data_of_ones_own(tmp_path, monkeypatch):
         for what, high, more in (("x", 256, shape), ("y", 2, ()))
     }
     np.savez(own / "shapes.npz", **arrays)
+    return arrays
+
+
+def test_the_recipe_for_data_of_ones_own(shapes, tmp_path):
+    arrays = shapes
     datasets.provide("shapes", tmp_path / "raw", tmp_path / "out")
     data = datasets.load(tmp_path / "out")
     assert describe(data.meta) == "Shapes (our own pictures)" and np.array_equal(data.test_x, arrays["test_x"])
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"train_x": np.zeros((1000, 28, 28), np.uint8)}, r"train part: images uint8 \(1000, 28, 28\), expected \(N, C, H, W\) "),
+    ({"train_x": np.zeros((1000, 1, 28, 28))}, r"images float64 \(1000, 1, 28, 28\), expected \(N, C, H, W\) uint8"),
+    ({"train_x": np.zeros((1000, 1, 8, 8), np.uint8)}, r"train part: images \(1, 8, 8\), declared as \(1, 28, 28\)"),
+    ({"train_y": np.full(1000, 2)}, r"train part: labels 2\.\.2, expected 0\.\.1"),
+    ({"train_y": np.full(1000, 0.5)}, r"train part: labels float64 \(1000,\), expected \(N,\) whole numbers"),
+    ({"test_x": np.zeros((0, 1, 28, 28), np.uint8), "test_y": np.zeros(0, int)}, "test part: no images"),
+    ({"test_x": np.zeros((20, 1, 28, 28), np.uint8), "test_y": np.zeros(20, int)},
+     r"\[1000, 20\] train and test images, declared as \[1000, 200\]"),
+    (None, r"shapes\.npz: cannot read or write \(No such file"),
+], ids=["no channel", "float64", "larger", "from 1", "halves", "none", "counts", "no file"])  # fmt: skip
+def test_a_users_own_data_that_do_not_fit_stay(changes, words, shapes, tmp_path):
+    """The message says what was expected, and not to delete what nobody can fetch."""
+    file = tmp_path / "raw/shapes/shapes.npz"
+    if changes is None:
+        file.unlink()
+    else:
+        np.savez(file, **shapes | changes)
+    for _ in range(2):
+        with pytest.raises(UserError, match=words) as told:
+            datasets.provide("shapes", tmp_path / "raw", tmp_path / "out")
+        assert "delete" not in str(told.value) and "fetch" not in str(told.value)
+    np.savez(file, **shapes)
+    datasets.provide("shapes", tmp_path / "raw", tmp_path / "out")
+
+
+def test_a_copy_of_another_size_is_told_of(mirror, tmp_path, caplog):
+    datasets.provide("mnist", tmp_path / "raw", tmp_path / "out", str(mirror))
+    assert "[20, 10] train and test images, declared as [60000, 10000]" in caplog.text
 
 
 def test_a_copy_stays_a_copy_when_it_is_prepared_anew(mirror, tmp_path, monkeypatch):
@@ -259,6 +297,22 @@ def test_options_name_a_folder():
         datasets.key({"name": "synthetic", "gamma": 1})
 
 
+@pytest.mark.parametrize(("options", "words"), [
+    ({"devices": 10**9}, "at most 1073741824 numbers at once"), ({"side": 10**6}, "at most 1073741824 numbers at once"),
+    ({"hidden": 10**9}, "at most 1073741824 numbers at once"), ({"train": 10**12}, "at most 1073741824 numbers at once"),
+    ({"alpha": 1e308}, "alpha: at most 1e6"), ({"beta": 3e38}, "beta: at most 1e6"),
+])  # fmt: skip
+def test_a_drawn_set_that_cannot_be_is_refused_before_it_is_drawn(options, words, tmp_path):
+    with pytest.raises(UserError, match=f"dataset synthetic: .*{words}"):
+        datasets.identify(TINY | options, tmp_path / "raw", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_largest_spreads_stay_finite(tmp_path):
+    data = drawn(tmp_path, alpha=1e6, beta=1e6)
+    assert data.train_x.isfinite().all() and len(data.train_y.unique()) > 1
+
+
 @pytest.mark.parametrize(("place", "wrong", "words"), [
     (0, np.full((120, 1, 8, 8), np.nan, np.float32), "train part: not all numbers are finite"),
     (0, np.zeros((120, 1, 8, 8)), "train part: images float64"),
@@ -266,8 +320,8 @@ def test_options_name_a_folder():
     (5, np.zeros(59, int), "test part: 60 images but 59 owners"),
     (1, np.full(120, -1), "train part: labels -1..-1, expected 0..9"),
     (3, np.full(60, 10), "test part: labels 10..10, expected 0..9"),
-    (1, np.zeros((120, 1), int), "train part: labels 0..0"),  # a column
-    (2, np.zeros((60, 1, 9, 9), np.float32), "test part: images float32"),  # larger than those of the train part
+    (1, np.zeros((120, 1), int), r"train part: labels int64 \(120, 1\), expected \(N,\)"),  # a column
+    (2, np.zeros((60, 1, 9, 9), np.float32), r"test part: images \(1, 9, 9\), declared as \(1, 8, 8\)"),
 ], ids=["nan", "float64", "bytes", "owners", "negative", "too many", "column", "larger"])  # fmt: skip
 def test_drawn_arrays_that_cannot_be(place, wrong, words, tmp_path, monkeypatch):
     module = registry.find("datasets", "synthetic")
@@ -585,7 +639,8 @@ def test_an_eye_beyond_the_picture_or_none():
     assert aptos.eye(dark).size == (30, 20)
 
 
-def test_retinas_that_are_not_there_or_broken(tmp_path):
+def test_retinas_that_are_not_there_or_broken(tmp_path, monkeypatch):
+    monkeypatch.setattr(aptos, "held_out", lambda labels, share, purpose: np.arange(len(labels)) % 4 == 3)
     mirror = tmp_path / "mirror"
     mirror.mkdir()
 
@@ -617,6 +672,109 @@ def test_retinas_that_are_not_there_or_broken(tmp_path):
     shutil.rmtree(folder)
     retinas(mirror, {"aptos2019": [0, 1, 2], "retinopathy": [0, 4]})
     fails("no picture of grade 3 (severe)")
+    monkeypatch.undo()
+    shutil.rmtree(folder)
+    retinas(mirror)
+    fails("raw/aptos: no class has the 7 images")
+
+
+@pytest.fixture
+def few_retinas(monkeypatch):
+    monkeypatch.setattr(aptos, "held_out", lambda labels, share, purpose: np.arange(len(labels)) % 4 == 3)
+
+
+@pytest.mark.parametrize("place", ["mirror", "raw"])
+def test_retinas_as_kaggle_and_a_file_manager_leave_them(place, few_retinas, tmp_path):
+    """One folder deeper, with notes beside the pictures and in a folder, and tables that Excel has saved: the same pixels."""
+    retinas(tmp_path / "plain" / "mirror")
+    plain, root = of_retinas(tmp_path / "plain"), retinas(tmp_path / place)
+    for name, (table, _, inner) in aptos.SOURCES.items():
+        folder = root / name / inner
+        for path in list(folder.iterdir()):
+            path.with_name(f"._{path.name}").write_bytes(b"a note")
+        (folder / ".DS_Store").write_bytes(b"a note")
+        folder.rename(folder.with_name("moved"))
+        folder.mkdir()
+        folder.with_name("moved").rename(folder / inner)
+        text = (root / name / table).read_text()
+        first = text.splitlines()[1]  # once more, as it was
+        (root / name / table).write_text(f"\ufeff{text}{first}\n,\n")
+    data = of_retinas(tmp_path)
+    assert torch.equal(data.train_x, plain.train_x) and torch.equal(data.test_x, plain.test_x)
+    assert data.meta["pixels"] == plain.meta["pixels"]
+
+
+def test_all_faults_of_the_tables_and_of_the_pictures_are_told_at_once(few_retinas, tmp_path):
+    root = retinas(tmp_path / "raw", {"aptos2019": [0, 1, 2, 3, 4, 0], "retinopathy": [0] * 30})
+    with (root / "aptos2019" / "train.csv").open("a") as table:
+        table.write("0_left,4\n9_left,1\n1_left,7\n")
+    with pytest.raises(UserError) as tables:
+        of_retinas(tmp_path)
+    for words in ("0_left: listed as class 0 and as class 4", "no picture 9_left", "1_left: expected a class 0 to 4 (got 7)"):
+        assert words in str(tables.value)
+    retinas(tmp_path / "whole", {"aptos2019": [0, 1, 2, 3, 4, 0], "retinopathy": [0] * 30})
+    shutil.copy(tmp_path / "whole/aptos/aptos2019/train.csv", root / "aptos2019")
+    for place in range(20):
+        (root / "retinopathy" / "resized_train" / f"{place}_left.png").write_bytes(b"no picture")
+    with pytest.raises(UserError, match=r"0_left\.png: truncated.*and 12 more; mend it and run again") as pictures:
+        of_retinas(tmp_path)
+    assert str(pictures.value).count("truncated or damaged") == 8
+
+
+def test_what_changes_behind_a_link_to_a_folder_is_noticed(few_retinas, tmp_path):
+    root = retinas(tmp_path / "raw")
+    folder = root / "aptos2019" / "train_images"
+    folder.rename(tmp_path / "disk")
+    folder.symlink_to(tmp_path / "disk")
+    (tmp_path / "disk" / "ring").symlink_to(root)
+    before, raw = of_retinas(tmp_path), tmp_path / "raw" / "aptos"
+    (tmp_path / "disk" / ".DS_Store").write_bytes(b"a note")
+    assert not _fetch.changed(raw)
+    Image.new("RGB", (60, 40), (9, 9, 9)).save(tmp_path / "disk" / "0_left.png")
+    choice = {"name": "aptos", "size": 10}
+    assert _fetch.changed(raw) and datasets.identify(choice, tmp_path / "raw", tmp_path / "out") != before.meta["identity"]
+
+
+def test_preparing_pictures_holds_them_once(tmp_path):
+    """Of 38,788 retinas of 256 x 256 pixels a second copy is 7 GiB."""
+    retinas(tmp_path / "raw", {"aptos2019": [0, 1, 2, 3, 4], "retinopathy": [0] * 195})
+    choice = {"name": "aptos", "size": 256}
+    datasets.fetch(choice, tmp_path / "raw")
+    tracemalloc.start()
+    datasets.prepare(choice, tmp_path / "raw", tmp_path / "out")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200 * 3 * 256 * 256 + (20 << 20)  # numpy hands 16 MiB at a time to the archive
+
+
+def test_grey_pictures_of_16_bits(tmp_path):
+    """Scaled to the same bytes as the picture in 8 bits; refused where they may be of 12."""
+    ramp = np.tile(np.arange(4, 256, 4, dtype=np.uint8), (63, 1))
+    tree = xray_tree(tmp_path / "raw" / "chest_xray")
+    Image.fromarray(ramp).save(tree / "train" / "NORMAL" / "0.png")
+    Image.fromarray(ramp.astype(np.uint16) * 257).save(tree / "train" / "NORMAL" / "1.png")
+    choice = {"name": "chest_xray", "size": 63}
+    datasets.provide(choice, tmp_path / "raw", tmp_path / "out")
+    images = datasets.load(tmp_path / "out").train_x
+    assert torch.equal(images[0], images[1]) and images[0, 0].tolist() == ramp.tolist()
+    Image.fromarray(ramp.astype(np.uint16) * 16).save(tree / "train" / "NORMAL" / "1.png")
+    with pytest.raises(UserError, match=r"NORMAL/1\.png: grey values from 64 to 4032, of which the range is not known"):
+        datasets.prepare(choice, tmp_path / "raw", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["mnist", "chest_xray"])
+def test_a_mirror_that_was_mended_is_read_again_by_the_same_command(name, mirror, tmp_path):
+    """What it had served before does not stay: a page in the place of a file, a picture that was cut off."""
+    xray_tree(mirror / "chest_xray")
+    broken = {"mnist": mirror / "mnist" / IMAGES, "chest_xray": mirror / "chest_xray/train/NORMAL/0.png"}[name]
+    whole = broken.read_bytes()
+    broken.write_bytes(b"<html>Sign in</html>")
+    for given in (str(mirror), str(mirror)):
+        with pytest.raises(UserError, match=f"{broken.name}: truncated or damaged.*; mend it in the data mirror and run again"):
+            datasets.provide(name, tmp_path / "raw", tmp_path / "out", given)
+    broken.write_bytes(whole)
+    datasets.provide(name, tmp_path / "raw", tmp_path / "out", str(mirror))
+    assert datasets.load(tmp_path / "out").meta["name"] == name
 
 
 # Identity
@@ -818,6 +976,9 @@ def test_every_flipped_bit_of_an_archive_is_noticed(tmp_path):
     (pickle.dumps([1, 2]), "not in the expected format"),
     (pickle.dumps({b"data": cifar_batch(5)[b"data"]}), "labels"),
     (pickle.dumps({b"data": cifar_batch(5)[b"data"], b"labels": [0]}), "expected 1 x 3072 bytes"),
+    (pickle.dumps({b"data": cifar_batch(5)[b"data"], b"labels": [[0, 1]] * 5}), r"expected 5 labels, found \(5, 2\)"),
+    (pickle.dumps({b"data": cifar_batch(5)[b"data"], b"labels": [[0, 1], [0]]}), "not in the expected format"),
+    (pickle.dumps({b"data": cifar_batch(5)[b"data"], b"labels": 5}), "not in the expected format"),
     (pickle.dumps({b"data": cifar_batch(5)[b"data"] / 2, b"labels": [0] * 5}), "expected 5 x 3072 bytes, found float64"),
 ])  # fmt: skip
 def test_damaged_cifar_batches(batch, words, tmp_path):

@@ -1,8 +1,13 @@
 """Fetching over HTTP: from a local server that breaks off, is busy, refuses or says nothing."""
 
+import contextlib
+import functools
+import itertools
 import json
 import socket
 import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -17,11 +22,12 @@ from support.files import IMAGES, cifar10_files, damage, leftovers, md5, mnist_f
 
 class Server(ThreadingHTTPServer):
     """Serves `files` (path -> bytes) with ranges, unless it ignores them (None) or begins anew whatever is asked for (False);
-    the next `drops` answers break off, the next `busy` are of this `status`."""
+    the next `drops` answers break off, the next `busy` are of this `status`. `answers`: path -> what makes pieces to send."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.files, self.drops, self.busy, self.status, self.log, self.ranges = {}, 0, 0, 503, [], True
+        self.answers = {}
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
@@ -29,6 +35,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         server, data = self.server, self.server.files.get(self.path)
         server.log.append((self.path, self.headers.get("Range")))
+        if self.path in server.answers:
+            with contextlib.suppress(ConnectionError):  # of who has heard enough
+                for piece in server.answers[self.path]():
+                    self.wfile.write(piece)
+            return
         if server.busy:
             server.busy -= 1
             return self.send_error(server.status)
@@ -144,6 +155,78 @@ def test_wrong_checksum_from_the_official_source(release, tmp_path):
     with pytest.raises(UserError, match=rf"MNIST: cannot download {IMAGES} .*wrong checksum {md5(b'not the release')}"):
         datasets.fetch("mnist", tmp_path / "raw")
     assert list((tmp_path / "raw" / "mnist").iterdir()) == [] and len(release.log) == 1
+
+
+@pytest.mark.parametrize("head", [
+    *(f"HTTP/1.1 {status} X" for status in (201, 204, 206, 226, 300, 304, 404, 700, 999)),
+    "HTTP/1.1 302 Found\r\nLocation: ",
+    "HTTP/1.1 206 X\r\nContent-Range: bytes 0-3/9",  # without the end
+    "HTTP/1.1 206 X\r\nContent-Range: bytes 5-8/9",  # without the beginning
+])  # fmt: skip
+def test_what_is_not_the_file_is_not_taken_for_it(head, release, tmp_path):
+    release.answers[f"/{IMAGES}"] = lambda: [f"{head}\r\n\r\n".encode(), b"page"]
+    with pytest.raises(UserError, match=rf"cannot download {IMAGES} .*HTTP {head[9:12]}\)"):
+        datasets.fetch("mnist", tmp_path / "raw")
+    assert len(release.log) == 1 and list((tmp_path / "raw" / "mnist").iterdir()) == []
+
+
+@pytest.mark.parametrize(("head", "words"), [
+    ("200 OK\r\nContent-Length: abc", "InvalidHeader"), ("200 OK\r\nContent-Length: 1e3", "InvalidHeader"),
+    ("302 Found\r\nLocation: http://127.0.0.1/\xff", "UnicodeDecodeError"),
+])  # fmt: skip
+def test_an_answer_that_is_no_http(head, words, release, tmp_path):
+    release.answers[f"/{IMAGES}"] = lambda: [f"HTTP/1.1 {head}\r\n\r\n".encode("latin-1"), b"page"]
+    with pytest.raises(UserError, match=f"{words}, tried 3 times"):
+        datasets.fetch("mnist", tmp_path / "raw")
+
+
+@pytest.mark.parametrize("head", [b"", b"Content-Length: 99999999999\r\n"])
+def test_a_file_without_end_is_given_up(head, release, tmp_path, monkeypatch):
+    monkeypatch.setattr(_download, "MAX_BYTES", 1 << 20)
+    begin = b"HTTP/1.1 200 OK\r\n" + head + b"\r\n"
+    release.answers[f"/{IMAGES}"] = lambda: itertools.chain([begin], itertools.repeat(b"x" * 4096))
+    with pytest.raises(UserError, match="more than 1048576 bytes"):
+        datasets.fetch("mnist", tmp_path / "raw")
+    assert len(release.log) == 1 and list((tmp_path / "raw" / "mnist").iterdir()) == []
+
+
+def test_an_answer_of_a_byte_at_a_time_is_given_up(release, tmp_path, monkeypatch):
+    """Also where a length is told, of which more would have to come before anything is written."""
+    monkeypatch.setattr(_download, "WINDOW", 0.02)
+
+    def slowly(head: bytes) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n" + head + b"\r\n"
+        for _ in range(1000):
+            time.sleep(0.005)
+            yield b"x"
+
+    for head in (b"", b"Content-Length: 100000\r\n"):
+        release.answers[f"/{IMAGES}"] = functools.partial(slowly, head)
+        with pytest.raises(UserError, match=r"cannot download .*ReadTimeout, tried 3 times"):
+            datasets.fetch("mnist", tmp_path / "raw")
+
+
+def test_two_versions_of_a_file_are_not_joined(server, tmp_path):
+    """The mirror's file changes between a broken-off attempt and the next, and nobody knows its checksum."""
+    old, new = mnist_files(train=30), mnist_files()
+    server.files = {f"/mnist/{name}": data for name, data in new.items()}
+
+    def changing():
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(old[IMAGES]) + old[IMAGES][:99]
+        server.answers.clear()
+
+    server.answers[f"/mnist/{IMAGES}"] = changing
+    folder = datasets.fetch("mnist", tmp_path / "raw", server.url)
+    assert server.log[:2] == [(f"/mnist/{IMAGES}", None)] * 2 and (folder / IMAGES).read_bytes() == new[IMAGES]
+
+
+def test_a_part_that_is_a_link_is_not_written_through(release, tmp_path):
+    folder, precious = write_all(tmp_path / "raw" / "mnist", {}), tmp_path / "precious"
+    precious.write_bytes(b"mine")
+    (folder / f"{IMAGES}.part").symlink_to(precious)
+    datasets.fetch("mnist", tmp_path / "raw")
+    assert precious.read_bytes() == b"mine" and (folder / IMAGES).read_bytes() == release.files[f"/{IMAGES}"]
+    assert not (folder / IMAGES).is_symlink()
 
 
 def test_second_address_serves_where_the_first_does_not(release, tmp_path, monkeypatch):

@@ -484,7 +484,7 @@ def test_images_of_the_server_are_as_they_are_unless_asked():
     data = images(shape=(3, 12, 12))
     proxy = {"share": 0.1, "augment": False}
     fed = federation(config(algorithm={"name": "fedcl"}, augment=["flip"], proxy=proxy), data)
-    seen = torch.cat([batch.images for batch in fed.server(fed.start()[0], 4).proxy()])
+    seen = torch.cat([batch.images for batch in fed.server(fed.start()[0]).proxy()])
     assert torch.equal(seen, fed.data.images(torch.from_numpy(fed.data.partition.proxy), None, None))
 
 

@@ -3,6 +3,7 @@
 import gc
 import itertools
 import re
+import sys
 import weakref
 
 import pytest
@@ -278,6 +279,23 @@ def test_what_is_changed_in_between_is_not_multiplied_later():
     wanted = function(*(tensor.clone() for tensor in given))
     for ours, expected in zip(recorded(0.1, *given), wanted, strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-14, atol=0)
+
+
+def test_the_product_library_follows_what_mkl_says_of_the_processor(monkeypatch):
+    """By no vendor's name: MKL's branch for AVX-512, for a processor without code of its own, and a torch without MKL."""
+    chosen = {}
+    for branch in (12, fx_passes.MKL_AUTO, None):
+        monkeypatch.setattr(fx_passes, "mkl_branch", lambda branch=branch: branch)
+        chosen[branch] = fx_passes.onednn.__wrapped__()
+    assert chosen == {12: False, fx_passes.MKL_AUTO: hasattr(torch.ops.mkldnn, "_linear_pointwise"), None: False}
+
+
+@pytest.mark.skipif(
+    not (torch.backends.mkl.is_available() and sys.platform == "linux"), reason="MKL comes with torch on Linux only"
+)
+def test_mkl_names_a_branch():
+    """A torch that links MKL under other names would silently train with other kernels."""
+    assert fx_passes.mkl_branch() >= fx_passes.MKL_AUTO
 
 
 needs_onednn = pytest.mark.skipif(

@@ -20,8 +20,10 @@ from fedrepro.runs import integrity
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import FILES, Run
 from support.code import change, forget
-from support.experiments import finish, one, params
+from support.experiments import finish, listed, one, params
 from support.files import mnist_files, write_all
+
+OLDER, OTHER = "01de700000", "07e4000000"  # code, and the commit that has it
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +33,8 @@ def no_mirror(monkeypatch):
 
 @pytest.fixture
 def history(monkeypatch) -> None:
-    """A history in which every code has its commit, with-<digest>."""
-    monkeypatch.setattr(provenance, "committed_digest", lambda commit, *executed: commit.removeprefix("with-"))
+    """A history in which every code has its commit, of the same name."""
+    monkeypatch.setattr(provenance, "committed_digest", lambda commit, *executed: commit)
     monkeypatch.setattr(provenance, "commit_date", lambda commit: "2020-02-02")
 
 
@@ -64,15 +66,17 @@ def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
     }
 
 
-def asked(run: Run, folder: Path, name: str, data: str | None = None, code: str = "older") -> Run:
+def asked(run: Run, folder: Path, name: str, data: str | None = None, code: str = OLDER) -> Run:
     """What run asks, finished in a folder below another by other code, on other data where they are given."""
     other = Run(folder, run.config, data or run.data, code)
     return finish(replace(other, folder=folder / f"{name}-{integrity.key(other.record())}"))
 
 
-def kept(run: Run, paths: Paths, name: str, data: str | None = None, code: str = "older") -> Run:
+def kept(run: Run, paths: Paths, name: str, data: str | None = None, code: str = OLDER) -> Run:
     """As if it had been kept, too."""
-    return asked(run, paths.kept("p"), name, data, code)
+    found = asked(run, paths.kept("p"), name, data, code)
+    listed(paths.results / "kept")
+    return found
 
 
 def test_one_run_per_series_and_seed(paths):
@@ -142,10 +146,17 @@ def test_kept_results_stand_for_the_same_question(paths):
     run = plan(params(), paths)["p"]["one"].series[0].runs[0]
     old = kept(run, paths, "from-older-code")
     planned = plan(params(), paths)["p"]["one"].series[0].runs
-    assert planned[0].folder == old.folder and planned[0].code == "older" and planned[1].folder.parent != old.folder.parent
+    assert planned[0].folder == old.folder and planned[0].code == OLDER and planned[1].folder.parent != old.folder.parent
     other = plan(one(lr=0.2), paths)["p"]["one"].series[0].runs[0]
     assert other.folder.parent == paths.runs("p")
     old.summary.unlink()
+    with pytest.raises(UserError, match=r"summary\.json: listed in .*SHA256SUMS, but not there; git restore .*summary\.json "):
+        plan(params(), paths)
+    listed(paths.results / "kept")
+    with pytest.raises(UserError, match=r"summary\.json: not there; git restore"):
+        plan(params(), paths)
+    shutil.rmtree(old.folder)
+    listed(paths.results / "kept")
     assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
 
 
@@ -205,6 +216,7 @@ def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
     for run in item.runs[:2]:
         other = kept(run, paths, f"other-{run.id}", "other pixels", run.code)
         (other.folder / "config.json").write_text(json.dumps(other.record() | {"dataset": "Digits (mirror)"}))
+    listed(paths.results / "kept")
     planned = plan(params(), paths)
     assert planned["p"]["one"].runs == item.runs and planned["p"]["one"].elsewhere == item.runs[:2]
     assert experiments.remarks(select(planned, None, None)) == [
@@ -268,6 +280,7 @@ def test_a_kept_result_that_todays_settings_cannot_express(paths, caplog):
     record["config"]["gone"] = 1
     gone = old.folder.with_name(f"old-{integrity.key(record)}")
     (old.folder.rename(gone) / "config.json").write_text(json.dumps(record))
+    listed(paths.results / "kept")
     assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
     assert "stored result left out" in caplog.text and "gone: unknown key" in caplog.text
 
@@ -276,6 +289,7 @@ def test_a_kept_result_under_anothers_name_is_refused(paths):
     """It would answer for a run that nobody trained."""
     first, second = (kept(run, paths, "a") for run in plan(params(), paths)["p"]["one"].runs[:2])
     shutil.copy(first.folder / "config.json", second.folder)
+    listed(paths.results / "kept")
     words = f"{second.folder}/config.json: not the settings that its folder is named after; git restore .* brings back"
     with pytest.raises(UserError, match=words):
         plan(params(only_finished=True), paths)
@@ -537,54 +551,54 @@ def test_what_older_code_finished_is_kept_where_nothing_else_is(paths, history):
     older = asked(run, paths.runs("p"), "own")
     assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / older.id]
     shutil.rmtree(older.folder)
-    asked(run, paths.runs("p"), "own", code="other")  # which is not today's either
+    asked(run, paths.runs("p"), "own", code=OTHER)  # which is not today's either
     assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [] and (paths.kept("p") / older.id).exists()
 
 
 def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
     """All or nothing, in one message that names the runs."""
     first, second, third, _ = plan(params(), paths)["p"]["one"].runs
-    for run, commit in ((first, f"with-{first.code}-dirty"), (second, "with-other-dirty"), (third, "with-other")):
+    for run, commit in ((first, f"{first.code}-dirty"), (second, f"{OTHER}-dirty"), (third, OTHER)):
         finish(run)
         (run.folder / "environment.json").write_text(json.dumps({"commit": commit, "torch": "2.8"}))
     with pytest.raises(UserError) as caught:
         keep.keep([plan(params(), paths)["p"]["one"]], paths)
     told = str(caught.value).splitlines()
     assert len(told) == 2 and str(second.folder) in told[0] and str(third.folder) in told[1]
-    assert "comes from code that commit with-other does not have" in told[0] and not paths.kept("p").exists()
+    assert f"comes from code that commit {OTHER} does not have" in told[0] and not paths.kept("p").exists()
     shutil.rmtree(second.folder)
     shutil.rmtree(third.folder)
     (new,) = keep.keep([plan(params(), paths)["p"]["one"]], paths)
     stored = read_json(new / "environment.json")
-    assert stored == {"commit": f"with-{first.code}", "commit_date": "2020-02-02", "torch": "2.8"}
+    assert stored == {"commit": first.code, "commit_date": "2020-02-02", "torch": "2.8"}
 
 
 def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypatch):
     """Trained before it was committed; what names a commit without a stain is held against that one alone."""
     first, second, *_ = plan(params(), paths)["p"]["one"].runs
-    for run, commit in ((first, "with-other-dirty"), (second, "with-other")):
+    for run, commit in ((first, f"{OTHER}-dirty"), (second, OTHER)):
         finish(run)
         (run.folder / "environment.json").write_text(json.dumps({"commit": commit}))
-    monkeypatch.setattr(provenance, "commit", lambda *modules: f"with-{first.code}-dirty")
+    monkeypatch.setattr(provenance, "commit", lambda *modules: f"{first.code}-dirty")
     with pytest.raises(UserError) as caught:
         keep.keep([plan(params(), paths)["p"]["one"]], paths)
     (told,) = str(caught.value).splitlines()
     assert str(second.folder) in told and "or delete it, commit the code and make it anew" in told
     shutil.rmtree(second.folder)
     (new,) = keep.keep([plan(params(), paths)["p"]["one"]], paths)
-    assert read_json(new / "environment.json") == {"commit": f"with-{first.code}", "commit_date": "2020-02-02"}
+    assert read_json(new / "environment.json") == {"commit": first.code, "commit_date": "2020-02-02"}
 
 
 def test_keep_names_todays_commit_where_the_run_names_none(paths, history, monkeypatch):
     """Trained outside a checkout, by the code that is committed here."""
     run = finish(plan(params(), paths)["p"]["one"].runs[0])
     (run.folder / "environment.json").write_text(json.dumps({"commit": "unknown"}))
-    monkeypatch.setattr(provenance, "commit", lambda *modules: "with-other")
-    with pytest.raises(UserError, match="comes from code that commit with-other does not have"):
+    monkeypatch.setattr(provenance, "commit", lambda *modules: OTHER)
+    with pytest.raises(UserError, match=f"comes from code that commit {OTHER} does not have"):
         keep.keep([plan(params(), paths)["p"]["one"]], paths)
-    monkeypatch.setattr(provenance, "commit", lambda *modules: f"with-{run.code}")
+    monkeypatch.setattr(provenance, "commit", lambda *modules: run.code)
     (new,) = keep.keep([plan(params(), paths)["p"]["one"]], paths)
-    assert read_json(new / "environment.json")["commit"] == f"with-{run.code}"
+    assert read_json(new / "environment.json")["commit"] == run.code
 
 
 def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):

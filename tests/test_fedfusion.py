@@ -44,7 +44,7 @@ def test_moving_average_of_the_gates_by_hand(operator):
         sent = receive(fed, state)
         uploads = [{key: torch.full_like(tensor, gate) for key, tensor in sent.items()} for gate in gates]
         returned = (Sent(None, *item) for item in zip((0.25, 0.75), uploads, strict=True))
-        weights, server = fed.algorithm.aggregate(weights, fed.server(state, 2), returned)
+        weights, server = fed.algorithm.aggregate(weights, fed.server(state), returned)
         state = replace(state, weights=weights, server=server)
         assert weights["fusion.gate"].flatten().tolist() == pytest.approx([expected] * weights["fusion.gate"].numel())
         mean = 0.25 * gates[0] + 0.75 * gates[1]
@@ -57,7 +57,7 @@ def test_without_smoothing_the_gates_are_a_mean():
     start, _ = fed.start()
     returned = [weights for weights, _ in local(fed, receive(fed, start), [0, 1, 2])]
     sent = [Sent(None, *item) for item in zip((0.2, 0.3, 0.5), returned, strict=True)]
-    new, _ = fed.algorithm.aggregate(start.weights, fed.server(start, 3), sent)
+    new, _ = fed.algorithm.aggregate(start.weights, fed.server(start), sent)
     mean = sum(share * upload["fusion.gate"] for share, upload in zip((0.2, 0.3, 0.5), returned, strict=True))
     assert torch.allclose(new["fusion.gate"], mean, rtol=1e-12) and (mean != 0).all()
 

@@ -132,7 +132,7 @@ class Kept:
 
 def merged(method, *networks, **options):
     """Global weights and the server's state after a round with these networks."""
-    return method.round(networks[0], Server(1, len(networks), len(networks), {}, lambda: iter(())), Kept(*networks, **options))
+    return method.round(networks[0], Server(1, len(networks), 1.0, {}, lambda: iter(())), Kept(*networks, **options))
 
 
 def shuffled(net, weights, seed=0):
@@ -213,7 +213,7 @@ def test_what_is_unlike_stays_apart_and_each_client_gets_its_own_back():
     new, state = merged(method, one, two)
     widths = [(len(new[names[0]]), len(one[names[0]])) for block, names in method.layers.items() if block != "head"]
     assert all(wide == 2 * width for wide, width in widths)
-    own = method.cut(new, Server(2, 2, 2, state, lambda: iter(())), Kept(one, two))
+    own = method.cut(new, Server(2, 2, 1.0, state, lambda: iter(())), Kept(one, two))
     for number, network_ in enumerate((one, two)):
         hidden = {key: tensor for key, tensor in network_.items() if not key.startswith("head")}
         assert_close({key: own[number][key] for key in hidden}, hidden, 1e-12)
@@ -253,7 +253,7 @@ def test_phases_of_a_round():
     """Layer by layer, the head last, alone, three times as long at a tenth of the rate."""
     net, weights = network(*MODELS[1])
     work = Kept(weights, shuffled(net, weights))
-    fedma(net).round(weights, Server(1, 2, 2, {}, lambda: iter(())), work)
+    fedma(net).round(weights, Server(1, 2, 1.0, {}, lambda: iter(())), work)
     names = [list(net.names(block)) for block in ("conv1", "conv2", "fc1", "head")]
     assert [list(call["back"]) for call in work.calls] == names
     assert [call["trained"] for call in work.calls] == [None, sum(names[1:], []), sum(names[2:], []), names[3]]
@@ -286,7 +286,7 @@ def test_lower_layers_are_frozen_and_the_same_for_all(two_rounds):
     assert any(len(second.weights[name]) > len(base[name]) for name in base)
     number = seen[0].client.number
     kept = first.server["units.conv1"][number]
-    start = fed.algorithm.cut(first.weights, fed.server(first, 3), Round(fed, first, {}))[number]
+    start = fed.algorithm.cut(first.weights, fed.server(first), Round(fed, first, {}))[number]
     assert torch.equal(start["extractor.conv1.layer.weight"], first.weights["extractor.conv1.layer.weight"][kept])
 
 

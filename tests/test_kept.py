@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 from fedrepro.config.params import read_params, renamed
+from fedrepro.core.files import text_digest
 from fedrepro.data import datasets
 from fedrepro.experiments import plan
-from fedrepro.runs.gather import is_kept
+from fedrepro.runs import integrity
+from fedrepro.runs.integrity import is_kept
 from fedrepro.runs.paths import Paths
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +27,16 @@ def test_every_kept_result_is_named_by_todays_settings(monkeypatch):
         planned = plan.plan(read_params(overrides={"scale": scale}), Paths())
         found |= {run.folder for run in plan.unique(plan.select(planned, None, None)) if is_kept(run.folder)}
     assert {str(folder) for folder in records} == {str(folder) for folder in found}
+
+
+def test_every_kept_file_is_listed_as_it_is():
+    """And no other; `fedrepro keep` sorts the lines and takes those of two branches together."""
+    kept = ROOT / "results/kept"
+    sums = {path.relative_to(kept).as_posix(): text_digest(path.read_bytes()) for path in kept.glob("*/*/*")}
+    listed = integrity.sums(kept)
+    assert listed.keys() == sums.keys()
+    assert [name for name in sums if sums[name] != listed[name]] == []
+    assert integrity.sum_lines((kept / integrity.SUMS).read_bytes()) == integrity.written_sums(sums).splitlines(), "not sorted"
 
 
 def test_earlier_names_of_a_schedule():

@@ -1,5 +1,6 @@
 """Kinds of figures that no paper in the catalogue uses yet, and measures in other units: drawn from small made results."""
 
+import json
 import random
 import re
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.markers import MarkerStyle
+from matplotlib.text import Text
 
 from fedrepro.config import registry
 from fedrepro.config.params import Params
@@ -763,6 +765,56 @@ print([name for name in ("torch", "matplotlib", "pandas", "seaborn") if name in 
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"\[\]\n", done.stdout), done.stdout
+
+
+BROKEN = r"$\frac{1}$"  # matplotlib raises ValueError where it reads this as mathematics
+
+
+def renamed(value):
+    """With a name that is no mathematics in the place of each FedAvg."""
+    return json.loads(json.dumps(value).replace("FedAvg", json.dumps(BROKEN)[1:-1]))
+
+
+@pytest.mark.parametrize("key", FIGURES)
+def test_broken_mathematics_in_any_name_is_drawn_as_text(key, paper, evidence, results):
+    """In the labels of series, and the titles and names of figures, panels and axes."""
+    figures = {}
+    for name, figure in paper.figures.items():
+        asked = renamed(figure.model_dump(mode="json", exclude_none=True)) | {"title": BROKEN}
+        changed = {field: BROKEN for field in ("name", "label", "axis") if isinstance(asked.get(field), str)}
+        figures[name] = spec.of_kind("figures", asked | changed, "test")
+    found = {name: Results(renamed(one.note), renamed(one.rows)) for name, one in results.items()}
+    looks = {name: {renamed(label): look for label, look in own.items()} for name, own in evidence.looks.items()}
+    picture = _layout.compose(figures[key], replace(evidence, results=found, figures=figures, looks=looks))
+    picture.canvas.draw()
+    assert not [text for text in picture.findobj(Text) if r"\frac" in text.get_text() and text.get_parse_math()]
+    unnamed = ("absent", "classes", "epochs")
+    assert key in unnamed or any(r"\frac" in text.get_text() for text in picture.findobj(Text))
+
+
+def test_broken_mathematics_in_the_names_of_classes_is_drawn_as_text(tmp_path):
+    _layout.setup()
+    picture = _partition_heatmap.heatmap(np.ones((3, 2), int), [BROKEN, "other"], BROKEN)
+    picture.savefig(tmp_path / "map.png")
+    assert [text.get_text() for text in picture.axes[0].get_xticklabels()] == [BROKEN, "other"]
+
+
+LEAKS = {"savefig.bbox": "tight", "savefig.facecolor": "black", "savefig.transparent": True, "text.usetex": True}
+LEAKS |= {"pdf.compression": 0, "axes.titlepad": 30, "legend.fancybox": False, "figure.autolayout": True}
+
+
+def test_a_matplotlibrc_changes_no_figure(paper, results, tmp_path):
+    """Nor a heat map: the settings are the pipeline's, whatever the user set for other figures."""
+    made = []
+    for folder, settings in ((tmp_path / "plain", {}), (tmp_path / "changed", LEAKS)):
+        store(results["first"], folder / "data", "first")
+        with _layout.matplotlib.rc_context(settings):
+            artifacts.make(paper, ["alone"], folder)
+        with _layout.matplotlib.rc_context(settings):
+            _layout.setup()
+            _partition_heatmap.heatmap(np.ones((3, 2), int), ["a", "b"], "t").savefig(folder / "map.png")
+        made.append({path.name: path.read_bytes() for path in sorted(folder.rglob("*.p[dn]*"))})
+    assert list(made[0]) == ["alone.pdf", "alone.png", "map.png"] and made[0] == made[1]
 
 
 def test_a_dollar_in_a_name_is_no_mathematics():

@@ -1,12 +1,17 @@
 """Sizes of the papers' networks, blocks and what they are made of, initial weights, masks of dropout, and every model in every
 executor."""
 
+import hashlib
 import math
+import os
+import pickle
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
 from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 import torch
@@ -99,6 +104,16 @@ def test_shapes_of_outputs(name, arch, shape):
     assert maps.dim() == 4 and maps.shape[1] == net.channels
     assert torch.equal(net.head(penultimate), logits) and torch.equal(net.hidden(maps.flatten(1)), penultimate)
     assert (penultimate >= 0).all() and (maps >= 0).all()
+
+
+@pytest.mark.parametrize(("name", "options", "words"), [
+    ("mlp", {"width": 1e30}, r"model: a layer of 5.12e\+32 units, of at most 1e\+06; set fewer units or a smaller width"),
+    ("fedmax_cnn", {"hidden": 10**18}, r"model: a layer of 1e\+18 units"),
+    ("cifar_cnn", {"width": 100}, "model cifar_cnn: conv2: 1,024,006,400 weights, of at most 1,000,000,000; set fewer units"),
+], ids=("number", "size", "memory"))  # fmt: skip
+def test_a_network_that_fits_into_no_memory_is_refused(name, options, words):
+    with pytest.raises(UserError, match=words):
+        build(name, COLOUR, **options)
 
 
 def test_width_scales_every_layer_but_the_classes():
@@ -474,7 +489,7 @@ def test_its_normalisations_are_frozen_unless_the_user_says_otherwise():
 
 def release(monkeypatch, weights):
     """As if torchvision's server gave these weights."""
-    monkeypatch.setattr(type(resnet50.release()), "get_state_dict", lambda *_, **__: weights)
+    monkeypatch.setattr(resnet50, "released", lambda: weights)
 
 
 def test_imagenet_weights(monkeypatch):
@@ -504,12 +519,56 @@ def test_imagenet_weights_that_do_not_fit(monkeypatch):
             build("resnet50", (3, 64, 64), pretrained=True)
 
 
+@pytest.mark.parametrize("weights", [5, [torch.ones(1)], {"conv1.weight": "text"}], ids=["number", "list", "texts"])
+def test_imagenet_weights_that_are_no_tensors(weights):
+    with pytest.raises(UserError, match="model resnet50: pretrained: no dictionary of tensors"):
+        resnet50.adopt(build("resnet50", COLOUR, width=0.05), weights)
+
+
+class Executes:
+    """Makes a folder where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch) -> Path:
+    """Where torch's cache has the file of the ImageNet weights."""
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
+    path = tmp_path / "hub" / "checkpoints" / resnet50.release().url.rpartition("/")[2]
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def test_a_cached_file_is_read_only_if_it_is_the_release(cached, monkeypatch):
+    torch.save({"conv1.weight": Executes(cached.with_name("executed"))}, cached)
+    with pytest.raises(UserError, match=rf"{cached}: not the file of http.*: its SHA-256 begins with .*, not 0676ba61"):
+        resnet50.released()
+    monkeypatch.setattr(resnet50, "SHA256", hashlib.sha256(cached.read_bytes()).hexdigest())
+    with pytest.raises(pickle.UnpicklingError):
+        resnet50.released()
+    assert not cached.with_name("executed").exists()
+
+
+def test_imagenet_weights_are_downloaded_once(cached, tmp_path, monkeypatch):
+    torch.save({"conv1.weight": torch.ones(2)}, source := tmp_path / "source")
+    monkeypatch.setattr(resnet50, "SHA256", hashlib.sha256(source.read_bytes()).hexdigest())
+    monkeypatch.setattr(torch.hub, "urlopen", lambda request: urlopen(source.as_uri()))
+    for _ in range(2):
+        assert torch.equal(resnet50.released()["conv1.weight"], torch.ones(2))
+        source.unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("error", [URLError("no route"), OSError("disk full"), RuntimeError("invalid hash value")])
-def test_imagenet_weights_that_cannot_be_had(error, monkeypatch):
+def test_imagenet_weights_that_cannot_be_had(error, cached, monkeypatch):
     def refuse(*_, **__):
         raise error
 
-    monkeypatch.setattr(type(resnet50.release()), "get_state_dict", refuse)
+    monkeypatch.setattr(torch.hub, "download_url_to_file", refuse)
     with pytest.raises(UserError, match="model resnet50: pretrained: cannot get .*; put that file into .*pretrained: false"):
         build("resnet50", (3, 64, 64), pretrained=True)
 

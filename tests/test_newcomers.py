@@ -153,7 +153,7 @@ def test_new_clients_get_the_importance_of_the_final_weights():
     fed = federation(run)
     state, _ = advance(fed)
     found = Adaptation(settings(), run, images(), (state.weights, state.server), CPU)
-    server = fed.server(state, run.clients_per_round)
+    server = fed.server(state)
     omega = importance("fisher", fed.algorithm, state.weights, server.proxy())
     assert omega and all(torch.equal(found.received[OMEGA + name], value) for name, value in omega.items())
     assert any(not torch.equal(state.server[OMEGA + name], value) for name, value in omega.items())  # that of the round before

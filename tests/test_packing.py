@@ -105,7 +105,16 @@ def test_a_name_means_one_job(tmp_path):
     assert one.name.startswith("p_fig_0_L2_0_1_and_1_more_") and two.name.startswith("p_fig_0_L2_0_1_and_2_more_")
     alone = decide(pieces(tmp_path, 1), float, 1, tmp_path / "packed")[0]
     other = decide(pieces(tmp_path / "other", 1), float, 1, tmp_path / "packed")[0]
-    assert "more" not in alone.name and alone.name != other.name and alone.name[:-6] == other.name[:-6]
+    assert "more" not in alone.name and alone.name != other.name and alone.name[:-10] == other.name[:-10]
+
+
+@pytest.mark.parametrize("label", ["\N{CJK UNIFIED IDEOGRAPH-5B66}" * 300, "l" * 300])
+def test_a_long_label_is_cut_in_names_of_files(tmp_path, label):
+    """By bytes: a file's name has 255 at most. What two labels begin with alike does not make one job of them."""
+    known = [Piece("p_fig", f"{label} {i}", i, tmp_path / f"run{i}" / "summary.json") for i in range(2)]
+    names = {job.name for job in decide(known, float, 2, tmp_path / "packed")}
+    assert len(names) == 2 and max(len(name.encode()) for name in names) < 160
+    assert by_name(decided(known, tmp_path / "packed")).keys() == names
 
 
 @pytest.mark.parametrize("least", [1, 2, 16])

@@ -1,21 +1,29 @@
 """Every way to partition keeps to the same rules; then what each of them promises."""
 
+import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fedrepro.config import registry
 from fedrepro.config.params import Proxy
-from fedrepro.config.types import Choice
+from fedrepro.config.types import Choice, Count, Frozen, InputFile
 from fedrepro.core.errors import UserError
+from fedrepro.core.files import digest
 from fedrepro.data import datasets, partitions
 from fedrepro.data.datasets import Labelled
-from fedrepro.data.partitions import _store, _test_parts, balanced_classes, dirichlet, dirichlet_by_class, random_classes
+from fedrepro.data.partitions import _store, _test_parts, balanced_classes, dirichlet, dirichlet_by_class, iid, random_classes
+from fedrepro.experiments import finished_runs, plan
+from fedrepro.experiments.resolve import resolve
+from fedrepro.runs.paths import Paths
+from fedrepro.runs.run import run_id
+from support.experiments import one
 from support.federation import config, images
 
 CLASSES = 10
@@ -423,11 +431,17 @@ def test_dirichlet_around_a_prior():
     assert abs(counts - [25, 50, 25]).max() <= 1
 
 
-@pytest.mark.parametrize("alpha", [0, -1, float("inf"), True, "even"])
+@pytest.mark.parametrize("alpha", [0, -1, float("inf"), True, "even", 1e308, "1e308", [1]])
 def test_an_alpha_that_cannot_be(alpha):
-    with pytest.raises(UserError, match=r"alpha: expected a number above 0, or 'uniform'") as caught:
+    with pytest.raises(UserError, match=r"alpha: expected a number above 0 and at most 3.4e\+38, or 'uniform'") as caught:
         make("dirichlet", alpha=alpha)
     assert "\n" not in str(caught.value)
+
+
+def test_an_alpha_as_yaml_reads_it():
+    """`1e-1`, without a point, is a text to YAML; the largest number that is let in gives equal shares."""
+    assert same(make("dirichlet", alpha="1e-1"), make("dirichlet", alpha=0.1))
+    assert np.ptp(classes_of(make("dirichlet", alpha=3.4e38, overlap=True))) == 0
 
 
 def test_dirichlet_leaves_over_what_cannot_be_shared_evenly():
@@ -473,10 +487,91 @@ def test_test_images_are_dealt_to_the_nearest_whole_number():
 def test_dirichlet_by_class_tries_a_bounded_number_of_times(monkeypatch):
     assert min(len(part) for part in make("dirichlet_by_class", alpha=0.1, min_size=30).train) >= 30
     monkeypatch.setattr(dirichlet_by_class, "TRIES", 5)
-    with pytest.raises(
-        UserError, match=r"dirichlet_by_class: no draw in 5 .*lower min_size or clients, or raise alpha \(got 0.5\)"
-    ):
+    words = r"min_size: in 5 draws of 400 images for 4 clients the smallest share had at most (\d+) \(got 99\); lower it to"
+    with pytest.raises(UserError, match=f"partition dirichlet_by_class: {words} ") as told:
+        make("dirichlet_by_class", min_size=99)
+    advised = int(re.search(words, str(told.value))[1])
+    assert min(len(part) for part in make("dirichlet_by_class", min_size=advised).train) == advised
+    with pytest.raises(UserError, match=r"dirichlet_by_class: min_size: at most 100 of 400 images \(got 101\)"):
         make("dirichlet_by_class", min_size=101)
+
+
+def test_a_min_size_that_is_feasible_and_unlikely_is_given_up_soon():
+    """A thousand draws for 500 clients take a second, not minutes."""
+    begun = time.process_time()
+    with pytest.raises(UserError, match=r"lower it to \d+, or set fewer clients or a larger alpha"):
+        make("dirichlet_by_class", labels=np.arange(6000) % CLASSES, clients=500, min_size=10)
+    assert time.process_time() - begun < 20
+
+
+@pytest.mark.parametrize(("partition", "words"), [
+    ({"name": "natural", "clients": 4}, "partition natural: the data do not say which device"),
+    ({"name": "dirichlet_by_class", "clients": 10, "alpha": 1, "min_size": 144}, r"min_size: at most 143 of 1438"),
+], ids=["natural", "dirichlet_by_class"])  # fmt: skip
+def test_what_cannot_be_is_refused_before_any_data_are_there(partition, words, tmp_path):
+    with pytest.raises(UserError, match=words):
+        plan.plan(one(partition=partition), Paths(tmp_path), fetching=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def mine(monkeypatch):
+    """A partition of one's own, to be filled."""
+    found, names = ModuleType("fedrepro.partitions.mine"), registry.names
+    found.Params, found.split = iid.Params, iid.split
+    monkeypatch.setitem(sys.modules, found.__name__, found)
+    monkeypatch.setattr(registry, "names", lambda kind: [*names(kind), *(["mine"] if kind == "partitions" else [])])
+    monkeypatch.setattr("fedrepro.provenance.partition_digest", lambda name: "code")
+    monkeypatch.setattr("fedrepro.provenance.code_digest", lambda modules, *entry: "code")
+    return found
+
+
+def test_what_a_file_of_a_partition_holds_names_its_runs(mine, tmp_path):
+    """It is read when the settings are: other content is another partition and another run, and a later edit is noticed."""
+
+    class Params(Frozen):
+        clients: Count
+        file: InputFile
+
+    def split(params, train, draw):
+        return [np.array(line.split(), int) for line in params.file.read().decode().splitlines()]
+
+    mine.Params, mine.split, file = Params, split, tmp_path / "clients.txt"
+
+    def planned(text):
+        file.write_text(text)
+        choice = {"name": "mine", "clients": 2, "file": str(file)}
+        return resolve(config(partition=choice, clients_per_round=2)), make("mine", clients=2, file=str(file))
+
+    (first, parts), (second, other) = planned("0 1\n2 3\n"), planned("0 1\n2 4\n")
+    assert [part.tolist() for part in parts.train] == [[0, 1], [2, 3]] and other.train[1].tolist() == [2, 4]
+    for name in (Paths().partition, run_id, finished_runs.same):
+        assert name(first, "data") != name(second, "data")
+    assert first.partition.options["file"] == {"path": str(file), "sha256": digest("0 1\n2 3\n")}
+    assert resolve(first) == first  # as a stored run says it, whatever lies there now
+    with pytest.raises(UserError, match="changed since the work was planned"):
+        partitions.of_run(first, images())
+    file.unlink()
+    assert resolve(first) == first
+    with pytest.raises(UserError, match=r"partition mine: file: .*clients\.txt: cannot be read \(No such file"):
+        make("mine", clients=2, file=str(file))
+    assert Params.model_json_schema()["properties"]["file"]["type"] == "string"
+
+
+@pytest.mark.parametrize(("parts", "own_test", "words"), [
+    ([[0, 1], [2, 400]], False, r"split: part 1: images 2 to 400, expected 0 to 399"),
+    ([[0, 1], [-1, 2]], True, r"split: part 1: images -1 to 2, expected 0 to 399"),
+    ([[0, 1], [2, 3, 2]], True, "split: part 1: image 2 twice"),
+    ([[0, 1], [2, 1]], False, "split: image 1 in two parts; a partition whose clients share images declares split_test"),
+    ([[0, 1]], False, "split: 1 parts for 2 clients"),
+    ([[0, 1], []], False, "clients: 1 of 2 got no images"),
+])  # fmt: skip
+def test_indices_of_a_partition_of_ones_own(parts, own_test, words, mine):
+    mine.split = lambda params, train, draw: [np.array(part, int) for part in parts]
+    if own_test:
+        mine.split_test = iid.split_test
+    with pytest.raises(UserError, match=f"partition mine: {words}"):
+        make("mine", clients=2)
 
 
 def test_dirichlet_by_class_gives_nothing_to_clients_that_have_their_share():

@@ -11,6 +11,7 @@ import torch
 
 from fedrepro.config import registry
 from fedrepro.core import provenance
+from fedrepro.core.errors import UserError
 from fedrepro.experiments.resolve import CHOSEN
 from support.code import change, forget
 from support.federation import config
@@ -214,7 +215,7 @@ def test_what_is_aside_is_named_in_full(package):
 def git(tmp_path, package, monkeypatch):
     """git in the folder that holds the copied package."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    monkeypatch.setenv("FEDREPRO_COMMIT", "abc")
+    monkeypatch.setenv("FEDREPRO_COMMIT", "abcdef0")
 
     def call(*words):
         who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
@@ -232,9 +233,9 @@ PROX = ("data.partitions.iid", "models.mnist_cnn", "algorithms.fedprox")
 
 def test_a_commit_is_dirty_where_the_training_code_differs(package, git, tmp_path):
     """Not where another file does, nor a comment, nor an algorithm that the run does not execute."""
-    assert provenance.commit(PROX) == "abc" and provenance.commit_date("abc") is None
+    assert provenance.commit(PROX) == "abcdef0" and provenance.commit_date("abcdef0") is None
     git("init")
-    assert provenance.commit(PROX) == "abc"
+    assert provenance.commit(PROX) == "abcdef0"
     (tmp_path / "notes").write_text("1")
     git("add", ".")
     git("commit", "-m", "one", "--date", "2020-02-02T12:00:00")
@@ -260,8 +261,8 @@ def test_the_digest_of_a_commit_is_that_of_its_files(package, git):
     git("commit", "-m", "one")
     change(package / "algorithms" / "fedprox.py", "0.5 *", "0.4 *")
     forget()
-    assert provenance.committed_digest("HEAD", PROX) == before != provenance.code_digest(PROX)
-    assert provenance.committed_digest("HEAD", (*PROX, "algorithms.absent")) is None
+    assert provenance.committed_digest(git("rev-parse", "HEAD"), PROX) == before != provenance.code_digest(PROX)
+    assert provenance.committed_digest(git("rev-parse", "HEAD"), (*PROX, "algorithms.absent")) is None
     assert provenance.committed_digest("0123456789", PROX) is None
 
 
@@ -270,7 +271,87 @@ def test_a_copy_in_anothers_checkout_has_no_commit(package, git, tmp_path):
     (tmp_path / ".gitignore").write_text("fedrepro\n")
     git("add", ".gitignore")
     git("commit", "-m", "one")
-    assert provenance.commit(PROX) == "abc"
+    assert provenance.commit(PROX) == "abcdef0"
+
+
+@pytest.mark.parametrize(
+    "commit", ["--output=precious", "HEAD", "-h", "", "ABCDEF0", "abcdef", "a" * 41, "abcdef0\n", "-dirty"]
+)
+def test_a_text_that_names_no_commit_is_no_option_of_git(commit, package, git, tmp_path, monkeypatch):
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    (package / "precious").write_text("mine")
+    monkeypatch.chdir(package)
+    assert not provenance.is_commit(commit)
+    assert provenance.committed_digest(commit, PROX) is None and provenance.commit_date(commit) is None
+    assert (package / "precious").read_text() == "mine" and sorted(package.glob("precious*")) == [package / "precious"]
+
+
+def test_what_the_environment_names_is_a_commit(package, git, monkeypatch):
+    monkeypatch.setenv("FEDREPRO_COMMIT", "")
+    assert provenance.commit(PROX) == "unknown"
+    forget()
+    monkeypatch.setenv("FEDREPRO_COMMIT", "--output=precious")
+    with pytest.raises(UserError, match="FEDREPRO_COMMIT: '--output=precious' names no commit"):
+        provenance.environment(torch.device("cpu"), PROX)
+
+
+def test_a_signed_commit_where_git_shows_signatures(package, git, tmp_path, monkeypatch):
+    """`git show` then prints lines on the signature before what it is asked for."""
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    signed = git("cat-file", "commit", "HEAD")
+    header, message = signed.split("\n\n", 1)
+    signature = "gpgsig -----BEGIN SSH SIGNATURE-----\n U1NIU0lH\n -----END SSH SIGNATURE-----"
+    (tmp_path / "object").write_text(f"{header}\n{signature}\n\n{message}\n")
+    git("reset", "--soft", git("hash-object", "-t", "commit", "-w", str(tmp_path / "object")))
+    (tmp_path / "object").unlink()
+    (tmp_path / "gitconfig").write_text("[log]\n\tshowSignature = true\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    assert "ignature" in git("show", "--no-patch", "--format=%ct", "HEAD"), "the case does not show what it is about"
+    found = provenance.environment(torch.device("cpu"), PROX)
+    made = header.split("committer ")[1].split("> ")[1].split()[0]
+    assert found["commit"] == git("rev-parse", "--short=10", "HEAD")
+    assert datetime.fromisoformat(found["commit_date"]).timestamp() == int(made)
+
+
+def test_the_repository_of_a_hook_is_not_asked(package, git, tmp_path, monkeypatch):
+    """`git rebase --exec` and hooks set GIT_DIR, for whatever runs in them."""
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    commit = provenance.commit(PROX)
+    subprocess.run(["git", "init", "-q", str(tmp_path.parent / f"{tmp_path.name}-other")], check=True)
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.setenv(name, str(tmp_path.parent / f"{tmp_path.name}-other" / ".git"))
+    forget()
+    assert provenance.commit(PROX) == commit != "abcdef0" and provenance.commit_date(commit)
+
+
+def test_where_git_cannot_read_the_checkout_its_words_are_told(package, git, tmp_path, monkeypatch, caplog):
+    """As in a folder of another owner's; said once, and nothing is lost."""
+    git("init")
+    (tmp_path / ".git" / "config").write_text("[core\n")
+    monkeypatch.delenv("FEDREPRO_COMMIT")
+    forget()
+    found = [provenance.environment(torch.device("cpu"), modules) for modules in (PROX, MMD)]
+    assert all((one["commit"], one["commit_date"]) == ("unknown", None) for one in found)
+    (line,) = caplog.messages
+    assert line.startswith("the commit that results come from is not recorded; git: fatal: bad config line 1 in file")
+    assert provenance.head() == (None, line.split("git: ")[1])
+
+
+@pytest.mark.parametrize("part", ["commit", "commit_date", "hardware"])
+def test_what_cannot_be_found_out_loses_no_result(part, monkeypatch, caplog):
+    def fail(*_):
+        raise RuntimeError("no driver")
+
+    monkeypatch.setattr(provenance, part, fail)
+    found = provenance.environment(torch.device("cpu"), PROX)
+    assert found[part] == (None if part == "commit_date" else "unknown")
+    assert "that a result comes from is not recorded: RuntimeError: no driver" in caplog.text
 
 
 def test_environment():

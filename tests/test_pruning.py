@@ -1,6 +1,7 @@
 """What prune spares: runs that the settings may name, whose data are not here."""
 
 import logging
+import os
 import shutil
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from fedrepro.experiments.plan import plan
 from fedrepro.runs import integrity
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
-from support.experiments import finish, one, params
+from support.experiments import finish, listed, one, params
 
 ELSEWHERE = {
     "aptos": {"dataset": "aptos", "model": {"name": "cifar_cnn"}},  # which the user brings
@@ -77,6 +78,7 @@ def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
     assert "spared 1 finished run of earlier code with settings that are named: --other-code prunes them too" in caplog.text
     assert prune.prune(one(), paths, delete=False, other_code=True) == [done.folder]
     shutil.copytree(done.folder, paths.kept("p") / done.id)
+    listed(paths.results / "kept")
     assert prune.prune(one(), paths, delete=True) == [done.folder]
 
 
@@ -100,8 +102,76 @@ def test_prune_spares_each_of_several_with_all_that_is_in_them(paths):
         path = found[0].folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("{}", encoding="utf-8")
+    twin = paths.stored("p") / found[0].id  # which DVC has too
+    shutil.copytree(found[0].folder, twin)
     assert prune.prune(one(), paths, delete=True) == []
-    assert prune.prune(one(), paths, delete=False, other_code=True) == sorted(run.folder for run in found)
+    assert prune.prune(one(), paths, delete=False, other_code=True) == sorted([*(run.folder for run in found), twin])
+
+
+@pytest.fixture
+def precious(paths, tmp_path):
+    """A run that no settings name, on another disk."""
+    run = plan(one(rounds=7), paths)["p"]["one"].runs[0]
+    run = finish(replace(run, folder=tmp_path / "elsewhere" / run.id))
+    for name in ("round-1.safetensors", "activations-0123456789.json"):
+        (run.folder / name).write_text("mine", encoding="utf-8")
+    before = sorted(run.folder.iterdir())
+    yield run.folder
+    assert sorted(run.folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("place", ["runs", "stored", "runs/p", "runs/other", "stored/other", "partitions"])
+def test_prune_follows_no_link_out_of_its_folders(place, paths, precious, caplog):
+    link = (paths.data if place == "partitions" else paths.results) / place
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(precious.parent)
+    with caplog.at_level(logging.WARNING):
+        assert prune.prune(params(), paths, delete=True) == []
+    assert link.is_symlink() and f"skipped, a link or not made by this pipeline: {link}" in caplog.text
+
+
+def test_prune_deletes_links_among_the_runs_and_not_what_they_point_to(paths, precious):
+    run = finish(plan(one(), paths)["p"]["one"].runs[0])
+    partition = paths.partition(run.config, run.data).with_name("digits-iid-s9-gone.npz")
+    links = [paths.runs("p") / precious.name, paths.runs("p") / "dangling", paths.stored("p") / precious.name, partition]
+    links += [run.folder / "activations-0123456789.json", run.folder / "snapshots" / "round-1.safetensors"]
+    for link in links:
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to("nowhere" if link.name == "dangling" else precious / link.name if link in links[4:] else precious)
+    assert prune.prune(one(), paths, delete=True) == sorted(links)
+    assert not any(link.is_symlink() for link in links) and run.summary.exists()
+
+
+@pytest.mark.parametrize("place", ["folder", "snapshots"])
+def test_prune_looks_for_studies_and_snapshots_behind_no_link(place, paths, precious, caplog):
+    run = finish(plan(one(), paths)["p"]["one"].runs[0])
+    link, study = run.folder / "snapshots", run.folder / "activations-0123456789.json"
+    if place == "folder":
+        study.write_text("{}", encoding="utf-8")
+        shutil.move(link := run.folder, precious.parent)
+    link.symlink_to(precious.with_name(link.name) if place == "folder" else precious)
+    with caplog.at_level(logging.WARNING):
+        assert prune.prune(one(), paths, delete=True) == []
+    told = caplog.text.count(f"skipped, a link or not made by this pipeline: {link}\n")
+    assert told == (place == "snapshots") and study.exists() == (place == "folder")
+
+
+def test_prune_deletes_nothing_that_the_pipeline_did_not_make(paths, caplog):
+    """It says so once; what git and unfinished processes leave is not worth a word."""
+    run = finish(plan(one(), paths)["p"]["one"].runs[0])
+    runs, drawn, states = paths.runs("p"), paths.data / "partitions", run.folder / "snapshots"
+    files = [runs.parent / ".DS_Store", runs / ".DS_Store", drawn / "notes.txt", states / ".DS_Store", runs / "docs" / "a.txt"]
+    pipes = [runs / "pipe", drawn / "pipe.npz", states / "round-3.pipe"]
+    quiet = [runs / ".gitignore", drawn / ".x.npz.abc-1.part"]
+    for path in [*files, *quiet, *pipes]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(path) if path in pipes else path.write_text("")
+    (drawn / "folder.npz").mkdir()
+    with caplog.at_level(logging.WARNING):
+        assert prune.prune(one(), paths, delete=True) == []
+    left = sorted(map(str, [*files[:-1], runs / "docs", *pipes, drawn / "folder.npz"]))
+    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [", ".join(left)]
+    assert all(path.exists() for path in [*files, *quiet, *pipes])
 
 
 def test_prune_spares_what_was_trained_though_it_is_kept(paths):
@@ -109,6 +179,7 @@ def test_prune_spares_what_was_trained_though_it_is_kept(paths):
     run = finish(plan(one(), paths)["p"]["one"].runs[0])
     older = lie(run, paths, run.data, "older")
     shutil.move(older.folder, paths.kept("p") / older.id)
+    listed(paths.results / "kept")
     assert plan(one(), paths)["p"]["one"].runs[0].id == older.id
     assert plan(one().model_copy(update={"kept": False}), paths)["p"]["one"].runs[0].id == run.id
     assert prune.prune(one(), paths, delete=True) == [] and run.summary.exists()

@@ -13,6 +13,7 @@ from fedrepro.report.documents.dvc_files import write_plain
 from fedrepro.report.inputs.gathered import load
 from fedrepro.runs import gather, integrity
 from fedrepro.runs.gather import Gathering
+from support.experiments import listed
 from support.results import OFFICIAL, made
 
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
@@ -26,7 +27,7 @@ def run_folder(folder: Path, seed: int = 0, accuracies: tuple = (0.1, 0.5), stat
         "config": {"config": config, "dataset": OFFICIAL, "data": "d", "code": "c"},
         "summary": summary | {"data": "d", "code": "c"},
         "environment": {
-            "commit": "x",
+            "commit": "abcdef0",
             "device": "cpu",
             "executor": "sequential",
             "hardware": "a chip",
@@ -51,6 +52,7 @@ NOTE |= {"series": {"FedAvg": ASKED, "Gone": ASKED}}
 
 def test_gather_and_load(tmp_path):
     folders = [run_folder(tmp_path / "runs" / "a"), run_folder(tmp_path / "results" / "kept" / "p" / "b", 1, (0.2, "", 0.75))]
+    listed(tmp_path / "results" / "kept")
     gone = run_folder(tmp_path / "runs" / "c", 0, (0.1, ""), "diverged at round 1")
     gather.gather(Gathering(NOTE, {"FedAvg": folders, "Gone": [gone]}), tmp_path / "out")
     found = load(tmp_path / "out", "fig")
@@ -60,7 +62,7 @@ def test_gather_and_load(tmp_path):
     assert found.curves("FedAvg", "personal_accuracy") == {}
     first, second = found.runs("FedAvg")
     assert (first["run"], first["kept"], second["run"], second["kept"]) == (folders[0].name, False, folders[1].name, True)
-    told = {"dataset": OFFICIAL, "bytes_down": 8, "bytes_up": 9, "commit": "x", "device": "cpu", "code": "c", "data": "d"}
+    told = {"dataset": OFFICIAL, "bytes_down": 8, "bytes_up": 9, "commit": "abcdef0", "device": "cpu", "code": "c", "data": "d"}
     assert told.items() <= first.items() and len(found.runs()) == 3
     assert found.note["series"]["FedAvg"] == ASKED | {"runs": [first, second]}
 
@@ -185,8 +187,11 @@ def test_a_damaged_study_costs_no_training(damaged, text, words, tmp_path):
         (folder / "study.csv").write_text("unit,x\n1,2\n")
         for note in ({}, {"run": "r", "table": digest("unit,x\n1,2\n")}):  # earlier code told neither
             (folder / "study.json").write_text(json.dumps(note))
+            listed(tmp_path / shelf)
             assert integrity.table(folder / "study.csv") == [{"unit": "1", "x": "2"}]
         (folder / damaged).unlink() if text is None else (folder / damaged).write_text(text)
+        if shelf == "kept" and text is not None:
+            words = f"{damaged}: changed since it was kept"
         with pytest.raises(UserError, match=rf"{words}.*; {then}"):
             integrity.table(folder / "study.csv")
 
@@ -200,8 +205,10 @@ def test_numbers_that_the_summary_does_not_tell_of(right, wrong, tmp_path):
     folder = run_folder(tmp_path / "results" / "kept" / "p" / "a")
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | right))
+    listed(tmp_path / "results" / "kept")
     assert len(integrity.metrics(folder)) == 2
     (folder / "summary.json").write_text(json.dumps(summary | wrong))
+    listed(tmp_path / "results" / "kept")
     with pytest.raises(UserError, match=r"metrics\.csv: .*; git restore .*kept/p/a-.* brings back what was committed"):
         gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 

@@ -1,5 +1,6 @@
 """A run's folder: however often and wherever a run is stopped, the same bytes come out."""
 
+import errno
 import json
 import logging
 import os
@@ -17,17 +18,22 @@ import pytest
 import torch
 
 from fedrepro.config.params import RunConfig
+from fedrepro.core import provenance
 from fedrepro.core.errors import Failures, UserError, stoppable
+from fedrepro.core.files import read_json
 from fedrepro.runs import run as runs
-from fedrepro.training import checkpoint
+from fedrepro.training import checkpoint, progress_bar
 from fedrepro.training import run as engine
-from fedrepro.training.federation import State
+from fedrepro.training.compiled_step import fx_passes
+from fedrepro.training.federation import Federation, State
 from fedrepro.training.run import Limits
+from fedrepro.training.state import Kept
 from support.federation import ALGORITHMS, LONG, a_run, config, images, partition, train, uniform
 
 FREE = ("log.txt", "timing.json")  # may differ between two runs
 FILES = {"config.json", "metrics.csv", "summary.json", "model.safetensors", "environment.json", *FREE}
 NOW = Limits(deadline=0.0)
+ALIGNMENT = 64  # bytes, of what torch allocates on a processor
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -53,9 +59,10 @@ class Stops:
         return self.left < 0
 
 
+@pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_stopping_and_going_on_changes_nothing(name, tmp_path):
-    settings = config(algorithm={"name": name}, precision="float32", momentum=0.9)
+def test_stopping_and_going_on_changes_nothing(name, precision, tmp_path):
+    settings = config(algorithm={"name": name}, precision=precision, momentum=0.9)
     whole, pieces = tmp_path / "whole" / "run", tmp_path / "pieces" / "run"
     assert train(whole, settings)
     assert [train(pieces, settings, Stops()) for _ in range(3)] == [False, False, True]
@@ -94,6 +101,23 @@ def test_a_finished_run(tmp_path):
     assert told["bytes_up"] == sum(row["bytes_up"] for row in rows)
     assert RunConfig.model_validate(json.loads((tmp_path / "run" / "config.json").read_text())["config"]) == settings
     assert all("seal" in json.loads(path.read_text()) for path in (tmp_path / "run").glob("*.json"))
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert environment["products"] == ("oneDNN" if fx_passes.onednn() else "torch")
+
+
+def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
+    """At once, then once a second at most; in a file that goes when the run is over."""
+    settings = config(evaluate_every=2, rounds=4)
+    assert not train(tmp_path / "run", settings, Stops(3))
+    told = json.loads((tmp_path / "run/progress.json").read_text())
+    assert told.keys() == {"round", "rounds", "measure", "value"} and (told["round"], told["rounds"]) == (0, 4)
+    monkeypatch.setattr(progress_bar, "SECONDS", 0.0)
+    assert not train(tmp_path / "run", settings, Stops(0))
+    rows = runs.read_metrics(tmp_path / "run/metrics.csv")
+    told = json.loads((tmp_path / "run/progress.json").read_text())
+    assert rows[-1]["test_accuracy"] is None  # which the file leaves at what was measured last
+    assert (told["round"], told["measure"], told["value"]) == (3, "test_accuracy", rows[-2]["test_accuracy"])
+    assert train(tmp_path / "run", settings) and not (tmp_path / "run/progress.json").exists()
 
 
 def test_a_summary_counts_what_was_sent_either_way(tmp_path):
@@ -296,6 +320,15 @@ def test_checkpoint_keeps_every_bit(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_loaded_tensors_are_aligned_like_those_of_a_run(tmp_path):
+    """Products of matrices round otherwise in memory that is not: a resumed run in float64 would not be the same to the bit."""
+    weights = {str(size): uniform(size, dtype=torch.float64) for size in range(1, 9)}
+    checkpoint.save(tmp_path / "file", State(1, weights, weights, {0: Kept(1, weights)}), [], "run")
+    state, _ = checkpoint.load(tmp_path / "file", "run")
+    for tensors in (state.weights, state.server, state.clients[0].tensors):
+        assert len(tensors) == 8 and not any(tensor.data_ptr() % ALIGNMENT for tensor in tensors.values())
+
+
 def test_server_state_may_be_the_weights_themselves(tmp_path):
     """A method that keeps the last global weights need not copy them."""
     weights = {"a": torch.arange(6.0)}
@@ -308,6 +341,22 @@ def test_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot create the run's folder: .*choose another with --results"):
         train(tmp_path / "file" / "run", config())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_log_that_cannot_be_written_is_one_message(tmp_path, capsys, caplog, monkeypatch):
+    caplog.set_level(logging.INFO, "fedrepro")
+
+    def full(handler: logging.FileHandler) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(engine._LogFile, "flush", full)
+    failures = Failures()
+    with failures.of("one"):
+        train(tmp_path / "run", config())
+    with pytest.raises(UserError, match=r"^one: .*log\.txt: No space left on device; free some space: .*goes on$"):
+        failures.tell()
+    assert "Logging error" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -362,9 +411,29 @@ class Bare:
             raise ModuleNotFoundError(f"{name} is not on a bare machine", name=name)
 
 sys.meta_path.insert(0, Bare())
-from fedrepro import cli, experiments, registry, training
+from fedrepro import registry
+from fedrepro.cli import main as cli
+from fedrepro.experiments import plan as experiments
+from fedrepro.training import runner as training
 for kind in ("datasets", "partitions", "models", "algorithms"):
     for name in registry.names(kind):
         registry.find(kind, name)
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_where_a_result_comes_from_is_read_before_its_first_round(tmp_path, monkeypatch):
+    """What is committed, or what git no longer answers, while it trains is nothing to it."""
+    advance = Federation.advance
+
+    def late(*_):
+        raise ValueError("asked after a round")
+
+    def advanced(*given):
+        monkeypatch.setattr(provenance, "commit", late)
+        return advance(*given)
+
+    monkeypatch.setattr(Federation, "advance", advanced)
+    assert train(tmp_path, config(rounds=1))
+    found = read_json(tmp_path / "environment.json")
+    assert provenance.is_commit(found["commit"]) and (found["executor"], found["device"]) == ("sequential", "cpu")

@@ -30,7 +30,7 @@ def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5, chip: str 
     (run / "metrics.csv").write_text(f"round,test_accuracy\n1,{accuracy}\n")
     (run / "log.txt").write_text("finished")
     (run / "timing.json").write_text("1 s")
-    files.write_json(run / "environment.json", {"commit": "c", "hardware": chip})
+    files.write_json(run / "environment.json", {"commit": "abcdef0", "hardware": chip})
     if finished:
         told = {"status": "finished", "rounds": 1, "weights": 1, "bytes_down": 1, "bytes_up": 1, "data": "d", "code": "c"}
         digest = files.digest((run / "metrics.csv").read_bytes())
@@ -152,7 +152,7 @@ def test_how_long_it_took_makes_no_other_training(folders):
     assert dvc_store.store(runs, kept) == [] and dvc_store.restore(kept, runs) == [run]
 
 
-@pytest.mark.parametrize("name", ["config.json", "metrics.csv", "summary.json", "tsne-1.csv"])
+@pytest.mark.parametrize("name", ["config.json", "metrics.csv", "summary.json", "environment.json", "tsne-1.csv"])
 def test_what_is_damaged_goes_nowhere(folders, caplog, name):
     """Neither way; trained anew, it takes the place of what is damaged."""
     runs, kept = folders
@@ -171,6 +171,41 @@ def test_what_is_damaged_goes_nowhere(folders, caplog, name):
     (run / name).unlink()  # which leaves the other link alone
     (run / name).write_text("damaged")
     assert dvc_store.store(runs, kept) == [] and content(kept) == whole
+
+
+@pytest.mark.parametrize("name", ["environment.json", "metrics.csv", "summary.json", "tsne-1.csv"])
+@pytest.mark.parametrize("place", ["nothing", "a pipe", "a folder"])
+def test_what_is_no_file_goes_nowhere(name, place, folders, caplog):
+    """Neither from here, nor where another's twin is whole; a pipe is not waited for."""
+    runs, kept = folders
+    for shelf, work in ((runs, dvc_store.store), (kept, lambda *_: dvc_store.restore(kept, runs))):
+        run = a_run(shelf)
+        path = a_study(run, "tsne-1").with_name(name)
+        path.unlink()
+        {"nothing": Path.exists, "a pipe": os.mkfifo, "a folder": Path.mkdir}[place](path)
+        other = kept if shelf == runs else runs
+        assert work(runs, kept) == [] and not (other / run.name).exists()
+        assert f"left out: {path}: not {'there' if place == 'nothing' else 'a file'}; " in caplog.text or name == "summary.json"
+        twin = a_run(other)
+        a_study(twin, "tsne-1")
+        assert work(runs, kept) == []
+        shutil.rmtree(run)
+        shutil.rmtree(twin)
+
+
+def test_folders_that_cannot_be(tmp_path, monkeypatch, capsys):
+    """One message each."""
+    shutil.copy(Path(__file__).parents[1] / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("one").symlink_to("other")
+    Path("other").symlink_to("one")
+    Path("file").touch()
+    for results in ("/dev/null", "one", "x" * 500, "file"):
+        assert main.main(["store", "--results", results]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"error: {results}") and line.endswith(
+            "; choose another path, or move away what is in its place"
+        )
 
 
 def test_commands(tmp_path, monkeypatch, capsys):

@@ -35,7 +35,8 @@ from fedrepro.training import checkpoint, executors, replay
 from fedrepro.training.replay import Replay
 from fedrepro.training.run import Limits, train
 from fedrepro.training.state import Kept, State
-from support.federation import a_run, advance, assert_same, config, federation, images, partition
+from support.experiments import listed
+from support.federation import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
 from support.results import rows
 from support.settings import PAPER, SETTINGS, fig
 from support.studies import plans
@@ -199,6 +200,7 @@ def test_a_damaged_note_is_told_with_what_brings_it_back(shelf, then, tmp_path):
     folder = tmp_path / shelf / "p" / "r"
     folder.mkdir(parents=True)
     (folder / "tsne-1.json").write_text("{}")
+    listed(tmp_path / shelf)
     with pytest.raises(UserError, match=rf"tsne-1\.json: damaged, lacks settings, code; {then}"):
         study_plan.finished_in(folder, studies.create("tsne", EXAMPLES["tsne"][0], permuted()))
 
@@ -333,6 +335,20 @@ def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monk
     assert_same(found.after.weights, final.weights)
     assert found.after.clients.keys() == final.clients.keys()
     assert replay.stored(run.folder) == [2, 3]  # what was missing is there now
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_replayed_round_has_the_same_bits_with_every_method(name, precision, tmp_path):
+    run = finished(tmp_path, "auto", frozenset({3}), algorithm={"name": name}, precision=precision)
+    again = Replay(federation(run.config), run.folder, {3})
+    assert again.reach(3)
+    found, (final, _) = again.round().after, checkpoint.load(run.folder / "model.safetensors", run.id)
+    assert_same(found.weights, final.weights)
+    assert_same(found.server, final.server)
+    assert found.clients.keys() == final.clients.keys()
+    for number, kept in final.clients.items():
+        assert_same(found.clients[number].tensors, kept.tensors)
 
 
 def test_a_run_stores_what_it_passes_and_stays_the_same(tmp_path):

@@ -1,31 +1,41 @@
 """What the user of Snakemake sees: cost, one line of progress, failures in one line each, the end."""
 
+import importlib
 import io
 import json
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
 
-from fedrepro.cli.terminal import failures, log_filters, summary
-from fedrepro.cli.terminal.progress import Job, Position, Progress, position
+from fedrepro.cli.terminal import Event, log_filters, summary
+from fedrepro.cli.terminal import failures as failure
+from fedrepro.cli.terminal.progress import Progress, position
 from fedrepro.cli.terminal.screen import Screen
-from fedrepro.core.errors import nearest, not_among, unknown
+from fedrepro.core.errors import UserError, nearest, not_among, unknown
 from fedrepro.core.formatting import count, duration
 from fedrepro.experiments import cost as bill
 from fedrepro.experiments.cost_model import Cost
 from fedrepro.experiments.plan import Planned
+from support.pipeline import ROOT
 
 
 def record(message: str = "", level: int = logging.INFO, **extra) -> logging.LogRecord:
     return logging.makeLogRecord({"msg": message, "levelno": level, "levelname": logging.getLevelName(level)} | extra)
 
 
-def log_round(folder: Path, round: int, rounds: int = 40, value: str = "0.8130") -> None:
+def entry(name: str, seconds: float, studies: bool = False, folder: Path = Path("results/runs/p")) -> bill.Entry:
+    return bill.Entry(name, "p/fig", f"fig {name}", folder / name / "summary.json", Cost(1, 1, 1e12, seconds), studies)
+
+
+def reach(folder: Path, round: int, value: float | None = 0.813) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "log.txt").open("a") as file:
-        file.write(f"2026-01-02T03:04:05 round {round}/{rounds}: test accuracy {value}, train loss 0.5000\n")
+    reached = {"round": round, "rounds": 40, "measure": "test_accuracy", "value": value}
+    (folder / "progress.json").write_text(json.dumps(reached))
 
 
 def finish(folder: Path) -> None:
@@ -46,54 +56,65 @@ def runs(tmp_path) -> list[Path]:
     return [tmp_path / name for name in "abc"]
 
 
-def asked(runs: list[Path]) -> dict[str, tuple[str, float]]:
-    return {str(run / "summary.json"): (f"fig {run.name}", 10.0 * place) for place, run in enumerate(runs, 1)}
-
-
-def outputs(*folders: Path) -> list[Path]:
-    return [folder / "summary.json" for folder in folders]
+def asked(runs: list[Path]) -> dict[str, list[bill.Entry]]:
+    """Of the runs the first two in one job."""
+    entries = [entry(run.name, 10.0 * place, folder=run.parent) for place, run in enumerate(runs, 1)]
+    return {"train_x": entries[:2], "train_y": entries[2:]}
 
 
 # ---- the line
 
 
 def test_where_a_run_is(tmp_path):
-    assert position(tmp_path / "absent") is None
-    log_round(tmp_path / "run", 3)
-    assert position(tmp_path / "run") == Position(3, 40, "test accuracy 81.3 %")
-    (tmp_path / "run/log.txt").open("a").write("2026-01-02 resumed after round 3\n" * 20)
-    log_round(tmp_path / "run", 4, value="-")
-    assert position(tmp_path / "run") == Position(4, 40, "test accuracy -")
+    run = entry("run", 1, folder=tmp_path)
+    assert position(run) is None
+    reach(tmp_path / "run", 3)
+    assert position(run) == {"round": 3, "rounds": 40, "measure": "test_accuracy", "value": 0.813}
+    assert position(replace(run, over=tmp_path / "run/newcomers-1.json")) is None  # a study's share is not the run's
+    (tmp_path / "run/progress.json").write_text("")
+    assert position(run) is None
 
 
 def test_the_line_says_runs_round_accuracy_and_time_left(runs):
     clock = Clock()
     progress = Progress(clock)
     assert progress.line() == ""
-    progress.ask(asked(runs))
-    progress.running = {7: None, 8: None}
-    progress.jobs = {7: Job("train_x", outputs(*runs[:2])), 8: Job("train_y", outputs(runs[2]))}
+    progress.asked = asked(runs)
+    progress.running = {7: "train_x", 8: "train_y"}
     assert progress.line() == "0 of 3 runs done | fig a | fig c"
     finish(runs[0])
-    log_round(runs[1], 20)
+    reach(runs[1], 20)
     clock.now += 60  # for 10 of 10 and 10 of 20 seconds: a third of the work
     assert progress.line() == "1 of 3 runs done | fig b: round 20/40, test accuracy 81.3 % | fig c | about 2 min left"
+    reach(runs[1], 20, None)
+    assert "fig b: round 20/40, test accuracy - | " in progress.line()
     for run in runs:
         finish(run)
-    progress.running, progress.jobs[9], progress.steps = {7: None, 9: None}, Job("page", []), (4, 9)
+    progress.running, progress.steps = {7: "train_x", 9: "page"}, (4, 9)
     assert progress.line() == "3 of 3 runs done | page | 4 of 9 steps"
+
+
+def test_of_a_job_the_run_is_shown_that_was_last_at_work(runs):
+    progress = Progress()
+    progress.asked = asked(runs)
+    progress.running = {7: "train_x"}
+    for run, time in zip(runs[:2], (100, 200), strict=True):
+        reach(run, time)
+        (run / "log.txt").touch()
+        os.utime(run / "log.txt", (time, time))
+    assert progress.line() == "0 of 3 runs done | fig b: round 200/40, test accuracy 81.3 %"
 
 
 def test_what_was_done_before_does_not_count_as_speed(runs):
     clock = Clock()
     progress = Progress(clock)
-    log_round(runs[2], 20)  # resumed: a quarter of all is there
-    progress.ask(asked(runs))
-    progress.running, progress.jobs = {1: None}, {1: Job("train", outputs(runs[2]))}
+    reach(runs[2], 20)  # resumed: a quarter of all is there
+    progress.asked = asked(runs)
+    progress.running = {1: "train_y"}
     progress.line()
     clock.now += 1000
     assert progress.left() is None
-    log_round(runs[2], 40)
+    reach(runs[2], 40)
     assert progress.left() == pytest.approx(2000)
 
 
@@ -101,9 +122,9 @@ def test_what_is_done_before_the_first_line_does_not_count_as_speed(runs):
     """The clock begins with the line, and so does what is counted."""
     clock = Clock()
     progress = Progress(clock)
-    progress.ask(asked(runs))
-    log_round(runs[2], 20)
-    progress.running, progress.jobs = {1: None}, {1: Job("train", outputs(runs[2]))}
+    progress.asked = asked(runs)
+    reach(runs[2], 20)
+    progress.running = {1: "train_y"}
     progress.line()
     clock.now += 1
     assert progress.left() is None
@@ -117,23 +138,41 @@ class Terminal(io.StringIO):
         return True
 
 
-def screen(stream: io.StringIO) -> Screen:
-    shown = Screen(stream, live=True)
+def screen(stream: io.StringIO | None = None) -> Screen:
+    shown = Screen(stream or io.StringIO(), live=True)
     shown.ticker = None  # the tests tick
     return shown
 
 
-def test_noise_stays_away_and_warnings_do_not(tmp_path):
-    shown = screen(io.StringIO())
-    for message in ("Building DAG of jobs...", "Using shell: bash", "Elapsed time: 3"):
-        shown.take(record(message))
-    shown.take(record("RuleException:\nCalledProcessError in file x", logging.ERROR, event="error"))
-    shown.take(record("a stats table", event="run_info"))
-    shown.take(record("Nothing to be done."))
-    shown.take(record("disk is full", logging.WARNING))
-    shown.take(record("Cannot restore reports/quick/p/figures/fig1.png: no backup found.", logging.WARNING))
-    shown.take(record("no such rule", logging.ERROR, event="error"))
-    assert shown.stream.getvalue() == "Nothing to be done.\nwarning: disk is full\nno such rule\n"
+ERROR, WARNING = logging.ERROR, logging.WARNING
+RUNNING = record(event=LogEvent.JOB_INFO, jobid=1, rule_name="page")
+BROKEN = record("exit code", ERROR, event=LogEvent.ERROR, exception="RuleException")
+FAILED = record("x", ERROR, event=LogEvent.JOB_ERROR, jobid=1, rule_name="page", log=[])
+
+
+@pytest.mark.parametrize(
+    ("records", "shown"),
+    [
+        ([record("a message")], ["a message"]),  # all that there is
+        ([record("a message"), record("the last one")], ["the last one"]),
+        ([record("a message"), record("a table", event=LogEvent.RUN_INFO), record("more")], []),
+        ([record("a message"), record("cores", event=LogEvent.RESOURCES_INFO)], ["a message"]),
+        ([record("full", WARNING), record("a message")], ["warning: full", "a message"]),
+        ([record("a message"), record("no rule", ERROR, event=LogEvent.ERROR, exception="X")], ["no rule"]),
+        ([record("no backup", WARNING, funcName="restore_output")], []),
+        ([BROKEN], ["exit code"]),  # of the Snakefile, not of a job's script
+        ([RUNNING, BROKEN, FAILED, record("a job failed", ERROR)], ["FAILED page"]),
+        ([record("a group failed", ERROR, event=LogEvent.GROUP_ERROR)], ["a group failed"]),
+        ([record("the end", event=Event.END), record("x", ERROR, event=LogEvent.ERROR)], ["the end"]),
+    ],
+)  # fmt: skip
+def test_event_and_level_decide_what_is_shown(records, shown):
+    terminal = screen()
+    for one in records:
+        terminal.take(one)
+    terminal.close()
+    terminal.close()  # as logging does once more
+    assert terminal.stream.getvalue().splitlines() == shown
 
 
 def test_the_line_moves_on_a_terminal_and_is_written_when_it_changed_elsewhere(runs):
@@ -142,68 +181,107 @@ def test_the_line_moves_on_a_terminal_and_is_written_when_it_changed_elsewhere(r
         (io.StringIO(), ["0 of 3 runs done | fig a\n", "hello\n"]),
     ):
         shown = screen(stream)
-        shown.take(record("To be trained", tasks=asked(runs)))
-        shown.take(record(event="job_started", jobs=[1]))
-        shown.take(record(event="job_info", jobid=1, rule_name="train_x", output=[str(runs[0] / "summary.json")], log=[]))
+        shown.take(record("To be trained", event=Event.COST, asked=asked(runs)))
+        shown.take(record(event=LogEvent.JOB_INFO, jobid=1, rule_name="train_x"))
         shown.show()
         shown.show()
         shown.say("hello")
         assert "".join(expected) in stream.getvalue()
         assert stream.getvalue().count("0 of 3") == (2 if stream.isatty() else 1)
-        shown.take(record(event="job_finished", job_id=1))
+        shown.take(record(event=LogEvent.JOB_FINISHED, job_id=1))
         assert shown.progress.line() == ""
 
 
-def test_a_failed_job_names_run_reason_and_log(runs, tmp_path):
-    log = tmp_path / "job.log"
-    log.write_text("2026-01-02 03:04:05,678 b on cpu\n2026-01-02 03:04:06,000 b failed: ValueError: boom\nTraceback\n")
-    shown = screen(io.StringIO())
-    shown.take(record("", tasks=asked(runs)))
-    told = {"rule_name": "train_x", "jobid": 3, "log": [f"{log} (check log file(s) for error details)"]}
-    shown.take(record("Error in rule", logging.ERROR, event="job_error", **told))
-    assert shown.stream.getvalue().splitlines()[-2:] == ["FAILED fig b: ValueError: boom", f"  its log: {log}"]
+def test_what_a_user_reads(runs, tmp_path):
+    """The words of everything else here."""
+    log, terminal = tmp_path / "job.log", screen()
+    failure.write(log, {"b": ValueError("boom\nwith a second line"), "activations of b": UserError("no weights")})
+    study = replace(entry("c", 1, True), id="activations of b", name="activations of fig b")
+    terminal.take(record("To be trained", event=Event.COST, asked=asked(runs) | {"study_x": [study]}))
+    terminal.take(record(event=LogEvent.JOB_INFO, jobid=3, rule_name="train_x"))
+    finish(runs[0])
+    reach(runs[1], 7)
+    terminal.show()
+    terminal.take(record("Error in rule", ERROR, event=LogEvent.JOB_ERROR, rule_name="train_x", jobid=3, log=[str(log)]))
+    terminal.take(record("disk is full", WARNING))
+    terminal.take(record("Not done.", ERROR, event=Event.END))
+    terminal.close()
+    assert (
+        terminal.stream.getvalue()
+        == f"""\
+To be trained
+1 of 4 runs done | fig b: round 7/40, test accuracy 81.3 %
+FAILED fig b: ValueError: boom
+FAILED activations of fig b: no weights
+  its log: {log}
+warning: disk is full
+Not done.
+"""
+    )
 
 
-def test_a_failed_study_names_its_run_and_reason(tmp_path):
-    """Each of several; the error that sums them up, or carries them on, is none of its own."""
-    log, names = tmp_path / "job.log", {"b": "fig b, seed 0"}
-    stamp = "2026-01-02 03:04:06,000"
-    text = f"{stamp} activations of b failed: ValueError: the reason\nTraceback\n{stamp} new clients of c failed: no weights\n"
-    log.write_text(text + f"{stamp} error: failed: activations of b, new clients of c (2 sub-exceptions)\nTraceback\n")
-    lines = [
-        "FAILED activations of fig b, seed 0: ValueError: the reason",
-        "FAILED new clients of c: no weights",
-        f"  its log: {log}",
-    ]
-    assert failures.told("activations_x", [log], names).splitlines() == lines
-
-
-def test_a_crash_is_told_by_its_last_line(tmp_path):
+def test_failures_of_a_job(tmp_path):
     log = tmp_path / "page.log"
-    log.write_text("2026-01-02 03:04:05,678 error: x\nTraceback (most recent call last):\n  File\nKeyError: 'x'\n\n")
-    assert failures.told("page", [log], {}) == f"FAILED page: KeyError: 'x'\n  its log: {log}"
-    log.write_text("2026-01-02 03:04:05,678 error: params.yaml: no such file\n")
-    assert failures.told("page", [log], {}).startswith("FAILED page: error: params.yaml: no such file\n")
-    assert failures.told("page", [tmp_path / "absent"], {}).startswith("FAILED page: it left no message\n")
-    assert failures.told("page", [], {}) == "FAILED page"
+    failure.write(log, {"page": KeyError("x")})
+    assert json.loads(failure.file(log).read_text()) == [{"name": "page", "message": "KeyError: 'x'"}]
+    assert failure.told("page", [str(log), "slurm.log"], {}) == f"FAILED page: KeyError: 'x'\n  its log: {log}"
+    failure.file(log).unlink()  # a process that was killed
+    assert failure.told("page", [str(log)], {}) == f"FAILED page: its process ended without a message\n  its log: {log}"
+    assert failure.told("page", [], {}) == "FAILED page"
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """What a script has around its call, and the failures that it wrote."""
+    monkeypatch.syspath_prepend(ROOT / "workflow/scripts")
+    module = importlib.import_module("_log")
+    monkeypatch.setattr(logging, "basicConfig", lambda **options: None)
+    monkeypatch.setattr(module, "stoppable", lambda: None)
+    log = tmp_path / "rule.log"
+    failure.write(log, {"of before": KeyError()})
+    rule = SimpleNamespace(rule="page", log=[str(log)])
+
+    def told() -> list[tuple[str, str]] | None:
+        path = failure.file(log)
+        return [(one["name"], one["message"]) for one in json.loads(path.read_text())] if path.exists() else None
+
+    return lambda: module.failures_logged(rule), told
+
+
+def test_a_script_that_fails_leaves_its_failures_as_data(script):
+    logged, told = script
+    with logged():
+        pass
+    assert told() is None
+    for error, message in (
+        (UserError("no such file"), "no such file"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (KeyboardInterrupt(), "stopped; the same command goes on from the last checkpoint"),
+    ):
+        with pytest.raises(SystemExit), logged():
+            raise error
+        assert told() == [("page", message)]
+    with pytest.raises(SystemExit), logged() as failures:
+        for name, error in (("a", KeyError(1)), ("b", None), ("c", UserError("no"))):
+            with failures.of(name):
+                if error:
+                    raise error
+    assert told() == [("a", "KeyError: 1"), ("c", "no")]
 
 
 # ---- what the Snakefile hooks in
 
 
-def entry(name: str, seconds: float, studies: bool = False) -> bill.Entry:
-    return bill.Entry("p/fig", name, Path("results/runs/p", name, "summary.json"), Cost(1, 1, 1e12, seconds), studies)
-
-
 def test_the_cost_is_that_of_the_jobs_that_run(caplog):
-    given = log_filters.Announcement({"train_a": [entry("a", 60), entry("b", 120)], "train_c": [entry("c", 9000)]}, 2)
+    jobs = {"train_a": [entry("a", 60), entry("b", 120)], "train_c": [entry("c", 9000)]}
+    announce = log_filters.announcement(jobs, 2)
     with caplog.at_level(logging.INFO, "snakemake.logging"):
-        assert given.filter(record("chatter")) and not caplog.records
-        assert given.filter(record(event="run_info", stats={"train_a": 1, "page": 1, "total": 2}))
-        given.filter(record(event="run_info", stats={"train_a": 1}))
+        assert announce(record("chatter")) and not caplog.records
+        assert announce(record(event=LogEvent.RUN_INFO, stats={"train_a": 1, "page": 1, "total": 2}))
+        announce(record(event=LogEvent.RUN_INFO, stats={"train_a": 1}))
     (told,) = caplog.records  # once
-    assert told.getMessage().startswith("To be trained: about 2 min on 2 cores")
-    assert told.tasks == {str(entry(name, 0).over): (name, seconds) for name, seconds in (("a", 60), ("b", 120))}
+    assert (told.event, told.asked) == (Event.COST, {"train_a": jobs["train_a"]})
+    assert told.getMessage() == bill.asked(jobs["train_a"], 2)
 
 
 def test_studies_come_after_the_runs():
@@ -253,16 +331,19 @@ def test_cores_that_stay_idle_are_told(costs, cores, told):
 
 
 def test_an_unknown_target_is_answered_with_the_nearest():
-    targets = [f"fig{number}{letter}" for number in (4, 5) for letter in "abcdef"]
-    told = record("No rule to produce fig4g (if you use input functions ...).", event="error", exception="MissingRuleException")
-    assert log_filters.Nearest(targets).filter(told)
-    assert told.getMessage().startswith("unknown target 'fig4g': nearest are fig4") and "fedrepro list" in told.getMessage()
-    dashed = record("No rule to produce fig-4d (if", event="error", exception="MissingRuleException")
-    assert log_filters.Nearest(targets).filter(dashed) and dashed.getMessage().startswith(
-        "unknown target 'fig-4d': nearest are "
-    )
-    other = record("No rule to produce reports/x.pdf (if", event="error", exception="MissingRuleException")
-    assert log_filters.Nearest(targets).filter(other) and other.getMessage().startswith("No rule to produce reports")
+    targets, command = [f"fig{number}{letter}" for number in (4, 5) for letter in "abcdef"], []
+    suggest = log_filters.suggestion(targets, lambda: command)
+
+    def answer(*names: str, exception: str = "MissingRuleException") -> str:
+        command[:] = names
+        told = record("no rule", event=LogEvent.ERROR, exception=exception)
+        assert suggest(told)
+        return told.getMessage()
+
+    more = "; `fedrepro list` shows all"
+    for name in ("fig4g", "fig-4d"):
+        assert answer("fig4a", name) == str(unknown("target", name, targets, more))
+    assert answer("reports/x.pdf", "x.pdf", "fig4a") == answer("fig4g", exception="WorkflowError") == "no rule"
 
 
 def test_nearest_names():
@@ -281,19 +362,20 @@ def test_the_end_tells_what_was_made_the_tally_and_the_page(tmp_path):
     tables.mkdir(parents=True)
     statuses = ["not run", "reproduced", "not run", "partly"]
     (tables / "verdicts.json").write_text(json.dumps([{"verdict": status, "by": "the paper"} for status in statuses]))
+    folders = tmp_path / "quick", Path(".snakemake/made-quick")
     made = ["results/runs/p/a/summary.json", "results/runs/p/a/newcomers-1.json", ".snakemake/made-quick/p/all-0a1b"]
-    told = summary.told([*made, f"{tmp_path}/quick/index.html"], tmp_path / "quick", 200).splitlines()
+    told = summary.told([*made, f"{tmp_path}/quick/index.html"], *folders, 200).splitlines()
     assert told == [
         "Done in 3 min: 1 run trained, 1 study made.",
         "p: 4 claims: 1 reproduced, 1 partly, 2 not run",
         f"Open {tmp_path}/quick/index.html",
     ]
     (tables / "table1.csv").write_text("")
-    told = summary.told([".snakemake/made-quick/p/table1-0a1b"], tmp_path / "quick", 2).splitlines()
+    told = summary.told([".snakemake/made-quick/p/table1-0a1b"], *folders, 2).splitlines()
     assert told == ["Done in 2 s: nothing had to be trained.", f"table1: {tables / 'table1.csv'}"]
     (tables / "verdicts.json").write_text("[]")
-    assert summary.told(["results/crate-quick.zip"], tmp_path / "quick", 2).endswith("\nWrote results/crate-quick.zip")
-    told = summary.told([".snakemake/made-quick/p/verdicts-0a1b"], tmp_path / "quick", 2).splitlines()
+    assert summary.told(["results/crate-quick.zip"], *folders, 2).endswith("\nWrote results/crate-quick.zip")
+    told = summary.told([".snakemake/made-quick/p/verdicts-0a1b"], *folders, 2).splitlines()
     assert told[-1] == "p: no claim is judged at this scale"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from snakemake.common import NOTHING_TO_BE_DONE_MSG
 
 from fedrepro.cli import main
 from fedrepro.core import provenance
@@ -135,6 +136,7 @@ def test_the_terminal_shows_cost_progress_and_end_and_no_noise(again):
     assert told[-2].startswith("Done in ") and "3 runs trained" in told[-2] and "figures/fig4d.png" in told[-1]
     assert len(told) < 30 and not any(line.lstrip().startswith(("rule", "localrule", "Finished")) for line in told)
     assert "localrule artifact:" in min((folder / ".snakemake/log").iterdir()).read_text(encoding="utf-8")
+    assert snakemake(folder, "--cores", "2", "fig4d").splitlines()[1:] == [NOTHING_TO_BE_DONE_MSG]
     shutil.rmtree(folder / f"results/runs/{PAPER}")
     assert "To be trained" not in snakemake(folder, "-n", "fig4a") and "To be trained" in snakemake(folder, "-n", "fig4d")
 
@@ -316,7 +318,7 @@ def test_killed_and_called_again_it_ends_the_same(project, tmp_path, monkeypatch
     calm = tmp_path / "calm"
     shutil.copytree(folder, calm, ignore=MADE)
     monkeypatch.chdir(calm)
-    monkeypatch.setattr(provenance, "commit", lambda modules=(): "test")
+    monkeypatch.setattr(provenance, "commit", lambda modules=(): "7e57ed0")
     assert main.main(["train"]) == 0
     for run in (calm / f"results/runs/{PAPER}").iterdir():
         for name in ("config.json", "metrics.csv", "summary.json", "environment.json", "model.safetensors"):

@@ -1,11 +1,12 @@
 """Settings of two small experiments, and runs of them as if they had been trained."""
 
 import json
+from pathlib import Path
 
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Params
 from fedrepro.config.types import parse
-from fedrepro.core.files import digest
+from fedrepro.core.files import digest, text_digest
 from fedrepro.runs import integrity
 from fedrepro.runs.run import FILES, Run
 
@@ -50,8 +51,14 @@ def finish(run: Run, text: str = "") -> Run:
     for name in FILES:
         (run.folder / name).write_text(text)
     (run.folder / "config.json").write_text(json.dumps(run.record() | {"dataset": "some data"}))
-    told = dict.fromkeys(integrity.TOLD, 0) | {"run": run.id, "metrics": digest(text)}
+    told = dict.fromkeys(integrity.TOLD, 0) | {"run": run.id, "data": run.data, "code": run.code, "metrics": digest(text)}
     (run.folder / "summary.json").write_text(json.dumps(told))
-    (run.folder / "environment.json").write_text(json.dumps({"commit": f"with-{run.code}"}))
+    (run.folder / "environment.json").write_text(json.dumps({"commit": run.code}))
     (run.folder / "model.safetensors").write_text("large")
     return run
+
+
+def listed(kept: Path) -> None:
+    """As if `keep` had put there what lies in `results/kept`."""
+    sums = {path.relative_to(kept).as_posix(): text_digest(path.read_bytes()) for path in kept.glob("*/*/*")}
+    (kept / integrity.SUMS).write_text(integrity.written_sums(sums), encoding="utf-8")

@@ -93,7 +93,7 @@ def train_part(federation: Federation, client: int, round: int = 1) -> tuple[tor
 
 def receive(federation: Federation, state: State) -> dict[str, torch.Tensor]:
     """What every participant of the round after `state` receives."""
-    algorithm, server = federation.algorithm, federation.server(state, federation.config.clients_per_round)
+    algorithm, server = federation.algorithm, federation.server(state)
     return algorithm.broadcast(state.weights, replace(server, state=algorithm.survey(state.weights, server)))
 
 

@@ -29,7 +29,7 @@ def shrink(folder: Path, others: dict | None = None, twin: dict | None = None, *
     params["device"] = "cpu"  # cores are counted
     params["papers"] = {PAPER: experiments} | ({TWIN: twin} if twin else {})
     for scale in params["scales"].values():
-        scale["experiments"] = {PAPER: scale["experiments"][PAPER]}
+        scale["experiments"] = {PAPER: scale.get("experiments", {}).get(PAPER, {})}
     overlay = {name: (others or {}).get(name, {"skip": "not part of this test"}) for name in experiments}
     small = {"dataset": "digits", "rounds": 2, "clients_per_round": 2, "partition": {"clients": 10}, "model": {"width": 0.1}}
     params["scales"]["quick"] |= {"seeds": [0], "experiments": {PAPER: overlay | {"fig4d": small | changes}}}
@@ -41,7 +41,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(folder / "src"), "FEDREPRO_COMMIT": "test"}
+    return os.environ | {"PYTHONPATH": str(folder / "src"), "FEDREPRO_COMMIT": "7e57ed0"}
 
 
 def begun(folder: Path, *arguments: str) -> subprocess.Popen:

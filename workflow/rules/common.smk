@@ -1,6 +1,7 @@
 # The work of the active scale, resolved once: all rules below read these names.
 import sys
 import time
+from itertools import filterfalse
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -26,6 +27,7 @@ from fedrepro.report.inputs.panel import split_source
 from fedrepro.runs import mlflow_mirror as tracking
 from fedrepro.runs.paths import Paths
 from fedrepro.training import devices, runner as training
+from fedrepro.cli.terminal import Event
 
 CLUSTER = bool(workflow.global_resources["_nodes"].value)  # jobs are submitted
 
@@ -75,7 +77,7 @@ def packed(kind, pieces, over, mixed=(), each=1):
 
 
 def asked_for():
-    """The folders of the runs that the command line asks for, by artifacts or papers; all where it names none."""
+    """The experiments that the command line asks for, by artifacts or papers; all where it names none."""
     given = set(sys.argv)
     found = [
         PLAN[paper][split_source(source)[0]]
@@ -86,7 +88,7 @@ def asked_for():
     if not found and not papers:
         papers = list(PLAN)
     found += [planned for paper in papers for planned in PLAN[paper].values()]
-    return {run.folder for planned in found for run in planned.runs}
+    return list({(item.paper, item.name): item for item in found}.values())
 
 
 def mixed():
@@ -101,10 +103,6 @@ def mixed():
 
 
 try:
-    if workflow.is_main_process:
-        plainyaml.read(
-            Path("params.yaml")
-        )  # Snakemake's own reader takes the last of two keys
     PARAMS = settings_from(Params, config, "params.yaml")
     GPU = gpu()
     PARAMS = PARAMS.on(per_run())
@@ -112,10 +110,6 @@ try:
     PLAN = experiments.plan(PARAMS, PATHS)
     if workflow.is_main_process:
         resolving.check(PARAMS)
-        for remark in experiments.remarks(
-            experiments.select(PLAN, None, None), PARAMS.active.compare
-        ):
-            logger.warning(remark)
     STUDIED = {
         paper: {
             name: studying.plan(item, PARAMS, PATHS) for name, item in group.items()
@@ -124,6 +118,9 @@ try:
     }
     SPECS = spec.read_all(PARAMS)
     TARGETS = spec.targets(SPECS)  # name on the command line -> paper and artifact
+    if workflow.is_main_process:
+        for remark in experiments.remarks(asked_for(), PARAMS.active.compare):
+            logger.warning(remark)
     RUNS = experiments.unique(experiments.select(PLAN, None, None))
     PIECES = experiments.pieces(PLAN)
     if workflow.is_main_process:
@@ -141,7 +138,7 @@ try:
         experiments.select(PLAN, None, None) if workflow.is_main_process else []
     )
     BILL = {entry.over: entry for entry in bill.entries(UNFINISHED, PARAMS, PATHS)}
-    ASKED_FOR = asked_for()
+    ASKED_FOR = {run.folder for item in asked_for() for run in item.runs}
     TRAINED = packed(
         "train", PIECES, lambda run: run.summary, mixed(), PARAMS.cores_per_run
     )
@@ -285,12 +282,17 @@ if workflow.is_main_process:
     }
     COSTS |= {rule: [BILL[over] for over in job.over] for rule, job in HELD.items()}
     logger.addFilter(
-        hooks.Announcement(
+        hooks.announcement(
             COSTS, slots() * (PARAMS.cores_per_run if CLUSTER else 1), not CLUSTER
         )
     )
     tracking.settle(PARAMS.mlflow_uri, Path(MIRRORED))
-    logger.addFilter(hooks.Nearest(["all", "train", "data", *SPECS, *TARGETS]))
+    logger.addFilter(
+        hooks.suggestion(
+            ["all", "train", "data", *SPECS, *TARGETS],
+            lambda: filterfalse(workflow.is_rule, workflow.dag_settings.targets),
+        )
+    )
     for paper, specification in SPECS.items():
         upkeep.distrust(specification, Path(REPORTS, paper), Path(MADE, paper))
         for source, given in gathering(paper).items():

@@ -3,22 +3,30 @@
 import contextlib
 import logging
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
-from fedrepro.core.errors import UserError, explained, interrupted, stoppable
+from fedrepro.cli.terminal import failures as failure
+from fedrepro.core.errors import Failures, UserError, explained, interrupted, stoppable
 
 
 @contextlib.contextmanager
-def failures_logged(snakemake):
+def failures_logged(snakemake) -> Iterator[Failures]:
     """Logs at level INFO into the rule's log file. What goes wrong ends the script with exit code 1 and is its last message: a
-    crash with its traceback, a user's mistake without."""
-    file = {"filename": snakemake.log[0], "filemode": "w", "encoding": "utf-8"}
+    crash with its traceback, a user's mistake without; beside the log it is written as data. Yields what takes the failures of
+    several pieces of work."""
+    log, failures = Path(snakemake.log[0]), Failures()
+    failure.file(log).unlink(missing_ok=True)
+    file = {"filename": log, "filemode": "w", "encoding": "utf-8"}
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", force=True, **file)
     stoppable()
     try:
-        yield
+        yield failures
+        failures.tell()
     except (Exception, KeyboardInterrupt) as caught:
         error = explained(caught) or caught
         if interrupted(caught):
             error = UserError("stopped; the same command goes on from the last checkpoint")
         logging.getLogger("fedrepro").error("error: %s", error, exc_info=not isinstance(error, UserError))
+        failure.write(log, failures.found or {snakemake.rule: error})
         sys.exit(1)

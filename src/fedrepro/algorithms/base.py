@@ -67,7 +67,7 @@ class Server:
 
     round: int
     clients: int  # in all
-    participants: int  # in this round
+    share: float  # of this round's participants among all clients, as the settings weight them
     state: Weights
     proxy: Callable[[], Iterator[Batch]]  # the images that it holds itself; raises UserError where it has none
 

@@ -3,11 +3,12 @@
 Every local step follows g(y) - c_i + c: the control c_i of the client and c of the server say how far its gradients lie from
 those of all. That is the slope of the local loss + <c - c_i, y>. After K steps of rate lr from x to y,
 
-    c_i' = c_i - c + (x - y) / (K lr),    x <- x + server_lr * mean_i (y - x),    c <- c + 1/N * sum_i (c_i' - c_i)
+    c_i' = c_i - c + (x - y) / (K lr),    x <- x + server_lr * mean_i (y - x),    c <- c + sum_i p_i (c_i' - c_i)
 
-with N clients in all; the means are weighted as those of all methods are. All controls start at zero. (x - y) / (K lr) is the
-mean gradient under plain SGD only: with momentum c_i' is larger than that. Sends twice FedAvg's bytes, down and up. The
-reported train loss has <c - c_i, y> in it, and may be negative.
+over the participants i. p_i is the weight of a client among all: 1/N of N clients as in the paper, or its share of all images
+(`weighting: samples`). So c stays sum_k p_k c_k over all clients k, whoever takes part. The mean is weighted as that of all
+methods is. All controls start at zero. (x - y) / (K lr) is the mean gradient under plain SGD only: with momentum c_i' is
+larger than that. Sends twice FedAvg's bytes, down and up. The reported train loss has <c - c_i, y> in it, and may be negative.
 """
 
 from collections.abc import Iterable
@@ -52,7 +53,6 @@ class Algorithm(FedAvg):
 
     def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
         ends = self.average(weights | server.state, sent)
-        part = server.participants / server.clients
-        state = {name: control + part * ends[name] for name, control in server.state.items()}
+        state = {name: control + server.share * ends[name] for name, control in server.state.items()}
         moved = {name: weights[name] + self.params.server_lr * (ends[name] - weights[name]) for name in self.trained}
         return {name: moved.get(name, ends[name]) for name in weights}, state

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fedrepro.core.errors import Failures, UserError
 from fedrepro.core.formatting import count
-from fedrepro.runs.gather import is_kept
+from fedrepro.runs.integrity import is_kept
 
 PARAMS = Path("params.yaml")
 
@@ -87,6 +87,8 @@ def train(options: argparse.Namespace) -> int:
         left = runner.train(runs, paths, mirror=given["mirror"], **where, **more)
     else:
         params, paths, chosen = _selected(options)
+        if params.only_finished:
+            logging.getLogger("fedrepro").warning("%s: only_finished: true trains nothing", options.params)
         if chosen and all(item.lacking for item in chosen):
             raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
         cases = study_plan.unfinished(chosen, params, paths)
@@ -141,6 +143,7 @@ def keep(options: argparse.Namespace) -> int:
     from fedrepro.experiments import keep as keeping
     from fedrepro.experiments import plan as experiments
 
+    keeping.settle(options.results)
     _, paths, chosen = _selected(options)
     folders = keeping.keep(chosen, paths)
     sys.stdout.writelines(f"{folder}\n" for folder in folders)

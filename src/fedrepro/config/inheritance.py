@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fedrepro.core.errors import not_among
+from fedrepro.core.errors import FEW, NEAREST, not_among
 
 
 def merge(base: dict, overlay: dict) -> dict:
@@ -25,16 +25,20 @@ def inherited(items: dict[str, dict[str, Any]], where: str, kind: str = "experim
     would change, or lose, more than they were asked to.
     """
 
-    def settings(name: str, path: tuple[str, ...]) -> dict[str, Any]:
-        own = dict(items[name])
-        if "like" not in own:
-            return own
-        other = own.pop("like")
-        if other in path:
-            raise ValueError(f"{where}.{name}: like: {' is like '.join((*path, other))}")
-        if not isinstance(other, str) or other not in items:
-            raise ValueError(f"{where}.{name}: like: {not_among(kind, other, items)}")
-        base = settings(other, (*path, other))
-        return merge({key: value for key, value in base.items() if key != "series" or key not in own}, own)
-
-    return {name: settings(name, (name,)) for name in items}
+    found: dict[str, dict[str, Any]] = {}
+    for name in items:
+        path = [name]  # from one to the one that it is like
+        while path[-1] not in found and (other := items[path[-1]].get("like")) is not None:
+            if other in path:
+                ring = [*path[path.index(other) :], other]
+                told = ring if len(ring) <= FEW else [*ring[:NEAREST], "...", other]
+                raise ValueError(f"{where}.{path[-1]}: like: {' is like '.join(told)}")
+            if not isinstance(other, str) or other not in items:
+                raise ValueError(f"{where}.{path[-1]}: like: {not_among(kind, other, items)}")
+            path.append(other)
+        base: dict[str, Any] = {}
+        for last in reversed(path):
+            own = {key: value for key, value in items[last].items() if key != "like"}
+            kept = {key: value for key, value in base.items() if key != "series" or key not in own}
+            base = found.setdefault(last, merge(kept, own))
+    return {name: found[name] for name in items}

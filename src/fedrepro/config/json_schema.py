@@ -9,8 +9,10 @@ from typing import Any
 
 from fedrepro.config import registry
 from fedrepro.config.params import Experiment, Params
+from fedrepro.config.types import NAME
 
 Schema = dict[str, Any]
+NAMES: Schema = {"pattern": f"^{NAME}$"}
 CHOSEN = {"dataset": "datasets", "partition": "partitions", "model": "models", "schedule": "schedules", "task": "tasks"}
 
 
@@ -38,6 +40,7 @@ def of_settings() -> Schema:
     scale = described["$defs"]["Scale"]
     scale["anyOf"] = [{"required": ["like"]}, {"required": scale.pop("required")}]
     scale["properties"]["experiments"] = _papers("Overlay")
+    described["properties"]["scales"]["propertyNames"] = NAMES
     return untitled(described)
 
 
@@ -52,8 +55,8 @@ def untitled(value: Any) -> Any:
 
 def _papers(kind: str) -> Schema:
     """Paper -> experiment -> its settings."""
-    experiments = {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{kind}"}}
-    return {"type": "object", "additionalProperties": experiments}
+    experiments = {"type": "object", "propertyNames": NAMES, "additionalProperties": {"$ref": f"#/$defs/{kind}"}}
+    return {"type": "object", "propertyNames": NAMES, "additionalProperties": experiments}
 
 
 def _choice(kind: str, more: Schema | None = None) -> Schema:

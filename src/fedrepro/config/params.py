@@ -19,6 +19,7 @@ from fedrepro.config.types import (
     Executor,
     Fraction,
     Frozen,
+    Key,
     Listed,
     Measures,
     NonNegative,
@@ -188,8 +189,8 @@ class Params(Frozen):
     kept: bool = True  # results/kept answers; false: whoever trains, trains all of it
     only_finished: bool = False  # report the series that are finished, of experiments that have two or all of theirs
     mlflow_uri: str = "sqlite:///mlflow.db"
-    scales: dict[str, Scale]
-    papers: dict[str, dict[str, dict[str, Any]]]
+    scales: dict[Key, Scale]
+    papers: dict[Key, dict[Key, dict[str, Any]]]
 
     @field_validator("scales", mode="before")
     @classmethod
@@ -266,6 +267,6 @@ def renamed(stored: dict[str, Any]) -> dict[str, Any]:
 
 def read_params(path: Path = Path("params.yaml"), overrides: dict[str, Any] | None = None) -> Params:
     """params.yaml with command-line overrides laid over it."""
-    from fedrepro.config import strict_yaml  # needs PyYAML, which is not part of the training core
+    from fedrepro.config.params import strict_yaml  # needs PyYAML, which is not part of the training core
 
     return parse(Params, merge(strict_yaml.read(path), overrides or {}), str(path))

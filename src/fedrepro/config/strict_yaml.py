@@ -10,7 +10,9 @@ from fedrepro.core.errors import UserError
 
 FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML was built with it
 DEPTH = 60  # levels; deeper ones would exhaust the stack
+REPEATED = 10_000  # values that aliases may stand for; nine aliases in nine levels would stand for 9^9
 DIGITS = 18
+TEMPLATE = "__use_yte__"  # Snakemake, which reads params.yaml too, takes a file with this key for a template and runs its code
 OCTAL = re.compile(r"[-+]?0[0-9_]+")
 HIDDEN = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")  # directions, breaks and joins
 SIXTIES = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
@@ -25,6 +27,8 @@ class _Strict(FAST):
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
                     raise _refused(key, f"the key {key.value} stands here and in line {seen[key.value]}; leave one")
+                if key.value == TEMPLATE:
+                    raise _refused(key, f"the key {TEMPLATE} would make a template of the file; leave it out")
                 seen[key.value] = key.start_mark.line + 1
         return super().construct_mapping(node, deep)
 
@@ -75,9 +79,36 @@ def load(text: str) -> Any:
     if found := HIDDEN.search(text):
         line = text.count("\n", 0, found.start()) + 1
         raise UserError(f"line {line}: the invisible character U+{ord(found[0]):04X} makes the text read other than it looks")
-    depth = 0
-    for event in yaml.parse(text, FAST):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEPTH:
-            raise _refused(event, f"nested deeper than {DEPTH} levels")
+    _check_extent(text)
     return yaml.load(text, _Strict)  # a SafeLoader
+
+
+def _check_extent(text: str) -> None:
+    """Refuse a text that is nested too deep, or that aliases make much larger than it looks."""
+    anchored: dict[str, tuple[int, int]] = {}  # how many values an anchor names, and in how many levels
+    begun: list[tuple[str | None, int, list[int]]] = []  # each level's anchor, the values before it, the levels of its parts
+    values = repeated = 0
+    for event in yaml.parse(text, FAST):
+        if isinstance(event, yaml.CollectionStartEvent):
+            begun.append((event.anchor, values, [0]))
+            values, levels = values + 1, 0
+        elif isinstance(event, yaml.ScalarEvent):
+            values, levels = values + 1, 0
+            anchored[event.anchor] = 1, 0
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor in (anchor for anchor, _, _ in begun):
+                raise _refused(event, f"*{event.anchor} stands within what it repeats")
+            size, levels = anchored.get(event.anchor, (0, 0))
+            values, repeated = values + size, repeated + size
+            if repeated > REPEATED:
+                raise _refused(event, f"aliases repeat more than {REPEATED} values; write out those that are needed")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before, parts = begun.pop()
+            levels = 1 + max(parts)
+            anchored[anchor] = values - before, levels
+        else:
+            continue
+        if len(begun) + levels > DEPTH:
+            raise _refused(event, f"nested deeper than {DEPTH} levels")
+        if begun:
+            begun[-1][2].append(levels)

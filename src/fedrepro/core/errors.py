@@ -33,16 +33,20 @@ def masked(text: str) -> str:
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNMAPPED = "failed to map segment"  # the loader's words where a library does not fit into memory
 CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
+WRONG = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG)  # a path that leads nowhere
 GOES_ON = "what is finished stays, and the same command goes on"
 
 
 def explained(error: BaseException) -> UserError | None:
-    """What is to be said of a failure that no code is to blame for: a full disk, a closed folder, no memory; else None."""
+    """What is to be said of a failure that no code is to blame for: a full disk, a closed folder, a path that
+    leads nowhere, no memory; else None."""
     if isinstance(error, MemoryError) or (isinstance(error, ImportError) and UNMAPPED in str(error)):
         return UserError(f"memory is full ({error or 'no more could be had'}): use a smaller scale or fewer cores; {GOES_ON}")
-    if not isinstance(error, OSError) or error.errno not in (*FULL, *CLOSED):
+    if not isinstance(error, OSError) or error.errno not in (*FULL, *CLOSED, *WRONG):
         return None
     reason, where = os.strerror(error.errno), error.filename or "a file's disk"
+    if error.errno in WRONG:
+        return UserError(f"{where}: {reason}; choose another path, or move away what is in its place")
     what = "free some space" if error.errno in FULL else "make it writable"
     return UserError(f"{where}: {reason}; {what}: {GOES_ON}")
 

@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +26,8 @@ MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk 
 def holding(path: Path) -> Iterator[None]:
     """Hold a file, made where there is none, until the block ends. Raises UserError while another process holds it. A file
     system that knows no locks leaves it open who does."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise UserError(f"{path}: not a file; {AGAIN}")
     with path.open("a") as file:  # NFS locks only what may be written
         if lock(file) is False:
             raise UserError(f"{path.parent}: another process is at work in it; wait for its end")
@@ -38,7 +41,7 @@ def held(path: Path) -> bool:
             return lock(file) is False
     except PermissionError:
         return True
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 
@@ -76,19 +79,27 @@ def part(path: Path) -> Path:
 
 def sweep(path: Path) -> None:
     """Away with the parts of `path` that processes of this machine left when they were killed."""
-    _sweep(path.parent.glob(f".{glob.escape(path.name)}.{MACHINE}-*.part"))
+    _remove(abandoned(path))
+
+
+def abandoned(path: Path) -> list[Path]:
+    """These parts."""
+    return sorted(filter(_abandoned, path.parent.glob(f".{glob.escape(path.name)}.{MACHINE}-*.part")))
 
 
 def sweep_below(folder: Path) -> None:
     """The same in a folder and those within, whatever was to be made; parts of earlier code, which name no machine, go too."""
-    _sweep(folder.rglob(".*.part"))
+    _remove(filter(_abandoned, list(folder.rglob(".*.part"))))
 
 
-def _sweep(parts: Iterable[Path]) -> None:
+def _abandoned(left: Path) -> bool:
+    machine, _, process = left.stem.rpartition(".")[2].partition("-")
+    return not process or (machine == MACHINE and not alive(int(process)))
+
+
+def _remove(parts: Iterable[Path]) -> None:
     for left in parts:
-        machine, _, process = left.stem.rpartition(".")[2].partition("-")
-        if not process or (machine == MACHINE and not alive(int(process))):
-            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink(missing_ok=True)
 
 
 def alive(process: int) -> bool:
@@ -112,13 +123,27 @@ def alone(path: Path) -> Iterator[None]:
         yield
 
 
+def read_file(path: Path, advice: str = AGAIN) -> bytes:
+    """What a file holds. Raises UserError for a folder, and for a pipe, which would be waited for."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise UserError(f"{path}: not a file; {advice}")
+    return path.read_bytes()
+
+
 def read_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any] | None:
     """A small file that this package wrote, with these keys; None where there is none. Raises UserError where it is damaged, or
     not what its seal says (earlier code wrote none); `advice` says what to do then."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        content = read_file(path, advice)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    return parsed(content, path, *keys, advice=advice)
+
+
+def parsed(content: bytes, path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any]:
+    """The same of what was read already; `path` is for messages."""
+    try:
+        values = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError):
         raise UserError(f"{path}: damaged; {advice}") from None
     if not isinstance(values, dict):
@@ -142,8 +167,8 @@ def read_whole_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, An
 def read_records(path: Path, *keys: str) -> list[dict[str, Any]]:
     """A list of records that this package wrote, each with these keys. Raises UserError where it is damaged or not there."""
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        records = json.loads(read_file(path).decode("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path}: not there; {AGAIN.removeprefix('delete it and ')}") from None
     except (ValueError, RecursionError):
         raise UserError(f"{path}: damaged; {AGAIN}") from None
@@ -155,7 +180,12 @@ def read_records(path: Path, *keys: str) -> list[dict[str, Any]]:
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """Sealed; a reader sees the old file or the new one."""
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(sealed(values), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        temporary.write_text(json_text(values), encoding="utf-8")
+
+
+def json_text(values: dict[str, Any]) -> str:
+    """As `write_json` writes them."""
+    return json.dumps(sealed(values), indent=1, sort_keys=True) + "\n"
 
 
 def sealed(values: dict[str, Any]) -> dict[str, Any]:
@@ -170,6 +200,11 @@ def is_whole(values: dict[str, Any]) -> bool:
 
 def _seal(values: dict[str, Any]) -> str:
     return digest(json.dumps(json.loads(json.dumps(values)), sort_keys=True))  # read back: keys are texts then
+
+
+def text_digest(content: bytes) -> str:
+    """sha256 of a text, whatever line ends git gave it."""
+    return digest(content.replace(b"\r\n", b"\n"))
 
 
 def digest(*parts: bytes | memoryview | str) -> str:

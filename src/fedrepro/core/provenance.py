@@ -5,8 +5,10 @@ import functools
 import hashlib
 import io
 import json
+import logging
 import os
 import platform
+import re
 import subprocess
 import tarfile
 import tempfile
@@ -15,8 +17,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fedrepro.core.errors import UserError
+
+log = logging.getLogger(__name__)
 PACKAGE = Path(__file__).parents[1]
+UNKNOWN = "unknown"
 DIRTY = "-dirty"  # at the end of a commit's name: the code that ran is not the commit's
+HASH = re.compile("[0-9a-f]{7,40}")
+COMMIT = re.compile(f"{UNKNOWN}|{HASH.pattern}({DIRTY})?")
+# set by hooks and `git rebase --exec`, they name the repository of whoever set them, not that of the package
+REDIRECTING = (
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE", "GIT_SHALLOW_FILE"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_GRAFT_FILE", "GIT_REPLACE_REF_BASE"),
+)
 ENTRY = "fedrepro.training.federation"  # everything that computes a number is reached from here or named in the config
 # data count by their own checksum
 ASIDE = ("config", "core.errors", "core.files", "core.provenance", "runs", "data.datasets")
@@ -78,7 +91,7 @@ def modules(config: Any) -> tuple[str, ...]:
 @_remembered
 def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY) -> str | None:
     """`code_digest` of a commit's files; None where there is no such commit, or it lacks one of the modules."""
-    packed = _git("archive", "--format=tar", commit, ".")
+    packed = _git("archive", "--format=tar", "--end-of-options", commit, ".") if HASH.fullmatch(commit) else None
     if packed is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
@@ -170,54 +183,98 @@ def _plain(node: Any) -> Any:
     return [type(node).__name__, {name: _plain(value) for name, value in ast.iter_fields(node) if value not in (None, [])}]
 
 
+def is_commit(name: Any) -> bool:
+    """Whether a text names a commit as `commit` does. Any other may be an option of git's, or a path."""
+    return isinstance(name, str) and COMMIT.fullmatch(name) is not None
+
+
 @_remembered
 def commit(modules: tuple[str, ...] = ()) -> str:
     """The checkout's commit, "-dirty" where the code that a run with these modules executes is not the commit's; the variable
-    FEDREPRO_COMMIT where there is no checkout."""
-    found = _git("rev-parse", "--short=10", "HEAD")
-    if found is None or _git("ls-files", "--error-unmatch", "__init__.py") is None:  # a copy may lie in another's checkout
-        return os.environ.get("FEDREPRO_COMMIT", "unknown")
-    name = found.decode().strip()
+    FEDREPRO_COMMIT where there is no checkout. Raises UserError where that names no commit."""
+    name = head()[0]
+    if name is None:
+        name = os.environ.get("FEDREPRO_COMMIT") or UNKNOWN
+        if not is_commit(name):
+            raise UserError(f"FEDREPRO_COMMIT: {name!r} names no commit; set what `git rev-parse HEAD` prints")
+        return name
     same = _git("status", "--porcelain", "--", ".") == b"" or committed_digest(name, modules) == code_digest(modules)
     return name if same else f"{name}{DIRTY}"
+
+
+@_remembered
+def head() -> tuple[str | None, str]:
+    """The commit of the checkout that the package lies in, or None; then, where git cannot read a checkout that is there, its
+    words, which are logged once."""
+    if not any(os.path.exists(folder / ".git") for folder in PACKAGE.parents):
+        return None, ""
+    name, words = _asked("rev-parse", "--verify", "--short=10", "HEAD")
+    if name is None:
+        log.warning("the commit that results come from is not recorded; git: %s", words)
+        return None, words
+    tracked = _git("ls-files", "--", "__init__.py")  # a copy may lie in another's checkout
+    return (name.decode().strip() if tracked else None), ""
 
 
 @_remembered
 def commit_date(commit: str) -> str | None:
     """When a commit was made, in UTC, as 2026-11-22T17:22:40+00:00 (earlier runs tell the day alone); None where this checkout
     does not have it."""
-    found = _git("show", "--no-patch", "--format=%ct", f"{commit.removesuffix(DIRTY)}^{{commit}}", "--")
-    return datetime.fromtimestamp(int(found), UTC).isoformat() if found else None
+    name = commit.removesuffix(DIRTY)
+    # unlike `git show` and `git log`, this prints the same whatever the user's configuration says
+    found = _git("rev-list", "--max-count=1", "--timestamp", "--end-of-options", name, "--") if HASH.fullmatch(name) else None
+    return datetime.fromtimestamp(int(found.split()[0]), UTC).isoformat() if found else None
 
 
 def _git(*words: str) -> bytes | None:
-    """What git says in the package's folder; None where it fails or is not there."""
-    return _printed("git", "-C", str(PACKAGE), *words)
+    """What git prints in the package's folder; None where it fails or is not there."""
+    return _asked(*words)[0]
 
 
-def _printed(*command: str) -> bytes | None:
+def _asked(*words: str) -> tuple[bytes | None, str]:
+    """The same, with why it failed."""
+    env = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
+    return _printed("git", "-C", str(PACKAGE), *words, env=env)
+
+
+def _printed(*command: str, env: dict[str, str] | None = None) -> tuple[bytes | None, str]:
+    """What a command prints, or None and why it failed."""
     try:
-        return subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
-    except (OSError, subprocess.SubprocessError):
-        return None
+        return subprocess.run(command, capture_output=True, check=True, timeout=60, env=env).stdout, ""
+    except subprocess.CalledProcessError as error:
+        return None, " ".join(error.stderr.decode(errors="replace").split())
+    except (OSError, subprocess.SubprocessError) as error:
+        return None, str(error)
 
 
 def environment(device: Any, modules: tuple[str, ...] = ()) -> dict[str, Any]:
     """The commit, versions and hardware that the numbers of a run with these modules may depend on in their last digits."""
     import torch
 
-    found = commit(modules)
+    named = _found("the commit", commit, modules)
+    date = _found("the date of the commit", commit_date, named)
     return {
-        "commit": found,
-        "commit_date": commit_date(found),
+        "commit": named,
+        "commit_date": None if date == UNKNOWN else date,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda if device.type == "cuda" else None,
         "system": platform.system(),
         "device": device.type,
-        "hardware": hardware(device),
+        "hardware": _found("the hardware", hardware, device),
         "threads": torch.get_num_threads(),
     }
+
+
+def _found(what: str, find: Callable, *about: Any) -> Any:
+    """What can be found out; "unknown" where that fails, with a warning: no result is lost to what only describes it."""
+    try:
+        return find(*about)
+    except UserError:
+        raise
+    except Exception as error:
+        log.warning("%s that a result comes from is not recorded: %s: %s", what, type(error).__name__, error)
+        return UNKNOWN
 
 
 def hardware(device: Any) -> str:
@@ -235,8 +292,8 @@ def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        told = _printed("sysctl", "-n", "machdep.cpu.brand_string")  # macOS
-        return (told or b"").decode().strip() or platform.processor() or "unknown"
+        told, _ = _printed("sysctl", "-n", "machdep.cpu.brand_string")  # macOS
+        return (told or b"").decode().strip() or platform.processor() or UNKNOWN
     told = {
         key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))
     }  # of the first core

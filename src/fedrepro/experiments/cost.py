@@ -26,6 +26,7 @@ HEAD = f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'time':>8}"
 class Entry:
     """A run, or a study of one, that is not over."""
 
+    id: str  # by which its job names it
     group: str  # its line in the table: fedmmd/fig4d, or what the study looks for
     name: str  # fig4d FedMMD, seed 0
     over: Path  # there exactly if it is over
@@ -44,26 +45,27 @@ def entries(
     if measuring and devices.take(params.device, params.gpus, lambda seconds: True) is None:
         measuring = None  # beside what trains there it would be slower
 
-    def add(group: str, name: str, over: Path, run: Run, executor: str, where: str, studies: bool = False) -> None:
+    def add(id: str, group: str, name: str, over: Path, run: Run, executor: str, where: str, studies: bool = False) -> None:
         cores = 1 if studies or device.type == "cuda" else params.cores_per_run
         tell = measuring and (lambda: measuring(name))
         try:
             cost = cost_model.cost(run, known, executor, device, tell, cores)
         except UserError as error:  # such as a network that its method cannot have: before anything is trained
             raise UserError(f"{where}: {error}") from None
-        found[over] = Entry(group, name, over, cost, studies)
+        found[over] = Entry(id, group, name, over, cost, studies)
 
-    chosen = list(chosen)
+    chosen, names = list(chosen), {}
     for item in chosen:
         for series in item.series:
             for run in series.runs:
+                name = names.setdefault(run.id, f"{item.name} {series.label}, seed {run.config.seed}")
                 if run.summary not in found and not run.summary.exists():
-                    name = f"{item.name} {series.label}, seed {run.config.seed}"
                     where = f"{item.where}: series.{series.label}"
-                    add(f"{item.paper}/{item.name}", name, run.summary, run, params.executor, where)
+                    add(run.id, f"{item.paper}/{item.name}", name, run.summary, run, params.executor, where)
     for case in study_plan.unfinished(chosen, params, paths):
-        name, executor = f"{case.study.title} of {case.run.id}", case.study.executor or params.executor
-        add(f"{case.study.title} after them, at most", name, case.note, study_plan.at_most(case), executor, name, True)
+        title, executor = case.study.title, case.study.executor or params.executor
+        name = f"{title} of {names.get(case.run.id, case.run.id)}"
+        add(case.id, f"{title} after them, at most", name, case.note, study_plan.at_most(case), executor, case.id, True)
     known.save()
     return list(found.values())
 

@@ -213,7 +213,7 @@ def _measure(config: RunConfig, known: Known, executor: str, device: torch.devic
     is the second round: what a method does now and then, it does in the first."""
     federation = _short(config, known, executor, device)
     state = replace(federation.start()[0], round=1)
-    algorithm, data, before = federation.algorithm, federation.data, federation.server(state, federation.clients)
+    algorithm, data, before = federation.algorithm, federation.data, federation.server(state)
 
     def survey() -> Weights:
         return algorithm.survey(state.weights, before)

@@ -110,9 +110,13 @@ class Finder:
 def stored_runs(folder: Path) -> dict[str, Run]:
     """The finished runs in a folder by what they ask, today's code's before another's. One that today's settings cannot express
     is left out, with a warning. Raises UserError for one whose settings are damaged, which might be left out for another reason
-    or pass for another run."""
+    or pass for another run, and for kept ones that reports would refuse."""
     found: dict[str, Run] = {}
+    if kept := integrity.is_kept(folder / "run"):
+        integrity.check_kept(folder)
     for run in begun_runs(folder):
+        if kept:
+            integrity.summary(run.folder)
         there = found.get(asked := same(run.config, run.data))
         if run.summary.exists() and not (there and there.code == code_digest(there.config)):
             found[asked] = run

@@ -17,6 +17,7 @@ from fedrepro.core import provenance
 from fedrepro.core.files import replacing
 
 WORTH = 60  # seconds of work for which a process is worth its start: importing torch takes 2.5 to 4
+LABEL = 120  # bytes of a job's name beside its hash: with a prefix and an ending it names files, which have 255 at most
 T = TypeVar("T")
 
 
@@ -144,9 +145,9 @@ def decided(pieces: Iterable[Piece[T]], folder: Path) -> list[Job[T]]:
 def _name(pieces: tuple[Piece, ...]) -> str:
     """The first piece's, how many more, and a hash of all."""
     more = f"_and_{len(pieces) - 1}_more" if len(pieces) > 1 else ""
-    label = "".join(character if character.isalnum() else "_" for character in pieces[0].name)
-    label = f"{pieces[0].experiment}_{label}"
-    return f"{label}{more}_{provenance.digest([str(piece.over) for piece in pieces], 6)}"
+    label = "".join(character if character.isalnum() else "_" for character in f"{pieces[0].experiment}_{pieces[0].name}")
+    label = label.encode()[:LABEL].decode(errors="ignore")  # cut between two characters
+    return f"{label}{more}_{provenance.digest([str(piece.over) for piece in pieces])}"
 
 
 def _read(path: Path) -> list[Path]:

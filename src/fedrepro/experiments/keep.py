@@ -1,8 +1,9 @@
-"""Finished runs and studies, copied to results/kept to be committed."""
+"""Finished runs and studies, copied to results/kept to be committed, each file listed in results/kept/SHA256SUMS."""
 
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,27 @@ from typing import Any
 from fedrepro import studies
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import read_whole_json, write_json
+from fedrepro.core.files import (
+    abandoned,
+    alone,
+    json_text,
+    part,
+    read_file,
+    replacing,
+    sweep_below,
+    text_digest,
+)
 from fedrepro.experiments import finished_runs, study_plan
 from fedrepro.experiments.plan import Planned
 from fedrepro.runs import integrity
+from fedrepro.runs.integrity import SUMS
 from fedrepro.runs.paths import Paths
-from fedrepro.runs.run import FILES, SUMMARY, Run, run_id
+from fedrepro.runs.run import FILES, SUMMARY, Run, code_digest, run_id
 from fedrepro.studies.base import Study
 
 log = logging.getLogger(__name__)
+LOCK = ".kept.lock"  # beside results/kept; only one process at a time changes what is kept
+Contents = dict[Path, dict[str, bytes]]  # folder -> the files to be put there
 
 
 def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
@@ -28,29 +41,131 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
     and a run of today's code takes the place of what is kept. Finished studies go along. Raises UserError, before anything is
     copied, for runs and studies whose code is not that of a commit, or whose numbers are damaged.
     """
+    with alone(paths.results / LOCK):
+        contents, replaced = _contents(chosen, paths)
+        if contents or replaced:
+            _place(contents, replaced, paths.results / "kept")
+    return list(contents)
+
+
+def _contents(chosen: list[Planned], paths: Paths) -> tuple[Contents, set[Path]]:
+    """What is to be kept, and the folders whose place it takes."""
     waiting = {found.folder: (found, item.paper, old) for item in chosen for found, old in _waiting(item, paths)}
     origins = {folder: _origin(found) for folder, (found, _, _) in waiting.items()}
     ids = {(paper, finished_runs.same(found.config, found.data)): found.id for found, paper, _ in waiting.values()}
-    studied = [case for item in chosen for case in _studied(item, paths, ids)]
-    said = origins | {note: _vouched_study(note, study) for _, study, note in studied}
+    studied = {note: study for item in chosen for study, note in _studied(item, paths, ids)}
+    said = origins | {note: _vouched_study(note, study) for note, study in studied.items()}
     if refused := [f"{path}: {why}" for path, why in said.items() if isinstance(why, str)]:
         raise UserError("\n".join(refused))
-    new = []
-    for folder, (found, paper, old) in waiting.items():
-        new.append(paths.kept(paper) / found.id)
-        _copy(folder, new[-1], origins[folder])
-        if old is not None:  # after the copy, so that no moment has neither
-            shutil.rmtree(old.folder)
-    kept = {item.paper: finished_runs.stored_runs(paths.kept(item.paper)) for item in chosen}
-    for run, study, note in studied:
-        paper = note.parent.parent.name
-        if (shelf := kept[paper].get(finished_runs.same(run.config, run.data))) and not study_plan.finished_in(
-            shelf.folder, study
-        ):
-            for path in (note.with_suffix(".csv"), note):
-                shutil.copyfile(path, shelf.folder / path.name)
-            new.append(shelf.folder)
-    return list(dict.fromkeys(new))
+    contents: Contents = defaultdict(dict)
+    for folder, (found, paper, _) in waiting.items():
+        contents[paths.kept(paper) / found.id] |= _files(folder, origins[folder])
+    for note in studied:
+        target = paths.kept(note.parent.parent.name) / note.parent.name
+        contents[target] |= {path.name: read_file(path) for path in (note.with_suffix(".csv"), note)}
+    superseded = {run.folder for paper in {item.paper for item in chosen} for run in _superseded(paths.kept(paper))}
+    return dict(contents), superseded | {old.folder for _, _, old in waiting.values() if old}
+
+
+def _superseded(shelf: Path) -> Iterator[Run]:
+    """The kept runs in whose place one of today's code is kept: a kill left both."""
+    answering = finished_runs.stored_runs(shelf)
+    for run in finished_runs.begun_runs(shelf):
+        other = answering[finished_runs.same(run.config, run.data)]
+        if other.id != run.id and other.code == code_digest(other.config):
+            yield run
+
+
+def _files(folder: Path, origin: dict[str, str | None]) -> dict[str, bytes]:
+    """The small files of a run; environment.json with the commit as it was found."""
+    found = {name: read_file(folder / name, integrity.advice(folder)) for name in FILES}
+    return found | {"environment.json": json_text(integrity.environment(folder) | origin).encode()}
+
+
+def _place(contents: Contents, replaced: Iterable[Path], kept: Path) -> None:
+    """Put each new run in its place by one rename. The new SHA256SUMS is written before and takes its place after, so that the
+    next `keep` ends what a kill broke off."""
+    new = {target: _prepared(files, _aside(target)) for target, files in contents.items() if not target.exists()}
+    gone = {_below(folder) for folder in replaced}
+    sums = {name: sum for name, sum in integrity.sums(kept).items() if name.rpartition("/")[0] not in gone}
+    for target, files in contents.items():
+        sums |= {f"{_below(target)}/{name}": text_digest(content) for name, content in files.items()}
+    with replacing(part(kept / SUMS)) as path:
+        path.write_text(integrity.written_sums(sums), encoding="utf-8")
+    for target, files in contents.items():
+        if target in new:
+            target.parent.mkdir(exist_ok=True)
+            new[target].rename(target)
+            continue
+        for name in sorted(files):  # of a study: the table, then the note that says that it is over
+            with replacing(target / name) as path:
+                path.write_bytes(files[name])
+    for folder in replaced:  # after the copy, so that no moment has neither
+        shutil.rmtree(folder.rename(_aside(folder)))
+    part(kept / SUMS).replace(kept / SUMS)
+
+
+def _below(folder: Path) -> str:
+    """A run's folder as SHA256SUMS names it."""
+    return "/".join(folder.parts[-2:])
+
+
+def _aside(folder: Path) -> Path:
+    """Where a kept run's folder is made, or unmade: beside those of the papers, where nobody looks for runs."""
+    return part(folder.parents[1] / _below(folder).replace("/", "-"))
+
+
+def _prepared(files: Mapping[str, bytes], folder: Path) -> Path:
+    """A folder with these files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def settle(results: Path) -> None:
+    """Bring SHA256SUMS in order before anything kept is read: end what a killed `keep` began, take the lines of both sides
+    where git could not merge, and sort. A line that not all of these have counts where its file is there."""
+    kept = results / "kept"
+    if not kept.exists():
+        return
+    with alone(results / LOCK):
+        path = kept / SUMS
+        before = read_file(path) if path.exists() else b""
+        texts = [_lines(before), *(_lines(read_file(begun)) for begun in abandoned(path))]
+        said: dict[str, list[str]] = defaultdict(list)
+        for undisputed, disputed in texts:
+            for name, sum in (*undisputed.items(), *disputed):
+                said[name].append(sum)
+        agreed = {name for name, sums in said.items() if len(set(sums)) == 1 and all(name in text for text, _ in texts)}
+        sums = {name: sums[0] if name in agreed else _there(kept / name, sums) for name, sums in said.items()}
+        text = integrity.written_sums({name: sum for name, sum in sums.items() if sum})
+        if text.encode() != before:
+            with replacing(path) as new:
+                new.write_text(text, encoding="utf-8")
+        sweep_below(kept)
+
+
+def _lines(content: bytes) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """The lines of a SHA256SUMS, and those between the marks of a conflict or against an earlier line."""
+    undisputed, disputed, torn = {}, [], False
+    for number, line in enumerate(integrity.sum_lines(content), 1):
+        if line.startswith(integrity.CONFLICT):
+            torn = not line.startswith(integrity.CONFLICT[-1])
+            continue
+        name, sum = integrity.parse_sum(line, f"{SUMS}: line {number}")
+        if torn or undisputed.setdefault(name, sum) != sum:
+            disputed.append((name, sum))
+    return undisputed, disputed
+
+
+def _there(path: Path, sums: list[str]) -> str | None:
+    """The one of these that is of the file, else the first; None where there is no file."""
+    if not path.exists():
+        return None
+    found = text_digest(read_file(path))
+    return found if found in sums else sums[0]
 
 
 def _waiting(item: Planned, paths: Paths) -> Iterator[tuple[Run, Run | None]]:
@@ -72,7 +187,7 @@ def _origin(run: Run) -> dict[str, str | None] | str:
     integrity.metrics(run.folder)
     if missing := [name for name in FILES if not (run.folder / name).exists()]:
         return f"lacks {', '.join(missing)}; delete the folder and run again"
-    named, code = _json(run.folder / "environment.json")["commit"], integrity.settings(run.folder)["code"]
+    named, code = integrity.environment(run.folder)["commit"], integrity.settings(run.folder)["code"]
     return _vouched(named, code, provenance.modules(run.config))
 
 
@@ -80,8 +195,11 @@ def _vouched_study(note: Path, study: Study) -> dict[str, str | None] | str:
     """The same of a finished study."""
     table = note.with_suffix(".csv")
     integrity.table(table)
-    told = read_whole_json(note, "environment", "code", advice=integrity.advice(note.parent, table))
-    return _vouched(told["environment"]["commit"], told["code"], *study_plan.executed(study))
+    again = integrity.advice(note.parent, table)
+    told = integrity.read_result(note, "environment", "code", told=again)
+    named = told["environment"].get("commit") if isinstance(told["environment"], dict) else None
+    integrity.hold_commit(named, note, again)
+    return _vouched(named, told["code"], *study_plan.executed(study))
 
 
 def _vouched(named: str, code: str, *executed: Any) -> dict[str, str | None] | str:
@@ -94,7 +212,9 @@ def _vouched(named: str, code: str, *executed: Any) -> dict[str, str | None] | s
         commit = today
     committed = provenance.committed_digest(commit, *executed)
     if committed is None and provenance.commit_date(commit) is None:
-        return f"names commit {named}, whose code cannot be read here; keep it in a checkout that has that commit"
+        _, words = provenance.head()
+        advice = f"git: {words}" if words else "keep it in a checkout that has that commit"
+        return f"names commit {named}, whose code cannot be read here; {advice}"
     if committed != code:
         advice = "commit that code and keep it then" if dirty else "keep it in a checkout of that commit"
         return (
@@ -104,20 +224,7 @@ def _vouched(named: str, code: str, *executed: Any) -> dict[str, str | None] | s
     return {"commit": commit, "commit_date": provenance.commit_date(commit)}
 
 
-def _copy(source: Path, target: Path, origin: dict[str, str | None]) -> None:
-    """The small files of a run; environment.json with the commit as it was found."""
-    target.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
-        shutil.copyfile(source / name, target / name)
-    path = target / "environment.json"
-    write_json(path, _json(path) | origin)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    return read_whole_json(path, advice=integrity.advice(path.parent))
-
-
-def _studied(item: Planned, paths: Paths, ids: Mapping[tuple[str, str], str]) -> Iterator[tuple[Run, Study, Path]]:
+def _studied(item: Planned, paths: Paths, ids: Mapping[tuple[str, str], str]) -> Iterator[tuple[Study, Path]]:
     """The finished studies, that are not kept yet, of an experiment's runs that are kept or will be, each with its note. `ids`:
     paper and question -> the run that will be. A study names the run that it is of, so that no other's can stand for it."""
     asked = {name: values for name, values in (item.training.studies if item.training else {}).items() if values is not None}
@@ -131,4 +238,4 @@ def _studied(item: Planned, paths: Paths, ids: Mapping[tuple[str, str], str]) ->
             if shelf and shelf.id == id and study_plan.finished_in(shelf.folder, study):
                 continue
             for note in study_plan.finished_in(paths.runs(item.paper) / id, study)[:1]:
-                yield run, study, note
+                yield study, note

@@ -20,7 +20,8 @@ from fedrepro.data import datasets
 from fedrepro.experiments.finished_runs import Data, Finder, stored_runs
 from fedrepro.experiments.jobs import Piece
 from fedrepro.experiments.resolve import BESIDE, at_scale, configs
-from fedrepro.runs.gather import UNFINISHED, Gathering, is_kept
+from fedrepro.runs.gather import UNFINISHED, Gathering
+from fedrepro.runs.integrity import is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run, code_digest, run_id
 

@@ -3,6 +3,7 @@
 import logging
 import shutil
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 from fedrepro.config import registry
@@ -10,7 +11,7 @@ from fedrepro.config.params import Params
 from fedrepro.core.files import held
 from fedrepro.core.formatting import count
 from fedrepro.experiments import finished_runs, plan, study_plan
-from fedrepro.runs.gather import is_kept
+from fedrepro.runs.integrity import is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import LOG, run_id
 
@@ -44,20 +45,50 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml",
     spared |= _spared(untold, paths)
     if not other_code:
         spared |= _answering(asked, named | spared, paths)
+    for found in (named, spared):
+        found |= {stored / path.relative_to(runs) for path in found if path.is_relative_to(runs)}
     named |= spared
-    named |= {stored / path.relative_to(runs) for path in named if path.is_relative_to(runs)}
-    there = [*runs.glob("*/*"), *stored.glob("*/*"), *(paths.data / "partitions").glob("*")]
-    patterns = [*(f"*/*/{name}-*" for name in registry.names("studies")), "*/*/snapshots/*"]
-    below = [path for pattern in patterns for folder in (runs, stored) for path in folder.glob(pattern)]
-    there += [path for path in below if (named - spared) & {path.parent, path.parent.parent}]
-    stale = sorted(path for path in there if path not in named and path.name != ".gitignore" and path.suffix != ".part")
-    busy = {path for path in stale if path.parent.parent == runs and held(path / LOG)}
+    there, others = _made(runs, stored, paths.data / "partitions", named - spared)
+    stale = sorted(path for path in there if path not in named)
+    if left := sorted(str(path) for path in others if path not in named):
+        log.warning("skipped, a link or not made by this pipeline: %s", ", ".join(left))
+    busy = {path for path in stale if path.parent.parent == runs and path.is_dir() and held(path / LOG)}
     for path in busy:
         log.warning("spared %s, in which a process is at work", path)
     stale = [path for path in stale if not busy & {path, *path.parents}]
     for path in stale if delete else []:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     return stale
+
+
+def _made(runs: Path, stored: Path, partitions: Path, named: set[Path]) -> tuple[list[Path], list[Path]]:
+    """List runs, partitions, and the studies and snapshots of named runs, then everything else beside them. A link among
+    them may be unlinked; a link in the place of a folder that holds them is not followed."""
+    made: list[Path] = []
+    others: list[Path] = []
+
+    def sort(folder: Path, ours: Callable[[Path], bool]) -> None:
+        for path in _inside(folder, others):
+            (made if path.is_symlink() or ours(path) else others).append(path)
+
+    for top in (runs, stored):
+        for paper in _inside(top, others):
+            sort(paper, lambda path: (path / "config.json").is_file())
+    sort(partitions, lambda path: path.suffix in (".npz", ".png") and path.is_file())
+    studies = tuple(f"{name}-" for name in registry.names("studies"))
+    for folder in sorted(path for path in named if path.parent.parent in (runs, stored) and path.exists()):
+        made += [path for path in _inside(folder, others) if path.name.startswith(studies) and path.is_file()]
+        sort(folder / "snapshots", lambda path: path.name.startswith("round-") and (path.is_dir() or path.is_file()))
+    return made, others
+
+
+def _inside(folder: Path, others: list[Path]) -> list[Path]:
+    """List a folder without .gitignore and unfinished files; append it to `others` if it is a link or not a folder."""
+    if not folder.is_symlink() and folder.is_dir():
+        return [path for path in folder.iterdir() if path.name != ".gitignore" and path.suffix != ".part"]
+    if folder.is_symlink() or folder.exists():
+        others.append(folder)
+    return []
 
 
 def _answering(asked: dict[Path, set[str]], named: set[Path], paths: Paths) -> set[Path]:

@@ -102,7 +102,7 @@ def _suited(config: RunConfig) -> None:
         told = f"removed: true takes its images from the clients' {images}, and leaves {left} for {clients} clients"
         raise UserError(f"proxy.share: {told} (got {config.proxy.share:g})")
     classes = len(datasets.classes(config.dataset))
-    partitions.check(config.partition, left, classes)
+    partitions.check(config.partition, left, classes, datasets.has_devices(config.dataset))
     algorithms.check(config, classes)
 
 

@@ -20,14 +20,14 @@ from fedrepro.config import registry
 from fedrepro.config.params import Params
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import read_whole_json
 from fedrepro.experiments import finished_runs, run_list
 from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.jobs import Piece
 from fedrepro.experiments.plan import Planned
 from fedrepro.experiments.resolve import check_study
 from fedrepro.runs import integrity
-from fedrepro.runs.gather import UNFINISHED, Gathering, is_kept
+from fedrepro.runs.gather import UNFINISHED, Gathering
+from fedrepro.runs.integrity import is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.studies import Study
@@ -40,6 +40,10 @@ class Case:
     run: Run
     study: Study
     table: Path
+
+    @property
+    def id(self) -> str:
+        return f"{self.study.title} of {self.run.id}"
 
     @property
     def note(self) -> Path:
@@ -115,7 +119,7 @@ def finished_in(folder: Path, study: Study) -> list[Path]:
     """The notes of finished studies with these settings in a run's folder, whatever code made them, today's first."""
     notes = sorted(folder.glob(f"{study.name}-*.json"))
     told = {
-        note: read_whole_json(note, "settings", "code", advice=integrity.advice(folder, note.with_suffix(".csv")))
+        note: integrity.read_result(note, "settings", "code", told=integrity.advice(folder, note.with_suffix(".csv")))
         for note in notes
     }
     same = [note for note in told if _asks(told[note]["settings"], study)]

@@ -4,6 +4,7 @@ import csv
 import logging
 import time
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -50,15 +51,11 @@ def conduct(
 
     with collected(failures) as failed:
         limited = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
-        left = runner.through(cases, do, name=_name, over=lambda case: case.note.exists(), **limited)
+        left = runner.through(cases, do, name=lambda case: case.id, over=lambda case: case.note.exists(), **limited)
     for case in cases:
         if case.note.exists():
             case.begun.unlink(missing_ok=True)
     return left
-
-
-def _name(case: Case) -> str:
-    return f"{case.study.title} of {case.run.id}"
 
 
 def _scene(case: Case, paths: Paths, mirror: str | None, place: torch.device, limits: Limits) -> Scene:
@@ -79,6 +76,8 @@ def _executor(run: Run, place: torch.device) -> str:
 
 def _conduct(case: Case, scene: Scene, limits: Limits) -> bool:
     study, last = case.study, 0.0
+    executed = (*provenance.modules(study.config), f"studies.{study.name}")
+    environment = provenance.environment(scene.device, executed)  # at the start, as of a run
     rows = _begun(case)
     done, answer = {int(row[0]) for row in rows}, study.begin(scene)
     for unit in study.units():
@@ -94,7 +93,7 @@ def _conduct(case: Case, scene: Scene, limits: Limits) -> bool:
         write_json(case.begun, {"run": case.run.id, "rows": rows})
         last = time.monotonic() - began
         log.info("%s: %s %d is done", study.title, study.columns[0], unit)
-    _finish(case, scene, rows)
+    _finish(case, rows, environment)
     return True
 
 
@@ -107,13 +106,10 @@ def _begun(case: Case) -> list[list[str]]:
     return told["rows"]
 
 
-def _finish(case: Case, scene: Scene, rows: list[list[str]]) -> None:
+def _finish(case: Case, rows: list[list[str]], environment: dict[str, Any]) -> None:
     """The table, and last the note: whoever sees it sees a whole study."""
     study = case.study
     with replacing(case.table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([study.columns, *rows])
     told = {"run": case.run.id, "settings": study.settings.model_dump(mode="json"), "code": study_plan.code(study)}
-    executed = (*provenance.modules(study.config), f"studies.{study.name}")
-    told["table"] = digest(case.table.read_bytes())
-    told["environment"] = provenance.environment(scene.device, executed)
-    write_json(case.note, told)
+    write_json(case.note, told | {"table": digest(case.table.read_bytes()), "environment": environment})

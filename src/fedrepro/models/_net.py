@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from fedrepro.core.errors import UserError
 from fedrepro.models._blocks import Block, Head, Shape
 
+WEIGHTS = 10**9  # of a block: 4 GB, some ten times the largest of the papers' networks
+
 
 class Plan(NamedTuple):
     """What a network was made from: its blocks, the shape of an image, and the model's name for messages."""
@@ -62,7 +64,8 @@ class Outputs(NamedTuple):
 
 
 class Layers(nn.Sequential):
-    """A block's layers, on the device "meta"; `shape` is that of their outputs for one image."""
+    """A block's layers, on the device "meta"; `shape` is that of their outputs for one image. Raises ValueError for more than
+    `WEIGHTS`."""
 
     def __init__(self, block: Block, inputs: Shape) -> None:
         super().__init__()
@@ -74,6 +77,8 @@ class Layers(nn.Sequential):
             elif isinstance(layer, nn.BatchNorm2d):
                 layer.register_forward_pre_hook(_several)
                 layer.register_forward_pre_hook(_contiguous_in_a_stack)
+        if (weights := sum(weight.numel() for weight in self.parameters())) > WEIGHTS:
+            raise ValueError(f"{weights:,} weights, of at most {WEIGHTS:,}; set fewer units or a smaller width")
         self.dropout, self.channelwise = block.dropout, block.channelwise
         self.shape = _shape(self, inputs)
 

@@ -17,6 +17,7 @@ from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Norm, S
 from fedrepro.models._net import Layers, Net, Plan, Stage
 
 Init = Literal["pytorch", "glorot", "truncated_normal"]
+UNITS = 10**6  # two such layers have more weights than any memory
 NORMS = nn.modules.batchnorm._NormBase | nn.GroupNorm | nn.LayerNorm
 
 
@@ -31,7 +32,11 @@ class BaseParams(Frozen):
     frozen: tuple[str, ...] = ()  # weights that keep their start: `conv1`, `conv*`, `*.norm`, `conv2.layer.bias`
 
     def scaled(self, units: int, of: int = 1) -> int:
-        """So many units at this width, a multiple of `of`."""
+        """So many units at this width, a multiple of `of`. Raises UserError for more than a layer can have."""
+        if units * self.width > UNITS:
+            raise UserError(
+                f"model: a layer of {units * self.width:g} units, of at most {UNITS:g}; set fewer units or a smaller width"
+            )
         return multiple(units * self.width, of)
 
     def conv(self, name: str, filters: int, kernel: int, pool: nn.Module | None = None, **options: Any) -> Conv:

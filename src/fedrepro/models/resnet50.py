@@ -8,7 +8,10 @@ pretrained  start from torchvision's ImageNet weights (the first release, IMAGEN
 stages      bottleneck blocks of the four stages; others than ResNet50's have no ImageNet weights.
 """
 
+import hashlib
 from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
 from types import ModuleType
 from urllib.error import URLError
 
@@ -24,6 +27,7 @@ from fedrepro.models.base import BaseParams
 
 RESNET50 = (3, 4, 6, 3)
 AFFINE = ("*.bn?", "*.downsample.1")  # the normalisations
+SHA256 = "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a"  # of the file with the ImageNet weights
 
 
 class Params(BaseParams):
@@ -108,19 +112,34 @@ def start(net: Net, params: Params) -> None:
 
 
 def released() -> dict[str, Tensor]:
-    """torchvision's weights by its names, from its cache or its server, held against its checksum. Raises UserError."""
+    """Load torchvision's ImageNet weights from torch's cache, downloading them first if they are missing.
+
+    Raises UserError if they cannot be downloaded, or if the file in the cache is another one."""
+    url = release().url
+    path = Path(torch.hub.get_dir(), "checkpoints", url.rpartition("/")[2])
     try:
-        return release().get_state_dict(progress=False, check_hash=True)
-    except (URLError, OSError, RuntimeError) as error:
-        folder = f"{torch.hub.get_dir()}/checkpoints"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            torch.hub.download_url_to_file(url, str(path), SHA256, progress=False)
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except (URLError, HTTPException, OSError, RuntimeError) as error:
         raise UserError(
-            f"model resnet50: pretrained: cannot get the ImageNet weights from {release().url} ({error}); put that file into "
-            f"{folder}, or set pretrained: false"
+            f"model resnet50: pretrained: cannot get the ImageNet weights from {url} ({error}); put that file into "
+            f"{path.parent}, or set pretrained: false"
         ) from None
+    if found != SHA256:
+        raise UserError(
+            f"model resnet50: pretrained: {path}: not the file of {url}: its SHA-256 begins with {found[:8]}, not "
+            f"{SHA256[:8]}; delete it to download it again"
+        )
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def adopt(net: Net, weights: dict[str, Tensor]) -> None:
     """Take over `weights`, by torchvision's names, for all but the head. Raises UserError for others than ResNet50's."""
+    if not isinstance(weights, dict) or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
+        raise UserError(f"model resnet50: pretrained: no dictionary of tensors, unlike the weights of {release().url}")
     found = {}
     for name, own in net.extractor.state_dict().items():
         theirs = weights.get(name.removeprefix("stem."))

@@ -2,17 +2,16 @@
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BeforeValidator, PrivateAttr, SerializeAsAny, model_validator
+from pydantic import PrivateAttr, SerializeAsAny, model_validator
 
 from fedrepro.config import registry, strict_yaml
-from fedrepro.config.json_schema import Schema, some, untitled
+from fedrepro.config.json_schema import NAMES, Schema, some, untitled
 from fedrepro.config.params import Params
-from fedrepro.config.types import Frozen, parse
+from fedrepro.config.types import Frozen, Key, parse
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.report import palette
@@ -29,20 +28,8 @@ from fedrepro.report.verdicts.summary import VERDICTS
 
 FOLDER = Path("workflow/experiments")
 ROOMS = {"figures": ("Figure", "curves"), "tables": ("Table", None)}  # kinds in a folder: their class, and the usual one
-# of the workflow: an artifact of such a name could not be asked for
+# of the workflow: a paper or an artifact of such a name could not be asked for
 RULES = ("all", "artifact", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train")
-
-
-NAME = "[a-z0-9_]+"
-
-
-def _text(value: Any) -> Any:
-    if not isinstance(value, str) or not re.fullmatch(NAME, value):
-        raise ValueError("a name consists of a to z, 0 to 9 and _")
-    return value
-
-
-Key = Annotated[str, BeforeValidator(_text)]  # it becomes a file, a target on the command line and an address on the page
 
 
 class Paper(Frozen):
@@ -244,6 +231,8 @@ def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     plain = [key for spec in specs.values() for key in spec.artifacts]
     for paper, spec in specs.items():
+        if paper in RULES:
+            raise UserError(f"params.yaml: papers: '{paper}' already names something else; choose another name")
         for key in spec.artifacts:
             name = f"{paper}_{key}"
             if name in found or name in specs:
@@ -269,7 +258,7 @@ def of_artifacts() -> Schema:
     laid_over = some(own["properties"] for own in defs["Cell"]["anyOf"])  # a cell's target or round at another scale
     defs["Claim"]["properties"]["scales"]["additionalProperties"] = laid_over
     for room in ROOMS:
-        described["properties"][room]["propertyNames"] = {"pattern": f"^{NAME}$"}
+        described["properties"][room]["propertyNames"] = NAMES
     return untitled(described)
 
 

@@ -52,6 +52,7 @@ def _sound(folder: Path) -> list[Path]:
         try:
             integrity.settings(run)
             integrity.metrics(run)
+            integrity.environment(run)
             for note in run.glob("*-*.json"):
                 integrity.table(note.with_suffix(".csv"))
         except UserError as error:
@@ -62,7 +63,7 @@ def _sound(folder: Path) -> list[Path]:
 
 
 def _same(run: Path, twin: Path) -> bool:
-    return all((twin / name).exists() and (run / name).read_bytes() == (twin / name).read_bytes() for name in RESULTS)
+    return all((twin / name).is_file() and (run / name).read_bytes() == (twin / name).read_bytes() for name in RESULTS)
 
 
 def _give(source: Path, target: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fedrepro.core.files import read_whole_json, replacing
 from fedrepro.runs import integrity
+from fedrepro.runs.integrity import is_kept
 
 log = logging.getLogger(__name__)
 UNFINISHED = "not finished"  # how a reason ends where training is all that is missing: pages then say the command
@@ -75,16 +76,11 @@ def unfinished(labels: Sequence[str]) -> str:
     return f"the runs of {', '.join(labels)} are {UNFINISHED}"
 
 
-def is_kept(folder: Path) -> bool:
-    """Whether a run's folder is on the shelf of committed results."""
-    return folder.parent.parent.name == "kept"
-
-
 def _record(folder: Path) -> dict[str, Any]:
     """Where a run's numbers come from. Raises UserError when it is not over."""
     summary = integrity.summary(folder)
     stored = integrity.settings(folder)
-    environment = read_whole_json(folder / "environment.json", *TOLD, advice=integrity.advice(folder))
+    environment = integrity.environment(folder, *TOLD)
     taken = {key: summary[key] for key in ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")}
     return {
         "run": folder.name,

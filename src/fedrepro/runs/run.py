@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
+from fedrepro.core.files import read_file
 from fedrepro.runs import integrity
 
 CHANGED = "code changed since the work was planned; start the same command again"
 LOG = "log.txt"  # in a run's folder; held by the process that trains it
+PROGRESS = "progress.json"  # how far a run is, while it is not over
 SUMMARY = "summary.json"  # there exactly if a run is over
 # what a run leaves beside its log and its weights, the summary last: it makes a copy a finished run
 FILES = ("config.json", "metrics.csv", "environment.json", "timing.json", SUMMARY)
@@ -41,6 +44,10 @@ class Run:
     @property
     def log(self) -> Path:
         return self.folder / LOG
+
+    @property
+    def progress(self) -> Path:
+        return self.folder / PROGRESS
 
     @property
     def recorded(self) -> str:
@@ -73,8 +80,8 @@ def hold_to_plan(config: RunConfig, code: str) -> None:
 
 def read_metrics(path: Path) -> list[Row]:
     """The rows of a metrics.csv; a cell that was not measured is None."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return [{key: _number(key, cell) for key, cell in row.items()} for row in csv.DictReader(file)]
+    lines = io.StringIO(read_file(path).decode("utf-8"), newline="")
+    return [{key: _number(key, cell) for key, cell in row.items()} for row in csv.DictReader(lines)]
 
 
 def _number(column: str, cell: str) -> int | float | None:

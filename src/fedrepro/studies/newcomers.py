@@ -121,7 +121,7 @@ class Adaptation:
         self.config = config.model_copy(update={"clients_per_round": 1, "local_epochs": settings.epochs})
         self.federation = Federation(self.config, dataset, invite(settings, config, dataset), device, "sequential")
         state = self.federation.placed(State(config.rounds, *final))
-        algorithm, server = self.federation.algorithm, self.federation.server(state, 1)
+        algorithm, server = self.federation.algorithm, self.federation.server(state)
         server = replace(server, state=algorithm.survey(state.weights, server))
         self.received = algorithm.broadcast(state.weights, server)
         self.round = Round(self.federation, state, {})

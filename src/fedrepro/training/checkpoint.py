@@ -86,7 +86,8 @@ def _read(path: Path, run: str, *keys: str) -> tuple[dict[str, Tensor], dict[str
     """The tensors of a file and its note, which has these keys. Files of earlier code tell neither their run nor a digest."""
     try:
         with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
+            # cloned, since they lie in the file as they fit, and products round otherwise in memory that is not aligned
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dictionary)
             note = json.loads(file.metadata()["state"])
             written, missing = note.pop("digest", None), [key for key in keys if key not in note]
     except (SafetensorError, OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:

@@ -44,6 +44,14 @@ class Site:
             return [1 / len(images)] * len(images)
         return [count / sum(images) for count in images]
 
+    def share(self, participants: list[int], round: int) -> float:
+        """What these clients count for among all clients in a round."""
+        if self.config.weighting == "uniform":
+            return len(participants) / self.clients
+        partition = self.data.partition
+        images = sum(len(partition.train_of(client, round)) for client in participants)
+        return images / sum(map(len, partition.train))
+
     def tested(self, weights: Weights, state: Weights, measures: dict[str, Measure]) -> dict[str, float]:
         """Those of the measures that are of the global model on the whole test set."""
         wanted = {name: measure for name, measure in measures.items() if measure.model == "global"}

@@ -103,7 +103,7 @@ class Federation(Site):
         number, config = state.round + 1, self.config
         due = number % config.evaluate_every == 0 or number == config.rounds
         round = Round(self, state, self.measures if due else {}, watch)
-        server = self.server(state, len(round.clients))
+        server = self.server(state)
         try:
             new, kept = map(self.place, self.algorithm.round(state.weights, server, round))
             finite = bool(torch.stack([tensor.isfinite().all() for tensor in (*new.values(), *kept.values())]).all())
@@ -115,10 +115,11 @@ class Federation(Site):
         state = self.placed(State(number, new, kept, state.clients | round.kept))  # as it would be loaded, in layout too
         return state, row | (self.tested(state.weights, state.server, self.measures) if due else {})
 
-    def server(self, state: State, participants: int) -> Server:
+    def server(self, state: State) -> Server:
         """What the server knows before the round after `state`."""
         number = state.round + 1
-        return Server(number, self.clients, participants, state.server, lambda: self._proxy(number))
+        share = self.share(self.cohort(number), number)
+        return Server(number, self.clients, share, state.server, lambda: self._proxy(number))
 
     def _proxy(self, round: int) -> Iterator[Batch]:
         """The server's own images once, in batches."""

@@ -1,17 +1,47 @@
-"""A bar with rounds, time left and the first measure on a terminal; elsewhere the log's lines say the same."""
+"""How far a run is: a bar on a terminal, a line of the log, and a small file for other processes."""
 
 import contextlib
+import json
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterator
 
+from fedrepro.core.files import part
 from fedrepro.core.metrics import MEASURES
+from fedrepro.runs.run import Row, Run
 
 SHOWN_AS_BAR = {"shown_as_bar": True}  # marks the log records that a bar replaces
+SECONDS = 1.0  # between two writes of the file; a round may take milliseconds
 
 
 @contextlib.contextmanager
-def bar(rounds: int, done: int, name: str) -> Iterator[Callable[[float | None], None]]:
+def reported(run: Run, rows: list[Row]) -> Iterator[Callable[[], None]]:
+    """Report a run that goes on after the last of `rows`: yields a function to call whenever they have grown."""
+    measure, written = run.config.measures[0], 0.0
+
+    def write() -> None:
+        nonlocal written
+        value = next((row[measure] for row in reversed(rows) if row[measure] is not None), None)
+        reached = {"round": rows[-1]["round"], "rounds": run.config.rounds, "measure": measure, "value": value}
+        temporary = part(run.progress)
+        temporary.write_text(json.dumps(reached) + "\n", encoding="utf-8")
+        temporary.replace(run.progress)  # without fsync, which may take longer than a round
+        written = time.monotonic()
+
+    write()
+    with _bar(run.config.rounds, rows[-1]["round"], measure) as advance:
+
+        def report() -> None:
+            advance(rows[-1][measure])
+            if time.monotonic() - written >= SECONDS:
+                write()
+
+        yield report
+
+
+@contextlib.contextmanager
+def _bar(rounds: int, done: int, name: str) -> Iterator[Callable[[float | None], None]]:
     """A function to call after each round with the value of the measure `name`; it does nothing where there is no terminal or
     no tqdm."""
     try:

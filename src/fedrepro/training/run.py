@@ -4,13 +4,15 @@ config.json       what ran: resolved config, data identity and description, code
 metrics.csv       one row per round
 summary.json      status and final numbers; there exactly if the run is over
 model.safetensors the global weights, with the state they belong to; model.clients/ what each client keeps, where it does
-environment.json  commit, versions, hardware, and which executor trained it
+environment.json  commit, versions, hardware, and which executor and library of matrix products trained it
 log.txt, timing.json   how long, and when it ended; the only files that differ between two identical runs
-checkpoint.safetensors while unfinished
+checkpoint.safetensors, progress.json   while unfinished
 snapshots/   the states that studies ask for (engine/replay.py)
 """
 
+import contextlib
 import logging
+import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +31,7 @@ from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
 from fedrepro.runs.run import Row, Run, written
 from fedrepro.training import checkpoint, progress_bar, replay
+from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.federation import Federation, State
 
 log = logging.getLogger(__name__)
@@ -72,15 +75,15 @@ def train(
     rounds before which its state is stored for studies; `recordings`: see `engine.step.Step`, `cores`: `Federation`."""
     if finished(run):
         return True
-    # remembered from here on: what is committed while this process trains is not what it runs
-    provenance.commit(provenance.modules(run.config))
     _make(run.folder)
     with holding(run.log), _Log(run.log):
+        # at the start: what is committed while this process trains is not what it runs
+        environment = provenance.environment(device, provenance.modules(run.config))
         write_json(run.folder / "config.json", run.record() | {"dataset": source_label.describe(dataset.meta)})
         federation = None
         try:
             federation = Federation(run.config, dataset, partition, device, executor, recordings, cores)
-            return _train(run, federation, limits, snapshots)
+            return _train(run, federation, limits, snapshots, environment)
         except RuntimeError as error:
             if not (isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)):
                 raise
@@ -92,14 +95,17 @@ def train(
     raise _full(run.config, device, name, cores)  # outside, since an error that is being handled keeps the tensors of its calls
 
 
-def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int]) -> bool:
+def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int], environment: dict[str, Any]) -> bool:
     state, rows = _resume(run, federation)
     clock = _Clock(run, state.round, federation.cores)
     state = _rounds(run, federation, state, rows, limits, snapshots, clock)
     if state.round < run.config.rounds and not state.diverged:
         log.info("stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds)
         return False
-    _finish(run, state, rows, federation, clock)
+    about = {"executor": federation.executor.name, "operations": federation.flops}  # of an image on its way through the network
+    if federation.device.type == "cpu":
+        about["products"] = "oneDNN" if fx_passes.onednn() else "torch"  # which library computes large matrix products
+    _finish(run, state, rows, environment | about, clock)
     return True
 
 
@@ -147,7 +153,7 @@ def _rounds(
     clock: "_Clock",
 ) -> State:
     saved, last = time.monotonic(), 0.0
-    with progress_bar.bar(run.config.rounds, state.round, run.config.measures[0]) as shown:
+    with progress_bar.reported(run, rows) as report:
         while state.round < run.config.rounds and not state.diverged:
             if state.round + 1 in snapshots:
                 replay.store(run.folder, state)
@@ -163,7 +169,7 @@ def _rounds(
                 raise
             rows.append(row)
             _log_round(run, row)
-            shown(row[run.config.measures[0]])
+            report()
             last = time.monotonic() - began
             if time.monotonic() - saved >= limits.checkpoint_seconds:
                 _save(run, state, rows, clock)
@@ -177,14 +183,11 @@ def _save(run: Run, state: State, rows: list[Row], clock: "_Clock") -> None:
     _write(run.folder / "metrics.csv", written(rows))
 
 
-def _finish(run: Run, state: State, rows: list[Row], federation: Federation, clock: "_Clock") -> None:
+def _finish(run: Run, state: State, rows: list[Row], environment: dict[str, Any], clock: "_Clock") -> None:
     """The final files, summary last: whoever sees it sees a whole run."""
     if state.diverged:
         log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
     _write(run.folder / "metrics.csv", written(rows))
-    environment = provenance.environment(federation.device, provenance.modules(run.config))
-    environment["executor"] = federation.executor.name
-    environment["operations"] = federation.flops  # of an image on its way through the network
     write_json(run.folder / "environment.json", environment)
     checkpoint.save(run.folder / "model.safetensors", state, rows, run.id)
     clock.write(state.round)
@@ -196,6 +199,7 @@ def _finish(run: Run, state: State, rows: list[Row], federation: Federation, clo
 def _close(run: Run, state: State, rows: list[Row]) -> None:
     """Clear away what only an unfinished run needs, then the summary."""
     checkpoint.delete(run.folder / "checkpoint.safetensors")
+    run.progress.unlink(missing_ok=True)
     sweep_below(run.folder)
     write_json(run.summary, _summary(run, state, rows))
 
@@ -262,10 +266,18 @@ class _Log:
         self.path = path
 
     def __enter__(self) -> None:
-        self.handler = logging.FileHandler(self.path, encoding="utf-8")
+        self.handler = _LogFile(self.path, encoding="utf-8")
         self.handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
         logging.getLogger("fedrepro").addHandler(self.handler)
 
     def __exit__(self, *_: object) -> None:
         logging.getLogger("fedrepro").removeHandler(self.handler)
-        self.handler.close()
+        with contextlib.suppress(OSError):  # which `handleError` raised when the record was logged
+            self.handler.close()
+
+
+class _LogFile(logging.FileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Raise what logging would print with a traceback, such as a full disk."""
+        error = sys.exception()
+        raise OSError(error.errno, error.strerror, self.baseFilename) if isinstance(error, OSError) else error

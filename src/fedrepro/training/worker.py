@@ -2,6 +2,7 @@
 standard input; it answers on standard output."""
 
 import contextlib
+import ctypes
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ from fedrepro.training.round import answered
 from fedrepro.training.worker_pool import receive, send
 
 ALONE = 1.0  # seconds between two looks at whether the run is still there
+PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class Helper:
@@ -48,9 +50,16 @@ def _end_with(run: int) -> None:
     os._exit(1)
 
 
+def _killed_with_run() -> None:
+    """Have Linux kill this process when the run ends, for when it is stopped and no thread of it looks."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # who sends these to all processes tells the run, which ends its helpers
         signal.signal(number, signal.SIG_IGN)
+    _killed_with_run()
     threading.Thread(target=_end_with, args=(int(sys.argv[1]),), daemon=True).start()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else prints must not get among the answers

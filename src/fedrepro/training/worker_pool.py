@@ -7,11 +7,15 @@ clients of a round send is all here before the first of it is read: that takes t
 
 import io
 import json
+import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
+from pathlib import Path
 from typing import IO, Any, Protocol
 
 import numpy as np
@@ -25,7 +29,12 @@ from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
 from fedrepro.training.client_task import Assignment, Ended
 
+log = logging.getLogger(__name__)
+
 LENGTH = 8  # bytes that say how long a message is
+# A helper that is waited for computes, however long its clients take: one that takes no processor time is stopped or frozen.
+LOOK = 1.0  # seconds between two looks at its processor time
+WARNED, ENDED = 10, 300  # looks, which a job does not make while all of it is stopped, before a warning and before it is ended
 
 
 class Round(Protocol):
@@ -87,34 +96,69 @@ class Crew:
 
 
 class _Helper:
+    _waits = _stopped = False
+
     def __init__(self) -> None:
         command = [sys.executable, "-P", "-m", "fedrepro.training.worker", str(os.getpid())]
         # -P: no module from the working directory
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._over = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def tell(self, message: Any) -> None:
-        try:
+        with self._waited_for():
             send(self._process.stdin, message)
-        except BrokenPipeError:
-            raise self._gone() from None
 
     def told(self) -> Any:
-        try:
+        with self._waited_for():
             answer = receive(self._process.stdout)
-        except EOFError:
-            raise self._gone() from None
         if isinstance(answer, dict):
             raise (UserError if answer["user"] else RuntimeError)(answer["error"])
         return answer
 
     def end(self) -> None:
+        self._over.set()
         self._process.kill()
         self._process.communicate()
+
+    @contextmanager
+    def _waited_for(self) -> Iterator[None]:
+        self._waits = True
+        try:
+            yield
+        except (BrokenPipeError, EOFError):
+            raise self._gone() from None
+        finally:
+            self._waits = False
+
+    def _watch(self) -> None:
+        """End the process if it takes no processor time while it is waited for."""
+        pid, before, idle = self._process.pid, None, 0
+        while not self._over.wait(LOOK):
+            used = processor_time(pid) if self._waits else None
+            before, idle = used, idle + 1 if used is not None and used == before else 0
+            if idle == WARNED:
+                told = "process %d, which trains a part of the round's clients, is stopped or frozen; in %.0f s it is ended"
+                log.warning(told, pid, (ENDED - WARNED) * LOOK)
+            if idle == ENDED:
+                self._stopped = True
+                self._process.kill()
 
     def _gone(self) -> UserError:
         killed = self._process.wait() < 0
         told = "was killed, as by a full memory: lower cores_per_run" if killed else "ended by itself, as its last words say"
+        if self._stopped:
+            told = f"was stopped or frozen for {ENDED * LOOK:.0f} s and has been ended"
         return UserError(f"a process that trained a part of the round's clients {told}; {GOES_ON}")
+
+
+def processor_time(pid: int) -> int | None:
+    """The clock ticks that a process has computed; None if it is gone, or if the system does not say so as Linux does."""
+    try:
+        values = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return int(values[11]) + int(values[12])  # in user and in system mode
 
 
 def begun(config: RunConfig, dataset: Dataset, partition: Partition, executor: str) -> dict[str, Any]:

@@ -1,26 +1,34 @@
-"""What failed and why, in one line each, from a job's log."""
+"""Write and show what failed in a job: a JSON file beside the job's log, a line each on the terminal."""
 
-import re
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# as errors.Failures logs a run, or a study of one; not as the error that sums them up
-FAILED = re.compile(r"^\d\S+ \d\S+ ((?:\S[^:\n]*? of )?)([^\s:]+) failed: (.*)$", re.MULTILINE)
-STAMP = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ ")
+from fedrepro.core.errors import UserError
+from fedrepro.core.files import read_records, replacing
 
 
-def told(rule: str, logs: Iterable[Path], names: Mapping[str, str]) -> str:
-    """Of a job that failed; `names`: run -> how it is called."""
-    for log in logs:
-        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-        found = FAILED.findall(text)
-        lines = [f"FAILED {study}{names.get(run, run)}: {why}" for study, run, why in found]
-        lines = lines or [f"FAILED {rule}: {_last(text)}"]
-        return "\n".join([*lines, f"  its log: {log}"])
-    return f"FAILED {rule}"
+def file(log: Path) -> Path:
+    """Return where the failures of the job with this log are written."""
+    return log.with_suffix(".failures.json")
 
 
-def _last(text: str) -> str:
-    """The last line that says something: of a traceback the exception."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return STAMP.sub("", lines[-1]) if lines else "it left no message"
+def write(log: Path, failures: Mapping[str, BaseException]) -> None:
+    """Write the failures of a job, by the name of what failed: a run's, a study's, the rule's."""
+    told = [
+        {"name": name, "message": str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"}
+        for name, error in failures.items()
+    ]
+    with replacing(file(log)) as path:
+        path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def told(rule: str, logs: Sequence[str], names: Mapping[str, str]) -> str:
+    """Describe the failures of a job, each by the first line of its message; `names` maps names in the file to shown ones."""
+    if not logs:
+        return f"FAILED {rule}"
+    log = Path(logs[0])
+    found = read_records(file(log), "name", "message") if file(log).exists() else None
+    found = found or [{"name": rule, "message": "its process ended without a message"}]
+    lines = [f"FAILED {names.get(one['name'], one['name'])}: {one['message'].partition(chr(10))[0]}" for one in found]
+    return "\n".join([*lines, f"  its log: {log}"])

@@ -1,46 +1,45 @@
-"""What the Snakefile says at the start: the cost of what is asked for, and what answers a target that does not exist."""
+"""Filters that the Snakefile puts on Snakemake's logger: the cost of what is asked for, and what answers an unknown target."""
 
 import logging
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from fedrepro.cli.terminal import Event
 from fedrepro.core.errors import unknown
 from fedrepro.experiments import cost
 
 log = logging.getLogger("snakemake.logging")
+Filter = Callable[[logging.LogRecord], bool]
 
 
-class Announcement(logging.Filter):
-    """Put on Snakemake's logger: as soon as it is known which jobs a command takes, their cost is printed. It drops no record.
+def announcement(jobs: Mapping[str, list[cost.Entry]], cores: int, here: bool = True) -> Filter:
+    """Log once, as soon as it is known which jobs a command takes, what they cost; with it the line of progress gets the jobs.
 
-    `jobs`: rule -> what is trained in it; `cores`, `here`: as `bill.asked` takes them. The record carries `tasks`, for the line
-    of progress.
+    `jobs`: rule -> what is trained in it; `cores`, `here`: as `bill.asked` takes them.
     """
+    told = False
 
-    def __init__(self, jobs: Mapping[str, list[cost.Entry]], cores: int, here: bool = True) -> None:
-        super().__init__()
-        self.jobs, self.cores, self.here, self.told = jobs, cores, here, False
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if getattr(record, "event", None) == "run_info" and not self.told:
-            self.told = True
-            asked = [entry for rule in record.stats for entry in self.jobs.get(rule, [])]
-            if asked:
-                tasks = {str(entry.over): (entry.name, entry.cost.seconds) for entry in asked}
-                log.info(cost.asked(asked, self.cores, self.here), extra={"tasks": tasks})
+    def announce(record: logging.LogRecord) -> bool:
+        nonlocal told
+        if getattr(record, "event", None) == LogEvent.RUN_INFO and not told:
+            told = True
+            asked = {rule: jobs[rule] for rule in record.stats if rule in jobs}
+            if entries := [entry for group in asked.values() for entry in group]:
+                log.info(cost.asked(entries, cores, here), extra={"event": Event.COST, "asked": asked})
         return True
 
+    return announce
 
-class Nearest(logging.Filter):
-    """Put on Snakemake's logger: a target that is unknown is answered with the nearest of those that there are."""
 
-    def __init__(self, targets: Collection[str]) -> None:
-        super().__init__()
-        self.targets = targets
+def suggestion(valid: Collection[str], asked: Callable[[], Iterable[str]]) -> Filter:
+    """Answer an unknown target with the nearest of those that there are; `asked` returns the targets on the command line."""
 
-    def filter(self, record: logging.LogRecord) -> bool:
+    def suggest(record: logging.LogRecord) -> bool:
         if getattr(record, "exception", None) == "MissingRuleException":
-            found = re.search(r"No rule to produce ([\w-]+) ", record.getMessage())
-            if found and found[1] not in self.targets:
-                record.msg, record.args = f"{unknown('target', found[1], self.targets, '; `fedrepro list` shows all')}", None
+            wrong = [name for name in asked() if name not in valid and "/" not in name and "." not in name]  # others are files
+            if wrong:
+                record.msg, record.args = str(unknown("target", wrong[0], valid, "; `fedrepro list` shows all")), None
         return True
+
+    return suggest

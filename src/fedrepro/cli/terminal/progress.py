@@ -1,56 +1,18 @@
 """How far a job is, read from what its runs write: the main process needs no word from those that train."""
 
-import re
+import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from fedrepro.core.formatting import count, duration
+from fedrepro.core.metrics import MEASURES
+from fedrepro.runs.run import LOG, PROGRESS, SUMMARY
 
-ROUND = re.compile(r"round (\d+)/(\d+): (.+) (\d+\.\d+|-), train loss")
-TAIL = 4000  # bytes of a log that hold its last round
+if TYPE_CHECKING:
+    from fedrepro.experiments.cost import Entry  # which takes torch
+
 KNOWN = 0.02  # of the whole work has to be done before it tells how long the rest takes
-
-
-@dataclass(frozen=True)
-class Task:
-    """A run or a study that was asked for: how it is called, what it costs in seconds."""
-
-    name: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where a run is: its last round of how many, and what was measured there."""
-
-    round: int
-    rounds: int
-    measured: str
-
-
-@dataclass
-class Job:
-    """One of Snakemake's."""
-
-    rule: str
-    outputs: list[Path]
-
-
-def position(folder: Path) -> Position | None:
-    """Of the run in a folder; None before its first round."""
-    try:
-        with (folder / "log.txt").open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - TAIL))
-            told = ROUND.findall(file.read().decode(errors="replace"))
-    except FileNotFoundError:
-        return None
-    if not told:
-        return None
-    round, rounds, title, value = told[-1]
-    shown = value if value == "-" or "loss" in title else f"{100 * float(value):.1f} %"
-    return Position(int(round), int(rounds), f"{title} {shown}")
 
 
 class Progress:
@@ -59,29 +21,21 @@ class Progress:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock, self.before = clock, 0.0
         self.began: float | None = None  # when the first of the runs did
-        self.tasks: dict[Path, Task] = {}
-        self.jobs: dict[int, Job] = {}
-        self.running: dict[int, None] = {}  # numbers; a job is told of after it has started
+        self.asked: Mapping[str, list[Entry]] = {}  # rule -> the runs and studies of its job
+        self.running: dict[int, str] = {}  # Snakemake's number of a job -> its rule
         self.steps = (0, 0)
 
-    def ask(self, tasks: Mapping[str, tuple[str, float]]) -> None:
-        """What will be trained: file that says that it is over -> name, seconds."""
-        self.tasks = {Path(over): Task(*told) for over, told in tasks.items()}
-        self.began = None
+    @property
+    def entries(self) -> list["Entry"]:
+        return [entry for job in self.asked.values() for entry in job]
 
     def done(self) -> float:
-        """Share of the work, by what it costs."""
-        whole = sum(task.seconds for task in self.tasks.values())
-        return sum(task.seconds * self._share(over) for over, task in self.tasks.items()) / whole if whole else 0.0
-
-    def _share(self, over: Path) -> float:
-        if over.exists():
-            return 1.0
-        found = position(over.parent) if over.name == "summary.json" else None
-        return found.round / found.rounds if found else 0.0
+        """Return the share of the work that is done, by what it costs."""
+        whole = sum(entry.cost.seconds for entry in self.entries)
+        return sum(entry.cost.seconds * _share(entry) for entry in self.entries) / whole if whole else 0.0
 
     def left(self) -> float | None:
-        """Seconds, from the speed so far; None before there is any."""
+        """Estimate the seconds left from the speed so far; None before there is any."""
         done = self.done()
         if self.began is None or done >= 1 or done - self.before < KNOWN:
             return None
@@ -89,34 +43,56 @@ class Progress:
 
     def line(self) -> str:
         """Runs done, where those are that train now, time left; after them which steps are made. Empty while nothing runs."""
-        running = [self.jobs[number] for number in self.running if number in self.jobs]
-        if not running:
+        if not self.running:
             return ""
-        over = sum(path.exists() for path in self.tasks)
-        if self.began is None and any(path in self.tasks for job in running for path in job.outputs):
+        over, whole = sum(entry.over.exists() for entry in self.entries), len(self.entries)
+        if self.began is None and self.asked.keys() & set(self.running.values()):
             self.began, self.before = self.clock(), self.done()
-        parts = [f"{over} of {count(len(self.tasks), 'run')} done"] if self.tasks else []
-        parts += [told for job in running if (told := self._told(job))]
+        parts = [f"{over} of {count(whole, 'run')} done"] if whole else []
+        parts += [told for rule in self.running.values() if (told := self._job(rule))]
         left = self.left()
         if left is not None:
             parts.append(f"about {duration(left)} left")
-        elif over == len(self.tasks) and self.steps[1]:
+        elif over == whole and self.steps[1]:
             parts.append(f"{self.steps[0]} of {count(self.steps[1], 'step')}")
         return " | ".join(parts)
 
-    def _told(self, job: Job) -> str:
-        """What a running job does; empty where its runs are over and the process is about to end."""
-        own = [over for over in job.outputs if over in self.tasks]
-        waiting = [over for over in own if not over.exists()]
-        if not waiting:
-            return "" if own else job.rule
-        over = max(waiting, key=_age)
-        found = position(over.parent) if over.name == "summary.json" else None
-        where = f": round {found.round}/{found.rounds}, {found.measured}" if found else ""
-        return self.tasks[over].name + where
+    def _job(self, rule: str) -> str:
+        """Say what a running job does; nothing where its runs are over and the process is about to end."""
+        if rule not in self.asked:
+            return rule
+        waiting = [entry for entry in self.asked[rule] if not entry.over.exists()]
+        return _told(max(waiting, key=_heard)) if waiting else ""
 
 
-def _age(over: Path) -> float:
-    """When something was last heard of a run; several may have begun, and failed."""
-    log = over.parent / "log.txt"
+def position(entry: "Entry") -> dict[str, Any] | None:
+    """Read the progress file of a run; None before there is one, and for a study."""
+    if entry.over.name != SUMMARY:
+        return None
+    try:
+        return json.loads((entry.over.parent / PROGRESS).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # a machine that lost its power leaves it empty
+        return None
+
+
+def _share(entry: "Entry") -> float:
+    """Return how much of it is done, from 0 to 1."""
+    if entry.over.exists():
+        return 1.0
+    reached = position(entry)
+    return reached["round"] / reached["rounds"] if reached else 0.0
+
+
+def _told(entry: "Entry") -> str:
+    """Name it, with its round and what was measured last."""
+    if not (reached := position(entry)):
+        return entry.name
+    measure, value = MEASURES[reached["measure"]], reached["value"]
+    shown = "-" if value is None else f"{100 * value:.1f} %" if measure.percent else f"{value:.4f}"
+    return f"{entry.name}: round {reached['round']}/{reached['rounds']}, {measure.title} {shown}"
+
+
+def _heard(entry: "Entry") -> float:
+    """Return when its run last wrote to its log; several of a job may have begun, and failed."""
+    log = entry.over.parent / LOG
     return log.stat().st_mtime if log.exists() else 0.0

@@ -1,27 +1,21 @@
 """The terminal while Snakemake works: messages that matter, and below them one line that moves.
 
-Elsewhere, as in a file, the line is written now and then.
+Event and level decide what is shown: our own messages, failed jobs, warnings and errors. What else Snakemake says is in
+.snakemake/log. Elsewhere than on a terminal, as in a file, the line is written now and then.
 """
 
 import shutil
 import threading
-from collections.abc import Iterable
-from logging import INFO, WARNING, LogRecord
-from pathlib import Path
+from logging import ERROR, WARNING, LogRecord
 from typing import TextIO
 
-from fedrepro.cli.terminal import failures
-from fedrepro.cli.terminal.progress import Job, Progress
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from fedrepro.cli.terminal import Event, failures
+from fedrepro.cli.terminal.progress import Progress
 
 MOVES, WRITTEN = 1.0, 15.0  # seconds between two lines of progress, on a terminal and elsewhere
-CALL = "RuleException:\nCalledProcessError"  # a script failed: which, and why, is told from its log
-CHATTER = (  # what Snakemake says of itself; .snakemake/log has it
-    CALL,
-    "Assuming unrestricted", "Building DAG", "Using shell", "Complete log", "Select jobs", "Execute ", "Touching output",
-    "Removing ", "Group jobs", "Conda environments", "Singularity containers", "Storing output", "Finished jobid",
-    "Elapsed time", "Shutting down", "Exiting because", "WorkflowError:\nAt least one job did not complete", "Will exit",
-    "Cannot restore ",  # each output that a failed job was to update and that was not there before
-)  # fmt: skip
+RESTORE = "restore_output"  # the function that warns of each output of a failed job that was not there before
 
 
 class Screen:
@@ -32,69 +26,73 @@ class Screen:
         self.moves = live and stream.isatty()
         self.lock, self.over, self.shown = threading.RLock(), threading.Event(), ""
         self.ticker = threading.Thread(target=self._tick, daemon=True) if live else None
+        self.failed = self.ended = False
+        self.answer: str | None = ""  # the last message of a command that so far neither runs a job nor fails
 
-    def say(self, text: str | None) -> None:
-        """A message of its own."""
-        if text and text != "None":
-            with self.lock:
-                self._clear()
-                self.stream.write(text + "\n")
-                self.stream.flush()
+    def say(self, text: str) -> None:
+        """Write a message."""
+        with self.lock:
+            self._clear()
+            self.stream.write(text + "\n")
+            self.stream.flush()
 
     def take(self, record: LogRecord) -> None:
-        """One record of Snakemake's."""
-        if tasks := getattr(record, "tasks", None):
-            with self.lock:
-                self.progress.ask(tasks)
-        event = getattr(record, "event", None)
-        known = {"job_info": self._job, "job_started": self._started, "job_finished": self._finished}
-        known |= {"job_error": self._failed, "progress": self._stepped}
-        if event in known:
-            with self.lock:
-                known[event](record)
-        elif event == "error" or (event is None and record.levelno >= INFO):
-            text = record.getMessage()
-            if not text.lstrip().startswith(CHATTER):
-                self.say(("" if record.levelno < WARNING or event == "error" else f"{record.levelname.lower()}: ") + text)
+        """Show a record of Snakemake's, or note what it tells."""
+        with self.lock:
+            match getattr(record, "event", None):
+                case _ if self.ended:
+                    pass
+                case Event.COST:
+                    self.progress.asked = record.asked
+                    self.say(record.getMessage())
+                case Event.END:
+                    self.say(record.getMessage())
+                    self.ended = True  # what Snakemake says from here on repeats it
+                case LogEvent.RUN_INFO:
+                    self.answer = None
+                case LogEvent.JOB_INFO:
+                    self.progress.running[record.jobid] = record.rule_name
+                    if self.ticker and not self.ticker.is_alive() and not self.over.is_set():
+                        self.ticker.start()
+                case LogEvent.JOB_FINISHED:
+                    self.progress.running.pop(record.job_id, None)
+                case LogEvent.JOB_ERROR:
+                    self.failed = True
+                    self.progress.running.pop(record.jobid, None)
+                    names = {entry.id: entry.name for entry in self.progress.entries}
+                    self.say(failures.told(record.rule_name, record.log, names))
+                case LogEvent.PROGRESS:
+                    self.progress.steps = (record.done, record.total)
+                case event if record.levelno >= WARNING:
+                    self.answer = self.answer if record.levelno < ERROR else None
+                    if not self._repeats(record, event):
+                        self.say(("" if event else f"{record.levelname.lower()}: ") + record.getMessage())
+                case None if self.answer is not None:
+                    self.answer = record.getMessage()
 
-    def _job(self, record: LogRecord) -> None:
-        self.progress.jobs[record.jobid] = Job(record.rule_name, _paths(record.output))
-
-    def _started(self, record: LogRecord) -> None:
-        for number in record.jobs:
-            self.progress.running[number] = None
-        if self.ticker and not self.ticker.is_alive() and not self.over.is_set():
-            self.ticker.start()
-
-    def _finished(self, record: LogRecord) -> None:
-        self.progress.running.pop(getattr(record, "job_id", None), None)
-
-    def _stepped(self, record: LogRecord) -> None:
-        self.progress.steps = (record.done, record.total)
-
-    def _failed(self, record: LogRecord) -> None:
-        self.progress.running.pop(record.jobid, None)
-        names = {over.parent.name: task.name for over, task in self.progress.tasks.items() if over.name == "summary.json"}
-        self.say(failures.told(record.rule_name, _paths(record.log), names))
+    def _repeats(self, record: LogRecord, event: str | None) -> bool:
+        """Whether a warning or an error says what is said of a failed job anyway."""
+        if event == LogEvent.ERROR:
+            return bool(self.progress.running) and record.exception == "RuleException"  # its script's exit code
+        return record.funcName == RESTORE or (self.failed and event is None and record.levelno >= ERROR)
 
     def _tick(self) -> None:
         while not self.over.wait(MOVES if self.moves else WRITTEN):
             self.show()
 
     def show(self) -> None:
-        """The line of progress as it is now."""
+        """Show the line of progress as it is now."""
         with self.lock:
             line = self.progress.line()
-            if not self.moves:
-                if line and line != self.shown:
-                    self.say(line)
-                    self.shown = line
-                return
-            width = shutil.get_terminal_size().columns - 1
-            self._clear()
-            self.shown = line if len(line) <= width else line[: width - 1] + "…"
-            self.stream.write(self.shown)
-            self.stream.flush()
+            if self.moves:
+                width = shutil.get_terminal_size().columns - 1
+                self._clear()
+                self.shown = line if len(line) <= width else line[: width - 1] + "…"
+                self.stream.write(self.shown)
+                self.stream.flush()
+            elif line and line != self.shown:
+                self.say(line)
+                self.shown = line
 
     def _clear(self) -> None:
         if self.moves and self.shown:
@@ -102,13 +100,11 @@ class Screen:
             self.shown = ""
 
     def close(self) -> None:
-        """No line moves after this."""
+        """Stop the line, and show the answer of a command that ran no job."""
         self.over.set()
         with self.lock:
             self._clear()
             self.stream.flush()
-
-
-def _paths(told: Iterable[str] | None) -> list[Path]:
-    """Files as Snakemake's log names them, some with a remark behind."""
-    return [Path(str(path).split(" (")[0]) for path in told or []]
+            if self.answer:
+                self.say(self.answer)
+            self.answer = None

@@ -9,16 +9,16 @@ from fedrepro.report.verdicts import summary
 DOCUMENTS = ("index.html", "report.pdf")
 
 
-def told(outputs: Iterable[str], reports: Path, seconds: float) -> str:
-    """`outputs`: of all jobs that were made; `reports`: the folder of the scale."""
+def told(outputs: Iterable[str], reports: Path, stamps: Path, seconds: float) -> str:
+    """`outputs`: of all jobs that were made; `reports`, `stamps`: the folders of the scale."""
     made = [Path(output) for output in outputs]
     runs = sum(path.name == "summary.json" for path in made)
     studies = sum(path.suffix == ".json" and path.parts[:2] == ("results", "runs") for path in made) - runs
     trained = [count(runs, "run") + " trained"] * (runs > 0) + [count(studies, "study", "studies") + " made"] * (studies > 0)
-    stamps = [path for path in made if any(part.startswith("made-") for part in path.parts)]
+    stamped = [path for path in made if path.is_relative_to(stamps)]
     lines = [f"Done in {duration(seconds)}: {', '.join(trained) or 'nothing had to be trained'}."]
-    for paper in dict.fromkeys(path.parent.name for path in stamps):
-        keys = [path.name.rpartition("-")[0] for path in stamps if path.parent.name == paper]
+    for paper in dict.fromkeys(path.parent.name for path in stamped):
+        keys = [path.name.rpartition("-")[0] for path in stamped if path.parent.name == paper]
         lines += [_single(reports / paper, key) for key in keys if key != "all"]
         if {"all", "verdicts"} & set(keys):
             lines.append(f"{paper}: {_judged(reports / paper)}")

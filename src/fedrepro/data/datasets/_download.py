@@ -1,10 +1,12 @@
-"""One file over HTTP: from the first address that delivers it, resumed where an earlier attempt broke off, checksum held."""
+"""Download one file over HTTP, bounded in size and time; resume a broken-off attempt where a checksum tells whether it fits."""
 
 import hashlib
 import logging
 import os
+import re
 import time
 from pathlib import Path
+from typing import Any
 
 from fedrepro.core.errors import masked
 
@@ -14,6 +16,8 @@ ATTEMPTS = 3  # per address
 BACKOFF = 1.0  # seconds before the second attempt; doubles each time
 TIMEOUT = (10, 60)  # seconds to connect, seconds without a byte
 CHUNK = 1 << 18
+MAX_BYTES = 1 << 30  # of one file: twice the largest of any data set here
+WINDOW, SLOWEST = 60.0, 60 << 10  # seconds, and the bytes that have to arrive in each such time: 1 KiB/s
 
 
 class Absent(Exception):
@@ -30,14 +34,12 @@ def md5_of(path: Path) -> str:
 
 
 def download(urls: tuple[str, ...], target: Path, md5: str | None = None) -> None:
-    """One file from the first address that delivers it, resumed where an earlier attempt broke off.
+    """Download one file from the first address that delivers it.
 
-    Raises Absent with every address' reason, Silent where none said that it has no such file. A part is kept for the next
-    time only if a checksum will tell whether it fits.
+    What a broken-off attempt left is kept for the next one only if a checksum will tell whether it fits.
+    Raises Absent with the reason of every address; Silent if no server refused the file.
     """
     part = target.with_name(target.name + ".part")
-    if md5 is None:
-        part.unlink(missing_ok=True)
     reasons, refused = [], False
     for url in urls:
         try:
@@ -55,8 +57,8 @@ def download(urls: tuple[str, ...], target: Path, md5: str | None = None) -> Non
 
 
 def _attempts(url: str, part: Path, md5: str | None) -> str | None:
-    """Downloads into `part`; returns None once it is complete and its checksum holds, else the last failure. Raises Absent
-    where the server refuses the file."""
+    """Download into `part`. Return None if it is complete and its checksum holds, else why the last attempt failed. Raises
+    Absent if the server refuses the file."""
     import requests  # not part of the training core
     import urllib3
 
@@ -64,10 +66,12 @@ def _attempts(url: str, part: Path, md5: str | None) -> str | None:
     for attempt in range(ATTEMPTS):
         if attempt:
             time.sleep(BACKOFF * 2 ** (attempt - 1))
+        if md5 is None or part.is_symlink():  # what a link points to would be overwritten
+            part.unlink(missing_ok=True)
         resumed = part.exists()
         try:
             _stream(url, part)
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        except (requests.RequestException, urllib3.exceptions.HTTPError, UnicodeDecodeError) as error:  # the last: of Location
             reason = f"{type(error).__name__}, tried {attempt + 1} times"
             continue
         if md5 is None or md5_of(part) == md5:
@@ -80,27 +84,52 @@ def _attempts(url: str, part: Path, md5: str | None) -> str | None:
 
 
 def _stream(url: str, part: Path) -> None:
-    """Appends to `part` what is missing of `url`. Raises Absent where the server refuses the file."""
+    """Append to `part` what is missing of `url`. Raises Absent if the server refuses the file."""
     import requests
     from tqdm import tqdm
 
-    start = part.stat().st_size if part.exists() else 0
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+    asked = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={asked}-"} if asked else {})
     with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-        if response.status_code == 416:  # the part is as long as the file, or longer: not a part of this file
-            part.unlink(missing_ok=True)
+        start = _start(response, asked)
+        if start is None and asked and response.status_code in (206, 416):  # the part does not fit the file
+            part.unlink()
             raise requests.RequestException("range refused")
-        if 400 <= response.status_code < 500 and response.status_code not in (408, 429):
+        if start is None and (response.status_code in (408, 429) or response.status_code >= 500):
+            response.raise_for_status()
+        if start is None:
             raise Absent(f"HTTP {response.status_code}")
-        response.raise_for_status()
-        if not (response.status_code == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")):
-            start = 0
-        length = response.headers.get("Content-Length")
-        total = start + int(length) if length else None
+        length = response.headers.get("Content-Length", "0")
+        if not re.fullmatch("[0-9]+", length):
+            raise requests.exceptions.InvalidHeader("Content-Length")
+        size = start + int(length)
         with (
             part.open("ab" if start else "wb") as file,
             # a bar on terminals only
-            tqdm(total=total, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None) as bar,
+            tqdm(total=size or None, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None) as bar,
         ):
-            for chunk in response.raw.stream(CHUNK, decode_content=False):  # .gz stays .gz whatever the server declares
-                bar.update(file.write(chunk))
+            since, then = time.monotonic(), start
+            while max(start, size) <= MAX_BYTES:
+                # whatever has arrived; .gz stays .gz whatever the server declares
+                chunk = response.raw.read1(CHUNK, decode_content=False)
+                if not chunk:
+                    return
+                start += file.write(chunk)
+                bar.update(len(chunk))
+                if time.monotonic() - since > WINDOW:
+                    if start - then < SLOWEST:
+                        raise requests.exceptions.ReadTimeout("too slow")
+                    since, then = time.monotonic(), start
+    part.unlink()
+    raise Absent(f"more than {MAX_BYTES} bytes, which no file of a data set has")
+
+
+def _start(response: Any, asked: int) -> int | None:
+    """Return where in the file the answer begins, 0 or at the byte `asked`; None if it is not the file to its end."""
+    if response.status_code == 200:
+        return 0
+    found = re.fullmatch("bytes ([0-9]+)-([0-9]+)/([0-9]+)", response.headers.get("Content-Range", ""))
+    if response.status_code != 206 or not found:
+        return None
+    first, last, size = (int(number) for number in found.groups())
+    return first if first in (0, asked) and last + 1 == size else None

@@ -5,7 +5,7 @@ A folder is complete once it holds `source.json`: {"source": where from, "files"
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -115,14 +115,29 @@ def bring_folders(module: ModuleType, folder: Path, mirror: str | None) -> None:
             looked = f"{folder}" + (f" or {source}" if source else "")
             raise Unavailable(f"{module.TITLE}: no folders {', '.join(module.FOLDERS)} in {looked}. {module.HOW}")
         optional = [part for part in module.OPTIONAL if (source / part).is_dir()]
-        for part in (*optional, *module.FOLDERS):  # with those of the latter all is there
-            _copy_folder(source / part, folder / part)
-    _stamp_own(folder, "folder")
+        copied = [*optional, *module.FOLDERS]  # with those of the latter all is there
+        for part in copied:
+            _copy_folder(source / part, folder / part, deep=not any(other.startswith(f"{part}/") for other in copied))
+        _stamp_own(folder, "folder", copied)
+    else:
+        _stamp_own(folder, "folder")
 
 
-def _stamp_own(folder: Path, source: str) -> None:
-    """Of files that no checksum is known of: what lies there is remembered, so that other files are noticed."""
-    write_json(folder / STAMP, {"source": source, "files": {}, "lies": _lies(folder)})
+def _stamp_own(folder: Path, source: str, copied: Sequence[str] = ()) -> None:
+    """Of files that no checksum is known of: what lies there is remembered, so that other files are noticed. `copied`: folders
+    that are a mirror's."""
+    write_json(folder / STAMP, {"source": source, "files": {}, "lies": _lies(folder), "copied": list(copied)})
+
+
+def reject(folder: Path, stamp: dict) -> str:
+    """Let go of raw files that cannot be read if they are a mirror's, so that they are fetched again. Return what to do."""
+    if not stamp.get("copied") and stamp["source"] != "mirror":
+        return "mend it and run again"
+    with writing(folder):
+        (folder / STAMP).unlink(missing_ok=True)
+        for part in stamp.get("copied", ()) if stamp.get("lies") == _lies(folder) else ():
+            shutil.rmtree(folder / part, ignore_errors=True)
+    return "mend it in the data mirror and run again: it is fetched anew"
 
 
 def changed(folder: Path) -> bool:
@@ -133,18 +148,33 @@ def changed(folder: Path) -> bool:
 
 def _lies(folder: Path) -> str:
     """A digest of names, sizes and times of all files but the stamp."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != STAMP)
+    found = sorted(path for path in _below(folder) if path.name != STAMP)
     told = [(path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns) for path in found]
     return files.digest(repr(told).encode())
 
 
-def _copy_folder(source: Path, target: Path) -> None:
-    """One folder of files, atomically; what lies deeper is not part of the layout."""
+def _below(folder: Path, deep: bool = True) -> Iterator[Path]:
+    """All files in a folder, `deep`: also in those in it and behind links. A file manager's notes begin with a dot, and do not
+    count."""
+    seen = set()
+    for root, folders, names in os.walk(folder, followlinks=True):
+        place = os.path.realpath(root)
+        folders[:] = sorted(name for name in folders if deep and place not in seen and not name.startswith("."))
+        if place not in seen:  # else a ring of links
+            paths = (Path(root, name) for name in names if not name.startswith("."))
+            yield from (path for path in paths if path.is_file())
+        seen.add(place)
+
+
+def _copy_folder(source: Path, target: Path, deep: bool) -> None:
+    """One folder of files, atomically; `deep`: with the folders in it, else those are not part of the layout."""
     copy = files.part(target)
     try:
         copy.mkdir(parents=True)
-        for path in sorted(path for path in source.iterdir() if path.is_file()):
-            shutil.copyfile(path, copy / path.name)
+        for path in sorted(_below(source, deep)):
+            place = copy / path.relative_to(source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, place)
         shutil.rmtree(target, ignore_errors=True)
         os.replace(copy, target)
     finally:

@@ -16,7 +16,6 @@ import numpy as np
 
 from fedrepro.core.errors import UserError, interrupted
 
-AGAIN = "delete it and fetch the data set again"
 MAX_BYTES = 1 << 30  # of one decoded file: beyond any set here, below what would exhaust a laptop
 TRUNCATED = (EOFError, OSError, zlib.error, tarfile.TarError, zipfile.BadZipFile, MemoryError)
 
@@ -26,27 +25,28 @@ Arrays = tuple[np.ndarray, ...]  # train_x, train_y, test_x, test_y, and the own
 
 
 @contextmanager
-def reading(where: Path | str, advice: str = AGAIN) -> Iterator[None]:
-    """Turns whatever a damaged file raises into one message."""
+def reading(where: Path | str, advice: str = "") -> Iterator[None]:
+    """Turn whatever a damaged file raises into one message, which ends with `advice`."""
+    told = f"; {advice}" if advice else ""
     try:
         yield
     except UserError:
         raise
     except FileNotFoundError:
-        raise UserError(f"{where}: not there; {advice.removeprefix('delete it and ')}") from None
+        raise UserError(f"{where}: not there{told.replace('delete it and ', '')}") from None
     except Exception as error:  # decoders raise nearly anything on damaged input
         if interrupted(error):
             raise KeyboardInterrupt from error
         kind = "truncated or damaged" if isinstance(error, TRUNCATED) else "not in the expected format"
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"{where}: {kind} ({reason}); {advice}") from None
+        raise UserError(f"{where}: {kind} ({reason}){told}") from None
 
 
 def _bounded(stream: BinaryIO, size: int, where: Path | str) -> bytes:
     """Exactly `size` bytes, to the end of the stream."""
     data = stream.read(size + 1)
     if len(data) != size:
-        raise UserError(f"{where}: holds {'more' if len(data) > size else 'fewer'} bytes than its header says; {AGAIN}")
+        raise UserError(f"{where}: holds {'more' if len(data) > size else 'fewer'} bytes than its header says")
     return data
 
 
@@ -54,10 +54,10 @@ def idx(stream: BinaryIO, dims: int, where: Path | str) -> np.ndarray:
     """A uint8 IDX array of `dims` dimensions (format: http://yann.lecun.com/exdb/mnist/); sizes are big-endian 32-bit."""
     header = stream.read(4 + 4 * dims)
     if header[:4] != bytes((0, 0, 8, dims)) or len(header) < 4 + 4 * dims:
-        raise UserError(f"{where}: not an IDX file of {dims}-dimensional bytes; {AGAIN}")
+        raise UserError(f"{where}: not an IDX file of {dims}-dimensional bytes")
     shape = tuple(int(size) for size in np.frombuffer(header, ">u4", offset=4))
     if math.prod(shape) > MAX_BYTES:
-        raise UserError(f"{where}: its header claims {' x '.join(map(str, shape))} bytes, which cannot be; {AGAIN}")
+        raise UserError(f"{where}: its header claims {' x '.join(map(str, shape))} bytes, which cannot be")
     return np.frombuffer(_bounded(stream, math.prod(shape), where), np.uint8).reshape(shape)
 
 
@@ -163,12 +163,12 @@ def tar_members(path: Path, names: list[str]) -> dict[str, bytes]:
             if member.name not in names:
                 continue
             if not member.isreg() or member.size > MAX_BYTES:
-                raise UserError(f"{path}: {member.name} is a link or too large, so this is not the release; {AGAIN}")
+                raise UserError(f"{path}: {member.name} is a link or too large, so this is not the release")
             found[member.name] = _bounded(archive.extractfile(member), member.size, path)
         while stream.read(CHUNK):  # its checksum stands at the end
             pass
     if missing := [name for name in names if name not in found]:
-        raise UserError(f"{path}: {missing[0]} is not in it; {AGAIN}")
+        raise UserError(f"{path}: {missing[0]} is not in it")
     return found
 
 
@@ -193,7 +193,9 @@ def _cifar_batch(data: bytes, key: str, where: Path | str) -> tuple[np.ndarray, 
         record = {k.decode() if isinstance(k, bytes) else k: v for k, v in record.items()}
         images, labels = record["data"], np.asarray(record[key])
         if images.dtype != np.uint8 or images.shape != (len(labels), 3072) or labels.dtype.kind not in "iu":
-            raise UserError(f"{where}: expected {len(labels)} x 3072 bytes, found {images.dtype} {images.shape}; {AGAIN}")
+            raise UserError(f"{where}: expected {len(labels)} x 3072 bytes, found {images.dtype} {images.shape}")
+        if labels.ndim != 1:
+            raise UserError(f"{where}: expected {len(labels)} labels, found {labels.shape}")
         return images.reshape(-1, 3, 32, 32), labels
 
 
@@ -201,9 +203,9 @@ def npz(path: Path, keys: list[tuple[str, ...]]) -> list[np.ndarray]:
     """Arrays of an npz file, each under the first of its possible keys. Never unpickles."""
     with reading(path), zipfile.ZipFile(path) as archive:
         if max((info.file_size for info in archive.infolist()), default=0) > MAX_BYTES:
-            raise UserError(f"{path}: claims more than {MAX_BYTES} bytes, which cannot be; {AGAIN}")
+            raise UserError(f"{path}: claims more than {MAX_BYTES} bytes, which cannot be")
     with reading(path), np.load(path, allow_pickle=False) as file:
         for names in keys:
             if not any(name in file for name in names):
-                raise UserError(f"{path}: no array {' or '.join(names)} (it holds {', '.join(file)}); {AGAIN}")
+                raise UserError(f"{path}: no array {' or '.join(names)} (it holds {', '.join(file)})")
         return [file[next(name for name in names if name in file)] for names in keys]

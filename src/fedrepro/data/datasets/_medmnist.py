@@ -6,7 +6,7 @@ import numpy as np
 
 from fedrepro.core.errors import UserError
 from fedrepro.data.datasets._fetch import File
-from fedrepro.data.datasets._formats import AGAIN, Arrays, npz
+from fedrepro.data.datasets._formats import Arrays, npz
 
 RECORD = "https://zenodo.org/records/10519652/files"
 
@@ -23,5 +23,5 @@ def grey(path: Path, size: int) -> Arrays:
     y = [labels.reshape(-1) for labels in npz(path, [(f"{part}_labels", f"{part}_y") for part in parts])]
     for images in x:
         if images.shape[1:] != (size, size):
-            raise UserError(f"{path}: expected images of {size}x{size}, found {images.shape}; {AGAIN}")
+            raise UserError(f"{path}: expected images of {size}x{size}, found {images.shape}")
     return np.concatenate(x[:2])[:, None], np.concatenate(y[:2]), x[2][:, None], y[2]

@@ -14,6 +14,7 @@ from fedrepro.data.datasets._formats import Arrays, reading
 IMAGES = ("train_x", "test_x")
 KEYS = ("train_x", "train_y", "test_x", "test_y", "train_owner", "test_owner")
 ARRAYS, META = "arrays.npz", "meta.json"
+CHUNK = 1 << 18  # pixels that are counted at a time: `bincount` makes eight bytes of each
 NEEDED = ("name", "title", "classes", "class_names", "shape", "pixels", "identity", "official", "source", "mean", "std")
 ANEW = "delete the folder and prepare the data set again"
 
@@ -61,21 +62,31 @@ def _told(name: str, array: np.ndarray) -> tuple[str, memoryview]:
     return f"{name} {array.dtype.str} {array.shape}\n", memoryview(np.ascontiguousarray(array)).cast("B")
 
 
-def check(folder: Path, arrays: Arrays, classes: int, real: bool) -> None:
-    """That what was read of the raw files is a data set. Raises UserError."""
+def check(where: str, arrays: Arrays, classes: int, real: bool, shape: tuple[int, int, int]) -> None:
+    """Check that what was read of the raw files is a data set with images of the declared shape. Raises UserError."""
+    if len(arrays) not in (4, 6) or not all(isinstance(array, np.ndarray) for array in arrays):
+        raise UserError(f"{where}: read: expected 4 arrays, or 6 with owners: {', '.join(KEYS)}")
+    kind = np.dtype(np.float32 if real else np.uint8)
     for part, x, y, owner in (("train", *arrays[:2], arrays[4:5]), ("test", *arrays[2:4], arrays[5:6])):
-        where = f"{folder}: {folder.name}, {part} part"
-        if len(x) != len(y) or len(x) == 0:
-            raise UserError(f"{where}: {len(x)} images but {len(y)} labels; delete {folder} and fetch the data set again")
-        if x.ndim != 4 or x.dtype != (np.float32 if real else np.uint8) or x.shape[1:] != arrays[0].shape[1:]:
-            raise UserError(f"{where}: images {x.dtype} {x.shape}; delete {folder} and fetch the data set again")
-        if y.ndim != 1 or y.min() < 0 or y.max() >= classes:
-            found = f"labels {y.min()}..{y.max()}, expected 0..{classes - 1}"
-            raise UserError(f"{where}: {found}; delete {folder} and fetch the data set again")
-        if not np.isfinite(x).all():
-            raise UserError(f"{where}: not all numbers are finite; delete {folder} and fetch the data set again")
-        if any(len(owners) != len(x) for owners in owner):
-            raise UserError(f"{where}: {len(x)} images but {len(*owner)} owners; delete {folder} and fetch the data set again")
+        problem = None
+        if x.ndim != 4 or x.dtype != kind:
+            problem = f"images {x.dtype} {x.shape}, expected (N, C, H, W) {kind}"
+        elif x.shape[1:] != shape:
+            problem = f"images {x.shape[1:]}, declared as {shape}"
+        elif y.ndim != 1 or y.dtype.kind not in "iu":
+            problem = f"labels {y.dtype} {y.shape}, expected (N,) whole numbers"
+        elif len(x) != len(y):
+            problem = f"{len(x)} images but {len(y)} labels"
+        elif len(x) == 0:
+            problem = "no images"
+        elif y.min() < 0 or y.max() >= classes:
+            problem = f"labels {y.min()}..{y.max()}, expected 0..{classes - 1}"
+        elif real and not np.isfinite(x).all():
+            problem = "not all numbers are finite"
+        elif any(owners.shape != y.shape or owners.dtype.kind not in "iu" for owners in owner):
+            problem = f"{len(x)} images but {len(*owner)} owners, expected (N,) whole numbers"
+        if problem:
+            raise UserError(f"{where}, {part} part: {problem}")
 
 
 def moments(images: np.ndarray) -> tuple[list[float], list[float]]:
@@ -83,10 +94,13 @@ def moments(images: np.ndarray) -> tuple[list[float], list[float]]:
     counts of the 256 values."""
     if images.dtype != np.uint8:
         return tuple(getattr(images, name)((0, 2, 3), dtype=np.float64).tolist() for name in ("mean", "std"))
-    values = np.arange(256) / 255
+    values, step = np.arange(256) / 255, max(1, CHUNK // images[0, 0].size)
     means, stds = [], []
     for channel in range(images.shape[1]):
-        share = np.bincount(images[:, channel].ravel(), minlength=256) / images[:, channel].size
+        counts = np.zeros(256, int)
+        for start in range(0, len(images), step):
+            counts += np.bincount(images[start : start + step, channel].ravel(), minlength=256)
+        share = counts / images[:, channel].size
         means.append(float(share @ values))
         stds.append(float(np.sqrt(share @ (values - means[-1]) ** 2)))
     return means, stds

@@ -14,7 +14,7 @@ import numpy as np
 from fedrepro.config.types import Count, Frozen
 from fedrepro.core.errors import UserError
 from fedrepro.data.datasets._formats import Arrays
-from fedrepro.data.datasets._image_folders import listed, pictures
+from fedrepro.data.datasets._image_folders import listed, parts, refuse
 from fedrepro.data.datasets._split import held_out
 
 TITLE = "APTOS 2019 and diabetic retinopathy (resized)"
@@ -44,14 +44,14 @@ def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
 
 
 def read(raw: Path, params: Params) -> Arrays:
-    found = []
+    found, faults = [], []
     for name, (table, columns, inner) in SOURCES.items():
-        found.append(listed(raw / name / table, columns, raw / name / inner, len(CLASSES)))
+        found.append(listed(raw / name / table, columns, raw / name / inner, len(CLASSES), faults))
+    refuse(faults)
     paths, labels = [path for part, _ in found for path in part], np.concatenate([grades for _, grades in found])
     if missing := sorted(set(range(len(CLASSES))) - set(labels.tolist())):
-        raise UserError(f"{raw}: no picture of grade {missing[0]} ({CLASSES[missing[0]]}); unpack the data set again")
-    images, held = pictures(paths, params.size, "RGB", eye), held_out(labels, 0.15, "aptos split")
-    return images[~held], labels[~held], images[held], labels[held]
+        raise UserError(f"{raw}: no picture of grade {missing[0]} ({CLASSES[missing[0]]})")
+    return parts(paths, labels, held_out(labels, 0.15, "aptos split"), params.size, "RGB", eye)
 
 
 def eye(image: Any) -> Any:

@@ -8,8 +8,8 @@ a part of, its ORIGIN.
 A set of class folders that the user unpacks declares FOLDERS, OPTIONAL and HOW to get them instead of files; one that needs
 no official files has FILES = () and reads what the user put into data/raw/<name>/, if anything; it may say where that comes
 from: SOURCE. A set with options declares frozen `Params` and takes them: `read(raw, params)`, and `extent(params)` instead of
-EXTENT; its TITLE may name them in braces. Where images belong to devices, `read` returns train_owner and test_owner too, (N,)
-from 0.
+EXTENT; its TITLE may name them in braces. Where images belong to devices, it declares `DEVICES = True`, and `read` returns
+train_owner and test_owner too, (N,) from 0.
 
 What a run used is its data's `identity`: the checksum of the pixels; only where the official pixels are not pinned and
 the official files were used, the digest of those files' checksums and the set's options, so that it is known before anything
@@ -32,6 +32,7 @@ import numpy as np
 from fedrepro.config import registry
 from fedrepro.config.types import Choice, Frozen
 from fedrepro.core import files, provenance
+from fedrepro.core.errors import UserError
 from fedrepro.data.datasets import _fetch, _prepared
 from fedrepro.data.datasets._formats import Arrays
 from fedrepro.data.datasets._prepared import META
@@ -116,6 +117,11 @@ def is_real(choice: Choice | str) -> bool:
     return getattr(_module(choice)[0], "REAL", False)
 
 
+def has_devices(choice: Choice | str) -> bool:
+    """Whether it says which device an image comes from."""
+    return getattr(_module(choice)[0], "DEVICES", False)
+
+
 def _module(choice: Choice | str) -> tuple[ModuleType, tuple[Frozen, ...]]:
     """The module and what its functions take beside their own: the options, where it has any."""
     module = registry.find("datasets", Choice.model_validate(choice).name)
@@ -142,13 +148,31 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
     module, given = _module(choice)
     folder = raw / origin(choice)
     stamp = _fetch.verified_stamp(folder)
-    arrays = module.read(folder, *given)
-    _prepared.check(folder, arrays, len(module.CLASSES), is_real(choice))
+    try:
+        with _fetch.writing(folder):
+            arrays = module.read(folder, *given)
+        _prepared.check(f"{folder}: {folder.name}", arrays, len(module.CLASSES), is_real(choice), extent(choice)[0])
+        _check_counts(choice, arrays)
+    except UserError as error:
+        where = "" if str(folder) in str(error) else f"{folder}: "
+        raise UserError(f"{where}{error}; {_fetch.reject(folder, stamp)}") from None
     arrays = tuple(np.ascontiguousarray(a, a.dtype if a.ndim == 4 else np.int64) for a in arrays)
     meta = _meta(choice, stamp, arrays)
     with _fetch.writing(out):
         _prepared.write(out, arrays, meta)
     return meta
+
+
+def _check_counts(choice: Choice | str, arrays: Arrays) -> None:
+    """Compare the numbers of images with those declared, by which plans and settings go. A copy of a release may differ, with
+    a warning. Raises UserError for a set that is neither fetched nor unpacked."""
+    (module, _), (_, *declared) = _module(choice), extent(choice)
+    found = [len(arrays[1]), len(arrays[3])]
+    if found != declared:
+        told = f"{module.__name__}: {found} train and test images, declared as {declared}"
+        if not module.FILES and not hasattr(module, "FOLDERS"):
+            raise UserError(told)
+        log.warning("%s", told)
 
 
 def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = None) -> None:

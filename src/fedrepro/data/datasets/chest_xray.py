@@ -10,7 +10,7 @@ import numpy as np
 
 from fedrepro.config.types import Count, Frozen
 from fedrepro.data.datasets._formats import Arrays
-from fedrepro.data.datasets._image_folders import class_folders
+from fedrepro.data.datasets._image_folders import class_folders, parts, refuse
 from fedrepro.data.datasets._split import held_out
 
 TITLE = "Chest X-Ray Images (Pneumonia)"
@@ -38,15 +38,11 @@ def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
 
 
 def read(raw: Path, params: Params) -> Arrays:
-    train, test = (class_folders([raw / part for part in parts], params.size) for parts in (TRAIN, TEST))
-    if all((raw / part).is_dir() for part in VAL):
-        train = _joined(train, class_folders([raw / part for part in VAL], params.size))
-    if not params.pooled:
-        return *train, *test
-    images, labels = _joined(train, test)
-    held = held_out(labels, 0.15, "chest_xray split")
-    return images[~held], labels[~held], images[held], labels[held]
-
-
-def _joined(*parts: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, ...]:
-    return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    faults: list[str] = []
+    there = (TRAIN, VAL, TEST) if all((raw / part).is_dir() for part in VAL) else (TRAIN, TEST)
+    found = [class_folders([raw / part for part in folders], faults) for folders in there]
+    refuse(faults)
+    paths, labels = [path for part, _ in found for path in part], np.concatenate([classes for _, classes in found])
+    test = np.arange(len(labels)) >= len(labels) - len(found[-1][1])
+    test = held_out(labels, 0.15, "chest_xray split") if params.pooled else test
+    return parts(paths, labels, test, params.size, "L")

@@ -7,8 +7,10 @@ whose weights and biases are ~ N(u, 1), the device's own. Inputs are stored as i
 """
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import AfterValidator, model_validator
 
 from fedrepro.config.types import Count, Frozen, NonNegative
 from fedrepro.core import rng
@@ -20,17 +22,34 @@ PIXELS = None
 FILES = ()
 MIRROR = ()
 SOURCE = "drawn"
-REAL = True
+REAL = DEVICES = True
+MOST = 1 << 30  # numbers that are in memory at once: 4 GiB of inputs
+
+
+def _finite(value: float) -> float:
+    if value > 1e6:
+        raise ValueError("at most 1e6, far beyond which numbers do not stay finite")
+    return value
+
+
+Spread = Annotated[NonNegative, AfterValidator(_finite)]
 
 
 class Params(Frozen):
-    alpha: NonNegative = 0.0  # how much the devices' networks differ
-    beta: NonNegative = 0.0  # how much their inputs differ
+    alpha: Spread = 0.0  # how much the devices' networks differ
+    beta: Spread = 0.0  # how much their inputs differ
     devices: Count = 10
     train: Count = 5000  # of each device
     test: Count = 1000
     side: Count = 32
     hidden: Count = 512  # units of the networks that label
+
+    @model_validator(mode="after")
+    def _fits_memory(self) -> "Params":
+        each, inputs = self.train + self.test, self.side**2
+        if (numbers := max(self.devices * each * inputs, (each + inputs) * self.hidden)) > MOST:
+            raise ValueError(f"devices, train, test, side and hidden: at most {MOST} numbers at once (got {numbers})")
+        return self
 
 
 def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:

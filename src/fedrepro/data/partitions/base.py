@@ -5,7 +5,8 @@ index arrays into the train set. Every client's test part gets the class proport
 out, as the train set was. A partition for which that is not so says how its test parts arise:
 `split_test(params, parts, train, test, draw)`, e.g. where clients share images. One that can tell from the numbers of train
 images and classes alone that its options cannot be met declares `check(params, images, classes)`, which raises UserError: it is
-asked at every scale before anything begins.
+asked at every scale before anything begins. One that deals by device declares `BY_DEVICE = True`. An option that names a file
+is a `fields.InputFile`, so that what the file holds is part of a run's name.
 """
 
 from dataclasses import dataclass, replace
@@ -100,9 +101,12 @@ def of_run(config: RunConfig | Dealing, dataset: Dataset | Labels) -> Partition:
     return replace(made, train=[own[part] for part in made.train], proxy=proxy(config, len(train)))
 
 
-def check(choice: Choice, images: int, classes: int) -> None:
-    """Raises UserError for options that so many train images, of so many classes, cannot meet whatever they show."""
+def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> None:
+    """Raises UserError for options that so many train images, of so many classes, cannot meet whatever they show. `by_device`:
+    whether the data say which device an image comes from."""
     module, params = registry.find("partitions", choice.name), registry.settings("partitions", choice)
+    if getattr(module, "BY_DEVICE", False) and not by_device:
+        raise UserError(f"partition {choice.name}: the data do not say which device an image comes from; choose another")
     if hasattr(module, "check"):
         module.check(params, images, classes)
 
@@ -114,8 +118,12 @@ def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: i
         raise UserError(
             f"partition {choice.name}: clients: {params.clients} clients cannot share {len(train.labels)} train images"
         )
-    check(choice, len(train.labels), train.classes)
+    check(choice, len(train.labels), train.classes, train.owners is not None)
     parts = _sorted(module.split(params, train, rng.numpy_generator(seed, "partition")))
+    redraw = seed if getattr(params, "redraw", False) else None
+    if redraw is None and len(parts) != params.clients:
+        raise UserError(f"partition {choice.name}: split: {len(parts)} parts for {params.clients} clients")
+    _check_indices(f"partition {choice.name}: split", parts, len(train.labels), disjoint=not hasattr(module, "split_test"))
     if without := sum(len(part) == 0 for part in parts):
         raise UserError(
             f"partition {choice.name}: clients: {without} of {params.clients} got no images of {len(train.labels)}; set fewer "
@@ -123,16 +131,28 @@ def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: i
         )
     split_test = getattr(module, "split_test", _test_parts.dealt)
     tests = _sorted(split_test(params, parts, train, test, rng.numpy_generator(seed, "partition-test")))
+    _check_indices(f"partition {choice.name}: split_test", tests, len(test.labels), disjoint=False)
     permutations = None
     if getattr(params, "permute_pixels", False):
         draw = rng.numpy_generator(seed, "permutation")
         permutations = np.stack([draw.permutation(pixels) for _ in range(params.clients)])
-    redraw = seed if getattr(params, "redraw", False) else None
     return Partition(parts, tests, params.clients, permutations, redraw)
 
 
 def _sorted(parts: list[np.ndarray]) -> list[np.ndarray]:
     return [np.sort(part).astype(np.int64) for part in parts]
+
+
+def _check_indices(where: str, parts: list[np.ndarray], images: int, disjoint: bool) -> None:
+    """Check sorted parts: every image exists, and no part has one twice; `disjoint`: nor have two parts. Raises UserError."""
+    for client, part in enumerate(parts):
+        if len(part) and not 0 <= part[0] <= part[-1] < images:
+            raise UserError(f"{where}: part {client}: images {part[0]} to {part[-1]}, expected 0 to {images - 1}")
+        if (twice := part[1:][np.diff(part) == 0]).size:
+            raise UserError(f"{where}: part {client}: image {twice[0]} twice")
+    owned = np.sort(np.concatenate(parts)) if disjoint else np.empty(0)
+    if (twice := owned[1:][np.diff(owned) == 0]).size:
+        raise UserError(f"{where}: image {twice[0]} in two parts; a partition whose clients share images declares split_test")
 
 
 def save(partition: Partition, path: Path) -> None:

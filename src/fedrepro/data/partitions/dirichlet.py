@@ -6,13 +6,12 @@ class, as that code has it; `prior: classes` is alpha times the class frequencie
 the limit of large alpha: every client draws in the proportions of the prior.
 """
 
-import math
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from fedrepro.config.types import Count, Frozen
+from fedrepro.config.types import LARGEST, Count, Frozen, Positive
 from fedrepro.data.datasets.base import Labelled
 from fedrepro.data.partitions import _test_parts
 
@@ -20,10 +19,10 @@ UNIFORM = "uniform"
 
 
 def _alpha(value: Any) -> Any:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value != UNIFORM and not (number and 0 < value < math.inf):
-        raise ValueError(f"expected a number above 0, or '{UNIFORM}'")
-    return value
+    try:
+        return value if value == UNIFORM else TypeAdapter(Positive).validate_python(value)
+    except ValidationError:
+        raise ValueError(f"expected a number above 0 and at most {LARGEST[float]:g}, or '{UNIFORM}'") from None
 
 
 class Params(Frozen):

@@ -4,6 +4,8 @@ A client that already holds its fair number of images gets none of the class; th
 `min_size` images.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from fedrepro.config.types import Count, Frozen, Positive
@@ -19,26 +21,41 @@ class Params(Frozen):
     min_size: Count = 10
 
 
+def check(params: Params, images: int, classes: int) -> None:
+    if params.min_size * params.clients > images:
+        most = images // params.clients
+        raise UserError(f"partition dirichlet_by_class: min_size: at most {most} of {images} images (got {params.min_size})")
+
+
 def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+    members, best = [np.flatnonzero(train.labels == label) for label in range(train.classes)], 0
     for _ in range(TRIES):
-        parts = _draw(params, train, draw)
-        if parts is not None and min(len(part) for part in parts) >= params.min_size:
-            return parts
+        drawn = _draw(params, members, draw)
+        smallest = int(np.diff(drawn.ends, axis=1, prepend=0).sum(0).min()) if drawn else 0
+        if drawn and smallest >= params.min_size:
+            pieces = [np.split(images, ends[:-1]) for images, ends in zip(drawn.images, drawn.ends, strict=True)]
+            return [np.concatenate(own) for own in zip(*pieces, strict=True)]
+        best = max(best, smallest)
+    lower = f"lower it to {best}, or " if best else ""
     raise UserError(
-        f"partition dirichlet_by_class: no draw in {TRIES} gave each of {params.clients} clients {params.min_size} of "
-        f"{len(train.labels)} images; lower min_size or clients, or raise alpha (got {params.alpha})"
+        f"partition dirichlet_by_class: min_size: in {TRIES} draws of {len(train.labels)} images for {params.clients} clients "
+        f"the smallest share had at most {best} (got {params.min_size}); {lower}set fewer clients or a larger alpha"
     )
 
 
-def _draw(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray] | None:
-    labels = train.labels
-    parts = [np.empty(0, dtype=np.int64) for _ in range(params.clients)]
-    for label in range(train.classes):
-        images = draw.permutation(np.flatnonzero(labels == label))
-        shares = draw.dirichlet(np.full(params.clients, params.alpha))
-        shares = shares * np.array([len(part) < len(labels) / params.clients for part in parts])
+class _Draw(NamedTuple):
+    images: list[np.ndarray]  # of each class, in random order
+    ends: np.ndarray  # (classes, clients): how far each client's part of them goes
+
+
+def _draw(params: Params, members: list[np.ndarray], draw: np.random.Generator) -> _Draw | None:
+    total = sum(map(len, members))
+    images, ends, sizes = [], np.zeros((len(members), params.clients), int), np.zeros(params.clients, int)
+    for label, own in enumerate(members):
+        images.append(draw.permutation(own))
+        shares = draw.dirichlet(np.full(params.clients, params.alpha)) * (sizes < total / params.clients)
         if shares.sum() == 0:  # every open client drew nothing (underflow at a tiny alpha)
             return None
-        ends = np.round(np.cumsum(shares / shares.sum()) * len(images)).astype(int)
-        parts = [np.concatenate(pair) for pair in zip(parts, np.split(images, ends[:-1]), strict=True)]
-    return parts
+        ends[label] = np.round(np.cumsum(shares / shares.sum()) * len(own))
+        sizes += np.diff(ends[label], prepend=0)
+    return _Draw(images, ends)

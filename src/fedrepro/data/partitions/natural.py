@@ -6,14 +6,14 @@ from fedrepro.config.types import Count, Frozen
 from fedrepro.core.errors import UserError
 from fedrepro.data.datasets.base import Labelled
 
+BY_DEVICE = True
+
 
 class Params(Frozen):
     clients: Count  # so many of the devices, at random where there are more
 
 
 def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
-    if train.owners is None:
-        raise UserError("partition natural: the data do not say which device an image comes from; choose another partition")
     devices = np.unique(train.owners)
     if params.clients > len(devices):
         raise UserError(f"partition natural: clients: at most the {len(devices)} devices of the data (got {params.clients})")

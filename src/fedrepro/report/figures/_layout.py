@@ -10,6 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.ticker import AutoLocator
 
@@ -24,6 +25,7 @@ LINE = 0.15  # inches, of a legend; its first two are part of a figure's height
 
 def setup() -> None:
     """Print style: 8 pt text, fonts embedded as outlines that LaTeX accepts."""
+    matplotlib.rcdefaults()  # a user's matplotlibrc would change sizes, colours and bytes
     sns.set_theme(context="paper", style="ticks")
     text = dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), 8) | dict.fromkeys(
         ("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 7
@@ -53,6 +55,7 @@ def compose(figure: Figure, evidence: Evidence) -> plt.Figure:
     if not skipped:
         _legend(drawing, 1 if columns == 1 else 2)
         _scale(drawing, figure, evidence)
+    literal(drawing)
     return drawing
 
 
@@ -135,6 +138,7 @@ def _legend(drawing: plt.Figure, width: int) -> None:
         rows = math.ceil(len(names) / most)
         columns = math.ceil(len(names) / rows)
         legend = drawing.legend([found[name] for name in names], names, ncols=columns, **look)
+        literal(legend)  # before it is measured
         if columns == 1 or legend.get_window_extent().width <= drawing.bbox.width:
             break
         legend.remove()
@@ -148,9 +152,10 @@ def explain(axes: Axes, reason: str, width: int) -> None:
     axes.set_axis_off()
 
 
-def literal(drawing: plt.Figure) -> None:
-    """A dollar in a name is a dollar, no mathematics; powers of ten on a logarithmic axis stay what they are."""
-    axes = [axis for panel in drawing.axes for axis in (panel.xaxis, panel.yaxis) if axis.get_scale() == "log"]
+def literal(drawing: plt.Figure | Legend) -> None:
+    """Draw a dollar in a name as a dollar, not as mathematics; powers of ten on a logarithmic axis stay what they are."""
+    panels = drawing.findobj(Axes)
+    axes = [axis for panel in panels for axis in (panel.xaxis, panel.yaxis) if axis.get_scale() == "log"]
     powers = {id(text) for axis in axes for text in axis.findobj(Text) if text is not axis.label}
     for text in drawing.findobj(Text):
         if id(text) not in powers:
@@ -160,7 +165,6 @@ def literal(drawing: plt.Figure) -> None:
 def save(drawing: plt.Figure, path: Path) -> None:
     """`path`.pdf and `path`.png, without dates, so that the same numbers give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    literal(drawing)
     drawing.get_layout_engine().execute(drawing)
     drawing.set_layout_engine("none")  # once for both files
     drawing.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None, "ModDate": None})

@@ -4,6 +4,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
@@ -54,6 +55,7 @@ def _told(value: Any) -> str:
     return (" | " if any(isinstance(part, list | tuple) for part in value) else " ").join(map(_told, value))
 
 
+@matplotlib.rc_context({"text.parse_math": False})  # seaborn measures the names of classes
 def heatmap(counts: np.ndarray, classes: list[str], title: str) -> plt.Figure:
     """Heat map of clients x classes: how many training images of each class a client holds."""
     clients, few = len(counts), len(classes) <= MANY

@@ -6,10 +6,12 @@ matrix products on a processor computed as it does them fastest; `factors.py` sp
 the same but for rounding. All of them only edit the list: `recompile` makes it a function again, once, after the last.
 """
 
+import ctypes
 import functools
 import math
 from collections.abc import Callable, Iterable
 from operator import neg
+from pathlib import Path
 
 import torch
 from torch import Tensor, fx
@@ -17,10 +19,9 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fedrepro.core import provenance
-
 LARGE = 2**15  # weights of a dense layer above which the cache does not hold them beside everything else
 LONG = 2**20  # multiply-adds of a product above which oneDNN's longer call pays
+MKL_AUTO = 2  # MKL_CBWR_AUTO in MKL's headers
 aten = torch.ops.aten
 FILLED = {  # operations that only take a tensor's shape from their first argument -> what they fill it with
     aten.ones_like.default: 1,
@@ -116,9 +117,17 @@ def multiply(recording: fx.GraphModule, tensors: list[Tensor]) -> None:
 
 @functools.cache
 def onednn() -> bool:
-    """Whether oneDNN multiplies faster than MKL, torch's own choice: on AMD's processors, whose widest instructions MKL leaves
-    unused, in half the time. On Intel's they have not been compared. The operator is one that torch's compiler calls."""
-    return "AMD" in provenance.hardware(torch.device("cpu")) and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    """Whether oneDNN computes large matrix products instead of MKL, torch's own choice. Where MKL has no code of its own for
+    the processor, it leaves the widest instructions unused and takes twice as long. torch's compiler calls this operator."""
+    return mkl_branch() == MKL_AUTO and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def mkl_branch() -> int | None:
+    """The instruction set that MKL names for this processor (12: AVX-512), `MKL_AUTO` for one that it has no code for; None
+    without MKL. In MKL's documentation the function is `mkl_cbwr_get_auto_branch`; torch links it under this name."""
+    library = Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"
+    function = getattr(ctypes.CDLL(str(library)), "mkl_serv_cbwr_get_auto_branch", None) if library.exists() else None
+    return function() if function else None
 
 
 def read(recording: fx.GraphModule) -> list[int]:

@@ -1,0 +1,255 @@
+"""Two rounds of every method's server against the same in NumPy, and that every method learns.
+
+New files in the registry are tested without a change here, but for a server written by hand (`SERVERS`). What clients send is
+drawn: local training is tested in test_algorithms.py.
+"""
+
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from fedrepro.algorithms.base import Batch, Client, Server
+from fedrepro.core import rng
+from fedrepro.models import Conv, Dense, Head
+from support.federation import ALGORITHMS, advance, assert_close, config, federation, images
+from support.networks import assembled, classifying, fits
+
+CLIENTS, PARTICIPANTS = 5, (0, 1, 3)
+SHARES = (0.2, 0.3, 0.5)  # of the participants among themselves
+SHARE = 0.45  # of the participants among all clients
+STEPS, MOMENTUM, RATE = (2, 3, 7), 0.6, 0.5
+CLASSES = ((4, 2, 0), (0, 5, 0), (1, 8, 0))  # images of each class, that each participant holds: nobody has one of the last
+
+
+class Sent(NamedTuple):
+    """What a participant sent."""
+
+    client: Client
+    share: float
+    message: dict
+
+
+class Scene(NamedTuple):
+    """What the server has before a round and what it gets: its weights and state, what it sends, and what is sent to it in each
+    phase (most methods have one)."""
+
+    weights: dict
+    state: dict
+    received: dict
+    phases: list[list[Sent]]
+    method: object
+
+
+class Clients:
+    """The participants of a round, a `Work` whose local trainings end anywhere near where they began."""
+
+    clients, lr, epochs = PARTICIPANTS, RATE, 2
+
+    def __init__(self, method, kept: dict, batch: Batch, draw: torch.Generator) -> None:
+        self.method, self.kept, self.batch, self.draw = method, kept, batch, draw
+        self.received, self.phases = {}, []
+
+    def train(self, received, clients=None, *, starts=None, trained=None, **_):
+        self.phases.append([])
+        self.received = self.received or received
+        for number, share, steps, classes in zip(PARTICIPANTS, SHARES, STEPS, CLASSES, strict=True):
+            client = Client(
+                number,
+                sum(classes),
+                steps,
+                RATE,
+                MOMENTUM,
+                self.kept.get(number, {}),
+                lambda classes=classes: torch.tensor(classes),
+                lambda: iter([self.batch]),
+            )
+            message, state = self.method.finish(self._trained((starts or {}).get(number, received), trained), received, client)
+            self.kept[number] = state
+            self.phases[-1].append(Sent(client, share, arrays(message)))
+            yield self.phases[-1][-1]._replace(message=message)
+
+    def _trained(self, start, trained):
+        """The weights of a local training: those that it trains and the statistics are others than before."""
+        names = {*(trained or self.method.trained), *(set(self.method.names) - set(self.method.net.trained))}
+        return {name: near(start[name], self.draw) if name in names else start[name] for name in self.method.names}
+
+    def sent(self, down=0, up=0):
+        pass
+
+
+def near(tensor, draw):
+    """Values beside those of a tensor; counters go on."""
+    if not tensor.is_floating_point():
+        return tensor + torch.randint(1, 9, tensor.shape, generator=draw)
+    return tensor + 0.1 * torch.randn(tensor.shape, generator=draw, dtype=tensor.dtype)
+
+
+def arrays(tensors):
+    return {name: tensor.numpy().copy() for name, tensor in tensors.items()}
+
+
+# Servers by hand: from a `Scene` to the new weights and the new state.
+
+
+def weighted(name, at, over=None):
+    """The mean by shares of what was sent under a name, a counter rounded."""
+    total = sum(sent.share * sent.message[name] for sent in over or at.phases[0])
+    return total if np.issubdtype(at.phases[0][0].message[name].dtype, np.floating) else np.rint(total)
+
+
+def averaged(at):
+    """The mean of the weights; what the server sent beside the weights is its state."""
+    return {name: weighted(name, at) for name in at.weights}, {n: v for n, v in at.received.items() if n not in at.weights}
+
+
+def normalised_steps(at):
+    """FedNova: x - (sum p |a|) sum p (x - y) / |a|, |a| counted step by step; statistics are averaged."""
+    counts = []
+    for sent in at.phases[0]:
+        velocity = count = 0.0
+        for _ in range(sent.client.steps):
+            velocity = sent.client.momentum * velocity + 1
+            count += velocity
+        counts.append(count)
+    new, _ = averaged(at)
+    effective = sum(share * count for share, count in zip(SHARES, counts, strict=True))
+    for name in at.method.trained:
+        pull = sum(
+            sent.share * (at.weights[name] - sent.message[name]) / count
+            for sent, count in zip(at.phases[0], counts, strict=True)
+        )
+        new[name] = at.weights[name] - effective * pull
+    return new, {}
+
+
+def controlled(server_lr, at):
+    """SCAFFOLD: x + server_lr * mean (y - x), c + sum over the participants of p (c_i' - c_i), p their weights among all."""
+    new, _ = averaged(at)
+    state = {}
+    for name in at.method.trained:
+        new[name] = at.weights[name] + server_lr * (new[name] - at.weights[name])
+        changes = sum(SHARE * sent.share * sent.message[f"control.{name}"] for sent in at.phases[0])
+        state[f"control.{name}"] = at.state[f"control.{name}"] + changes
+    return new, state
+
+
+def summed(at):
+    """FedCurv: the mean of the weights, and what changed in each client's part of the two sums."""
+    added = {name: sum(sent.message[name] for sent in at.phases[0]) for name in at.state}
+    return averaged(at)[0], {name: total + added[name] for name, total in at.state.items()}
+
+
+def fused(ema, previous, at):
+    """FedFusion: the mean of the weights, but a moving average of lambda; the last extractor stays."""
+    new, _ = averaged(at)
+    if "fusion.gate" in new:
+        new["fusion.gate"] = ema * at.weights["fusion.gate"] + (1 - ema) * new["fusion.gate"]
+    extractor = {f"global_{name}": value for name, value in at.weights.items() if name.startswith("extractor.")}
+    return new, extractor if previous else {}
+
+
+def grouped(trim, at):
+    """Psi-Net, a group for each class: the mean of a group over who has its class; the last one stays, since nobody has it."""
+    new = {name: weighted(name, at) for name in at.weights if name not in at.method.grouped}
+    for name in at.method.grouped:
+        parts = np.split(at.weights[name].copy(), 3)
+        for group in range(3):
+            total = shares = 0.0
+            for sent, classes in zip(at.phases[0], CLASSES, strict=True):
+                held = [label for label in range(3) if classes[label] or not trim]
+                if group in held:
+                    total = total + sent.share * sent.message[name][held.index(group)]
+                    shares += sent.share
+            if shares:
+                parts[group] = total / shares
+        new[name] = np.concatenate(parts)
+    return new, {}
+
+
+def matched(at):
+    """FedMA, of clients whose units kept their order: a layer is the mean of what was sent in its phase, the head class by
+    class, by the images of it; a class that nobody has counts for all alike."""
+    blocks, new, state = list(at.method.layers), {}, {}
+    for (block, _), phase in zip(pairwise(blocks), at.phases, strict=False):
+        for name in at.method.layers[block]:
+            new[name] = sum(sent.message[name] for sent in phase) / len(phase)
+        state[f"units.{block}"] = np.tile(np.arange(len(new[name])), (CLIENTS, 1))
+    for name in at.method.layers[blocks[-1]]:
+        counts = np.array(CLASSES)
+        rows = []
+        for label in range(3):
+            own = [sent.message[name][label] for sent in at.phases[-1]]
+            images = counts[:, label] if counts[:, label].sum() else np.ones(len(own))
+            rows.append(sum(n * value for n, value in zip(images, own, strict=True)) / images.sum())
+        new[name] = np.stack(rows)
+    return new, state
+
+
+SERVERS = [
+    ("fedavg", {}, averaged),
+    ("fedprox", {}, averaged),
+    ("l2", {}, averaged),
+    ("fedmmd", {}, averaged),
+    ("fedmax", {}, averaged),
+    ("activation_l2", {}, averaged),
+    ("fedcl", {}, averaged),
+    ("fedcl", {"every": 2}, averaged),
+    ("fednova", {}, normalised_steps),
+    ("scaffold", {"server_lr": 0.7}, partial(controlled, 0.7)),
+    ("fedcurv", {}, summed),
+    ("fedfusion", {"operator": "conv"}, partial(fused, 0.9, True)),
+    ("fedfusion", {"operator": "multi", "ema": 0.8}, partial(fused, 0.8, True)),
+    ("fedfusion", {"operator": "single", "tested_with": "new"}, partial(fused, 0.9, False)),
+    ("psi_net", {}, partial(grouped, True)),
+    ("psi_net", {"trim": False}, partial(grouped, False)),
+    ("fedma", {"grow": False}, matched),
+]
+
+
+def blocks(norm):
+    return [Conv("conv1", 2, 1, activation=None, norm=norm), Dense("fc1", 3, activation=None), Head(3)]
+
+
+CASES = [(*server, norm) for server in SERVERS for norm in ("none", "batch") if fits(*server[:2], blocks(norm))]
+
+
+def test_every_method_has_a_server_by_hand():
+    missing = set(ALGORITHMS) - {name for name, *_ in CASES}
+    assert not missing, (
+        f"write in NumPy what the server of {', '.join(sorted(missing))} does in a round and add it to SERVERS, with options "
+        "away from the neutral ones; if it does what FedAvg's does, that is `averaged`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "by_hand", "norm"), CASES, ids=[f"{c[0]}-{'-'.join(map(str, c[1].values()))}-{c[3]}" for c in CASES]
+)
+def test_two_rounds_of_the_server_by_hand(name, options, by_hand, norm):
+    """Three of five clients with other shares, steps and classes; the second round starts from what the first left."""
+    draw = rng.generator(3, "servers")
+    method = classifying(name, options, assembled(blocks(norm), (2, 1, 2)).double())
+    weights = {key: near(tensor, draw) for key, tensor in method.net.state_dict().items()}
+    state, kept = method.start(weights), {}
+    x, y = torch.randn(6, 2, 1, 2, generator=draw, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 0])
+    for round in (1, 2):
+        clients = Clients(method, kept, Batch(x, y), draw)
+        server = Server(round, CLIENTS, SHARE, state, lambda: iter([Batch(x, y)]))
+        found = method.round(weights, server, clients)
+        expected = by_hand(Scene(arrays(weights), arrays(state), arrays(clients.received), clients.phases, method))
+        for ours, theirs in zip(found, expected, strict=True):
+            assert_close(ours, {key: torch.as_tensor(value) for key, value in theirs.items()}, 1e-12)
+        assert any(not torch.equal(found[0][key], weights[key]) for key in weights)
+        weights, state = found
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_five_rounds_lower_the_loss(name):
+    """Of classes that can be told apart: whoever goes the wrong way anywhere ends above where he began."""
+    settings = {"model": {"width": 0.2}, "inputs": "standardised", "rounds": 5, "local_epochs": 3, "batch_size": 10}
+    run = config(algorithm={"name": name}, precision="float32", **settings)
+    _, rows = advance(federation(run, images(train=120, classes=4)))
+    assert rows[5]["test_loss"] < 0.9 * rows[0]["test_loss"]
