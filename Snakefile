@@ -4,12 +4,15 @@
 
 import re
 import sys
+import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from fedrepro import plainyaml
-from fedrepro.errors import UserError
+from fedrepro.cli.terminal import Event, summary
+from fedrepro.config import strict_yaml
+from fedrepro.core.errors import UserError
+from fedrepro.report.documents import pdf
 
 if workflow.is_main_process:
     if found := re.search(r"[\s'\"\\$&|;<>()*?`]", sys.executable):
@@ -19,7 +22,7 @@ if workflow.is_main_process:
         )
     try:
         # Snakemake's own reader takes the last of two keys, and walks through all that aliases repeat
-        plainyaml.read(Path("params.yaml"))
+        strict_yaml.read(Path("params.yaml"))
     except UserError as error:
         raise WorkflowError(str(error)) from None
 
@@ -49,30 +52,26 @@ localrules:
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
-include: "workflow/rules/studies.smk"
+include: "workflow/rules/artifacts.smk"
 include: "workflow/rules/report.smk"
 
 
 rule all:
     default_target: True
     input:
-        f"{REPORTS}/index.html",
-        [f"{REPORTS}/report.pdf"] if typeset.available() else [],
-        NOTEBOOKS,
-        MIRRORED,
+        f"{work.reports}/index.html",
+        [f"{work.reports}/report.pdf"] if pdf.available() else [],
+        work.notebooks,
+        work.mirrored,
 
 
 onsuccess:
-    show_runs(made())
-    told = ending.told(made(), Path(REPORTS), Path(MADE), time.time() - BEGAN)
-    logger.info(told, extra={"event": Event.END})
+    mirror_rest()
+    text = summary.told(made(), work.reports, work.stamps, time.time() - work.began)
+    logger.info(text, extra={"event": Event.END})
 
 
 onerror:
-    # Snakemake deleted the summaries of a job that failed, also those of runs that were trained
-    training.summarise(piece.work for piece in PIECES)
-    show_runs(made())
-    logger.error(
-        "Not done. What is finished stays: the same command goes on with the rest.",
-        extra={"event": Event.END},
-    )
+    work.restore_summaries()
+    mirror_rest()
+    logger.error("Not done. What is finished stays: the same command goes on with the rest.", extra={"event": Event.END})

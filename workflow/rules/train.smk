@@ -1,49 +1,51 @@
-# Runs that are not finished are packed into jobs (src/fedrepro/packing.py): starting a process costs seconds, so short runs
-# share one, and a long run has its own. Each run has its own folder, log and checkpoint; what is finished needs no rule.
+# Unfinished runs and studies are packed into jobs (src/fedrepro/experiments/jobs.py): starting a process costs seconds.
 
 
-rule train:
-    input:
-        TODO,
-
-
-for paper in PLAN:
-
-    rule:
-        name:
-            f"train_{paper}"
-        input:
-            [run.summary for run in experiments.unique(PLAN[paper].values())],
-            studying.notes(ASKED[paper]),
-
-
-for job in TRAINED:
+for job in work.train_jobs:
 
     rule:
         name:
             f"train_{job.name}"
         input:
-            sorted(
-                {PATHS.prepared(run.config.dataset) / "meta.json" for run in job.work}
-            ),
-            sorted({PATHS.partition(run.config, run.data) for run in job.work}),
+            work.prepared(job.work),
+            work.partitions(job.work),
         output:
             job.over,
         log:
             f"logs/train/{job.name}.log",
         benchmark:
             f"logs/benchmarks/train-{job.name}.tsv"
-        priority: priority(f"train_{job.name}")
-        threads: PARAMS.cores_per_run
+        priority: work.priority(f"train_{job.name}")
+        threads: work.params.cores_per_run
         resources:
-            gpu=GPU,
+            gpu=work.gpus_per_job,
         params:
             runs=job.work,
-            snapshots=SNAPSHOTS,
-            mirror=PARAMS.mirror,
-            device=PARAMS.device,
-            gpus=PARAMS.gpus,
-            executor=PARAMS.executor,
-            checkpoint_seconds=PARAMS.checkpoint_seconds,
+            snapshots=work.snapshots,
+            options=work.training_options,
         script:
             "../scripts/train.py"
+
+
+# a study lies in its run's folder
+for job in work.study_jobs:
+
+    rule:
+        name:
+            job.name
+        input:
+            work.study_inputs(job.work),
+        output:
+            job.over,
+        log:
+            f"logs/studies/{job.name}.log",
+        benchmark:
+            f"logs/benchmarks/{job.name}.tsv"
+        priority: work.priority(job.name)
+        resources:
+            gpu=work.gpus_per_job,
+        params:
+            cases=job.work,
+            options=work.device_options,
+        script:
+            "../scripts/study.py"

@@ -1,4 +1,4 @@
-"""Snakemake -> conducting.conduct."""
+"""Snakemake -> experiments.study_runner.conduct."""
 
 from _log import failures_logged
 
@@ -6,5 +6,4 @@ with failures_logged(snakemake) as failures:
     from fedrepro.experiments import study_runner
     from fedrepro.runs.paths import Paths
 
-    given = {key: snakemake.params[key] for key in ("mirror", "device", "gpus")}
-    study_runner.conduct(snakemake.params.cases, Paths(), **given, together=True, failures=failures)
+    study_runner.conduct(snakemake.params.cases, Paths(), **snakemake.params.options, together=True, failures=failures)

@@ -267,6 +267,6 @@ def renamed(stored: dict[str, Any]) -> dict[str, Any]:
 
 def read_params(path: Path = Path("params.yaml"), overrides: dict[str, Any] | None = None) -> Params:
     """params.yaml with command-line overrides laid over it."""
-    from fedrepro.config.params import strict_yaml  # needs PyYAML, which is not part of the training core
+    from fedrepro.config import strict_yaml  # needs PyYAML, which is not part of the training core
 
     return parse(Params, merge(strict_yaml.read(path), overrides or {}), str(path))
