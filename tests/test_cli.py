@@ -18,7 +18,7 @@ from fedrepro.config import read_params
 from fedrepro.errors import UserError
 from fedrepro.experiments import plan
 from fedrepro.paths import Paths
-from support.experiments import finish
+from support.experiments import finish, listed
 from support.settings import PAPER, fig, write
 
 WHERE = "params.yaml: papers.p.fig at scale quick: series.FedAvg: "
@@ -358,10 +358,9 @@ def test_a_list_says_what_is_kept_of_other_data(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     runs = plan(read_params(path), Paths())["p"]["fig"].runs
     record = runs[0].record() | {"data": "other pixels", "dataset": "Digits (mirror)"}
-    kept = Paths().kept("p") / f"a-{intact.key(record)}"
-    kept.mkdir(parents=True)
-    for name, content in (("config", record), ("summary", {})):
-        (kept / f"{name}.json").write_text(json.dumps(content))
+    run = finish(replace(runs[0], folder=Paths().kept("p") / f"a-{intact.key(record)}", data="other pixels"))
+    (run.folder / "config.json").write_text(json.dumps(record))
+    listed(Paths().results / "kept")
     assert cli.main(["list"]) == 0
     told = capsys.readouterr().out
     assert told.count("not run, 1 kept of other data ") == 2 and "only_finished=true reports what is kept" in told
@@ -387,6 +386,7 @@ def test_a_list_calls_nothing_finished_that_lacks_a_series_or_a_study(monkeypatc
     assert state(three | {"only_finished": True}) == "2 of 2 runs and more" and state(two) == "finished"
     for run in runs[:2]:
         finish(replace(run, folder=Paths().kept("p") / run.id))
+    listed(Paths().results / "kept")
     asked = fig(**permuted, studies={"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}})
     assert state(two) == "finished" and state(asked) == "2 of 4 runs"  # the weights still lie where they were trained
     (runs[1].folder / "model.safetensors").unlink()

@@ -822,7 +822,7 @@ def test_a_study_goes_to_the_shelf_with_its_own_run_alone(here):
     assert cli.main(["train"]) == 0
     item = experiments.plan(params, Paths())["p"]["fig"]
     own = {("p", lookup.same(run.config, run.data)): run.id for run in item.runs}
-    assert {note.parent.name for _, _, note in keeping._studied(item, Paths(), own)} == set(own.values())
+    assert {note.parent.name for _, note in keeping._studied(item, Paths(), own)} == set(own.values())
     assert list(keeping._studied(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
 
 
