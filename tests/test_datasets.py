@@ -32,6 +32,7 @@ from fedrepro.datasets import (
     mnist,
 )
 from fedrepro.errors import Unavailable, UserError
+from fedrepro.fields import Frozen, InputFile
 from fedrepro.release import COPY, NOTES, OFFICIAL, describe, described
 from support.files import IMAGES, cifar10_files, cifar_batch, damage, idx_bytes, leftovers, md5, mnist_files, tar_gz, write_all
 
@@ -163,6 +164,15 @@ def test_the_recipe_for_data_of_ones_own(shapes, tmp_path):
     datasets.provide("shapes", tmp_path / "raw", tmp_path / "out")
     data = datasets.load(tmp_path / "out")
     assert describe(data.meta) == "Shapes (our own pictures)" and np.array_equal(data.test_x, arrays["test_x"])
+
+
+def test_a_file_that_an_option_names_names_the_folder(shapes, tmp_path, monkeypatch):
+    """Of other content is another data set."""
+    module, file = registry.module("datasets", "shapes"), tmp_path / "names.txt"
+    choice = {"name": "shapes", "file": str(file)}
+    monkeypatch.setattr(module, "Params", type("Params", (Frozen,), {"__annotations__": {"file": InputFile}}), raising=False)
+    keys = {file.write_text(text) and datasets.key(choice) for text in ("round", "square", "round")}
+    assert len(keys) == 2
 
 
 @pytest.mark.parametrize(("changes", "words"), [
