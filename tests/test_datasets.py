@@ -790,9 +790,28 @@ def test_a_mirror_that_was_mended_is_read_again_by_the_same_command(name, mirror
     for given in (str(mirror), str(mirror)):
         with pytest.raises(UserError, match=f"{broken.name}: truncated or damaged.*; mend it in the data mirror and run again"):
             datasets.provide(name, tmp_path / "raw", tmp_path / "out", given)
+    copies = [path for path in (tmp_path / "raw" / name).rglob("*.[pg][nz]*")]
     broken.write_bytes(whole)
     datasets.provide(name, tmp_path / "raw", tmp_path / "out", str(mirror))
     assert datasets.load(tmp_path / "out").meta["name"] == name
+    assert len(copies) >= 4 and all(path.exists() for path in copies)
+
+
+def test_copies_that_cannot_be_read_stay_where_their_mirror_is_gone(mirror, tmp_path):
+    """They are the user's then, to mend; copies that the user has mended are not replaced."""
+    xray_tree(mirror / "chest_xray")
+    raw, out, given = tmp_path / "raw", tmp_path / "out", str(mirror)
+    broken = "chest_xray/train/NORMAL/0.png"
+    (mirror / broken).write_bytes(b"<html>Sign in</html>")
+    with pytest.raises(UserError, match="mend it in the data mirror"):
+        datasets.provide("chest_xray", raw, out, given)
+    (mirror / "chest_xray").rename(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match=r"0\.png: truncated.*; mend it and run again"):
+        datasets.provide("chest_xray", raw, out, given)
+    (tmp_path / "elsewhere").rename(mirror / "chest_xray")
+    Image.new("RGB", (9, 9), (55, 55, 55)).save(raw / broken)
+    datasets.provide("chest_xray", raw, out, given)
+    assert datasets.load(out).train_x[0].unique().tolist() == [55]
 
 
 # Identity

@@ -5,7 +5,7 @@ A folder is complete once it holds `source.json`: {"source": where from, "files"
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -17,6 +17,9 @@ from fedrepro.errors import Unavailable, UserError
 from fedrepro.files import read_json, write_json
 
 STAMP = "source.json"
+REJECTED = (
+    ".rejected"  # beside copies of a mirror's folders that cannot be read: the mirror's take their place when it has them
+)
 MIRROR_HELP = (
     "Without internet, let a folder or URL that holds the data serve: "
     "set FEDREPRO_DATA_MIRROR or pass `--config data_mirror=PATH_OR_URL`"
@@ -109,34 +112,37 @@ def bring_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
 def bring_folders(module: ModuleType, folder: Path, mirror: str | None) -> None:
     """A tree of class folders that the user unpacked, in place or below the mirror's `folder.name`. Raises Unavailable
     where they are in neither."""
-    if not all((folder / part).is_dir() for part in module.FOLDERS):
-        source = Path(mirror).expanduser() / folder.name if mirror and not is_url(mirror) else None
-        if source is None or not all((source / part).is_dir() for part in module.FOLDERS):
+    here = all((folder / part).is_dir() for part in module.FOLDERS)
+    source = Path(mirror).expanduser() / folder.name if mirror and not is_url(mirror) else None
+    there = source is not None and all((source / part).is_dir() for part in module.FOLDERS)
+    if not here or (there and (folder / REJECTED).exists()):
+        if not there:
             looked = f"{folder}" + (f" or {source}" if source else "")
             raise Unavailable(f"{module.TITLE}: no folders {', '.join(module.FOLDERS)} in {looked}. {module.HOW}")
         optional = [part for part in module.OPTIONAL if (source / part).is_dir()]
-        copied = [*optional, *module.FOLDERS]  # with those of the latter all is there
-        for part in copied:
-            _copy_folder(source / part, folder / part, deep=not any(other.startswith(f"{part}/") for other in copied))
-        _stamp_own(folder, "folder", copied)
+        parts = [*optional, *module.FOLDERS]  # with those of the latter all is there
+        for part in parts:
+            _copy_folder(source / part, folder / part, deep=not any(other.startswith(f"{part}/") for other in parts))
+        _stamp_own(folder, "folder", copied=True)
     else:
         _stamp_own(folder, "folder")
+    (folder / REJECTED).unlink(missing_ok=True)
 
 
-def _stamp_own(folder: Path, source: str, copied: Sequence[str] = ()) -> None:
-    """Of files that no checksum is known of: what lies there is remembered, so that other files are noticed. `copied`: folders
-    that are a mirror's."""
-    write_json(folder / STAMP, {"source": source, "files": {}, "lies": _lies(folder), "copied": list(copied)})
+def _stamp_own(folder: Path, source: str, copied: bool = False) -> None:
+    """Of files that no checksum is known of: what lies there is remembered, so that other files are noticed. `copied`: from
+    a mirror."""
+    write_json(folder / STAMP, {"source": source, "files": {}, "lies": _lies(folder), "copied": copied})
 
 
 def reject(folder: Path, stamp: dict) -> str:
-    """Let go of raw files that cannot be read if they are a mirror's, so that they are fetched again. Return what to do."""
+    """Have raw files that cannot be read fetched again if they are a mirror's. Return what to do."""
     if not stamp.get("copied") and stamp["source"] != "mirror":
         return "mend it and run again"
     with writing(folder):
+        if stamp.get("copied") and stamp["lies"] == _lies(folder):  # nobody has worked on the copies
+            (folder / REJECTED).touch()
         (folder / STAMP).unlink(missing_ok=True)
-        for part in stamp.get("copied", ()) if stamp.get("lies") == _lies(folder) else ():
-            shutil.rmtree(folder / part, ignore_errors=True)
     return "mend it in the data mirror and run again: it is fetched anew"
 
 
