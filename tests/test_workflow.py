@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -65,6 +67,28 @@ def test_everything_is_made_then_nothing_is_left_to_do(project):
     assert json.loads((project / "results/mlflow-quick.json").read_text())["new"] == 3
     assert len(summaries(project)) == 3
     assert "Nothing to be done" in snakemake(project, "--cores", "2")
+
+
+def test_a_file_that_aliases_make_large_is_refused_at_once(project, tmp_path):
+    """Before Snakemake's own reader walks through it."""
+    other = tmp_path / "other"
+    shutil.copytree(project, other, ignore=MADE)
+    lists = ["&a0 [" + "1, " * 9 + "]", *(f"&a{level} [" + f"*a{level - 1}, " * 9 + "]" for level in range(1, 9))]
+    with (other / "params.yaml").open("a", encoding="utf-8") as file:
+        file.write(f"more: [{', '.join(lists)}]\n")
+    code, told = pipeline.snakemake(other, environment(other), "-n", seconds=60)
+    assert code and "aliases repeat more than" in told
+
+
+def test_a_python_that_snakemake_cannot_start_is_refused(project, tmp_path):
+    python = tmp_path / "a b" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    path = os.pathsep.join([str(project / "src"), *filter(None, sys.path)])
+    found = environment(project) | {"PYTHONPATH": path}
+    started = [python, "-m", "snakemake", "-n"]
+    ended = subprocess.run(started, cwd=project, env=found, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert ended.returncode and f"{python}: Snakemake cannot start scripts with a Python whose path has a ' '" in ended.stdout
 
 
 def test_a_node_without_a_gpu_plans_for_one(project, tmp_path):
