@@ -17,9 +17,7 @@ from fedrepro.errors import Unavailable, UserError
 from fedrepro.files import read_json, write_json
 
 STAMP = "source.json"
-REJECTED = (
-    ".rejected"  # beside copies of a mirror's folders that cannot be read: the mirror's take their place when it has them
-)
+REJECTED = ".rejected"  # which copies of a mirror's folders cannot be read: while they lie there, they are copied again
 MIRROR_HELP = (
     "Without internet, let a folder or URL that holds the data serve: "
     "set FEDREPRO_DATA_MIRROR or pass `--config data_mirror=PATH_OR_URL`"
@@ -115,7 +113,8 @@ def bring_folders(module: ModuleType, folder: Path, mirror: str | None) -> None:
     here = all((folder / part).is_dir() for part in module.FOLDERS)
     source = Path(mirror).expanduser() / folder.name if mirror and not is_url(mirror) else None
     there = source is not None and all((source / part).is_dir() for part in module.FOLDERS)
-    if not here or (there and (folder / REJECTED).exists()):
+    rejected = folder / REJECTED
+    if not here or (there and rejected.exists() and rejected.read_text(encoding="utf-8") == _lies(folder)):
         if not there:
             looked = f"{folder}" + (f" or {source}" if source else "")
             raise Unavailable(f"{module.TITLE}: no folders {', '.join(module.FOLDERS)} in {looked}. {module.HOW}")
@@ -126,7 +125,7 @@ def bring_folders(module: ModuleType, folder: Path, mirror: str | None) -> None:
         _stamp_own(folder, "folder", copied=True)
     else:
         _stamp_own(folder, "folder")
-    (folder / REJECTED).unlink(missing_ok=True)
+    rejected.unlink(missing_ok=True)
 
 
 def _stamp_own(folder: Path, source: str, copied: bool = False) -> None:
@@ -140,8 +139,8 @@ def reject(folder: Path, stamp: dict) -> str:
     if not stamp.get("copied") and stamp["source"] != "mirror":
         return "mend it and run again"
     with writing(folder):
-        if stamp.get("copied") and stamp["lies"] == _lies(folder):  # nobody has worked on the copies
-            (folder / REJECTED).touch()
+        if stamp.get("copied"):
+            (folder / REJECTED).write_text(stamp["lies"], encoding="utf-8")
         (folder / STAMP).unlink(missing_ok=True)
     return "mend it in the data mirror and run again: it is fetched anew"
 
