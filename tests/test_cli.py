@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,6 +20,7 @@ from fedrepro.errors import UserError
 from fedrepro.experiments import plan
 from fedrepro.paths import Paths
 from support.experiments import finish, listed
+from support.files import mnist_files, write_all
 from support.settings import PAPER, fig, write
 
 WHERE = "params.yaml: papers.p.fig at scale quick: series.FedAvg: "
@@ -196,6 +198,26 @@ def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, 
     write(here, {})
     assert "digits-fedprox-s0-" in (told := refused(capsys, "train")) and "no luck" in told
     assert [case.run.config.algorithm.name for case in made] == ["fedavg"]
+
+
+@pytest.mark.parametrize("mirror", ["http://127.0.0.1:9", "mirror"])
+@pytest.mark.parametrize("data", [
+    {"dataset": "mnist"}, {"dataset": {"name": "synthetic", "devices": 3, "train": 40, "side": 16}, "inputs": "raw"},
+], ids=["fetched", "drawn"])  # fmt: skip
+def test_plans_and_lists_fetch_draw_and_prepare_nothing(data, mirror, here, monkeypatch):
+    """Though only the data can tell whether the mirror's are the official release, and what a draw with these options gives."""
+
+    def refuse(*arguments, **options):
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    write_all(here / "mirror" / "mnist", mnist_files())
+    (here / "workflow/experiments").mkdir(parents=True)
+    (here / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
+    write(here, fig(**data) | {"data_mirror": mirror})
+    for command in ("plan", "list", "prune"):
+        assert cli.main([command]) == 0
+    assert not (here / "data").exists()
 
 
 # ---- one workplace, in the order of work

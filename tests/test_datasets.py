@@ -30,6 +30,7 @@ from fedrepro.datasets import (
     cifar100,
     emnist_letters,
     mnist,
+    synthetic,
 )
 from fedrepro.errors import Unavailable, UserError
 from fedrepro.fields import Frozen, InputFile
@@ -281,6 +282,22 @@ def test_a_drawn_set_with_options(tmp_path):
     assert (labels.name, labels.pixels, labels.meta) == ("synthetic", data.pixels, data.meta)
     for mine, whole in ((labels.train, data.train), (labels.test, data.test)):
         assert np.array_equal(mine.labels, whole.labels) and np.array_equal(mine.owners, whole.owners)
+
+
+def test_declared_checksums_are_those_of_what_is_drawn(tmp_path):
+    """The large sets, which take seconds to draw, were drawn for the kept runs."""
+    kept = {}
+    for path in Path(__file__).parents[1].glob("results/kept/fedmax/synthetic-*/config.json"):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        kept[datasets.key(record["config"]["dataset"])] = record["data"]
+    assert len(kept) == 3
+    for params, checksum in synthetic.CHECKSUMS.items():
+        choice = {"name": "synthetic", **params.model_dump()}
+        assert datasets.pinned(choice) == checksum
+        if (key := datasets.key(choice)) not in kept:
+            datasets.provide(choice, tmp_path / "raw", tmp_path / key)
+            kept[key] = datasets.load(tmp_path / key).meta["identity"]
+        assert kept[key] == checksum
 
 
 def test_synthetic_devices_by_their_definition(tmp_path):

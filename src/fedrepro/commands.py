@@ -29,21 +29,28 @@ def available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _selected(options: argparse.Namespace):
-    """Settings, folders and the experiments that the options choose."""
+def _selected(options: argparse.Namespace, bring: bool = True):
+    """Settings, folders and the experiments that the options choose. `bring`: after their data were fetched or drawn, where
+    only the data tell which runs are meant."""
     from fedrepro import experiments, resolving
 
     params, paths = _settings(options)
-    planned = experiments.plan(params, paths, str(options.params))
-    resolving.check(params, str(options.params))
-    chosen = experiments.select(planned, options.paper, options.experiment)
-    if options.targets:
-        from fedrepro import listing
 
-        own = listing.selected(options.targets, planned, params)
-        chosen = [item for item in chosen if item in own]
-        if not chosen:
-            raise UserError(f"{' '.join(options.targets)}: none of it belongs to what --paper and --experiment name")
+    def choose(planned):
+        chosen = experiments.select(planned, options.paper, options.experiment)
+        if options.targets:
+            from fedrepro import listing
+
+            own = listing.selected(options.targets, planned, params)
+            chosen = [item for item in chosen if item in own]
+            if not chosen:
+                raise UserError(f"{' '.join(options.targets)}: none of it belongs to what --paper and --experiment name")
+        return chosen
+
+    file = str(options.params)
+    planned = experiments.plan_training(params, paths, file, choose) if bring else experiments.plan(params, paths, file)
+    resolving.check(params, file)
+    chosen = choose(planned)
     if not all(item.lacking for item in chosen):  # then an error says it
         for remark in experiments.remarks(chosen, params.active.compare):
             logging.getLogger("fedrepro").warning(remark)
@@ -116,7 +123,7 @@ def plan(options: argparse.Namespace) -> int:
     from fedrepro import bill, devices, experiments, export, studying
     from fedrepro.runs import run_id
 
-    params, paths, chosen = _selected(options)
+    params, paths, chosen = _selected(options, bring=bool(options.export))
     if options.export:
         every = studying.unfinished(chosen, params, paths)
         cases = [case for case in every if case.run.id == run_id(case.run.config, case.run.data)]

@@ -1,7 +1,7 @@
 """Which data a plan is about, and which finished run answers a config: a kept one, or one in `results/runs/`.
 
 Who trains gets kept runs of exactly his data. Who only reports (`only_finished`) also gets those of other data, under the name
-of the data that they came from, and nothing is fetched for it.
+of the data that they came from.
 """
 
 import functools
@@ -14,22 +14,25 @@ from fedrepro import datasets, intact, provenance
 from fedrepro.config import Params, RunConfig, renamed
 from fedrepro.errors import Unavailable, UserError
 from fedrepro.fields import Choice, parse
+from fedrepro.paths import Paths
 from fedrepro.resolving import resolve
 from fedrepro.runs import Run, code_digest
 
 log = logging.getLogger(__name__)
 UNKNOWN = "unknown"  # in the place of an identity that nothing here can tell
+MAY_DIFFER = "planned as the official release, from which the mirror's may differ; training fetches it first"
+NAMED_LATER = "its runs get their names once it is; training prepares it first"
 
 
 class Data:
-    """The identity of each data set that a plan names, found out once. `told` says for those that cannot be had why not, and of
-    those that lie here from a mirror that is not asked for any more that they do.
-    Without `fetching` an identity that only the data themselves can tell stays unknown."""
+    """The identity of each data set that a plan names, of what lies on disk: nothing is fetched or drawn but by `bring`. `told`
+    says for some what is to be known before they are trained on."""
 
-    def __init__(self, params: Params, raw: Path, prepared: Callable[[Choice], Path], fetching: bool = True) -> None:
-        self._params, self._raw, self._prepared = params, raw, prepared
-        self._fetching = fetching and not params.only_finished
+    def __init__(self, params: Params, paths: Paths, absent: bool = False) -> None:
+        """`absent`: also of data that no job may fetch."""
+        self._params, self._paths, self._absent = params, paths, absent or params.only_finished
         self._found: dict[str, str] = {}
+        self._tried: set[str] = set()
         self.told: dict[str, str] = {}
 
     def identity(self, choice: Choice) -> str:
@@ -41,19 +44,38 @@ class Data:
         return self._found[key]
 
     def _identify(self, key: str, choice: Choice) -> str:
-        folder, mirror = self._prepared(choice), self._params.mirror
-        if not self._fetching:
-            return datasets.known(choice, folder, mirror) or UNKNOWN
-        try:
-            if not mirror and datasets.is_copy(folder):
-                here = f"{self._raw / datasets.origin(choice)} and {folder}"
-                self.told[key] = f"is a copy that differs from the official release; delete {here} to train on that"
-            return datasets.identify(choice, self._raw, folder, mirror)
-        except Unavailable:
-            raise
-        except UserError as error:
-            self.told[key] = f"cannot be had: {error}"
-            return datasets.pinned(choice) or UNKNOWN
+        folder, mirror = self._paths.prepared(choice), self._params.mirror
+        known = datasets.known(choice, folder, mirror)
+        if self._absent:
+            return known or UNKNOWN
+        if known is None and key not in self._tried:
+            self.told[key] = f"is not here yet: {MAY_DIFFER if datasets.pinned(choice) else NAMED_LATER}"
+            try:
+                datasets.check_available(choice, self._paths.raw, mirror)
+            except Unavailable:
+                raise
+            except UserError as error:
+                self.told[key] = f"cannot be had: {error}"
+        elif not mirror and datasets.is_copy(folder):
+            here = f"{self._paths.raw / datasets.origin(choice)} and {folder}"
+            self.told[key] = f"is a copy that differs from the official release; delete {here} to train on that"
+        return known or datasets.pinned(choice) or UNKNOWN
+
+    def bring(self, choices: Iterable[Choice]) -> bool:
+        """Fetch or draw, and prepare, those data sets whose identity only the data can tell. Returns whether there were any: a
+        plan is to be made again then."""
+        sets = {datasets.key(choice): choice for choice in choices}
+        given = {key: (sets[key], self._paths.raw, self._paths.prepared(sets[key]), self._params.mirror) for key in sets}
+        missing = [key for key in sets if not self._absent and not datasets.is_identified(*given[key])]
+        self._tried |= set(missing)
+        for key in missing:
+            self._found.pop(key, None)
+            self.told.pop(key, None)
+            try:
+                datasets.identify(*given[key])
+            except UserError as error:
+                self.told[key] = f"cannot be had: {error}"
+        return bool(missing)
 
 
 class Finder:

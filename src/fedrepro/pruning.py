@@ -27,7 +27,7 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml",
     spared: set[Path] = set()
     for scale in params.scales:
         wanted = params.model_copy(update={"only_finished": False, "scale": scale})
-        planned = experiments.plan(wanted, paths, file, fetching=False)
+        planned = experiments.plan(wanted, paths, file, lookup.Data(wanted, paths, absent=True))
         for run in experiments.unique(experiments.select(planned, None, None)):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}

@@ -107,7 +107,9 @@ try:
     GPU = gpu()
     PARAMS = PARAMS.on(per_run())
     PATHS = Paths()
-    PLAN = experiments.plan(PARAMS, PATHS)
+    # a job of its own finds the data, and a dry run fetches none
+    TRAINS = workflow.is_main_process and not workflow.output_settings.dryrun
+    PLAN = (experiments.plan_training if TRAINS else experiments.plan)(PARAMS, PATHS)
     if workflow.is_main_process:
         resolving.check(PARAMS)
     STUDIED = {

@@ -88,6 +88,18 @@ def bring(module: ModuleType, folder: Path, mirror: str | None) -> None:
                 _bring(module, folder, mirror)
 
 
+def check(module: ModuleType, folder: Path, mirror: str | None) -> None:
+    """Raise what `bring` would, as far as the files on this machine tell it: Unavailable or UserError. Fetches nothing."""
+    if is_complete(module, folder, mirror):
+        return
+    if hasattr(module, "FOLDERS"):
+        _unpacked(module, folder, mirror)
+    elif mirror and not is_url(mirror):
+        absent = [[path for part in layout if not (path := _in_mirror(mirror, part)).is_file()] for layout in module.MIRROR]
+        if module.FILES and all(absent):
+            raise _lacks(mirror, [f"{paths[0]} is not there" for paths in absent])
+
+
 def _bring(module: ModuleType, folder: Path, mirror: str | None) -> None:
     if module.FILES:
         bring_files(module, folder, mirror)
@@ -110,14 +122,7 @@ def bring_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
 def bring_folders(module: ModuleType, folder: Path, mirror: str | None) -> None:
     """A tree of class folders that the user unpacked, in place or below the mirror's `folder.name`. Raises Unavailable
     where they are in neither."""
-    here = all((folder / part).is_dir() for part in module.FOLDERS)
-    source = Path(mirror).expanduser() / folder.name if mirror and not is_url(mirror) else None
-    there = source is not None and all((source / part).is_dir() for part in module.FOLDERS)
-    rejected = folder / REJECTED
-    if not here or (there and rejected.exists() and rejected.read_text(encoding="utf-8") == _lies(folder)):
-        if not there:
-            looked = f"{folder}" + (f" or {source}" if source else "")
-            raise Unavailable(f"{module.TITLE}: no folders {', '.join(module.FOLDERS)} in {looked}. {module.HOW}")
+    if (source := _unpacked(module, folder, mirror)) != folder:
         optional = [part for part in module.OPTIONAL if (source / part).is_dir()]
         parts = [*optional, *module.FOLDERS]  # with those of the latter all is there
         for part in parts:
@@ -125,7 +130,20 @@ def bring_folders(module: ModuleType, folder: Path, mirror: str | None) -> None:
         _stamp_own(folder, "folder", copied=True)
     else:
         _stamp_own(folder, "folder")
-    rejected.unlink(missing_ok=True)
+    (folder / REJECTED).unlink(missing_ok=True)
+
+
+def _unpacked(module: ModuleType, folder: Path, mirror: str | None) -> Path:
+    """Where the class folders are: in `folder`, or below the mirror, which comes first while `folder` holds what was rejected.
+    Raises Unavailable."""
+    places = [folder, _in_mirror(mirror, folder.name)] if mirror and not is_url(mirror) else [folder]
+    rejected = folder / REJECTED
+    refused = rejected.exists() and rejected.read_text(encoding="utf-8") == _lies(folder)
+    for place in reversed(places) if refused else places:
+        if all((place / part).is_dir() for part in module.FOLDERS):
+            return place
+    looked = " or ".join(map(str, places))
+    raise Unavailable(f"{module.TITLE}: no folders {', '.join(module.FOLDERS)} in {looked}. {module.HOW}")
 
 
 def _stamp_own(folder: Path, source: str, copied: bool = False) -> None:
@@ -223,17 +241,26 @@ def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str
             missing.append(str(absent))
             for path in brought:
                 path.unlink(missing_ok=True)
+    raise _lacks(mirror, missing)
+
+
+def _lacks(mirror: str, missing: list[str]) -> UserError:
+    """The error for a mirror without a complete layout of a set. `missing`: the first absent file of each layout."""
     here = not is_url(mirror) and Path(mirror).expanduser().is_dir()
-    raise (Unavailable if here else UserError)(
+    return (Unavailable if here else UserError)(
         f"data mirror {mirror}: {'; and '.join(missing)}. "
         "Put the files there, or unset FEDREPRO_DATA_MIRROR and data_mirror to use the official source"
     )
 
 
+def _in_mirror(mirror: str, part: str) -> Path:
+    return Path(mirror).expanduser() / part
+
+
 def _copy_from_mirror(mirror: str, part: str, target: Path) -> None:
     if is_url(mirror):
         return download((f"{mirror.rstrip('/')}/{part}",), target)
-    source = Path(mirror).expanduser() / part
+    source = _in_mirror(mirror, part)
     if not source.is_file():
         raise Absent(f"{source} is not there")
     with files.replacing(target) as copy:

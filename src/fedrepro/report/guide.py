@@ -14,6 +14,7 @@ from fedrepro.config import Params, read_params
 from fedrepro.errors import UserError, unknown
 from fedrepro.estimate import Known, cost, size
 from fedrepro.files import read_json, replacing
+from fedrepro.lookup import Data
 from fedrepro.paths import Paths
 from fedrepro.report import spec, tally, view
 from fedrepro.report.evidence import split_source
@@ -104,7 +105,7 @@ def _size(planned: Callable[[str], dict], paper: str, scale: str, experiment: st
 def _planned(root: Path, scale: str) -> dict[str, dict[str, experiments.Planned]]:
     """All experiments as if nothing were kept."""
     params = read_params(root / "params.yaml", {"scale": scale})
-    return experiments.plan(params, NOWHERE, str(root / "params.yaml"), fetching=False)
+    return experiments.plan(params, NOWHERE, str(root / "params.yaml"), Data(params, NOWHERE, absent=True))
 
 
 def table(root: Path) -> str:
