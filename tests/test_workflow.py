@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -96,6 +97,20 @@ def test_a_node_without_a_gpu_plans_for_one(project, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(project, other, ignore=MADE)
     assert "train_" in snakemake(other, "-n", "--cores", "2", "--config", "device=cuda")
+
+
+def test_a_dry_run_with_a_mirror_connects_to_nothing_and_leaves_no_data(project, tmp_path):
+    """What is planned stands for the official release until it is fetched."""
+    other = tmp_path / "other"
+    shutil.copytree(project, other, ignore=shutil.ignore_patterns(".snakemake", "logs", "data", "results", "reports"))
+    shrink(other, dataset="mnist")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        told = snakemake(other, "-n", "--cores", "2", "--config", f"data_mirror=http://127.0.0.1:{server.getsockname()[1]}")
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert "train_" in told and "mnist is not here yet: planned as the official release" in told
+    assert not (other / "data").exists()
 
 
 def test_snakemakes_own_report_shows_every_artifact(project, tmp_path):
