@@ -45,37 +45,40 @@ class Data:
 
     def _identify(self, key: str, choice: Choice) -> str:
         folder, mirror = self._paths.prepared(choice), self._params.mirror
-        known = datasets.known(choice, folder, mirror)
         if self._absent:
-            return known or UNKNOWN
-        if known is None and key not in self._tried:
-            self.told[key] = f"is not here yet: {MAY_DIFFER if datasets.pinned(choice) else NAMED_LATER}"
-            try:
+            return datasets.known(choice, folder, mirror) or UNKNOWN
+        release = datasets.pinned(choice) or UNKNOWN
+        try:
+            if known := datasets.known(choice, folder, mirror):
+                if not mirror and datasets.is_copy(folder):
+                    here = f"{self._paths.raw / datasets.origin(choice)} and {folder}"
+                    self.told[key] = f"is a copy that differs from the official release; delete {here} to train on that"
+                return known
+            if key not in self._tried:
                 datasets.check_available(choice, self._paths.raw, mirror)
-            except Unavailable:
-                raise
-            except UserError as error:
-                self.told[key] = f"cannot be had: {error}"
-        elif not mirror and datasets.is_copy(folder):
-            here = f"{self._paths.raw / datasets.origin(choice)} and {folder}"
-            self.told[key] = f"is a copy that differs from the official release; delete {here} to train on that"
-        return known or datasets.pinned(choice) or UNKNOWN
+                self.told[key] = f"is not here yet: {NAMED_LATER if release == UNKNOWN else MAY_DIFFER}"
+        except Unavailable:
+            raise
+        except UserError as error:
+            self.told[key] = f"cannot be had: {error}"
+        return release
 
     def bring(self, choices: Iterable[Choice]) -> bool:
         """Fetch or draw, and prepare, those data sets whose identity only the data can tell. Returns whether there were any: a
         plan is to be made again then."""
-        sets = {datasets.key(choice): choice for choice in choices}
-        given = {key: (sets[key], self._paths.raw, self._paths.prepared(sets[key]), self._params.mirror) for key in sets}
-        missing = [key for key in sets if not self._absent and not datasets.is_identified(*given[key])]
-        self._tried |= set(missing)
-        for key in missing:
-            self._found.pop(key, None)
-            self.told.pop(key, None)
+        sets = {datasets.key(choice): choice for choice in choices} if not self._absent else {}
+        for key, choice in sets.items():
+            where = self._paths.raw, self._paths.prepared(choice), self._params.mirror
             try:
-                datasets.identify(*given[key])
+                if datasets.is_identified(choice, *where):
+                    continue
+                self._tried.add(key)
+                self._found.pop(key, None)
+                self.told.pop(key, None)
+                datasets.identify(choice, *where)
             except UserError as error:
                 self.told[key] = f"cannot be had: {error}"
-        return bool(missing)
+        return bool(self._tried)
 
 
 class Finder:

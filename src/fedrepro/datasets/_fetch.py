@@ -90,14 +90,15 @@ def bring(module: ModuleType, folder: Path, mirror: str | None) -> None:
 
 def check(module: ModuleType, folder: Path, mirror: str | None) -> None:
     """Raise what `bring` would, as far as the files on this machine tell it: Unavailable or UserError. Fetches nothing."""
-    if is_complete(module, folder, mirror):
-        return
-    if hasattr(module, "FOLDERS"):
-        _unpacked(module, folder, mirror)
-    elif mirror and not is_url(mirror):
-        absent = [[path for part in layout if not (path := _in_mirror(mirror, part)).is_file()] for layout in module.MIRROR]
-        if module.FILES and all(absent):
-            raise _lacks(mirror, [f"{paths[0]} is not there" for paths in absent])
+    with writing(folder):
+        if is_complete(module, folder, mirror):
+            return
+        if hasattr(module, "FOLDERS"):
+            _unpacked(module, folder, mirror)
+        elif mirror and not is_url(mirror):
+            absent = [[path for part in layout if not (path := _in_mirror(mirror, part)).is_file()] for layout in module.MIRROR]
+            if module.FILES and all(absent):
+                raise _lacks(mirror, [f"{paths[0]} is not there" for paths in absent])
 
 
 def _bring(module: ModuleType, folder: Path, mirror: str | None) -> None:
