@@ -9,7 +9,7 @@ from fedrepro.report import latex, macros, origin, plotted, tally
 from fedrepro.report.claims import Claim
 from fedrepro.report.evidence import Evidence
 from fedrepro.report.loading import Results, Stored
-from fedrepro.report.rules import NO_CLAIM
+from fedrepro.report.rules import NO_CLAIM, NONE_LISTED
 from fedrepro.report.spec import VERDICTS, Paper, evidence, read_curves
 from fedrepro.report.verdicts import Verdict, decide
 
@@ -98,11 +98,12 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
     _write_csv([[name.capitalize() for name in COLUMNS], *(list(record.values()) for record in records)], out / f"{key}.csv")
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [found.results[name] for name in spec.sources([key])]
-    paper, source = results[0].called, origin.told(results)
+    paper, source = results[0].called if results else folder.name, origin.told(results)
     printed = [[record[name] for name in PRINTED] for record in records]
     caption = f"Verdicts on what the paper claims: {spec.title}."
     told = ([name.capitalize() for name in PRINTED], printed, SHARES, caption, f"tab:{paper}-{key}", source)
-    (out / f"{key}.tex").write_text(latex.long_table(*told) if records else f"{NO_CLAIM}\n", encoding="utf-8")
+    none = NO_CLAIM if spec.claims else NONE_LISTED
+    (out / f"{key}.tex").write_text(latex.long_table(*told) if records else f"{none}\n", encoding="utf-8")
     (folder / NUMBERS).write_text(macros.macros(paper, verdicts, source), encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from fedrepro.report import origin, view
 from fedrepro.report.content import Content
 from fedrepro.report.rendering import environment
-from fedrepro.report.rules import NO_CLAIM, RULES, SPREAD
+from fedrepro.report.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD
 from fedrepro.report.settings import described
 from fedrepro.report.tally import PAPER, chance, summary, tally
 
@@ -24,7 +24,13 @@ def write(papers: list[Content], folder: Path) -> None:
     note = next(iter(views[0].results.values())).note
     templates = environment(autoescape=True)
     templates.filters |= {"unbroken": unbroken}
-    words = {"rules": RULES, "spread": SPREAD, "no_claim": NO_CLAIM, "unjudged_words": view.UNJUDGED}
+    words = {
+        "rules": RULES,
+        "spread": SPREAD,
+        "no_claim": NO_CLAIM,
+        "none_listed": NONE_LISTED,
+        "unjudged_words": view.UNJUDGED,
+    }
     tools = (tally, summary, chance, view.together, view.judged, view.unjudged, view.command, described)
     templates.globals |= words | {"version": origin.version()} | {tool.__name__: tool for tool in tools}
     rows = [
