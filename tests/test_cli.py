@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,7 +21,8 @@ from fedrepro.core.errors import UserError
 from fedrepro.experiments.plan import plan
 from fedrepro.runs import integrity
 from fedrepro.runs.paths import Paths
-from support.experiments import finish
+from support.experiments import finish, listed
+from support.files import mnist_files, write_all
 from support.settings import PAPER, fig, write
 
 WHERE = "params.yaml: papers.p.fig at scale quick: series.FedAvg: "
@@ -201,6 +203,26 @@ def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, 
     assert [case.run.config.algorithm.name for case in made] == ["fedavg"]
 
 
+@pytest.mark.parametrize("mirror", ["http://127.0.0.1:9", "mirror"])
+@pytest.mark.parametrize("data", [
+    {"dataset": "mnist"}, {"dataset": {"name": "synthetic", "devices": 3, "train": 40, "side": 16}, "inputs": "raw"},
+], ids=["fetched", "drawn"])  # fmt: skip
+def test_plans_and_lists_fetch_draw_and_prepare_nothing(data, mirror, here, monkeypatch):
+    """Though only the data can tell whether the mirror's are the official release, and what a draw with these options gives."""
+
+    def refuse(*arguments, **options):
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    write_all(here / "mirror" / "mnist", mnist_files())
+    (here / "workflow/experiments").mkdir(parents=True)
+    (here / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
+    write(here, fig(**data) | {"data_mirror": mirror})
+    for command in ("plan", "list", "prune"):
+        assert main.main([command]) == 0
+    assert not (here / "data").exists()
+
+
 # ---- one workplace, in the order of work
 
 
@@ -361,10 +383,9 @@ def test_a_list_says_what_is_kept_of_other_data(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     runs = plan(read_params(path), Paths())["p"]["fig"].runs
     record = runs[0].record() | {"data": "other pixels", "dataset": "Digits (mirror)"}
-    kept = Paths().kept("p") / f"a-{integrity.key(record)}"
-    kept.mkdir(parents=True)
-    for name, content in (("config", record), ("summary", {})):
-        (kept / f"{name}.json").write_text(json.dumps(content))
+    run = finish(replace(runs[0], folder=Paths().kept("p") / f"a-{integrity.key(record)}", data="other pixels"))
+    (run.folder / "config.json").write_text(json.dumps(record))
+    listed(Paths().results / "kept")
     assert main.main(["list"]) == 0
     told = capsys.readouterr().out
     assert told.count("not run, 1 kept of other data ") == 2 and "only_finished=true reports what is kept" in told
@@ -390,6 +411,7 @@ def test_a_list_calls_nothing_finished_that_lacks_a_series_or_a_study(monkeypatc
     assert state(three | {"only_finished": True}) == "2 of 2 runs and more" and state(two) == "finished"
     for run in runs[:2]:
         finish(replace(run, folder=Paths().kept("p") / run.id))
+    listed(Paths().results / "kept")
     asked = fig(**permuted, studies={"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}})
     assert state(two) == "finished" and state(asked) == "2 of 4 runs"  # the weights still lie where they were trained
     (runs[1].folder / "model.safetensors").unlink()

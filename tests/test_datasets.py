@@ -20,10 +20,22 @@ import torch
 from PIL import Image
 
 from fedrepro.config import registry
+from fedrepro.config.types import Frozen, InputFile
 from fedrepro.core import provenance, rng
 from fedrepro.core.errors import Unavailable, UserError
 from fedrepro.data import datasets
-from fedrepro.data.datasets import _fetch, _formats, _split, aptos, chest_xray, cifar10, cifar100, emnist_letters, mnist
+from fedrepro.data.datasets import (
+    _fetch,
+    _formats,
+    _split,
+    aptos,
+    chest_xray,
+    cifar10,
+    cifar100,
+    emnist_letters,
+    mnist,
+    synthetic,
+)
 from fedrepro.data.source_label import COPY, NOTES, OFFICIAL, describe, described
 from support.files import IMAGES, cifar10_files, cifar_batch, damage, idx_bytes, leftovers, md5, mnist_files, tar_gz, write_all
 
@@ -157,6 +169,15 @@ def test_the_recipe_for_data_of_ones_own(shapes, tmp_path):
     assert describe(data.meta) == "Shapes (our own pictures)" and np.array_equal(data.test_x, arrays["test_x"])
 
 
+def test_a_file_that_an_option_names_names_the_folder(shapes, tmp_path, monkeypatch):
+    """Of other content is another data set."""
+    module, file = registry.find("datasets", "shapes"), tmp_path / "names.txt"
+    choice = {"name": "shapes", "file": str(file)}
+    monkeypatch.setattr(module, "Params", type("Params", (Frozen,), {"__annotations__": {"file": InputFile}}), raising=False)
+    keys = {file.write_text(text) and datasets.key(choice) for text in ("round", "square", "round")}
+    assert len(keys) == 2
+
+
 @pytest.mark.parametrize(("changes", "words"), [
     ({"train_x": np.zeros((1000, 28, 28), np.uint8)}, r"train part: images uint8 \(1000, 28, 28\), expected \(N, C, H, W\) "),
     ({"train_x": np.zeros((1000, 1, 28, 28))}, r"images float64 \(1000, 1, 28, 28\), expected \(N, C, H, W\) uint8"),
@@ -205,7 +226,7 @@ def test_a_copy_stays_a_copy_when_it_is_prepared_anew(mirror, tmp_path, monkeypa
 
 @pytest.mark.parametrize(("name", "through"), [
     ("digits_rgb", "rng"), ("digits_rgb", "digits"), ("mnist", "_formats"),
-    ("cifar100_20", "cifar100"), ("chest_xray", "_splitting"),
+    ("cifar100_20", "cifar100"), ("chest_xray", "_split"),
 ])  # fmt: skip
 def test_the_code_of_a_data_set_is_what_reads_or_draws_it(name, through, monkeypatch):
     """Not what fetches it: the files are held against their checksums."""
@@ -263,6 +284,22 @@ def test_a_drawn_set_with_options(tmp_path):
     assert (labels.name, labels.pixels, labels.meta) == ("synthetic", data.pixels, data.meta)
     for mine, whole in ((labels.train, data.train), (labels.test, data.test)):
         assert np.array_equal(mine.labels, whole.labels) and np.array_equal(mine.owners, whole.owners)
+
+
+def test_declared_checksums_are_those_of_what_is_drawn(tmp_path):
+    """The large sets, which take seconds to draw, were drawn for the kept runs."""
+    kept = {}
+    for path in Path(__file__).parents[1].glob("results/kept/fedmax/synthetic-*/config.json"):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        kept[datasets.key(record["config"]["dataset"])] = record["data"]
+    assert len(kept) == 3
+    for params, checksum in synthetic.CHECKSUMS.items():
+        choice = {"name": "synthetic", **params.model_dump()}
+        assert datasets.pinned(choice) == checksum
+        if (key := datasets.key(choice)) not in kept:
+            datasets.provide(choice, tmp_path / "raw", tmp_path / key)
+            kept[key] = datasets.load(tmp_path / key).meta["identity"]
+        assert kept[key] == checksum
 
 
 def test_synthetic_devices_by_their_definition(tmp_path):
@@ -772,9 +809,30 @@ def test_a_mirror_that_was_mended_is_read_again_by_the_same_command(name, mirror
     for given in (str(mirror), str(mirror)):
         with pytest.raises(UserError, match=f"{broken.name}: truncated or damaged.*; mend it in the data mirror and run again"):
             datasets.provide(name, tmp_path / "raw", tmp_path / "out", given)
+    copies = [path for path in (tmp_path / "raw" / name).rglob("*.[pg][nz]*")]
     broken.write_bytes(whole)
     datasets.provide(name, tmp_path / "raw", tmp_path / "out", str(mirror))
     assert datasets.load(tmp_path / "out").meta["name"] == name
+    assert len(copies) >= 4 and all(path.exists() for path in copies)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_copies_that_cannot_be_read_stay_where_their_mirror_is_gone(gone, mirror, tmp_path):
+    """They are the user's then, to mend; copies that the user has mended are not replaced."""
+    xray_tree(mirror / "chest_xray")
+    raw, out, given = tmp_path / "raw", tmp_path / "out", str(mirror)
+    broken = "chest_xray/train/NORMAL/0.png"
+    (mirror / broken).write_bytes(b"<html>Sign in</html>")
+    with pytest.raises(UserError, match="mend it in the data mirror"):
+        datasets.provide("chest_xray", raw, out, given)
+    if gone:
+        (mirror / "chest_xray").rename(tmp_path / "elsewhere")
+        with pytest.raises(UserError, match=r"0\.png: truncated.*; mend it and run again"):
+            datasets.provide("chest_xray", raw, out, given)
+        (tmp_path / "elsewhere").rename(mirror / "chest_xray")
+    Image.new("RGB", (9, 9), (55, 55, 55)).save(raw / broken)
+    datasets.provide("chest_xray", raw, out, given)
+    assert datasets.load(out).train_x[0].unique().tolist() == [55]
 
 
 # Identity

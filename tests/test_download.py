@@ -4,6 +4,7 @@ import contextlib
 import functools
 import itertools
 import json
+import os
 import socket
 import threading
 import time
@@ -191,16 +192,17 @@ def test_a_file_without_end_is_given_up(head, release, tmp_path, monkeypatch):
 
 
 def test_an_answer_of_a_byte_at_a_time_is_given_up(release, tmp_path, monkeypatch):
-    """Also where a length is told, of which more would have to come before anything is written."""
+    """Also where a length is told, of which more would have to come before anything is written, and of headers."""
     monkeypatch.setattr(_download, "WINDOW", 0.02)
+    monkeypatch.setattr(_download, "TIMEOUT", (0.2, 0.2))
 
     def slowly(head: bytes) -> Iterator[bytes]:
-        yield b"HTTP/1.1 200 OK\r\n" + head + b"\r\n"
+        yield b"HTTP/1.1 200 OK\r\n" + head
         for _ in range(1000):
             time.sleep(0.005)
             yield b"x"
 
-    for head in (b"", b"Content-Length: 100000\r\n"):
+    for head in (b"\r\n", b"Content-Length: 100000\r\n\r\n", b"X: "):
         release.answers[f"/{IMAGES}"] = functools.partial(slowly, head)
         with pytest.raises(UserError, match=r"cannot download .*ReadTimeout, tried 3 times"):
             datasets.fetch("mnist", tmp_path / "raw")
@@ -220,6 +222,21 @@ def test_two_versions_of_a_file_are_not_joined(server, tmp_path):
     assert server.log[:2] == [(f"/mnist/{IMAGES}", None)] * 2 and (folder / IMAGES).read_bytes() == new[IMAGES]
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_answer_in_chunks(whole, release, tmp_path):
+    """Its end tells whether it is whole; as it is sent, also where it says that it is packed."""
+    data = release.files[f"/{IMAGES}"]
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n"
+    pieces = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (data[:500], data[500:])]
+    release.answers[f"/{IMAGES}"] = lambda: [head, *pieces, b"0\r\n\r\n"] if whole else [head, pieces[0]]
+    if whole:
+        folder = datasets.fetch("mnist", tmp_path / "raw")
+        assert (folder / IMAGES).read_bytes() == data
+    else:
+        with pytest.raises(UserError, match="cannot download .*tried 3 times"):
+            datasets.fetch("mnist", tmp_path / "raw")
+
+
 def test_a_part_that_is_a_link_is_not_written_through(release, tmp_path):
     folder, precious = write_all(tmp_path / "raw" / "mnist", {}), tmp_path / "precious"
     precious.write_bytes(b"mine")
@@ -227,6 +244,11 @@ def test_a_part_that_is_a_link_is_not_written_through(release, tmp_path):
     datasets.fetch("mnist", tmp_path / "raw")
     assert precious.read_bytes() == b"mine" and (folder / IMAGES).read_bytes() == release.files[f"/{IMAGES}"]
     assert not (folder / IMAGES).is_symlink()
+    (folder / IMAGES).unlink()
+    os.mkfifo(folder / f"{IMAGES}.part")  # nobody reads what would be written
+    (folder / "source.json").unlink()
+    datasets.fetch("mnist", tmp_path / "raw")
+    assert (folder / IMAGES).read_bytes() == release.files[f"/{IMAGES}"]
 
 
 def test_second_address_serves_where_the_first_does_not(release, tmp_path, monkeypatch):

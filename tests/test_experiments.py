@@ -258,6 +258,36 @@ def test_a_copy_that_lies_here_is_trained_on_and_told_where_no_mirror_is_set(pat
         assert experiments.remarks(select(planned, "p", ["one"])) == expected
 
 
+def test_a_plan_assumes_the_official_release_and_training_asks_the_data(paths, tmp_path):
+    """Of a mirror's copy; of the data of the experiments that are trained alone."""
+    for name in ("mnist", "fashion_mnist"):
+        write_all(tmp_path / "mirror" / name, mnist_files())
+    sets = {"one": {"dataset": "mnist"}, "two": {"dataset": "fashion_mnist"}}
+    settings = params(data_mirror=str(tmp_path / "mirror"), papers={"p": sets})
+    planned = plan(settings, paths)
+    for name, release in (("one", "mnist"), ("two", "fashion_mnist")):
+        assert {run.data for run in planned["p"][name].runs} == {datasets.pinned(release)}
+        assert [remark.split(":")[0] for remark in planned["p"][name].remarks] == [f"{release} is not here yet"]
+    assert not paths.data.exists()
+    trained = experiments.plan_training(settings, paths, choose=lambda planned: [planned["p"]["one"]])["p"]
+    copied = datasets.load(paths.prepared("mnist")).meta["pixels"]
+    assert {run.data for run in trained["one"].runs} == {copied} != {datasets.pinned("mnist")}
+    assert not trained["one"].remarks and trained["two"] == planned["p"]["two"] and not paths.prepared("fashion_mnist").exists()
+    assert plan(settings, paths)["p"] == trained
+
+
+def test_runs_of_data_that_nobody_knows_yet_are_named_when_they_are_trained(paths):
+    options = {"name": "synthetic", "devices": 2, "train": 40, "side": 16, "hidden": 4}
+    settings = one(dataset=options, inputs="raw")
+    (remark,) = plan(settings, paths)["p"]["one"].remarks
+    assert remark.startswith("synthetic-") and remark.endswith(
+        "its runs get their names once it is; training prepares it first"
+    )
+    [run, *_] = experiments.plan_training(settings, paths)["p"]["one"].runs
+    assert run.data == datasets.load(paths.prepared(run.config.dataset)).meta["identity"]
+    assert plan(settings, paths)["p"]["one"].runs[0] == run
+
+
 NARROW = [
     ({"floor": 0}, "float32", 1),
     ({"floor": 0}, "float64", 0),

@@ -21,7 +21,7 @@ def test_every_kept_result_is_named_by_todays_settings(monkeypatch):
     assert KEPT
     records = {path.parent.relative_to(ROOT): json.loads(path.read_text(encoding="utf-8")) for path in KEPT}
     data = {datasets.key(record["config"]["dataset"]): record["data"] for record in records.values()}
-    monkeypatch.setattr(datasets, "identify", lambda choice, *where: data.get(datasets.key(choice), "unknown"))
+    monkeypatch.setattr(datasets, "known", lambda choice, *where: data.get(datasets.key(choice), "unknown"))
     found = set()
     for scale in ("small", "paper"):
         planned = plan.plan(read_params(overrides={"scale": scale}), Paths())

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -187,6 +188,23 @@ def test_nothing_overlaps(paper, evidence):
                 assert min(wide, high) <= 1, key
 
 
+@pytest.mark.parametrize("rows", [[["absent"]], [["absent"] * 3], [["absent"] * 2] * 3, [["absent"]] * 4])
+@pytest.mark.parametrize("times", [1, 2, 5, 9])
+def test_a_figure_without_a_drawing_has_room_for_its_titles_and_reasons(rows, times, paper, evidence, results):
+    gone = made({}, skipped=", ".join(["a question about the paper's curves"] * times))
+    named = paper.figures["absent"].model_copy(update={"name": " ".join(["a network of the code"] * times)})
+    figures = paper.figures | {"absent": named}
+    figure = spec.of_kind("figures", {"title": "t", "kind": "panels", "rows": rows}, "test")
+    found = replace(evidence, results=results | {"second": gone}, figures=figures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the layout's, where it gives up
+        picture = _layout.compose(figure, found)
+        picture.canvas.draw()
+    for axes in picture.axes:
+        title, reason = (text.get_window_extent() for text in (axes.title, *axes.texts))
+        assert reason.y1 <= title.y0 + 4 and title.y1 <= picture.bbox.y1 + 1 and reason.y0 >= -1  # pixels
+
+
 def test_a_grid_of_other_figures(paper, evidence):
     picture = pictured(paper, evidence, "grid")
     titles = [axes.get_title() for axes in picture.axes]
@@ -271,7 +289,7 @@ def test_panels_of_one_thing_share_a_scale_that_fits_all(highs, shared):
     picture, axes = _layout.plt.subplots(1, 3, squeeze=False)
     for panel, high in zip(axes[0][1:], highs, strict=True):
         panel.set(ylabel="accuracy", ylim=(0, high))
-    _layout.explain(axes[0][0], "no time", 20)
+    _layout.explain(axes[0][0], "no time")
     _layout._share(axes)
     assert [panel.get_ylim()[1] for panel in axes[0][1:]] == ([90, 90] if shared else list(highs))
     assert [panel.get_ylabel() for panel in axes[0][1:]] == ["accuracy", ""]

@@ -18,6 +18,7 @@ from fedrepro.report.inputs.gathered import Results, load
 from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts import paper_curves, summary
+from fedrepro.report.verdicts.rules import NONE_LISTED
 from support.paper import CURVES, FIRST, MIRROR, PAPER, SECOND, read
 from support.results import arrives, ends, made, rows, store
 
@@ -180,6 +181,25 @@ def test_verdict_files(reports):
     assert (far["Verdict"], far["Why"], far["Ours"]) == ("not run", "left for the next scale", "-")
     text = (reports / "p" / "tables" / "verdicts.tex").read_text()
     assert r"FedMMD saves 50 \% $<$of all$>$ & 50.0 \% & 50.0 $\pm$ 127.1 \% (n = 2) & undecided" in text
+
+
+def test_a_paper_without_claims_has_a_sentence_in_their_place(tmp_path):
+    folder = tmp_path / "paper"
+    silent = read(tmp_path, PAPER | {"claims": {}})
+    for name, found in (("first", FIRST), ("second", SECOND)):
+        store(found, folder / "p" / "data", name)
+    artifacts.make(silent, silent.artifacts, folder / "p")
+    page.compose({"p": silent}, folder, {})
+    assert (folder / "p" / "tables" / "verdicts.tex").read_text(encoding="utf-8") == f"{NONE_LISTED}\n"
+    assert summary.read(folder / "p") == [] and rows(folder / "p" / "tables" / "verdicts.csv") == []
+    assert (folder / "p" / "index.html").read_text(encoding="utf-8").count(NONE_LISTED) == 1
+    assert "newcommand" not in (folder / "p" / "tables" / "numbers.tex").read_text(encoding="utf-8")
+    assert NONE_LISTED not in (folder / "report.tex").read_text(encoding="utf-8")
+
+
+def test_a_paper_without_figures_and_tables_is_refused(tmp_path):
+    with pytest.raises(UserError, match="p.yaml: figures, tables: expected at least one figure or table$"):
+        read(tmp_path, PAPER | {"figures": {}, "tables": {}, "claims": {}})
 
 
 # ---- figures

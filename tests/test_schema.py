@@ -65,7 +65,7 @@ def test_a_mistake_is_told(change, where, validator):
 
 @pytest.mark.parametrize("change", [
     {"cores_per_run": 0}, {"checkpoint_seconds": -1}, {"devices": [-1]}, {"executor": "fast"},
-    {"scales": {"small": {"seeds": []}}}, {"scales": {"mine": {"seeds": [0]}}}, {"scales": {"mine": {"like": ["small"]}}},
+    {"scales": {"small": {"seeds": []}}}, {"scales": {"nobodys": {"seeds": [0]}}}, {"scales": {"nobodys": {"like": ["small"]}}},
 ])  # fmt: skip
 def test_a_mistake_beside_the_papers_is_told(change, validator):
     assert not validator.is_valid(merge(copy.deepcopy(SETTINGS), change))
@@ -82,7 +82,7 @@ def test_what_an_overlay_may_say(change, validator):
 
 
 def test_a_scale_of_ones_own_may_be_like_another(validator):
-    assert validator.is_valid(merge(copy.deepcopy(SETTINGS), {"scales": {"mine": {"like": "small", "seeds": [7]}}}))
+    assert validator.is_valid(merge(copy.deepcopy(SETTINGS), {"scales": {"nobodys": {"like": "small", "seeds": [7]}}}))
 
 
 def test_it_lists_every_name(validator):

@@ -829,7 +829,7 @@ def test_a_study_goes_to_the_shelf_with_its_own_run_alone(here):
     assert main.main(["train"]) == 0
     item = experiments.plan(params, Paths())["p"]["fig"]
     own = {("p", finished_runs.same(run.config, run.data)): run.id for run in item.runs}
-    assert {note.parent.name for _, _, note in keep._studied(item, Paths(), own)} == set(own.values())
+    assert {note.parent.name for _, note in keep._studied(item, Paths(), own)} == set(own.values())
     assert list(keep._studied(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
 
 

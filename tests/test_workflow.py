@@ -5,6 +5,9 @@ import os
 import re
 import shutil
 import signal
+import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -68,11 +71,47 @@ def test_everything_is_made_then_nothing_is_left_to_do(project):
     assert "Nothing to be done" in snakemake(project, "--cores", "2")
 
 
+def test_a_file_that_aliases_make_large_is_refused_at_once(project, tmp_path):
+    """Before Snakemake's own reader walks through it."""
+    other = tmp_path / "other"
+    shutil.copytree(project, other, ignore=MADE)
+    lists = ["&a0 [" + "1, " * 9 + "]", *(f"&a{level} [" + f"*a{level - 1}, " * 9 + "]" for level in range(1, 9))]
+    with (other / "params.yaml").open("a", encoding="utf-8") as file:
+        file.write(f"more: [{', '.join(lists)}]\n")
+    code, told = pipeline.snakemake(other, environment(other), "-n", seconds=60)
+    assert code and "aliases repeat more than" in told
+
+
+def test_a_python_that_snakemake_cannot_start_is_refused(project, tmp_path):
+    python = tmp_path / "a b" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    path = os.pathsep.join([str(project / "src"), *filter(None, sys.path)])
+    found = environment(project) | {"PYTHONPATH": path}
+    started = [python, "-m", "snakemake", "-n"]
+    ended = subprocess.run(started, cwd=project, env=found, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert ended.returncode and f"{python}: Snakemake cannot start scripts with a Python whose path has a ' '" in ended.stdout
+
+
 def test_a_node_without_a_gpu_plans_for_one(project, tmp_path):
     """As a cluster's login node does; nothing of CUDA is started, or `-n` would end in an error."""
     other = tmp_path / "other"
     shutil.copytree(project, other, ignore=MADE)
     assert "train_" in snakemake(other, "-n", "--cores", "2", "--config", "device=cuda")
+
+
+def test_a_dry_run_with_a_mirror_connects_to_nothing_and_leaves_no_data(project, tmp_path):
+    """What is planned stands for the official release until it is fetched."""
+    other = tmp_path / "other"
+    shutil.copytree(project, other, ignore=shutil.ignore_patterns(".snakemake", "logs", "data", "results", "reports"))
+    shrink(other, dataset="mnist")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        told = snakemake(other, "-n", "--cores", "2", "--config", f"data_mirror=http://127.0.0.1:{server.getsockname()[1]}")
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert "train_" in told and "mnist is not here yet: planned as the official release" in told
+    assert not (other / "data").exists()
 
 
 def test_snakemakes_own_report_shows_every_artifact(project, tmp_path):

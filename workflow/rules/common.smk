@@ -11,11 +11,8 @@ from fedrepro.runs import mlflow_mirror
 
 given = dict(workflow.global_resources.unwrapped_items())
 try:
-    work = Workflow(
-        config,
-        Capacity(given["_nodes"], given["_cores"], given.get("gpu")),
-        workflow.is_main_process,
-    )
+    capacity = Capacity(given["_nodes"], given["_cores"], given.get("gpu"))
+    work = Workflow(config, capacity, workflow.is_main_process, workflow.output_settings.dryrun)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 if work.gpu_slots:

@@ -29,22 +29,29 @@ def available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _selected(options: argparse.Namespace):
-    """Settings, folders and the experiments that the options choose."""
+def _selected(options: argparse.Namespace, bring: bool = True):
+    """Settings, folders and the experiments that the options choose. `bring`: after their data were fetched or drawn, where
+    only the data tell which runs are meant."""
     from fedrepro.experiments import plan as experiments
     from fedrepro.experiments import resolve
 
     params, paths = _settings(options)
-    planned = experiments.plan(params, paths, str(options.params))
-    resolve.check(params, str(options.params))
-    chosen = experiments.select(planned, options.paper, options.experiment)
-    if options.targets:
-        from fedrepro.cli import targets
 
-        own = targets.selected(options.targets, planned, params)
-        chosen = [item for item in chosen if item in own]
-        if not chosen:
-            raise UserError(f"{' '.join(options.targets)}: none of it belongs to what --paper and --experiment name")
+    def choose(planned):
+        chosen = experiments.select(planned, options.paper, options.experiment)
+        if options.targets:
+            from fedrepro.cli import targets
+
+            own = targets.selected(options.targets, planned, params)
+            chosen = [item for item in chosen if item in own]
+            if not chosen:
+                raise UserError(f"{' '.join(options.targets)}: none of it belongs to what --paper and --experiment name")
+        return chosen
+
+    file = str(options.params)
+    planned = experiments.plan_training(params, paths, file, choose) if bring else experiments.plan(params, paths, file)
+    resolve.check(params, file)
+    chosen = choose(planned)
     if not all(item.lacking for item in chosen):  # then an error says it
         for remark in experiments.remarks(chosen, params.active.compare):
             logging.getLogger("fedrepro").warning(remark)
@@ -124,7 +131,7 @@ def plan(options: argparse.Namespace) -> int:
     from fedrepro.runs.run import run_id
     from fedrepro.training import devices
 
-    params, paths, chosen = _selected(options)
+    params, paths, chosen = _selected(options, bring=bool(options.export))
     if options.export:
         every = study_plan.unfinished(chosen, params, paths)
         cases = [case for case in every if case.run.id == run_id(case.run.config, case.run.data)]

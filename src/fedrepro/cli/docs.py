@@ -15,6 +15,7 @@ from fedrepro.core.files import read_json, replacing
 from fedrepro.core.formatting import count
 from fedrepro.experiments import plan
 from fedrepro.experiments.cost_model import Known, cost, size
+from fedrepro.experiments.finished_runs import Data
 from fedrepro.report import paper as spec
 from fedrepro.report.documents import page_view
 from fedrepro.report.documents.quotes import Quoted
@@ -106,7 +107,7 @@ def _size(planned: Callable[[str], dict], paper: str, scale: str, experiment: st
 def _planned(root: Path, scale: str) -> dict[str, dict[str, plan.Planned]]:
     """All experiments as if nothing were kept."""
     params = read_params(root / "params.yaml", {"scale": scale})
-    return plan.plan(params, NOWHERE, str(root / "params.yaml"), fetching=False)
+    return plan.plan(params, NOWHERE, str(root / "params.yaml"), Data(params, NOWHERE, absent=True))
 
 
 def table(root: Path) -> str:

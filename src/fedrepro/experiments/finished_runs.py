@@ -1,7 +1,7 @@
 """Which data a plan is about, and which finished run answers a config: a kept one, or one in `results/runs/`.
 
 Who trains gets kept runs of exactly his data. Who only reports (`only_finished`) also gets those of other data, under the name
-of the data that they came from, and nothing is fetched for it.
+of the data that they came from.
 """
 
 import functools
@@ -17,21 +17,24 @@ from fedrepro.core.errors import Unavailable, UserError
 from fedrepro.data import datasets
 from fedrepro.experiments.resolve import resolve
 from fedrepro.runs import integrity
+from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run, code_digest
 
 log = logging.getLogger(__name__)
 UNKNOWN = "unknown"  # in the place of an identity that nothing here can tell
+MAY_DIFFER = "planned as the official release, from which the mirror's may differ; training fetches it first"
+NAMED_LATER = "its runs get their names once it is; training prepares it first"
 
 
 class Data:
-    """The identity of each data set that a plan names, found out once. `told` says for those that cannot be had why not, and of
-    those that lie here from a mirror that is not asked for any more that they do.
-    Without `fetching` an identity that only the data themselves can tell stays unknown."""
+    """The identity of each data set that a plan names, of what lies on disk: nothing is fetched or drawn but by `bring`. `told`
+    says for some what is to be known before they are trained on."""
 
-    def __init__(self, params: Params, raw: Path, prepared: Callable[[Choice], Path], fetching: bool = True) -> None:
-        self._params, self._raw, self._prepared = params, raw, prepared
-        self._fetching = fetching and not params.only_finished
+    def __init__(self, params: Params, paths: Paths, absent: bool = False) -> None:
+        """`absent`: also of data that no job may fetch."""
+        self._params, self._paths, self._absent = params, paths, absent or params.only_finished
         self._found: dict[str, str] = {}
+        self._tried: set[str] = set()
         self.told: dict[str, str] = {}
 
     def identity(self, choice: Choice) -> str:
@@ -43,19 +46,41 @@ class Data:
         return self._found[key]
 
     def _identify(self, key: str, choice: Choice) -> str:
-        folder, mirror = self._prepared(choice), self._params.mirror
-        if not self._fetching:
+        folder, mirror = self._paths.prepared(choice), self._params.mirror
+        if self._absent:
             return datasets.known(choice, folder, mirror) or UNKNOWN
+        release = datasets.pinned(choice) or UNKNOWN
         try:
-            if not mirror and datasets.is_copy(folder):
-                here = f"{self._raw / datasets.origin(choice)} and {folder}"
-                self.told[key] = f"is a copy that differs from the official release; delete {here} to train on that"
-            return datasets.identify(choice, self._raw, folder, mirror)
+            if known := datasets.known(choice, folder, mirror):
+                if not mirror and datasets.is_copy(folder):
+                    here = f"{self._paths.raw / datasets.origin(choice)} and {folder}"
+                    self.told[key] = f"is a copy that differs from the official release; delete {here} to train on that"
+                return known
+            if key not in self._tried:
+                datasets.check_available(choice, self._paths.raw, mirror)
+                self.told[key] = f"is not here yet: {NAMED_LATER if release == UNKNOWN else MAY_DIFFER}"
         except Unavailable:
             raise
         except UserError as error:
             self.told[key] = f"cannot be had: {error}"
-            return datasets.pinned(choice) or UNKNOWN
+        return release
+
+    def bring(self, choices: Iterable[Choice]) -> bool:
+        """Fetch or draw, and prepare, those data sets whose identity only the data can tell. Returns whether there were any: a
+        plan is to be made again then."""
+        sets = {datasets.key(choice): choice for choice in choices} if not self._absent else {}
+        for key, choice in sets.items():
+            where = self._paths.raw, self._paths.prepared(choice), self._params.mirror
+            try:
+                if datasets.is_identified(choice, *where):
+                    continue
+                self._tried.add(key)
+                self._found.pop(key, None)
+                self.told.pop(key, None)
+                datasets.identify(choice, *where)
+            except UserError as error:
+                self.told[key] = f"cannot be had: {error}"
+        return bool(self._tried)
 
 
 class Finder:

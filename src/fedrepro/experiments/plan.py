@@ -6,7 +6,7 @@ Committed results under `results/kept/` stand for every run with the same config
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,10 +58,10 @@ class Planned:
         return tuple(run for series in self.series for run in series.runs)
 
 
-def plan(params: Params, paths: Paths, file: str = "params.yaml", fetching: bool = True) -> dict[str, dict[str, Planned]]:
-    """paper -> experiment -> what it consists of. Without `fetching` nothing is fetched or drawn to learn what the runs' data
-    are. Raises UserError, naming `file`, for any name or number that cannot be."""
-    data = Data(params, paths.raw, paths.prepared, fetching)
+def plan(params: Params, paths: Paths, file: str = "params.yaml", data: Data | None = None) -> dict[str, dict[str, Planned]]:
+    """paper -> experiment -> what it consists of. Nothing is fetched or drawn for it. Raises UserError, naming `file`, for any
+    name or number that cannot be."""
+    data = data or Data(params, paths)
     planned: dict[str, dict[str, Planned]] = {}
     for paper, experiments in params.papers.items():
         finder = _finder(paths, paper, params.kept)
@@ -83,6 +83,19 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml", fetching: bool
             item = Planned(paper, name, training, series, where=where)
             planned[paper][name] = _reportable(item) if params.only_finished else _remarked(item, data, finder)
     return planned
+
+
+def plan_training(
+    params: Params,
+    paths: Paths,
+    file: str = "params.yaml",
+    choose: Callable[[dict[str, dict[str, Planned]]], Iterable[Planned]] = lambda planned: select(planned, None, None),
+) -> dict[str, dict[str, Planned]]:
+    """`plan`, once the data of the experiments that `choose` picks are here, where only they tell which runs are meant."""
+    data = Data(params, paths)
+    planned = plan(params, paths, file, data)
+    brought = data.bring(run.config.dataset for item in choose(planned) for run in item.runs)
+    return plan(params, paths, file, data) if brought else planned
 
 
 def _finder(paths: Paths, paper: str, kept: bool) -> Finder:

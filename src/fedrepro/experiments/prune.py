@@ -28,7 +28,7 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml",
     spared: set[Path] = set()
     for scale in params.scales:
         wanted = params.model_copy(update={"only_finished": False, "scale": scale})
-        planned = plan.plan(wanted, paths, file, fetching=False)
+        planned = plan.plan(wanted, paths, file, finished_runs.Data(wanted, paths, absent=True))
         for run in plan.unique(plan.select(planned, None, None)):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}

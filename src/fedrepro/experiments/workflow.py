@@ -53,6 +53,7 @@ class Workflow:
         config: the settings, with the command line's laid over them.
         resources: what jobs may use.
         main: whether this process plans; one that does a job reads what was planned.
+        dry: whether nothing is done: then no data are fetched to learn which they are.
         requested: words of the command line, targets among them. Snakemake tells the targets only after it has read the rules.
 
     Raises UserError for settings that cannot be met.
@@ -63,6 +64,7 @@ class Workflow:
         config: Mapping[str, Any],
         resources: Capacity | None = None,
         main: bool = True,
+        dry: bool = False,
         requested: Collection[str] | None = None,
         build: Path = BUILD,
     ) -> None:
@@ -74,15 +76,18 @@ class Workflow:
         self.gpu_slots = self._gpu_slots(params)  # how many jobs may train on this machine's GPUs at once
         self.gpus_per_job = int(params.device == "cuda") if self.cluster else int(devices.meant(params.device).type != "cpu")
         self.params = params.on(self._cores_per_run(params))
-        self.plan = plan.plan(self.params, self.paths)
+        self.papers = spec.read_all(self.params)
+        self.artifacts = spec.targets(self.papers)  # name on the command line -> paper and artifact
+        bring = main and not dry  # a job of its own finds the data
+        self.plan = (
+            plan.plan_training(self.params, self.paths, choose=self._requested) if bring else plan.plan(self.params, self.paths)
+        )
         if main:
             resolve.check(self.params)
         self.studies = {
             paper: {name: study_plan.plan(item, self.params, self.paths) for name, item in group.items()}
             for paper, group in self.plan.items()
         }
-        self.papers = spec.read_all(self.params)
-        self.artifacts = spec.targets(self.papers)  # name on the command line -> paper and artifact
         self.runs = plan.unique(self._all_planned())
         self.run_pieces = plan.pieces(self.plan)
         self.study_pieces = study_plan.pieces(chain.from_iterable(map(self.studies_of, self.plan)))
@@ -123,16 +128,19 @@ class Workflow:
 
     @cached_property
     def requested_experiments(self) -> list[Planned]:
-        """Those of the artifacts and papers that the command line names; all where it names none."""
+        return self._requested(self.plan)
+
+    def _requested(self, planned: Mapping[str, Mapping[str, Planned]]) -> list[Planned]:
+        """The experiments of the artifacts and papers that the command line names; all where it names none."""
         found = [
-            self.plan[paper][split_source(source)[0]]
+            planned[paper][split_source(source)[0]]
             for paper, artifact in (self.artifacts[name] for name in self.requested & self.artifacts.keys())
             for source in self.papers[paper].sources([artifact])
         ]
-        papers = [paper for paper in self.plan if {paper, f"train_{paper}"} & self.requested]
+        papers = [paper for paper in planned if {paper, f"train_{paper}"} & self.requested]
         if not found and not papers:
-            papers = list(self.plan)
-        found += [item for paper in papers for item in self.plan[paper].values()]
+            papers = list(planned)
+        found += [item for paper in papers for item in planned[paper].values()]
         return list({(item.paper, item.name): item for item in found}.values())
 
     @cached_property

@@ -13,7 +13,7 @@ from fedrepro.report.tables import _latex
 from fedrepro.report.verdicts import latex_macros, paper_curves, summary
 from fedrepro.report.verdicts.claim import Claim
 from fedrepro.report.verdicts.decide import Verdict, decide
-from fedrepro.report.verdicts.rules import NO_CLAIM
+from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED
 from fedrepro.report.verdicts.summary import VERDICTS
 
 ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
@@ -101,11 +101,12 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
     _write_csv([[name.capitalize() for name in COLUMNS], *(list(record.values()) for record in records)], out / f"{key}.csv")
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [found.results[name] for name in spec.sources([key])]
-    paper, source = results[0].called, gathered.versions(results)
+    paper, source = results[0].called if results else folder.name, gathered.told(results)
     printed = [[record[name] for name in PRINTED] for record in records]
     caption = f"Verdicts on what the paper claims: {spec.title}."
     told = ([name.capitalize() for name in PRINTED], printed, SHARES, caption, f"tab:{paper}-{key}", source)
-    (out / f"{key}.tex").write_text(_latex.long_table(*told) if records else f"{NO_CLAIM}\n", encoding="utf-8")
+    none = NO_CLAIM if spec.claims else NONE_LISTED
+    (out / f"{key}.tex").write_text(_latex.long_table(*told) if records else f"{none}\n", encoding="utf-8")
     (folder / NUMBERS).write_text(latex_macros.macros(paper, verdicts, source), encoding="utf-8")
 
 

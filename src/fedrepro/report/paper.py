@@ -123,6 +123,8 @@ def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
         if not spec.beside(item):
             needed = " and ".join(item.shown)
             known.at("claims", key).refuse(f"artifact: {item.artifact or 'any figure or table'} has to show {needed}")
+    if not spec.figures and not spec.tables:
+        raise UserError(f"{path}: figures, tables: expected at least one figure or table")
     return spec
 
 

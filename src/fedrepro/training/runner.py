@@ -79,7 +79,9 @@ def train(
         hold_to_plan(run.config, run.code)
         if data.meta["identity"] != run.data:
             where = paths.prepared(run.config.dataset)
-            raise UserError(f"{where}: these data changed since the work was planned; delete the folder and start again")
+            raise UserError(
+                f"{where}: other data than the run was planned with. Start the same command again; it plans with these."
+            )
         own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
         return engine.train(run, data, own, place, limits, executor, stored, recordings[run.recorded], cores)
 

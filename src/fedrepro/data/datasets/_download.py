@@ -3,7 +3,9 @@
 import hashlib
 import logging
 import os
+import queue
 import re
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -66,7 +68,7 @@ def _attempts(url: str, part: Path, md5: str | None) -> str | None:
     for attempt in range(ATTEMPTS):
         if attempt:
             time.sleep(BACKOFF * 2 ** (attempt - 1))
-        if md5 is None or part.is_symlink():  # what a link points to would be overwritten
+        if md5 is None or part.is_symlink() or not part.is_file():  # what a link points to would be overwritten
             part.unlink(missing_ok=True)
         resumed = part.exists()
         try:
@@ -90,7 +92,7 @@ def _stream(url: str, part: Path) -> None:
 
     asked = part.stat().st_size if part.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={asked}-"} if asked else {})
-    with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
+    with _answer(url, headers) as response:
         start = _start(response, asked)
         if start is None and asked and response.status_code in (206, 416):  # the part does not fit the file
             part.unlink()
@@ -122,6 +124,29 @@ def _stream(url: str, part: Path) -> None:
                     since, then = time.monotonic(), start
     part.unlink()
     raise Absent(f"more than {MAX_BYTES} bytes, which no file of a data set has")
+
+
+def _answer(url: str, headers: dict[str, str]) -> Any:
+    """Ask for `url` and return the answer once its headers are there. Raises RequestException if they take too long altogether,
+    though no byte does: no timeout of a connection ends that, so that a thread is left to it."""
+    import requests
+
+    found: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            found.put(requests.get(url, headers=headers, stream=True, timeout=TIMEOUT))
+        except Exception as error:
+            found.put(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        answer = found.get(timeout=WINDOW + sum(TIMEOUT))
+    except queue.Empty:
+        raise requests.exceptions.ReadTimeout("too slow") from None
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _start(response: Any, asked: int) -> int | None:

@@ -5,7 +5,7 @@ A folder is complete once it holds `source.json`: {"source": where from, "files"
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -17,6 +17,7 @@ from fedrepro.core.files import read_json, write_json
 from fedrepro.data.datasets._download import Absent, Silent, download, md5_of
 
 STAMP = "source.json"
+REJECTED = ".rejected"  # which copies of a mirror's folders cannot be read: while they lie there, they are copied again
 MIRROR_HELP = (
     "Without internet, let a folder or URL that holds the data serve: "
     "set FEDREPRO_DATA_MIRROR or pass `--config data_mirror=PATH_OR_URL`"
@@ -87,6 +88,19 @@ def bring(module: ModuleType, folder: Path, mirror: str | None) -> None:
                 _bring(module, folder, mirror)
 
 
+def check(module: ModuleType, folder: Path, mirror: str | None) -> None:
+    """Raise what `bring` would, as far as the files on this machine tell it: Unavailable or UserError. Fetches nothing."""
+    with writing(folder):
+        if is_complete(module, folder, mirror):
+            return
+        if hasattr(module, "FOLDERS"):
+            _unpacked(module, folder, mirror)
+        elif mirror and not is_url(mirror):
+            absent = [[path for part in layout if not (path := _in_mirror(mirror, part)).is_file()] for layout in module.MIRROR]
+            if module.FILES and all(absent):
+                raise _lacks(mirror, [f"{paths[0]} is not there" for paths in absent])
+
+
 def _bring(module: ModuleType, folder: Path, mirror: str | None) -> None:
     if module.FILES:
         bring_files(module, folder, mirror)
@@ -109,34 +123,44 @@ def bring_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
 def bring_folders(module: ModuleType, folder: Path, mirror: str | None) -> None:
     """A tree of class folders that the user unpacked, in place or below the mirror's `folder.name`. Raises Unavailable
     where they are in neither."""
-    if not all((folder / part).is_dir() for part in module.FOLDERS):
-        source = Path(mirror).expanduser() / folder.name if mirror and not is_url(mirror) else None
-        if source is None or not all((source / part).is_dir() for part in module.FOLDERS):
-            looked = f"{folder}" + (f" or {source}" if source else "")
-            raise Unavailable(f"{module.TITLE}: no folders {', '.join(module.FOLDERS)} in {looked}. {module.HOW}")
+    if (source := _unpacked(module, folder, mirror)) != folder:
         optional = [part for part in module.OPTIONAL if (source / part).is_dir()]
-        copied = [*optional, *module.FOLDERS]  # with those of the latter all is there
-        for part in copied:
-            _copy_folder(source / part, folder / part, deep=not any(other.startswith(f"{part}/") for other in copied))
-        _stamp_own(folder, "folder", copied)
+        parts = [*optional, *module.FOLDERS]  # with those of the latter all is there
+        for part in parts:
+            _copy_folder(source / part, folder / part, deep=not any(other.startswith(f"{part}/") for other in parts))
+        _stamp_own(folder, "folder", copied=True)
     else:
         _stamp_own(folder, "folder")
+    (folder / REJECTED).unlink(missing_ok=True)
 
 
-def _stamp_own(folder: Path, source: str, copied: Sequence[str] = ()) -> None:
-    """Of files that no checksum is known of: what lies there is remembered, so that other files are noticed. `copied`: folders
-    that are a mirror's."""
-    write_json(folder / STAMP, {"source": source, "files": {}, "lies": _lies(folder), "copied": list(copied)})
+def _unpacked(module: ModuleType, folder: Path, mirror: str | None) -> Path:
+    """Where the class folders are: in `folder`, or below the mirror, which comes first while `folder` holds what was rejected.
+    Raises Unavailable."""
+    places = [folder, _in_mirror(mirror, folder.name)] if mirror and not is_url(mirror) else [folder]
+    rejected = folder / REJECTED
+    refused = rejected.exists() and rejected.read_text(encoding="utf-8") == _lies(folder)
+    for place in reversed(places) if refused else places:
+        if all((place / part).is_dir() for part in module.FOLDERS):
+            return place
+    looked = " or ".join(map(str, places))
+    raise Unavailable(f"{module.TITLE}: no folders {', '.join(module.FOLDERS)} in {looked}. {module.HOW}")
+
+
+def _stamp_own(folder: Path, source: str, copied: bool = False) -> None:
+    """Of files that no checksum is known of: what lies there is remembered, so that other files are noticed. `copied`: from
+    a mirror."""
+    write_json(folder / STAMP, {"source": source, "files": {}, "lies": _lies(folder), "copied": copied})
 
 
 def reject(folder: Path, stamp: dict) -> str:
-    """Let go of raw files that cannot be read if they are a mirror's, so that they are fetched again. Return what to do."""
+    """Have raw files that cannot be read fetched again if they are a mirror's. Return what to do."""
     if not stamp.get("copied") and stamp["source"] != "mirror":
         return "mend it and run again"
     with writing(folder):
+        if stamp.get("copied"):
+            (folder / REJECTED).write_text(stamp["lies"], encoding="utf-8")
         (folder / STAMP).unlink(missing_ok=True)
-        for part in stamp.get("copied", ()) if stamp.get("lies") == _lies(folder) else ():
-            shutil.rmtree(folder / part, ignore_errors=True)
     return "mend it in the data mirror and run again: it is fetched anew"
 
 
@@ -218,17 +242,26 @@ def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str
             missing.append(str(absent))
             for path in brought:
                 path.unlink(missing_ok=True)
+    raise _lacks(mirror, missing)
+
+
+def _lacks(mirror: str, missing: list[str]) -> UserError:
+    """The error for a mirror without a complete layout of a set. `missing`: the first absent file of each layout."""
     here = not is_url(mirror) and Path(mirror).expanduser().is_dir()
-    raise (Unavailable if here else UserError)(
+    return (Unavailable if here else UserError)(
         f"data mirror {mirror}: {'; and '.join(missing)}. "
         "Put the files there, or unset FEDREPRO_DATA_MIRROR and data_mirror to use the official source"
     )
 
 
+def _in_mirror(mirror: str, part: str) -> Path:
+    return Path(mirror).expanduser() / part
+
+
 def _copy_from_mirror(mirror: str, part: str, target: Path) -> None:
     if is_url(mirror):
         return download((f"{mirror.rstrip('/')}/{part}",), target)
-    source = Path(mirror).expanduser() / part
+    source = _in_mirror(mirror, part)
     if not source.is_file():
         raise Absent(f"{source} is not there")
     with files.replacing(target) as copy:

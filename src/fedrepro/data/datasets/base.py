@@ -8,8 +8,9 @@ a part of, its ORIGIN.
 A set of class folders that the user unpacks declares FOLDERS, OPTIONAL and HOW to get them instead of files; one that needs
 no official files has FILES = () and reads what the user put into data/raw/<name>/, if anything; it may say where that comes
 from: SOURCE. A set with options declares frozen `Params` and takes them: `read(raw, params)`, and `extent(params)` instead of
-EXTENT; its TITLE may name them in braces. Where images belong to devices, it declares `DEVICES = True`, and `read` returns
-train_owner and test_owner too, (N,) from 0.
+EXTENT; its TITLE may name them in braces. A set that is drawn may declare CHECKSUMS, options -> the checksum of the arrays, so
+that their runs are found before anything is drawn. Where images belong to devices, it declares `DEVICES = True`, and `read`
+returns train_owner and test_owner too, (N,) from 0.
 
 What a run used is its data's `identity`: the checksum of the pixels; only where the official pixels are not pinned and
 the official files were used, the digest of those files' checksums and the set's options, so that it is known before anything
@@ -211,13 +212,17 @@ def labels(out: Path) -> Labels:
 def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str:
     """The identity of the data that `prepare` into `prepared` wrote or will write.
 
-    Without prepared data and without a mirror it is the pinned one, and nothing is downloaded; with a mirror the data
-    are fetched and prepared, since only their pixels can tell, and so are data that are drawn. Raises UserError.
+    Where only the data can tell it (`is_identified`), they are fetched or drawn, and prepared. Raises UserError.
     """
-    if (found := known(choice, prepared, mirror)) and not _outdated(choice, raw, prepared):
-        return found
+    if is_identified(choice, raw, prepared, mirror):
+        return known(choice, prepared, mirror)
     provide(choice, raw, prepared, mirror)
     return _prepared.described(prepared)["identity"]
+
+
+def is_identified(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> bool:
+    """Whether the identity can be told without fetching or preparing anything, and is not of outdated data."""
+    return known(choice, prepared, mirror) is not None and not _outdated(choice, raw, prepared)
 
 
 def known(choice: Choice | str, prepared: Path, mirror: str | None = None) -> str | None:
@@ -225,6 +230,12 @@ def known(choice: Choice | str, prepared: Path, mirror: str | None = None) -> st
     if (meta := files.read_json(prepared / META, "identity", advice=_prepared.ANEW)) is not None:
         return meta["identity"]
     return None if mirror and _module(choice)[0].FILES else pinned(choice)
+
+
+def check_available(choice: Choice | str, raw: Path, mirror: str | None = None) -> None:
+    """Raise Unavailable or UserError for raw files that this machine can tell are nowhere. Fetches nothing."""
+    name = origin(choice)
+    _fetch.check(registry.find("datasets", name), raw / name, mirror)
 
 
 def _outdated(choice: Choice | str, raw: Path, prepared: Path) -> bool:
@@ -248,8 +259,9 @@ def is_copy(prepared: Path) -> bool:
 
 
 def pinned(choice: Choice | str) -> str | None:
-    """The identity of the official release, where it has one."""
-    return _module(choice)[0].PIXELS or _files_digest(choice)
+    """The identity of the official release, or of what is drawn, where it is declared."""
+    module, given = _module(choice)
+    return module.PIXELS or getattr(module, "CHECKSUMS", {}).get(*given, None) or _files_digest(choice)
 
 
 def _files_digest(choice: Choice | str) -> str | None:

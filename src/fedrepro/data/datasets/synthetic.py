@@ -52,6 +52,17 @@ class Params(Frozen):
         return self
 
 
+QUICK = {"devices": 5, "train": 200, "test": 40, "side": 8, "hidden": 32}
+CHECKSUMS = {  # of the options in params.yaml
+    Params(alpha=0, beta=0): "4d1184704adea8392b84a4377acfb326bb7f6718ce692a956fc02bfb24068cc7",
+    Params(alpha=0.5, beta=0.5): "fb1491398585ac2df0f65fa87f2507d9bc088558a4345ff60ede71dd710466d8",
+    Params(alpha=1, beta=1): "b49af67541fe547be994bca0d892a7ef946a0861ae09398cbc464c7d0e567892",
+    Params(alpha=0, beta=0, **QUICK): "e7c098866b9babde3c5bd19d52129b4363a3a797853c38b4f7b266290cde4e1f",
+    Params(alpha=0.5, beta=0.5, **QUICK): "15967dcf0815ddf442a93c92f1d8cd9d0f04087a239b80e30df2e41951b03133",
+    Params(alpha=1, beta=1, **QUICK): "4c9c1d9c03267e32e6408dcee3df7b782d8bcce9a2e038784b90bcfd03f89042",
+}
+
+
 def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
     return (1, params.side, params.side), params.devices * params.train, params.devices * params.test
 

@@ -15,7 +15,7 @@ from fedrepro.report.documents.content import Content
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
 from fedrepro.report.settings_text import described
-from fedrepro.report.verdicts.rules import NO_CLAIM, RULES, SPREAD
+from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD
 from fedrepro.report.verdicts.summary import PAPER, chance, summary, tally
 
 
@@ -25,7 +25,13 @@ def write(papers: list[Content], folder: Path) -> None:
     note = next(iter(views[0].results.values())).note
     templates = environment(autoescape=True)
     templates.filters |= {"unbroken": unbroken}
-    words = {"rules": RULES, "spread": SPREAD, "no_claim": NO_CLAIM, "unjudged_words": page_view.UNJUDGED}
+    words = {
+        "rules": RULES,
+        "spread": SPREAD,
+        "no_claim": NO_CLAIM,
+        "none_listed": NONE_LISTED,
+        "unjudged_words": page_view.UNJUDGED,
+    }
     tools = (tally, summary, chance, page_view.together, page_view.judged, page_view.unjudged, page_view.command, described)
     templates.globals |= words | {"version": gathered.version()} | {tool.__name__: tool for tool in tools}
     rows = [

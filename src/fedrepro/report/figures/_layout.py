@@ -20,7 +20,7 @@ from fedrepro.report.inputs.panel import Evidence
 
 COLUMN, PAGE = 3.3, 7.0  # inches: one column of a two-column page, and both
 NEARLY = 1.3  # so much longer may a common axis be
-LINE = 0.15  # inches, of a legend; its first two are part of a figure's height
+LINE = 0.15  # inches, of a legend, whose first two are part of a figure's height, and of a reason
 
 
 def setup() -> None:
@@ -42,9 +42,8 @@ def compose(figure: Figure, evidence: Evidence) -> plt.Figure:
     grid = figure.grid(evidence)
     rows, columns = len(grid), max(map(len, grid))
     skipped = all(part.skipped for row in grid for part in row)
-    drawing, axes = plt.subplots(
-        rows, columns, figsize=_size(figure, rows, columns, skipped), squeeze=False, layout="constrained"
-    )
+    size = _size_of_reasons(grid, columns) if skipped else _size(figure, rows, columns)
+    drawing, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for parts, line in zip(grid, axes, strict=True):
         for place, panel in enumerate(line):
             if place < len(parts):
@@ -62,7 +61,7 @@ def compose(figure: Figure, evidence: Evidence) -> plt.Figure:
 def _panel(axes: Axes, part: Part, columns: int) -> None:
     width = COLUMN if columns == 1 else PAGE / columns
     if part.skipped:
-        explain(axes, part.skipped, round((15 if columns == 1 else 8.6) * width))
+        explain(axes, _reason(part, columns))
     else:
         part.draw(axes)
         axes.set_ylabel(textwrap.fill(axes.get_ylabel(), 26))
@@ -70,7 +69,17 @@ def _panel(axes: Axes, part: Part, columns: int) -> None:
         if columns > 2 and isinstance(axes.xaxis.get_major_locator(), AutoLocator):
             axes.locator_params(axis="x", nbins=4)
     if part.title:
-        axes.set_title(textwrap.fill(part.title, round(17 * width)), fontsize=7)
+        axes.set_title(_title(part, columns), fontsize=7)
+
+
+def _title(part: Part, columns: int) -> str:
+    return textwrap.fill(part.title, round(17 * (COLUMN if columns == 1 else PAGE / columns)))
+
+
+def _reason(part: Part, columns: int) -> str:
+    """Why a panel is not drawn, in its place."""
+    width = 15 * COLUMN if columns == 1 else 8.6 * PAGE / columns
+    return "not shown:\n" + textwrap.fill(part.skipped, round(width))
 
 
 def _scale(drawing: plt.Figure, figure: Figure, evidence: Evidence) -> None:
@@ -80,13 +89,19 @@ def _scale(drawing: plt.Figure, figure: Figure, evidence: Evidence) -> None:
         drawing.supxlabel(f"scale {results.note['scale']}", x=0.99, ha="right", fontsize=6, color="0.4")
 
 
-def _size(figure: Figure, rows: int, columns: int, skipped: bool) -> tuple[float, float]:
+def _size(figure: Figure, rows: int, columns: int) -> tuple[float, float]:
     if columns == 1 and rows == 1:
-        return COLUMN, 0.8 if skipped else figure.height
+        return COLUMN, figure.height
     width = COLUMN if columns == 1 else PAGE
-    if skipped:
-        return width, 0.6 * rows
     return width, 0.5 + rows * max(1.5, min(2.3, 0.85 * width / columns))
+
+
+def _size_of_reasons(grid: list[list[Part]], columns: int) -> tuple[float, float]:
+    """The size of a figure without a drawing, in which all titles and reasons fit."""
+    parts = [part for row in grid for part in row]
+    lines = max(len(f"{_title(part, columns)}\n{_reason(part, columns)}".strip().splitlines()) for part in parts)
+    height, fitting = (0.8, 5) if len(parts) == 1 else (0.6, 4)  # inches of a row, and how many lines fit there
+    return COLUMN if columns == 1 else PAGE, (height + LINE * max(0, lines - fitting)) * len(grid)
 
 
 def _share(axes) -> None:
@@ -146,9 +161,9 @@ def _legend(drawing: plt.Figure, width: int) -> None:
     drawing.set_figheight(drawing.get_figheight() + LINE * max(0, rows - 2))
 
 
-def explain(axes: Axes, reason: str, width: int) -> None:
+def explain(axes: Axes, reason: str) -> None:
     """In place of a drawing: why there is none."""
-    axes.text(0.5, 0.5, "not shown:\n" + textwrap.fill(reason, width), ha="center", va="center", fontsize=8, color="0.3")
+    axes.text(0.5, 0.5, reason, ha="center", va="center", fontsize=8, color="0.3")
     axes.set_axis_off()
 
 

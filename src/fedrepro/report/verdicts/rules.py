@@ -23,6 +23,7 @@ STEADY = 0.9  # in that part of the rounds a paper's own curves must have a clai
 NONE_REPORTED = "nothing"  # by the paper, of what we ask
 OWN = {REPRODUCED: HOLDS, AGREES: HOLDS, NOT: FAILS, DISAGREES: FAILS}  # of what is told as reporting nothing
 NO_CLAIM = "Nothing at this scale is held against the papers, so no claim is judged."
+NONE_LISTED = "No claim of this paper is listed, so none is judged."
 RULES = {
     REPRODUCED: "The whole 95 % interval lies within the tolerance around the reported value. Where a difference is claimed, "
     "zero lies outside it and the tolerance is at most half of the difference.",
