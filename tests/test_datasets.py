@@ -107,7 +107,7 @@ def test_what_other_code_prepared_is_prepared_anew(tmp_path, monkeypatch):
     meta, made = json.loads((out / "meta.json").read_text(encoding="utf-8")), (out / "arrays.npz").stat().st_mtime_ns
     datasets.provide("digits_rgb", raw, out)
     assert (out / "arrays.npz").stat().st_mtime_ns == made and meta["code"] == datasets.code("digits_rgb")
-    monkeypatch.setattr(datasets.provenance, "dataset_digest", lambda name: f"corrected {name}")
+    monkeypatch.setattr(provenance, "dataset_digest", lambda name: f"corrected {name}")
     monkeypatch.setattr(registry.find("datasets", "digits_rgb"), "PIXELS", None)
     datasets.provide("digits_rgb", raw, out)
     assert (out / "arrays.npz").stat().st_mtime_ns > made and datasets.known("digits_rgb", out) == meta["pixels"]
@@ -146,10 +146,10 @@ def shapes(tmp_path, monkeypatch):
     code = re.search("## Data of your own.*?```python\n(.*?)```", text, re.DOTALL)[1]
     module = ModuleType("fedrepro.data.datasets.shapes")
     exec(code, module.__dict__)
-    names, code_of = registry.names, datasets.provenance.dataset_digest
+    names, code_of = registry.names, provenance.dataset_digest
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(registry, "names", lambda kind: [*names(kind), "shapes"])
-    monkeypatch.setattr(datasets.provenance, "dataset_digest", lambda name: "mine" if name == "shapes" else code_of(name))
+    monkeypatch.setattr(provenance, "dataset_digest", lambda name: "mine" if name == "shapes" else code_of(name))
     own = tmp_path / "raw/shapes"
     own.mkdir(parents=True)
     draw, (shape, *sizes) = np.random.default_rng(0), module.EXTENT
@@ -215,11 +215,11 @@ def test_a_copy_stays_a_copy_when_it_is_prepared_anew(mirror, tmp_path, monkeypa
     datasets.provide("mnist", raw, out, str(mirror))
     before = json.loads((out / "meta.json").read_text(encoding="utf-8"))
     monkeypatch.setattr(_fetch, "download", None)
-    monkeypatch.setattr(datasets.provenance, "dataset_digest", lambda name: "corrected")
+    monkeypatch.setattr(provenance, "dataset_digest", lambda name: "corrected")
     assert datasets.identify("mnist", raw, out) == before["identity"]
     after = json.loads((out / "meta.json").read_text(encoding="utf-8"))
     assert (after["code"], after["source"]) == ("corrected", "mirror") and datasets.is_copy(out)
-    monkeypatch.setattr(datasets.provenance, "dataset_digest", lambda name: "once more")
+    monkeypatch.setattr(provenance, "dataset_digest", lambda name: "once more")
     shutil.rmtree(raw)
     assert datasets.identify("mnist", raw, out) == before["identity"] and datasets.load(out).meta["code"] == "corrected"
 
@@ -233,7 +233,7 @@ def test_the_code_of_a_data_set_is_what_reads_or_draws_it(name, through, monkeyp
     seen = []
     monkeypatch.setattr(provenance, "_essence", lambda path: seen.append(path.stem))
     provenance.dataset_digest.__wrapped__(name)
-    assert {name, through, "_stored"} <= set(seen) and not {"_fetch", "_download", "files", "config"} & set(seen)
+    assert {name, through, "_prepared"} <= set(seen) and not {"_fetch", "_download", "files", "config"} & set(seen)
 
 
 def test_unknown_name_lists_the_valid_ones(tmp_path):
@@ -861,11 +861,11 @@ def test_identity_of_a_mirror_is_what_its_files_decode_to(mirror, tmp_path):
 
 def test_one_pixel_or_label_changes_the_identity():
     arrays = tuple(np.zeros(shape, t) for shape, t in zip([(2, 1, 2, 2), (2,)] * 2, (np.uint8, np.int64) * 2, strict=True))
-    seen = {datasets._stored.pixels(arrays)}
+    seen = {datasets._prepared.pixels(arrays)}
     for k in range(4):
         changed = [a.copy() for a in arrays]
         changed[k].flat[-1] = 1
-        seen.add(datasets._stored.pixels(tuple(changed)))
+        seen.add(datasets._prepared.pixels(tuple(changed)))
     assert len(seen) == 5
 
 

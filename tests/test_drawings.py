@@ -42,7 +42,7 @@ def test_a_report_shows_each_partition_once_under_a_name_that_outlives_code_and_
     run = planned["one"].runs[0]
     assert list(found.values()) == [paths.partition(run.config, run.data).with_suffix(".png")]  # "two" has the same
     monkeypatch.setattr(datasets, "known", lambda *_: "other pixels")
-    monkeypatch.setattr("fedrepro.provenance.partition_digest", lambda name: "other code")
+    monkeypatch.setattr("fedrepro.core.provenance.partition_digest", lambda name: "other code")
     assert partition_jobs.shown(plan(params(), paths)["p"], paths, tmp_path).keys() == found.keys()
     other = partition_jobs.shown(plan(one(partition={"clients": 5}), paths)["p"], paths, tmp_path)
     assert len(other) == 2 and found.keys() < other.keys()

@@ -663,7 +663,7 @@ def test_images_of_maps(paper, evidence):
     ({"kind": "panels", "rows": [["grid"]]}, "unknown figure 'grid'"),
     ({"kind": "panels"}, "figures.f: rows: Field required"),
     ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "cell": FINAL, "reference": ["FedX"]}, "unknown series 'FedX'"),
-    ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "cell": {"kind": "mean"}}, "cell.kind: unknown cell 'mean'"),
+    ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "cell": {"kind": "mean"}}, "cell.kind: unknown quantity 'mean'"),
     (FIGURES["beta"] | {"setting": "algorithm.betta"},
      "figures.f.setting: 'algorithm.betta' of experiment 'sweep' in params.yaml: no series states it"),
     (FIGURES["beta"] | {"reference": list(BETAS)}, "no series states it"),
@@ -775,7 +775,7 @@ def test_planning_imports_neither_torch_nor_matplotlib():
     import sys
 
     code = """import sys
-from fedrepro.report import artifacts, spec, upkeep
+from fedrepro.report import artifacts, incremental, paper as spec
 for room in ("figures", "tables", "quantities"):
     for kind in spec.registry.names(f"report.{room}"):
         spec.registry.find(f"report.{room}", kind)

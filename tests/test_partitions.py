@@ -521,8 +521,8 @@ def mine(monkeypatch):
     found.Params, found.split = iid.Params, iid.split
     monkeypatch.setitem(sys.modules, found.__name__, found)
     monkeypatch.setattr(registry, "names", lambda kind: [*names(kind), *(["mine"] if kind == "partitions" else [])])
-    monkeypatch.setattr("fedrepro.provenance.partition_digest", lambda name: "code")
-    monkeypatch.setattr("fedrepro.provenance.code_digest", lambda modules, *entry: "code")
+    monkeypatch.setattr("fedrepro.core.provenance.partition_digest", lambda name: "code")
+    monkeypatch.setattr("fedrepro.core.provenance.code_digest", lambda modules, *entry: "code")
     return found
 
 

@@ -167,9 +167,7 @@ def test_no_difference_between_committed_series_is_left_out(path):
 def test_phrases_name_what_exists():
     """A phrase of a method that is gone, or of an option or a value, would never be read."""
     for (kind, name), phrase in settings_text.CHOICES.items():
-        module = registry.find(f"{kind}s", name)
-        holder = {"algorithm": "Algorithm", "task": "Task"}.get(kind)
-        options = (getattr(module, holder) if holder else module).Params.model_fields
+        options = registry.options(f"{kind}s", name).model_fields
         assert {field for _, field, _, _ in Formatter().parse(phrase) if field} <= set(options), name
     every = {kind: _options(kind) for kind in ("algorithm", "partition", "model", "schedule", "task")}
     for kind, option in settings_text.SILENT:
@@ -186,9 +184,7 @@ def _options(kind: str) -> dict[str, set]:
     """Every option of a kind, with the words that it may be set to."""
     found = defaultdict(set)
     for name in registry.names(f"{kind}s"):
-        module = registry.find(f"{kind}s", name)
-        holder = {"algorithm": "Algorithm", "task": "Task"}.get(kind)
-        for option, field in (getattr(module, holder) if holder else module).Params.model_fields.items():
+        for option, field in registry.options(f"{kind}s", name).model_fields.items():
             found[option] |= _values(field.annotation)
     return found
 
