@@ -22,6 +22,7 @@ from fedrepro.paths import Paths
 from fedrepro.release import COPY, OFFICIAL
 from fedrepro.report import captions, guide, rules, spec, tally
 from fedrepro.report.quoting import Line, Quoted
+from support.experiments import listed
 
 ROOT = Path(__file__).parents[1]
 ANEW = "write it anew: uv run fedrepro docs"
@@ -293,6 +294,7 @@ def test_core_hours_of_what_is_committed(tmp_path):
     timed = tmp_path / "results/kept/p/r/timing.json"
     timed.parent.mkdir(parents=True)
     timed.write_text(json.dumps({"rounds": 25, "seconds": 1800}))
+    listed(tmp_path / "results/kept")
     assert guide._spent("p", "small", tmp_path) == 1.0 and guide._spent("p", "paper", tmp_path) == 0
 
 
@@ -336,6 +338,7 @@ def test_hours_are_measured_where_every_run_that_is_asked_for_was_timed(tmp_path
         timed = tmp_path / "results/kept/p" / name / "timing.json"
         timed.parent.mkdir(parents=True)
         write_json(timed, {"rounds": 25, "seconds": 1800})
+        listed(tmp_path / "results/kept")
     assert hours() == guide.Spent(4, 2) and hours(runs=3) == guide.Spent(6, None) and hours(skipped="no time") is None
     gathered(path.parent, FedAvg={"a0": "finished", "a1": "diverged at round 50"})
     assert hours() == guide.Spent(4, 2, whole=False)

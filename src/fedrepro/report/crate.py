@@ -2,7 +2,6 @@
 from which (https://w3id.org/ro/wfrun/provenance/0.5)."""
 
 import importlib.metadata
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from rocrate.model import ContextEntity, SoftwareApplication
 from rocrate.model.entity import Entity
 from rocrate.rocrate import ROCrate
 
-from fedrepro import __version__
+from fedrepro import __version__, intact
 from fedrepro.files import replacing
 from fedrepro.report import artifacts
 from fedrepro.report.loading import load
@@ -165,14 +164,13 @@ class Crate:
         if folder / "metrics.csv" in self.files:
             return
         files = {name: folder / name for name in FILES if (folder / name).exists()}
-        told = (files[name].read_text(encoding="utf-8") for name in ("config.json", "environment.json"))
-        config, environment = map(json.loads, told)
+        config, environment = intact.settings(folder), intact.environment(folder, "hardware")
         told = f"{config['dataset']}; code {config['code']}, commit {environment['commit']}, {environment['hardware']}"
         data = self._entity(f"#data-{config['data'][:12]}", "CreativeWork", name=config["dataset"], identifier=config["data"])
         used = [self.file(files.pop("config.json")), data]
         more: dict[str, Any] = {"description": told}
         if "timing.json" in files:
-            timed = json.loads(files["timing.json"].read_text(encoding="utf-8"))
+            timed = intact.read_result(files["timing.json"], "rounds", "seconds")
             more["resourceUsage"] = self._entity(
                 f"#seconds-{folder.name}",
                 "PropertyValue",

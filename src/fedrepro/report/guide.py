@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jinja2
 import torch
 
-from fedrepro import experiments
+from fedrepro import experiments, intact
 from fedrepro.config import Params, read_params
 from fedrepro.errors import UserError, unknown
 from fedrepro.estimate import Known, cost, size
@@ -239,7 +239,7 @@ def _hours(item: experiments.Planned, root: Path, known: Known) -> Spent | None:
 def _seconds(path: Path, rounds: int) -> float | None:
     """Of a core, for a run: as its rounds took that were timed, since earlier code lost the time of what was interrupted. None
     where no time is known."""
-    timed = read_json(path, "rounds", "seconds")
+    timed = intact.read_result(path, "rounds", "seconds") if path.exists() else None
     return timed.get("core_seconds", timed["seconds"]) * rounds / timed["rounds"] if timed and timed["rounds"] else None
 
 
