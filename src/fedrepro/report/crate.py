@@ -10,7 +10,7 @@ from rocrate.model import ContextEntity, SoftwareApplication
 from rocrate.model.entity import Entity
 from rocrate.rocrate import ROCrate
 
-from fedrepro import __version__, intact
+from fedrepro import __version__, intact, provenance
 from fedrepro.files import replacing
 from fedrepro.report import artifacts
 from fedrepro.report.loading import load
@@ -47,6 +47,7 @@ KINDS = {
     ".toml": "application/toml",
     ".yaml": "application/yaml",
 }
+LONGEST = 300  # letters of a text: names of data and hardware come from files that anybody may have written
 Gathered = Mapping[str, Gathering]  # source -> what reports have of it
 
 
@@ -85,7 +86,8 @@ class Crate:
         self._code()
 
     def _entity(self, key: str, kind: str, **properties: Any) -> Entity:
-        return self.crate.add(ContextEntity(self.crate, key, properties={"@type": kind, **properties}))
+        own = {name: _short(value) for name, value in properties.items()}
+        return self.crate.add(ContextEntity(self.crate, key, properties={"@type": kind, **own}))
 
     def _code(self) -> None:
         """The workflow, the files that it consists of, and its settings."""
@@ -112,7 +114,7 @@ class Crate:
     def file(self, path: Path) -> Entity:
         """A file of the archive, under its path in the repository."""
         if path not in self.files:
-            properties: dict[str, Any] = {"name": path.name}
+            properties: dict[str, Any] = {"name": _short(path.name)}
             if path in TOOLS.values():
                 properties |= {"@type": ["File", "SoftwareSourceCode"], "version": self.version}
             properties["encodingFormat"] = KINDS.get(path.suffix, "text/plain")
@@ -127,7 +129,7 @@ class Crate:
             "name": name,
             "description": STEPS[step],
             "actionStatus": DONE,
-            **more,
+            **{name: _short(value) for name, value in more.items()},
         }
         key = f"#{step}-{len(self.actions[step]) + 1}"
         action = self.crate.add_action(
@@ -166,7 +168,8 @@ class Crate:
         files = {name: folder / name for name in FILES if (folder / name).exists()}
         config, environment = intact.settings(folder), intact.environment(folder, "hardware")
         told = f"{config['dataset']}; code {config['code']}, commit {environment['commit']}, {environment['hardware']}"
-        data = self._entity(f"#data-{config['data'][:12]}", "CreativeWork", name=config["dataset"], identifier=config["data"])
+        key = provenance.digest([config["dataset"], config["data"]], 12)  # two data sets are never one entity
+        data = self._entity(f"#data-{key}", "CreativeWork", name=config["dataset"], identifier=config["data"])
         used = [self.file(files.pop("config.json")), data]
         more: dict[str, Any] = {"description": told}
         if "timing.json" in files:
@@ -224,4 +227,11 @@ def _folders(given: Gathering) -> list[Path]:
 
 
 def _sources(folder: str) -> list[Path]:
-    return [path for path in sorted(Path(folder).rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    """The files below a folder; a link may lead to anything."""
+    files = [path for path in sorted(Path(folder).rglob("*")) if path.is_file() and not path.is_symlink()]
+    return [path for path in files if "__pycache__" not in path.parts]
+
+
+def _short(value: Any) -> Any:
+    """A text on one line and of bounded length; anything else as it is."""
+    return " ".join(value.split())[:LONGEST] if isinstance(value, str) else value
