@@ -113,6 +113,20 @@ def test_a_dry_run_with_a_mirror_connects_to_nothing_and_leaves_no_data(project,
     assert not (other / "data").exists()
 
 
+def test_who_asks_for_one_figure_gets_no_data_of_another(project, tmp_path):
+    """Though a plan names all data, and only a mirror's files tell which data they are."""
+    other = tmp_path / "other"
+    shutil.copytree(project, other)
+    shrink(other, others={"fig4a": TINY | {"dataset": "mnist"}})
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        mirror = f"data_mirror=http://127.0.0.1:{server.getsockname()[1]}"
+        snakemake(other, "--cores", "all", "fig4d", "--config", mirror)
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert not (other / "data/raw/mnist").exists()
+
+
 def test_snakemakes_own_report_shows_every_artifact(project, tmp_path):
     """By paper, with its caption."""
     page = tmp_path / "report.html"

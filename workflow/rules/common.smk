@@ -76,19 +76,32 @@ def packed(kind, pieces, over, mixed=(), each=1):
     return packing.decided(pieces, folder)
 
 
-def asked_for():
+def asked_for(plan):
     """The experiments that the command line asks for, by artifacts or papers; all where it names none."""
     given = set(sys.argv)
     found = [
-        PLAN[paper][split_source(source)[0]]
+        plan[paper][split_source(source)[0]]
         for paper, artifact in (TARGETS[name] for name in given & set(TARGETS))
         for source in SPECS[paper].sources([artifact])
     ]
-    papers = [paper for paper in PLAN if {paper, f"train_{paper}"} & given]
+    papers = [paper for paper in plan if {paper, f"train_{paper}"} & given]
     if not found and not papers:
-        papers = list(PLAN)
-    found += [planned for paper in papers for planned in PLAN[paper].values()]
+        papers = list(plan)
+    found += [planned for paper in papers for planned in plan[paper].values()]
     return list({(item.paper, item.name): item for item in found}.values())
+
+
+def asked_data(plan):
+    """The experiments whose data a command brings: all where it names a rule or a file, which may need any."""
+    options = ("--cores", "-c", "--jobs", "-j")  # of which `all` is a number
+    given = {
+        name
+        for before, name in zip(sys.argv, sys.argv[1:], strict=False)
+        if before not in options
+    }
+    files = any(name.startswith(("data/", "reports/", "results/")) for name in given)
+    several = files or given & set(spec.RULES)
+    return experiments.select(plan, None, None) if several else asked_for(plan)
 
 
 def mixed():
@@ -109,7 +122,13 @@ try:
     PATHS = Paths()
     # a job of its own finds the data, and a dry run fetches none
     TRAINS = workflow.is_main_process and not workflow.output_settings.dryrun
-    PLAN = (experiments.plan_training if TRAINS else experiments.plan)(PARAMS, PATHS)
+    SPECS = spec.read_all(PARAMS)
+    TARGETS = spec.targets(SPECS)  # name on the command line -> paper and artifact
+    PLAN = (
+        experiments.plan_training(PARAMS, PATHS, choose=asked_data)
+        if TRAINS
+        else experiments.plan(PARAMS, PATHS)
+    )
     if workflow.is_main_process:
         resolving.check(PARAMS)
     STUDIED = {
@@ -118,10 +137,8 @@ try:
         }
         for paper, group in PLAN.items()
     }
-    SPECS = spec.read_all(PARAMS)
-    TARGETS = spec.targets(SPECS)  # name on the command line -> paper and artifact
     if workflow.is_main_process:
-        for remark in experiments.remarks(asked_for(), PARAMS.active.compare):
+        for remark in experiments.remarks(asked_for(PLAN), PARAMS.active.compare):
             logger.warning(remark)
     RUNS = experiments.unique(experiments.select(PLAN, None, None))
     PIECES = experiments.pieces(PLAN)
@@ -140,7 +157,7 @@ try:
         experiments.select(PLAN, None, None) if workflow.is_main_process else []
     )
     BILL = {entry.over: entry for entry in bill.entries(UNFINISHED, PARAMS, PATHS)}
-    ASKED_FOR = {run.folder for item in asked_for() for run in item.runs}
+    ASKED_FOR = {run.folder for item in asked_for(PLAN) for run in item.runs}
     TRAINED = packed(
         "train", PIECES, lambda run: run.summary, mixed(), PARAMS.cores_per_run
     )
