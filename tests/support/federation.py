@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from fedrepro import partitions, registry, rng
+from fedrepro import algorithms, partitions, registry, rng
 from fedrepro.config import RunConfig
 from fedrepro.datasets import Dataset
 from fedrepro.engine import run as engine
@@ -14,6 +14,7 @@ from fedrepro.engine.evaluation import measured
 from fedrepro.engine.federation import Federation, State
 from fedrepro.engine.round import Round
 from fedrepro.engine.run import Limits
+from fedrepro.errors import UserError
 from fedrepro.fields import parse
 from fedrepro.measures import MEASURES
 from fedrepro.overlays import merge
@@ -39,8 +40,19 @@ PLAIN = {
 
 
 def config(**changes) -> RunConfig:
-    """A resolved run: `PLAIN` with changes laid over it."""
-    return resolve(parse(RunConfig, merge(PLAIN, changes), "test"))
+    """A resolved run: `PLAIN` with changes laid over it, and over these batch normalisation, if the method asks for it."""
+    plain = merge(PLAIN, changes)
+    normalised = merge(plain, {"model": {"norm": "batch"}})
+    return resolve(parse(RunConfig, normalised if not _fits(plain) and _fits(normalised) else plain, "test"))
+
+
+def _fits(settings: dict) -> bool:
+    """Whether the settings' method takes their network."""
+    try:
+        algorithms.check(resolve(parse(RunConfig, settings, "test")), 10)
+    except UserError:
+        return False
+    return True
 
 
 def uniform(*shape: int, seed: int = 0, **options) -> torch.Tensor:
