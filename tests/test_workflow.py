@@ -15,8 +15,11 @@ import pytest
 import yaml
 from snakemake.common import NOTHING_TO_BE_DONE_MSG
 
-from fedrepro import cli, provenance
+from fedrepro import cli, experiments, provenance
+from fedrepro.config import read_params
+from fedrepro.paths import Paths
 from support import pipeline
+from support.files import mnist_files, write_all
 from support.pipeline import NEWCOMERS, PAPER, ROOT, TINY, TWIN, begun, environment, shrink
 
 MADE = shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
@@ -125,6 +128,20 @@ def test_who_asks_for_one_figure_gets_no_data_of_another(project, tmp_path):
         with pytest.raises(BlockingIOError):
             server.accept()
     assert not (other / "data/raw/mnist").exists()
+
+
+def test_one_command_plans_with_a_mirrors_copy(project, tmp_path, monkeypatch):
+    """Its partitions are named after that copy, though a dry run before takes it for the official release."""
+    other = tmp_path / "other"
+    shutil.copytree(project, other, ignore=shutil.ignore_patterns(".snakemake", "logs", "data", "results", "reports"))
+    shrink(other, dataset="mnist")
+    write_all(tmp_path / "mirror" / "mnist", mnist_files(200, 40))
+    snakemake(other, "--cores", "2", "data", "--config", f"data_mirror={tmp_path / 'mirror'}")
+    monkeypatch.chdir(other)
+    runs = experiments.unique(experiments.select(experiments.plan(read_params(), Paths()), None, None))
+    meta = json.loads((Paths().prepared("mnist") / "meta.json").read_text(encoding="utf-8"))
+    assert {run.data for run in runs} == {meta["identity"]} and not meta["official"]
+    assert set(Path("data/partitions").glob("*.npz")) == {Paths().partition(run.config, run.data) for run in runs}
 
 
 def test_snakemakes_own_report_shows_every_artifact(project, tmp_path):
