@@ -23,8 +23,9 @@ from torch.nn import functional as F
 
 from fedrepro import algorithms, models
 from fedrepro.algorithms import fedmmd
-from fedrepro.algorithms.base import Batch, Client, Sent, Server
+from fedrepro.algorithms.base import Batch, Client, Server
 from fedrepro.config import registry
+from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.models import Conv, Dense, Head
@@ -44,7 +45,7 @@ from support.federation import (
     receive,
     train_part,
 )
-from support.networks import classifying
+from support.networks import classifying, fits
 
 GOLDEN = Path(__file__).parent / "golden"
 WITH_NEUTRAL = [name for name in ALGORITHMS if registry.find("algorithms", name).Algorithm.neutral is not None]
@@ -78,7 +79,8 @@ def sent(federation, state, shares=(0.2, 0.3, 0.5)):
 
 
 def randn_like(tensors: dict, generator: torch.Generator) -> dict:
-    return {key: torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype) for key, tensor in tensors.items()}
+    floating = {key: tensor for key, tensor in tensors.items() if tensor.is_floating_point()}
+    return {key: torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype) for key, tensor in floating.items()}
 
 
 # Conformance
@@ -86,8 +88,9 @@ def randn_like(tensors: dict, generator: torch.Generator) -> dict:
 
 @pytest.mark.parametrize("name", WITH_NEUTRAL)
 def test_neutral_options_are_fedavg(name):
-    ours, _ = advance(federation(config(algorithm=neutral(name))))
-    fedavg, _ = advance(federation(config()))
+    settings = config(algorithm=neutral(name))
+    ours, _ = advance(federation(settings))
+    fedavg, _ = advance(federation(settings.model_copy(update={"algorithm": Choice(name="fedavg")})))
     assert_close(ours.weights, fedavg.weights, 1e-12)
 
 
@@ -180,7 +183,7 @@ def test_loss_over_stacked_clients(name, options):
     fed = federation(config(algorithm={"name": name, **options}))
     start, _ = fed.start()
     received, clients = receive(fed, start), [weights for weights, _ in local(fed, receive(fed, start), range(3))]
-    weights = {key: torch.stack([client[key] for client in clients]) for key in fed.algorithm.net.state_dict()}
+    weights = {key: torch.stack([client[key] for client in clients]) for key in fed.algorithm.names}
     x = torch.stack([train_part(fed, client)[0] for client in range(3)])
     y = torch.stack([train_part(fed, client)[1] for client in range(3)])
 
@@ -189,8 +192,9 @@ def test_loss_over_stacked_clients(name, options):
     own = {key: torch.stack([one[key] for one in prepared]) for key in prepared[0]}
 
     def step(weights, images, labels, own):
-        rows = fed.algorithm.frozen(received, images, own)
-        return grad_and_value(fed.algorithm.loss)(weights, received, Batch(images, labels, rows, own=own))
+        batch = Batch(images, labels, fed.algorithm.frozen(received, images, own), own=own)
+        trained = {key: weights[key] for key in fed.algorithm.trained}
+        return grad_and_value(lambda own: fed.algorithm.loss(weights | own, received, batch))(trained)
 
     gradients, losses = vmap(step)(weights, x, y, own)
     for client in range(3):
@@ -210,31 +214,14 @@ def with_buffers(name: str):
 
 
 @pytest.mark.parametrize("name", BUFFERED)
-def test_buffers_are_trained_and_averaged(name):
+def test_buffers_are_trained(name):
+    """How they are averaged is tested by hand, in test_servers.py."""
     fed = with_buffers(name)
     start, _ = fed.start()
-    state, _ = fed.advance(start)
     mean, steps = (f"extractor.conv1.norm.{name}" for name in ("running_mean", "num_batches_tracked"))
-    assert (
-        steps in state.weights and state.weights[steps].dtype == torch.int64 and state.weights[steps] == 6
-    )  # 20 images, 2 epochs
-    assert not torch.equal(state.weights[mean], start.weights[mean])
-    assert fed.advance(state)[0].weights[steps] == 12
-
-
-@pytest.mark.parametrize("name", [name for name in BUFFERED if name != "psi_net"])  # whose groups are worked out by hand
-def test_buffers_are_averaged_by_shares(name):
-    """Messages of ones from a client with a quarter of the images and of twos from one with three: 1.75, and a counter of 2."""
-    fed = with_buffers(name)
-    start, _ = fed.start()
-    server = fed.server(start)
-    filled = [{key: torch.full_like(tensor, value) for key, tensor in receive(fed, start).items()} for value in (1, 2)]
-    client = Round(fed, start, {}).client(0)
-    sent = [Sent(client, share, message) for share, message in zip((0.25, 0.75), filled, strict=True)]
-    new, _ = fed.algorithm.aggregate(start.weights, server, iter(sent))
-    means = {key: tensor for key, tensor in new.items() if ".norm.running_" in key}
-    assert len(means) == 2 and all((tensor == 1.75).all() for tensor in means.values())
-    assert new["extractor.conv1.norm.num_batches_tracked"] == 2
+    for weights, _ in local(fed, receive(fed, start), range(3)):
+        assert weights[steps].dtype == torch.int64 and weights[steps] == 6  # 20 images, 2 epochs
+        assert not torch.equal(weights[mean], start.weights[mean])
 
 
 def test_fednovas_steps_are_those_of_weights_not_of_buffers():
@@ -284,9 +271,9 @@ def test_dropout_reaches_every_objective_and_no_test(name):
     assert torch.equal(fed.algorithm.forward(received, x).logits, plain.algorithm.forward(received, x).logits)
 
 
-# One step by hand: a 1x1 convolution and two linear layers, in NumPy. `pull` is what a method adds to the loss and to its
-# derivatives by the logits, by the layer before them and by the weights, `at` a `Scene`; `fuse` is what it makes of the
-# convolution's maps.
+# One step by hand: a 1x1 convolution, batch normalisation for a method that asks for it, and two linear layers, in NumPy.
+# `pull` is what a method adds to the loss and to its derivatives by the logits, by the layer before them and by the weights,
+# `at` a `Scene`; `fuse` is what it makes of the convolution's maps.
 
 
 def none(w, at):
@@ -449,9 +436,42 @@ def convolved(w, local, frozen):
     return fused, back
 
 
-def extracted(w, x):
+def convolution(w, x):
     weight, bias = (w[f"extractor.conv1.layer.{name}"] for name in ("weight", "bias"))
     return np.einsum("oi,nihw->nohw", weight[:, :, 0, 0], x) + bias[:, None, None]
+
+
+def normalised(w, maps, training):
+    """Batch normalisation, if the network has it, and from the slope by its outcome those by the maps and by its weights."""
+    if NORM + "weight" not in w:
+        return maps, lambda slope: (slope, {})
+    over = (0, 2, 3)
+    mean, variance = (maps.mean(over), maps.var(over)) if training else (w[NORM + "running_mean"], w[NORM + "running_var"])
+    scale = (1 / np.sqrt(variance + 1e-5))[:, None, None]
+    standard, weight = (maps - mean[:, None, None]) * scale, w[NORM + "weight"][:, None, None]
+
+    def back(slope):
+        inner = slope * weight
+        if training:
+            inner = inner - inner.mean(over, keepdims=True) - standard * (inner * standard).mean(over, keepdims=True)
+        return inner * scale, {NORM + "weight": (slope * standard).sum(over), NORM + "bias": slope.sum(over)}
+
+    return standard * weight + w[NORM + "bias"][:, None, None], back
+
+
+def statistics(w, x):
+    """The running statistics after a training step with these weights."""
+    if NORM + "weight" not in w:
+        return {}
+    maps = convolution(w, x)
+    images = maps[:, 0].size
+    found = {"running_mean": maps.mean((0, 2, 3)), "running_var": maps.var((0, 2, 3)) * images / (images - 1)}
+    moved = {NORM + name: 0.9 * w[NORM + name] + 0.1 * value for name, value in found.items()}
+    return moved | {NORM + "num_batches_tracked": w[NORM + "num_batches_tracked"] + 1}
+
+
+def extracted(w, x, training=False):
+    return normalised(w, convolution(w, x), training)[0]
 
 
 def whole(weight, inputs):
@@ -474,7 +494,8 @@ def outputs(w, x):
 
 def by_hand(w, at, pull, fuse):
     """Loss and gradient: the mean cross entropy and what `pull` adds."""
-    maps, back = fuse(w, extracted(w, at.x), extracted(at.received, at.x))
+    local, through = normalised(w, convolution(w, at.x), at.training)
+    maps, back = fuse(w, local, extracted(at.received, at.x))
     logits, features = classified(w, maps)
     chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     value, by_logits, by_features, by_weights = pull(w, at)
@@ -483,18 +504,24 @@ def by_hand(w, at, pull, fuse):
     head, by_head = whole(w["head.weight"], features.shape[1])
     dense, by_dense = whole(w["hidden.fc1.layer.weight"], maps[0].size)
     at_features = at_logits @ head + by_features
-    at_maps, by_fusion = back((at_features @ dense).reshape(maps.shape))
-    gradient = by_fusion | {
-        "head.weight": by_head(at_logits.T @ features),
-        "head.bias": at_logits.sum(0),
-        "hidden.fc1.layer.weight": by_dense(at_features.T @ maps.reshape(len(maps), -1)),
-        "hidden.fc1.layer.bias": at_features.sum(0),
-        "extractor.conv1.layer.weight": np.einsum("nohw,nihw->oi", at_maps, at.x)[:, :, None, None],
-        "extractor.conv1.layer.bias": at_maps.sum((0, 2, 3)),
-    }
+    at_local, by_fusion = back((at_features @ dense).reshape(maps.shape))
+    at_maps, by_norm = through(at_local)
+    gradient = (
+        by_fusion
+        | by_norm
+        | {
+            "head.weight": by_head(at_logits.T @ features),
+            "head.bias": at_logits.sum(0),
+            "hidden.fc1.layer.weight": by_dense(at_features.T @ maps.reshape(len(maps), -1)),
+            "hidden.fc1.layer.bias": at_features.sum(0),
+            "extractor.conv1.layer.weight": np.einsum("nohw,nihw->oi", at_maps, at.x)[:, :, None, None],
+            "extractor.conv1.layer.bias": at_maps.sum((0, 2, 3)),
+        }
+    )
     return loss, {key: gradient[key] + by_weights.get(key, 0.0) for key in gradient}
 
 
+NORM = "extractor.conv1.norm."  # before the names of what a batch normalisation has
 METHODS = [
     ("fedavg", {}, none, alone),
     ("fednova", {}, none, alone),
@@ -539,26 +566,32 @@ by_name = pytest.mark.parametrize(
 
 
 class Scene(NamedTuple):
-    """What one client meets in a round: received weights, its own state, six images of 2 channels of 1x2 and their labels."""
+    """What one client meets in a round: received weights, its own state, six images of 2 channels of 1x2 and their labels.
+    `training`: whether batch normalisation takes the statistics of these images."""
 
     received: dict
     kept: dict
     x: object
     y: object
+    training: bool = False
 
 
 def three_layers(name: str, options: dict):
     """The method on a small linear network, a scene in which nothing is neutral, what the client prepares, and weights away
     from those it received. What a method adds to the network starts at random here too."""
     draw = rng.generator(1, "three layers")
-    blocks = [Conv("conv1", 2, 1, activation=None), Dense("fc1", 3, activation=None), Head(3)]
+    nets = ([Conv("conv1", 2, 1, activation=None, norm=norm), Dense("fc1", 3, activation=None), Head(3)]
+            for norm in ("none", "batch"))  # fmt: skip
+    blocks = next(blocks for blocks in nets if fits(name, options, blocks))
     net = models.assemble(blocks, (2, 1, 2), "pytorch", rng.generator(1, "weights")).double()
     algorithm = classifying(name, options, net)
 
     def moved(tensors: dict) -> dict:
-        return {key: tensors[key] + 0.3 * noise for key, noise in randn_like(tensors, draw).items()}
+        return tensors | {key: tensors[key] + 0.3 * noise for key, noise in randn_like(tensors, draw).items()}
 
-    weights = {key: 0.5 * tensor for key, tensor in randn_like(algorithm.net.state_dict(), draw).items()}
+    start = dict(algorithm.net.state_dict())
+    noise = randn_like({key: start[key] for key in algorithm.trained}, draw)
+    weights = start | {key: 0.5 * tensor for key, tensor in noise.items()}
     x, y = torch.randn(6, 2, 1, 2, generator=draw, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 0])
     batches, classes = [Batch(x, y)], y.bincount(minlength=3)
     server = Server(2, 4, 0.25, moved(algorithm.start(weights)), lambda: iter(batches))
@@ -586,9 +619,9 @@ def in_numpy(scene: Scene) -> Scene:
 @by_name
 def test_loss_and_gradient_by_hand(name, options, pull, fuse):
     algorithm, scene, own, moved = three_layers(name, options)
-    leaves = {key: tensor.requires_grad_() for key, tensor in moved.items()}
+    leaves = {key: moved[key].requires_grad_() for key in algorithm.trained}
     batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x, own), own=own)
-    loss = algorithm.loss(leaves, scene.received, batch)
+    loss = algorithm.loss(moved | leaves, scene.received, batch)
     gradient = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
     value, slopes = by_hand(arrays(moved), in_numpy(scene), pull, fuse)
     assert loss.item() == pytest.approx(value, rel=1e-12)
@@ -603,13 +636,13 @@ def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
     feed = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, own=own, start=scene.received, velocity={})
     executor = Sequential(algorithm, config(batch_size=6), None)
     [(trained, loss, _)] = executor.train(scene.received, [feed], 0.5, algorithm.trained)
-    at, losses = in_numpy(scene), []
+    at, losses = in_numpy(scene)._replace(training=True), []
     w = {key: at.received[key] for key in algorithm.names}
     for _ in range(2):
         value, slopes = by_hand(w, at, pull, fuse)
         losses.append(value)
-        w = {key: w[key] - 0.5 * slopes[key] for key in w}
-    assert_close(trained, {key: torch.from_numpy(w[key]) for key in trained}, 1e-12)
+        w = {key: w[key] - 0.5 * slopes[key] if key in slopes else w[key] for key in w} | statistics(w, at.x)
+    assert_close(trained, {key: torch.as_tensor(w[key]) for key in trained}, 1e-12)
     assert loss.item() == pytest.approx(np.mean(losses), rel=1e-12)
 
 
@@ -617,12 +650,12 @@ def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
 def test_gradient_against_finite_differences(name):
     algorithm, scene, own, moved = three_layers(name, {})
     batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x, own), own=own)
-    for key, tensor in moved.items():
+    for key in algorithm.trained:
 
         def loss(value, key=key):
             return algorithm.loss(moved | {key: value}, scene.received, batch)
 
-        assert torch.autograd.gradcheck(loss, (tensor.clone().requires_grad_(),), eps=1e-6, atol=1e-7)
+        assert torch.autograd.gradcheck(loss, (moved[key].clone().requires_grad_(),), eps=1e-6, atol=1e-7)
 
 
 UNSUITED = [

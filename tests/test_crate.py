@@ -3,15 +3,19 @@
 import json
 import re
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fedrepro.config.params import read_params
+from fedrepro.experiments import plan
 from fedrepro.report import paper
 from fedrepro.report.documents import ro_crate
 from fedrepro.report.inputs.gathered import load
+from fedrepro.runs import integrity
 from fedrepro.runs.gather import Gathering
+from support.experiments import finish, params
 
 ROOT = Path(__file__).parents[1]
 PAPER = "fedmmd"
@@ -93,3 +97,42 @@ def test_it_says_that_it_is_a_provenance_run_crate(entities):
     controls = [entities[key] for key in refs(entities["#organized"]["object"])]
     actions = {key for key, entity in entities.items() if entity["@type"] == "CreateAction"} - {"#run"}
     assert {control["object"]["@id"] for control in controls} == actions
+
+
+HOSTILE = """"quoted' </script><script>alert(1)</script> ../../outside\n\\ #step-train {"@id": "./"} """ + "x" * 5000
+FILES = ("Snakefile", "README.md", "LICENSE", "pyproject.toml", "params.yaml", *map(str, ro_crate.TOOLS.values()))
+NAMES = ("a b#c%20.py", "\"'<script>.py", "two\nlines.py", "é?.py")
+
+
+def test_names_and_texts_that_are_meant_to_do_harm_stay_texts(tmp_path, monkeypatch, paths):
+    """Of files, of data, of hardware: each thing has one identifier of its own, and no file lies outside of the archive."""
+    monkeypatch.chdir(tmp_path)
+    for name in (*FILES, *(f"src/{name}" for name in NAMES)):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(name)
+    Path("secret").write_text("secret")
+    Path("src/link.py").symlink_to(tmp_path / "secret")
+    Path("src/folder").symlink_to(tmp_path / "results")
+    run = plan(params(), paths)["p"]["one"].runs[0]
+    written = ro_crate.Crate("fedrepro, scale quick")
+    for data in (HOSTILE, HOSTILE + "y"):
+        other = replace(run, data=data)
+        other = finish(replace(other, folder=Path("results/runs/p") / f"digits-fedavg-s0-{integrity.key(other.record())}"))
+        (other.folder / "config.json").write_text(json.dumps(other.record() | {"dataset": HOSTILE}))
+        told = {"commit": "c0ffee0", "hardware": HOSTILE, "device": "cpu", "torch": "2", "executor": "plain"}
+        (other.folder / "environment.json").write_text(json.dumps(told))
+        (other.folder / "timing.json").write_text(json.dumps({"rounds": 3, "seconds": 1.5}))
+        written.add_run(other.folder)
+    written.close()
+    written.crate.write_zip("crate.zip")
+    with zipfile.ZipFile("crate.zip") as archive:
+        names = archive.namelist()
+        graph = json.loads(archive.read("ro-crate-metadata.json"))["@graph"]
+        assert b"secret" not in [archive.read(name) for name in names]
+    assert {f"src/{name}" for name in NAMES} < set(names) and len(names) == len(set(names)) == 1 + len(FILES) + 4 + 2 * 5
+    assert not any(Path(name).is_absolute() or ".." in Path(name).parts for name in names)
+    ids = [entity["@id"] for entity in graph]
+    assert len(ids) == len(set(ids)) and all(re.fullmatch(r"[-\w#%/.:~]+", found) for found in ids)
+    assert sum(found.startswith("#data-") for found in ids) == 2
+    texts = [value for entity in graph for key, value in entity.items() if isinstance(value, str) and key != "@id"]
+    assert max(map(len, texts)) <= ro_crate.LONGEST and not any("\n" in text for text in texts)

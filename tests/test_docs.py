@@ -25,6 +25,7 @@ from fedrepro.report.documents import snakemake_captions
 from fedrepro.report.documents.quotes import Line, Quoted
 from fedrepro.report.verdicts import rules, summary
 from fedrepro.runs.paths import Paths
+from support.experiments import listed
 
 ROOT = Path(__file__).parents[1]
 ANEW = "write it anew: uv run fedrepro docs"
@@ -296,6 +297,7 @@ def test_core_hours_of_what_is_committed(tmp_path):
     timed = tmp_path / "results/kept/p/r/timing.json"
     timed.parent.mkdir(parents=True)
     timed.write_text(json.dumps({"rounds": 25, "seconds": 1800}))
+    listed(tmp_path / "results/kept")
     assert docs._spent("p", "small", tmp_path) == 1.0 and docs._spent("p", "paper", tmp_path) == 0
 
 
@@ -339,6 +341,7 @@ def test_hours_are_measured_where_every_run_that_is_asked_for_was_timed(tmp_path
         timed = tmp_path / "results/kept/p" / name / "timing.json"
         timed.parent.mkdir(parents=True)
         write_json(timed, {"rounds": 25, "seconds": 1800})
+        listed(tmp_path / "results/kept")
     assert hours() == docs.Spent(4, 2) and hours(runs=3) == docs.Spent(6, None) and hours(skipped="no time") is None
     gathered(path.parent, FedAvg={"a0": "finished", "a1": "diverged at round 50"})
     assert hours() == docs.Spent(4, 2, whole=False)

@@ -123,6 +123,7 @@ def test_running_statistics(monkeypatch, name):
     graph does with them does not depend on the method: seen on one without and one with a message of its own."""
     graphs_are_acted(monkeypatch)
     ended = []
+    steps = "extractor.conv1.norm.num_batches_tracked"
     captures = (False, True) if name in ("fedavg", "scaffold") else (False,)
     for executor, captured in itertools.product((EXECUTORS[name] for name in GRAPHS), captures):
         fed = federation(config(algorithm={"name": name}, partition=UNEVEN, batch_size=4, lr=1e-3))
@@ -131,10 +132,12 @@ def test_running_statistics(monkeypatch, name):
         task = tasks.create(Choice(name="classification"), 10)
         fed.algorithm = algorithms.create(Choice(name=name), net, rng.generator(0, "algorithm"), task)
         fed.executor = executor(fed.algorithm, fed.config, fed.data, captured)
-        ended.append(advance(fed, 2)[0].weights)
+        state, _ = advance(fed, 2)
+        ended.append(state)
+        assert all(weights[steps] > state.weights[steps] for weights, _ in local(fed, receive(fed, state), range(3)))
     for other in ended[1:]:
-        assert_close(ended[0], other, 1e-11)
-    assert ended[0]["extractor.conv1.norm.num_batches_tracked"] > 0
+        assert_close(ended[0].weights, other.weights, 1e-11)
+        assert_close(ended[0].server, other.server, 1e-11)
 
 
 def test_a_cohort_too_large_for_one_stack_is_cut(monkeypatch):
@@ -184,17 +187,21 @@ def test_a_recorded_step_is_autograd_and_sgd(name, options, optimiser):
     fed = large(algorithm={"name": name, **options}, **optimiser)
     start, draw = fed.start()[0], rng.generator(0, "steps")
     received, names = receive(fed, start), fed.algorithm.names
-    noise = {key: torch.randn(received[key].shape, generator=draw, dtype=torch.float64) for key in names}
-    weights = {key: received[key] + 0.01 * noise[key] for key in names}
-    leaves = {key: tensor.clone().requires_grad_() for key, tensor in weights.items()}
+    trained, weights = fed.algorithm.trained, {key: received[key].clone() for key in names}
+    for key in trained:
+        weights[key] += 0.01 * torch.randn(received[key].shape, generator=draw, dtype=torch.float64)
+    leaves = {key: tensor.clone().requires_grad_(key in trained) for key, tensor in weights.items()}
     images, labels = train_part(fed, 0)
-    step, optimiser = Step(fed.algorithm, fed.config), torch.optim.SGD(leaves.values(), lr=0.1, **optimiser)
+    step = Step(fed.algorithm, fed.config)
+    optimiser = torch.optim.SGD([leaves[key] for key in trained], lr=0.1, **optimiser)
     velocity = step.velocity(weights, fed.algorithm.trained)
     for _ in range(2):
         with torch.no_grad():
             own = fed.algorithm.prepare(received, Round(fed, start, {}).client(0))
             batch = Batch(images, labels, fed.algorithm.frozen(received, images, own), own=own)
+        fed.algorithm.net.train()
         loss = fed.algorithm.loss(leaves, received, batch)
+        fed.algorithm.net.eval()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -538,6 +545,15 @@ def test_bfloat16_moves_every_method_as_single_precision_does(name, options, exe
 
     exact, rough = (change({"name": name, **options}, precision) for precision in ("float32", "bfloat16"))
     assert 0 < away(exact, rough) < 0.1 * away(exact)
+
+
+def test_batch_normalisation_computes_in_bfloat16_in_either_executor():
+    settings = config(precision="bfloat16", model={"norm": "batch"}, rounds=1)
+    feds = [federation(settings, executor=name) for name in ("sequential", "stacked")]
+    start, (one, other) = feds[0].start()[0].weights, (advance(fed)[0].weights for fed in feds)
+    trained = feds[0].algorithm.trained
+    moved, apart = ({key: one[key] - two[key] for key in trained} for two in (start, other))
+    assert away(apart) < 0.1 * away(moved)  # as above
 
 
 def away(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor] | None = None) -> float:

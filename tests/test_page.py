@@ -11,6 +11,7 @@ import pytest
 
 from fedrepro.report.documents import html, page_view
 from fedrepro.report.verdicts import summary
+from support import pages
 from support.pages import FIGURES, PAPERS, build, compose, first
 from support.results import made, store
 
@@ -248,6 +249,35 @@ def test_made_again_the_pages_are_the_same(site):
     before = {key: (site / key / "index.html").read_bytes() for key in ("", *PAPERS)}
     compose(site.parents[1], site)
     assert {key: (site / key / "index.html").read_bytes() for key in before} == before
+
+
+HOSTILE = """javascript:alert(1) </script><script>alert(1)</script> " onclick="a" ' x=' <img src=x onerror=a> {{ 7 * 6 }}"""
+
+
+def test_texts_of_claims_labels_and_data_stay_texts(tmp_path, monkeypatch):
+    labels = tuple(f"{HOSTILE} {n}" for n in range(3))
+    monkeypatch.setattr(pages, "LABELS", labels)
+    monkeypatch.setattr(pages, "PAPERS", {"fedmmd": HOSTILE})
+    told = {name: HOSTILE for name in ("text", "source", "because", "note")}
+    claims = {key: claim | told for key, claim in pages.claims().items()}
+    for claim in claims.values():
+        claim["cell"] |= {"series": labels[0], "baseline": labels[1]}
+    given = pages.paper(HOSTILE) | {"claims": claims, "reference": HOSTILE}
+    for table in given["tables"].values():
+        table["baseline"] = labels[1]
+    monkeypatch.setattr(pages, "paper", lambda title: given)
+    results = first()
+    for number, run in enumerate(results.runs()):
+        run |= {"hardware": HOSTILE, "dataset": HOSTILE, "commit": HOSTILE, "run": f"run-{number}"}
+    monkeypatch.setattr(pages, "first", lambda compare: results)
+    scale = build(tmp_path, ["fedmmd"])
+    for path in (scale / "index.html", scale / "fedmmd/index.html"):
+        found = Tags(path)
+        assert HOSTILE in found.text
+        assert [tag for tag, _ in found.seen].count("script") == 1
+        assert not {key for _, attributes in found.seen for key in attributes if key.startswith("on") or key == "x"}
+        assert not [address for address in found.all("a", "href") if address.startswith("javascript")]
+        assert "x" not in found.all("img", "src")
 
 
 def test_partitions_that_are_there_are_shown(alone):

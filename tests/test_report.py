@@ -654,6 +654,7 @@ MORE_APART = MORE | {"artifact": "one", "cell": LEAD | {"than": "second"}}
     (changed("experiments", "first", "target", value={"papr": 0.9}), "experiments.first.target: unknown scale 'papr': choose"),
     (changed("experiments", "first", "target", value={"paper": 90}), "first.target: test accuracy is between 0 and 1 (got 90)"),
     (changed("experiments", "first", "looked", value={"papr": 3}), "experiments.first.looked: unknown scale 'papr': choose"),
+    (changed("experiments", "first", "name", value=""), "experiments.first: name: expected a text; leave the key out to show"),
     (changed("experiments", "third", value={}), "experiments.third: unknown experiment 'third'"),
     (changed("claims", "saves", "scales", value={"tiny": {"target": 0.9}}), "claims.saves.scales: unknown scale 'tiny'"),
     (changed("claims", "saves", "scales", value={"quick": {"targets": 0.9}}), "claims.saves.scales.quick: targets: unknown"),
@@ -691,6 +692,23 @@ def test_mistakes_in_a_papers_file(values, words, tmp_path):
     with pytest.raises(UserError) as caught:
         read(tmp_path, values)
     assert "p.yaml: " in str(caught.value) and words in str(caught.value)
+
+
+@pytest.mark.parametrize("path", [
+    ("title",), ("reference",), ("figures", "one", "title"), ("figures", "one", "remarks", "all"),
+    ("tables", "rounds", "title"),
+    ("claims", "saves", "text"), ("claims", "saves", "note"), ("claims", "saves", "because"), ("experiments", "first", "name"),
+], ids=".".join)  # fmt: skip
+def test_bytes_are_taken_for_no_text(path, tmp_path):
+    values = changed("figures", "one", "remarks", value={})
+    place = values
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = b"bytes"
+    with pytest.raises(
+        UserError, match=r"p\.yaml: line \d+: !!binary, which would be taken for a text; write the text itself$"
+    ):
+        read(tmp_path, values)
 
 
 ROUNDS = {"kind": "rounds_to", "target": 0.9}

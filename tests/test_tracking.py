@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import os
+import subprocess
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -237,7 +238,13 @@ def test_one_process_at_a_time_writes_a_database(store, monkeypatch):
 
 def test_what_tells_of_a_database_goes_with_it(tmp_path):
     told = tmp_path / "mlflow-quick.json"
-    for uri, stays in (("http://127.0.0.1:1", True), (f"sqlite:///{told}", True), (f"sqlite:///{tmp_path}/none.db", False)):
+    uris = {"http://127.0.0.1:1": True, f"sqlite:///{told}": True, f"sqlite:///{tmp_path}/none.db": False}
+    uris |= {
+        "sqlite:///:memory:": True,
+        f"sqlite:///{told}?timeout=60": True,
+        f"sqlite:///{tmp_path}/none.db?timeout=60": False,
+    }
+    for uri, stays in uris.items():
         told.write_text("{}")
         settle(uri, told)
         assert told.exists() == stays
@@ -272,6 +279,29 @@ def test_a_database_from_another_folder_is_refused(store, tmp_path):
     result = mirror(store.entries, f"sqlite:///{moved}", "quick")
     assert result.new == result.present == 0
     assert "lie elsewhere" in result.problem
+
+
+def test_options_in_the_address_of_a_database_are_not_of_its_name(store, tmp_path):
+    """What comes behind a question mark is SQLAlchemy's."""
+    entries, uri = [("fedmmd", "fig4", "FedMMD", store.shared)], f"sqlite:///{tmp_path}/x.db?timeout=60"
+    assert mirror(entries, uri, "quick").new == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".x.db.lock", "mlartifacts", "x.db"]
+
+
+@pytest.mark.parametrize(
+    "uri", ["sqlite:///:memory:", "sqlite://", "sqlite:///", "sqlite:///file:x.db?uri=true", "sqlite:x.db"]
+)
+def test_a_database_that_is_no_file_is_reported_and_leaves_nothing(store, tmp_path, monkeypatch, uri):
+    monkeypatch.chdir(tmp_path)
+    result = mirror(store.entries, uri, "quick")
+    assert result.new == 0 and "names no database file; expected sqlite:///<path>" in result.problem
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", ["", "-journal", "-wal", "-shm"])
+def test_git_ignores_the_database_and_what_it_leaves_while_it_is_open(ending):
+    asked = ["git", "check-ignore", "-q", f"mlflow.db{ending}"]
+    assert subprocess.run(asked, cwd=Path(__file__).parents[1]).returncode == 0
 
 
 def test_nothing_to_mirror_opens_no_store(store, tmp_path):

@@ -16,8 +16,12 @@ import yaml
 from snakemake.common import NOTHING_TO_BE_DONE_MSG
 
 from fedrepro.cli import main
+from fedrepro.config.params import read_params
 from fedrepro.core import provenance
+from fedrepro.experiments import plan
+from fedrepro.runs.paths import Paths
 from support import pipeline
+from support.files import mnist_files, write_all
 from support.pipeline import NEWCOMERS, PAPER, ROOT, TINY, TWIN, begun, environment, shrink
 
 MADE = shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
@@ -112,6 +116,34 @@ def test_a_dry_run_with_a_mirror_connects_to_nothing_and_leaves_no_data(project,
             server.accept()
     assert "train_" in told and "mnist is not here yet: planned as the official release" in told
     assert not (other / "data").exists()
+
+
+def test_who_asks_for_one_figure_gets_no_data_of_another(project, tmp_path):
+    """Though a plan names all data, and only a mirror's files tell which data they are."""
+    other = tmp_path / "other"
+    shutil.copytree(project, other)
+    shrink(other, others={"fig4a": TINY | {"dataset": "mnist"}})
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        mirror = f"data_mirror=http://127.0.0.1:{server.getsockname()[1]}"
+        snakemake(other, "--cores", "all", "fig4d", "--config", mirror)
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert not (other / "data/raw/mnist").exists()
+
+
+def test_one_command_plans_with_a_mirrors_copy(project, tmp_path, monkeypatch):
+    """Its partitions are named after that copy, though a dry run before takes it for the official release."""
+    other = tmp_path / "other"
+    shutil.copytree(project, other, ignore=shutil.ignore_patterns(".snakemake", "logs", "data", "results", "reports"))
+    shrink(other, dataset="mnist")
+    write_all(tmp_path / "mirror" / "mnist", mnist_files(200, 40))
+    snakemake(other, "--cores", "2", "data", "--config", f"data_mirror={tmp_path / 'mirror'}")
+    monkeypatch.chdir(other)
+    runs = plan.unique(plan.select(plan.plan(read_params(), Paths()), None, None))
+    meta = json.loads((Paths().prepared("mnist") / "meta.json").read_text(encoding="utf-8"))
+    assert {run.data for run in runs} == {meta["identity"]} and not meta["official"]
+    assert set(Path("data/partitions").glob("*.npz")) == {Paths().partition(run.config, run.data) for run in runs}
 
 
 def test_snakemakes_own_report_shows_every_artifact(project, tmp_path):

@@ -90,7 +90,7 @@ def _folder(paper: str, scale: str, reports: Path | None) -> Path:
         made = f"results of {paper} are there of {', '.join(scales[paper])}"
         raise UserError(f"{reports}: {made}; those of {scale} are made by: snakemake --cores 2 {paper} --config scale={scale}")
     if scales and paper not in scales:
-        raise unknown("paper", paper, list(scales))
+        raise unknown("paper", paper, sorted(scales))
     return reports / scale / paper
 
 

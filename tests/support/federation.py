@@ -6,11 +6,13 @@ from pathlib import Path
 
 import torch
 
+from fedrepro import algorithms
 from fedrepro.config import registry
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import parse
 from fedrepro.core import rng
+from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
 from fedrepro.data import partitions
 from fedrepro.data.datasets import Dataset
@@ -41,8 +43,19 @@ PLAIN = {
 
 
 def config(**changes) -> RunConfig:
-    """A resolved run: `PLAIN` with changes laid over it."""
-    return resolve(parse(RunConfig, merge(PLAIN, changes), "test"))
+    """A resolved run: `PLAIN` with changes laid over it, and over these batch normalisation, if the method asks for it."""
+    plain = merge(PLAIN, changes)
+    normalised = merge(plain, {"model": {"norm": "batch"}})
+    return resolve(parse(RunConfig, normalised if not _fits(plain) and _fits(normalised) else plain, "test"))
+
+
+def _fits(settings: dict) -> bool:
+    """Whether the settings' method takes their network."""
+    try:
+        algorithms.check(resolve(parse(RunConfig, settings, "test")), 10)
+    except UserError:
+        return False
+    return True
 
 
 def uniform(*shape: int, seed: int = 0, **options) -> torch.Tensor:

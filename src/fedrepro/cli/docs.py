@@ -25,6 +25,7 @@ from fedrepro.report.numbers import NONE
 from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts import summary as tally
 from fedrepro.report.verdicts.rules import RULES
+from fedrepro.runs import integrity
 from fedrepro.runs.paths import Paths
 
 SCALES = ("small", "paper")  # whose reports are committed
@@ -241,7 +242,7 @@ def _hours(item: plan.Planned, root: Path, known: Known) -> Spent | None:
 def _seconds(path: Path, rounds: int) -> float | None:
     """Of a core, for a run: as its rounds took that were timed, since earlier code lost the time of what was interrupted. None
     where no time is known."""
-    timed = read_json(path, "rounds", "seconds")
+    timed = integrity.read_result(path, "rounds", "seconds") if path.exists() else None
     return timed.get("core_seconds", timed["seconds"]) * rounds / timed["rounds"] if timed and timed["rounds"] else None
 
 

@@ -38,9 +38,13 @@ class _Strict(FAST):
     def construct_yaml_float(self, node: Any) -> float:
         return super().construct_yaml_float(_plain(node))
 
+    def construct_yaml_binary(self, node: Any) -> bytes:
+        raise _refused(node, "!!binary, which would be taken for a text; write the text itself")
+
 
 _Strict.add_constructor("tag:yaml.org,2002:int", _Strict.construct_yaml_int)
 _Strict.add_constructor("tag:yaml.org,2002:float", _Strict.construct_yaml_float)
+_Strict.add_constructor("tag:yaml.org,2002:binary", _Strict.construct_yaml_binary)
 
 
 def _plain(node: Any) -> Any:

@@ -6,7 +6,7 @@ is in its job. Nothing here needs Snakemake.
 
 import sys
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -46,6 +46,12 @@ class Capacity:
     gpus: int | None = None
 
 
+def command_words(arguments: Sequence[str]) -> list[str]:
+    """The words of a command of Snakemake's that may be targets; of `--cores all` the second is a number."""
+    before = ["", *arguments]
+    return [word for option, word in zip(before, arguments, strict=False) if option not in ("--cores", "-c", "--jobs", "-j")]
+
+
 class Workflow:
     """The active scale's work.
 
@@ -70,7 +76,7 @@ class Workflow:
     ) -> None:
         self.began, self.main = time.time(), main
         self.resources, self.build = resources or Capacity(), build
-        self.requested = set(sys.argv[1:] if requested is None else requested)
+        self.requested = set(command_words(sys.argv[1:]) if requested is None else requested)
         params, self.paths = parse(Params, config, "params.yaml"), Paths()
         self.cluster = bool(self.resources.nodes)
         self.gpu_slots = self._gpu_slots(params)  # how many jobs may train on this machine's GPUs at once
@@ -78,10 +84,10 @@ class Workflow:
         self.params = params.on(self._cores_per_run(params))
         self.papers = spec.read_all(self.params)
         self.artifacts = spec.targets(self.papers)  # name on the command line -> paper and artifact
-        bring = main and not dry  # a job of its own finds the data
-        self.plan = (
-            plan.plan_training(self.params, self.paths, choose=self._requested) if bring else plan.plan(self.params, self.paths)
-        )
+        if main and not dry:
+            self.plan = plan.plan_training(self.params, self.paths, choose=self._needing_data)
+        else:  # a job of its own finds the data
+            self.plan = plan.plan(self.params, self.paths)
         if main:
             resolve.check(self.params)
         self.studies = {
@@ -142,6 +148,11 @@ class Workflow:
             papers = list(planned)
         found += [item for paper in papers for item in planned[paper].values()]
         return list({(item.paper, item.name): item for item in found}.values())
+
+    def _needing_data(self, planned: Mapping[str, Mapping[str, Planned]]) -> list[Planned]:
+        """The experiments whose data a command brings: all where it names a rule or a file, which may need any."""
+        files = any(word.startswith(("data/", "reports/", "results/")) for word in self.requested)
+        return plan.select(planned, None, None) if files or self.requested & set(spec.RULES) else self._requested(planned)
 
     @cached_property
     def remarks(self) -> list[str]:

@@ -115,10 +115,11 @@ def _contiguous(layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
 
 
 def _contiguous_in_a_stack(layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor] | None:
-    """On CUDA its batch normalisation does the same."""
+    """On CUDA its batch normalisation does the same; on a processor it takes, under `vmap`, bfloat16 with bfloat16 alone."""
     levels = torch._C._functorch.get_interpreter_stack() or ()
-    stacked = any(level.key() == torch._C._functorch.TransformType.Vmap for level in levels)
-    return _contiguous(layer, inputs) if stacked and inputs[0].is_cuda else None
+    if not any(level.key() == torch._C._functorch.TransformType.Vmap for level in levels):
+        return None
+    return _contiguous(layer, inputs) if inputs[0].is_cuda else (inputs[0].to(layer.weight.dtype),)
 
 
 class Stage(nn.Sequential):

@@ -101,7 +101,7 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
     _write_csv([[name.capitalize() for name in COLUMNS], *(list(record.values()) for record in records)], out / f"{key}.csv")
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [found.results[name] for name in spec.sources([key])]
-    paper, source = results[0].called if results else folder.name, gathered.told(results)
+    paper, source = results[0].called if results else folder.name, gathered.versions(results)
     printed = [[record[name] for name in PRINTED] for record in records]
     caption = f"Verdicts on what the paper claims: {spec.title}."
     told = ([name.capitalize() for name in PRINTED], printed, SHARES, caption, f"tab:{paper}-{key}", source)

@@ -111,8 +111,10 @@ def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
         str(path), "", params.papers[paper], params.scales, list(read_curves(spec, folder)), spec.experiments, spec.figures
     )
     known.at("proposed").names("series", spec.proposed, dict.fromkeys(label for own in series.values() for label in own))
-    for name in spec.experiments:
+    for name, shown in spec.experiments.items():
         known.at("experiments", name).ref(Ref(experiment=name))
+        if "name" in shown.model_fields_set and not shown.name.strip():
+            known.at("experiments", name).refuse("name: expected a text; leave the key out to show the experiment's own name")
         _check_chosen(known.at("experiments", name), spec.experiments[name])
     for room in (*ROOMS, "claims"):
         for key, item in getattr(spec, room).items():

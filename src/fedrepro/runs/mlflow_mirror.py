@@ -161,14 +161,17 @@ def _client(uri: str) -> Any:
         os.environ.setdefault(key, value)
     if file := _database(uri):
         _writable(file)
+    elif uri.startswith("sqlite"):
+        raise ValueError("names no database file; expected sqlite:///<path>")
     from mlflow import MlflowClient  # takes seconds, and only this needs it
 
     return MlflowClient(tracking_uri=uri)  # creates the tables of a new database
 
 
 def _database(uri: str) -> Path | None:
-    """The file that a store is, where it is one."""
-    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+    """The file of an SQLite database; None for a server, or a database in memory."""
+    found = re.match(r"sqlite(?:\+\w+)?:///(?!:memory:|file:)([^?]+)", uri)
+    return Path(found[1]) if found else None
 
 
 def _writable(file: Path) -> None:

@@ -2,7 +2,6 @@
 from which (https://w3id.org/ro/wfrun/provenance/0.5)."""
 
 import importlib.metadata
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,12 @@ from rocrate.model.entity import Entity
 from rocrate.rocrate import ROCrate
 
 from fedrepro import __version__
+from fedrepro.core import provenance
 from fedrepro.core.files import replacing
 from fedrepro.report import artifacts
 from fedrepro.report.inputs.gathered import load
 from fedrepro.report.paper import Paper
+from fedrepro.runs import integrity
 from fedrepro.runs.gather import Gathering
 from fedrepro.runs.run import FILES
 
@@ -48,6 +49,7 @@ KINDS = {
     ".toml": "application/toml",
     ".yaml": "application/yaml",
 }
+LONGEST = 300  # letters of a text: names of data and hardware come from files that anybody may have written
 Gathered = Mapping[str, Gathering]  # source -> what reports have of it
 
 
@@ -86,7 +88,8 @@ class Crate:
         self._code()
 
     def _entity(self, key: str, kind: str, **properties: Any) -> Entity:
-        return self.crate.add(ContextEntity(self.crate, key, properties={"@type": kind, **properties}))
+        own = {name: _short(value) for name, value in properties.items()}
+        return self.crate.add(ContextEntity(self.crate, key, properties={"@type": kind, **own}))
 
     def _code(self) -> None:
         """The workflow, the files that it consists of, and its settings."""
@@ -113,7 +116,7 @@ class Crate:
     def file(self, path: Path) -> Entity:
         """A file of the archive, under its path in the repository."""
         if path not in self.files:
-            properties: dict[str, Any] = {"name": path.name}
+            properties: dict[str, Any] = {"name": _short(path.name)}
             if path in TOOLS.values():
                 properties |= {"@type": ["File", "SoftwareSourceCode"], "version": self.version}
             properties["encodingFormat"] = KINDS.get(path.suffix, "text/plain")
@@ -128,7 +131,7 @@ class Crate:
             "name": name,
             "description": STEPS[step],
             "actionStatus": DONE,
-            **more,
+            **{name: _short(value) for name, value in more.items()},
         }
         key = f"#{step}-{len(self.actions[step]) + 1}"
         action = self.crate.add_action(
@@ -165,14 +168,14 @@ class Crate:
         if folder / "metrics.csv" in self.files:
             return
         files = {name: folder / name for name in FILES if (folder / name).exists()}
-        told = (files[name].read_text(encoding="utf-8") for name in ("config.json", "environment.json"))
-        config, environment = map(json.loads, told)
+        config, environment = integrity.settings(folder), integrity.environment(folder, "hardware")
         told = f"{config['dataset']}; code {config['code']}, commit {environment['commit']}, {environment['hardware']}"
-        data = self._entity(f"#data-{config['data'][:12]}", "CreativeWork", name=config["dataset"], identifier=config["data"])
+        key = provenance.digest([config["dataset"], config["data"]], 12)  # two data sets are never one entity
+        data = self._entity(f"#data-{key}", "CreativeWork", name=config["dataset"], identifier=config["data"])
         used = [self.file(files.pop("config.json")), data]
         more: dict[str, Any] = {"description": told}
         if "timing.json" in files:
-            timed = json.loads(files["timing.json"].read_text(encoding="utf-8"))
+            timed = integrity.read_result(files["timing.json"], "rounds", "seconds")
             more["resourceUsage"] = self._entity(
                 f"#seconds-{folder.name}",
                 "PropertyValue",
@@ -226,4 +229,11 @@ def _folders(given: Gathering) -> list[Path]:
 
 
 def _sources(folder: str) -> list[Path]:
-    return [path for path in sorted(Path(folder).rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    """The files below a folder; a link may lead to anything."""
+    files = [path for path in sorted(Path(folder).rglob("*")) if path.is_file() and not path.is_symlink()]
+    return [path for path in files if "__pycache__" not in path.parts]
+
+
+def _short(value: Any) -> Any:
+    """A text on one line and of bounded length; anything else as it is."""
+    return " ".join(value.split())[:LONGEST] if isinstance(value, str) else value
