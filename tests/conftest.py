@@ -17,7 +17,7 @@ pytest.register_assert_rewrite("support")  # before it is imported: a failed com
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files whose few tests take minutes begin first: at the end one of two cores would wait for them."""
-    slow = ("test_workflow", "test_dvc", "test_clone")
+    slow = ("test_snakemake", "test_dvc", "test_clone")
     items.sort(key=lambda item: slow.index(item.path.stem) if item.path.stem in slow else len(slow))
 
 

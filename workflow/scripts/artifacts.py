@@ -1,4 +1,4 @@
-"""Snakemake -> upkeep.refresh."""
+"""Snakemake -> report.incremental.refresh."""
 
 from pathlib import Path
 

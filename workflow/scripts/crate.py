@@ -1,4 +1,4 @@
-"""Snakemake -> crate.write."""
+"""Snakemake -> report.documents.ro_crate.write."""
 
 from pathlib import Path
 

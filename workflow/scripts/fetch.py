@@ -1,4 +1,4 @@
-"""Snakemake -> datasets.fetch."""
+"""Snakemake -> data.datasets.fetch."""
 
 from pathlib import Path
 

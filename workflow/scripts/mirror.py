@@ -1,4 +1,4 @@
-"""Snakemake -> tracking.mirror. A server that does not answer is noted; the results are in the files anyway."""
+"""Snakemake -> runs.mlflow_mirror.mirror. A server that does not answer is noted; the results are in the files anyway."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Snakemake -> notebook.compose, notebook.execute."""
+"""Snakemake -> report.documents.notebook.compose, notebook.execute."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Snakemake -> drawings.bring, page.compose."""
+"""Snakemake -> experiments.partition_jobs.bring, report.documents.build.compose."""
 
 from pathlib import Path
 

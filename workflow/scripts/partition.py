@@ -1,4 +1,4 @@
-"""Snakemake -> heatmap.provide."""
+"""Snakemake -> report.figures._partition_heatmap.provide."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Snakemake -> typeset.typeset."""
+"""Snakemake -> report.documents.pdf.typeset."""
 
 from pathlib import Path
 

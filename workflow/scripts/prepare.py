@@ -1,4 +1,4 @@
-"""Snakemake -> datasets.prepare."""
+"""Snakemake -> data.datasets.prepare."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """What can be measured of a run: the columns that an experiment asks for by `measures` in params.yaml, and how they are shown.
 
-Light, so that reports need no torch; `engine/evaluation.py` computes them.
+Light, so that reports need no torch; `training/evaluation.py` computes them.
 """
 
 from dataclasses import dataclass

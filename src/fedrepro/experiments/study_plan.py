@@ -1,4 +1,4 @@
-"""Studies (fedrepro.studies) as work: which runs they look at, where their answers lie. `fedrepro.conducting` makes them.
+"""Studies (fedrepro.studies) as work: which runs they look at, where their answers lie. `study_runner.py` makes them.
 
 A study is a function of a run and its own settings. It leaves two files in the run's folder, named by the study and the hash of
 settings and code: `<study>-<hash>.csv`, and `<study>-<hash>.json`, which is there exactly if the study is over. Until then

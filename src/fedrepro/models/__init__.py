@@ -8,7 +8,7 @@ is a whole network. A block is told only what it makes; what it gets follows fro
 normalisation, dropout of numbers or of whole maps; `params.depthwise` is a convolution of each channel by itself. Another kind
 of block is a subclass of `Block` with the layers that it consists of, and with `grouped` where it can be split into groups
 (`regulated`, which makes a network in groups of any other). A model that starts from known weights loads them in
-`start(net, params)`, after all were drawn. tests/test_models.py tries every model here in every executor.
+`start(net, params)`, after all were drawn. tests/models/test_models.py tries every model here in every executor.
 """
 
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, GroupedLinear, Head, Weighted, multiple

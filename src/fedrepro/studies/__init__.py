@@ -1,5 +1,5 @@
 """Studies: what is asked of runs beside their rounds, one small file each: frozen `Params` and a class `Study` made from one of
-the two in `base.py`, which say what a study is given. `fedrepro.studying` plans them, `fedrepro.conducting`
+the two in `base.py`, which say what a study is given. `experiments.study_plan` plans them, `experiments.study_runner`
 makes them."""
 
 from typing import Any

@@ -115,7 +115,7 @@ class OfFinalWeights(Study):
 class OfRounds(Study):
     """Looks at rounds of the run: the state before, what was sent to whom, and every participant's weights after its training.
 
-    A unit is a round, which is trained again (engine/replay.py). Rounds that a diverged run does not have leave no rows.
+    A unit is a round, which is trained again (training/replay.py). Rounds that a diverged run does not have leave no rows.
     """
 
     def rounds(self) -> Sequence[int]:

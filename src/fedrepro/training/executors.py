@@ -1,8 +1,8 @@
 """How the clients of a round are trained: one after the other, or all as one batched computation.
 
-Same samples in the same order, same steps: the two agree but for the rounding of sums (tests/test_executors.py), and for what a
-method decides by a comparison that rounding may turn. Either may have its steps captured as CUDA graphs: `sequential+graph`,
-`stacked+graph`. `plain` records nothing, for debugging.
+Same samples in the same order, same steps: the two agree but for the rounding of sums (tests/training/test_executors.py), and
+for what a method decides by a comparison that rounding may turn. Either may have its steps captured as CUDA graphs:
+`sequential+graph`, `stacked+graph`. `plain` records nothing, for debugging.
 
 An executor trains what it is given: a `Feed` for each client, which brings batches and what is the client's own.
 """

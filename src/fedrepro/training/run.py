@@ -7,7 +7,7 @@ model.safetensors the global weights, with the state they belong to; model.clien
 environment.json  commit, versions, hardware, and which executor and library of matrix products trained it
 log.txt, timing.json   how long, and when it ended; the only files that differ between two identical runs
 checkpoint.safetensors, progress.json   while unfinished
-snapshots/   the states that studies ask for (engine/replay.py)
+snapshots/   the states that studies ask for (training/replay.py)
 """
 
 import contextlib
@@ -72,7 +72,7 @@ def train(
     cores: int = 1,
 ) -> bool:
     """Bring the run to its end, from where it was left. False: it stopped at the deadline, at a checkpoint. `snapshots` are the
-    rounds before which its state is stored for studies; `recordings`: see `engine.step.Step`, `cores`: `Federation`."""
+    rounds before which its state is stored for studies; `recordings`: see `compiled_step.step.Step`, `cores`: `Federation`."""
     if finished(run):
         return True
     _make(run.folder)

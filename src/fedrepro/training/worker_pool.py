@@ -1,8 +1,9 @@
-"""The clients of a round shared out over processes: the run's own and its helpers (`helper.py`), each on one core.
+"""The clients of a round shared out over processes: the run's own and its helpers (`worker.py`), each on one core.
 
 A helper is the same federation once more. It is told of a round what its clients are told, and tells what they send, to the bit
-what they would have sent from here (tests/test_crew.py). It holds no file and no lock of the run, and ends with it. What the
-clients of a round send is all here before the first of it is read: that takes the memory of all of them, for a moment twice.
+what they would have sent from here (tests/training/test_worker_pool.py). It holds no file and no lock of the run, and ends with
+it. What the clients of a round send is all here before the first of it is read: that takes the memory of all of them, for a
+moment twice.
 """
 
 import io

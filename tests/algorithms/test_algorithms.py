@@ -1,0 +1,814 @@
+"""What every algorithm must keep to, one hand-computed step of each, and its numbers against stored ones.
+
+New files in the registry are tested without a change here, but for a hand-computed step (`METHODS`) and a stored result
+(`FEDREPRO_UPDATE_GOLDEN=my_method pytest tests/algorithms/test_algorithms.py -k golden`).
+"""
+
+import functools
+import json
+import math
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, grad_and_value, vmap
+from torch.nn import functional as F
+
+from fedrepro import algorithms, models
+from fedrepro.algorithms import fedmmd
+from fedrepro.algorithms.base import Batch, Client, Server
+from fedrepro.config import registry
+from fedrepro.config.types import Choice
+from fedrepro.core import rng
+from fedrepro.core.errors import UserError
+from fedrepro.models import Conv, Dense, Head
+from fedrepro.training import checkpoint
+from fedrepro.training.executors import Sequential
+from fedrepro.training.round import Round
+from support.federation import (
+    ALGORITHMS,
+    advance,
+    assert_close,
+    assert_same,
+    config,
+    federation,
+    images,
+    local,
+    normal,
+    receive,
+    train_part,
+)
+from support.networks import classifying, fits
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+WITH_NEUTRAL = [name for name in ALGORITHMS if registry.find("algorithms", name).Algorithm.neutral is not None]
+BUFFERED = [name for name in ALGORITHMS if registry.find("algorithms", name).Algorithm.buffers]
+VARIANTS = [(name, {}) for name in ALGORITHMS] + [
+    ("fedprox", {"norm": "mean"}),
+    ("fedmmd", {"outputs": "features", "kernel": "mean_distance"}),
+    ("fedfusion", {"operator": "multi"}),
+    ("fedfusion", {"operator": "single"}),
+    ("fedmax", {"direction": "activation_uniform", "reduction": "samples"}),
+    ("activation_l2", {"norm": "samples"}),
+    ("fedcl", {"importance": "fisher"}),
+    ("fedcl", {"importance": "identity"}),
+]
+OPTIMISERS = {
+    "plain": {},
+    "momentum": {"momentum": 0.9},
+    "decay": {"weight_decay": 0.1},
+    "nesterov": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
+}
+
+
+def neutral(name: str) -> dict:
+    return {"name": name, **registry.find("algorithms", name).Algorithm.neutral}
+
+
+def sent(federation, state, shares=(0.2, 0.3, 0.5)):
+    """What the first clients send in the round after `state`."""
+    returned = Round(federation, state, {}).train(receive(federation, state), range(len(shares)))
+    return [item._replace(share=share) for item, share in zip(returned, shares, strict=True)]
+
+
+def randn_like(tensors: dict, generator: torch.Generator) -> dict:
+    floating = {key: tensor for key, tensor in tensors.items() if tensor.is_floating_point()}
+    return {key: torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype) for key, tensor in floating.items()}
+
+
+# Conformance
+
+
+@pytest.mark.parametrize("name", WITH_NEUTRAL)
+def test_neutral_options_are_fedavg(name):
+    settings = config(algorithm=neutral(name))
+    ours, _ = advance(federation(settings))
+    fedavg, _ = advance(federation(settings.model_copy(update={"algorithm": Choice(name="fedavg")})))
+    assert_close(ours.weights, fedavg.weights, 1e-12)
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("name", WITH_NEUTRAL)
+def test_one_client_and_full_batches_are_plain_sgd(name, optimiser):
+    options = {"momentum": 0.0, "nesterov": False, "weight_decay": 0.0} | OPTIMISERS[optimiser]
+    settings = config(
+        algorithm=neutral(name),
+        partition={"clients": 1},
+        clients_per_round=1,
+        batch_size=80,
+        local_epochs=3,
+        rounds=1,
+        **options,
+    )
+    fed = federation(settings)
+    start, _ = fed.start()
+    x, y = train_part(fed, 0)
+    weights = {key: tensor.clone() for key, tensor in start.weights.items()}
+    velocity = {key: torch.zeros_like(tensor) for key, tensor in weights.items()}
+    for _ in range(settings.local_epochs):
+        leaves = {key: tensor.requires_grad_() for key, tensor in weights.items()}
+        loss = F.cross_entropy(functional_call(fed.algorithm.net, leaves, (x,)).logits, y)
+        gradients = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+        for key, tensor in leaves.items():
+            gradient = gradients[key] + options["weight_decay"] * tensor.detach()
+            velocity[key] = options["momentum"] * velocity[key] + gradient
+            step = gradient + options["momentum"] * velocity[key] if options["nesterov"] else velocity[key]
+            weights[key] = tensor.detach() - settings.lr * step
+    assert_close(advance(fed)[0].weights, weights, 1e-12)
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_momentum_that_is_kept_knows_no_rounds(nesterov):
+    """Of one client and full batches: two rounds are one of as many epochs; where each round begins without, they are not."""
+    settings = {"partition": {"clients": 1}, "clients_per_round": 1, "batch_size": 80, "momentum": 0.9, "nesterov": nesterov}
+    whole = advance(federation(config(**settings, rounds=1, local_epochs=6)), 1)[0].weights
+    kept, anew = (advance(federation(config(**settings, rounds=2, local_epochs=3, keep_momentum=keep)), 2)[0]
+                  for keep in (True, False))  # fmt: skip
+    assert_close(kept.weights, whole, 1e-12)
+    assert max((anew.weights[key] - tensor).abs().max() for key, tensor in whole.items()) > 1e-4
+    assert not anew.clients and len(kept.clients[0].tensors) == len(whole)
+
+
+def test_a_method_does_not_see_the_momentum_that_the_engine_keeps():
+    settings = config(algorithm={"name": "scaffold"}, momentum=0.9, keep_momentum=True, clients_per_round=2)
+    fed = federation(settings)
+    state, _ = advance(fed, 2)
+    plain, _ = advance(federation(settings.model_copy(update={"keep_momentum": False})), 2)
+    for number, kept in state.clients.items():
+        assert Round(fed, state, {}).client(number).state.keys() == plain.clients[number].tensors.keys() < kept.tensors.keys()
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_order_of_clients_does_not_matter(name):
+    fed = federation(config(algorithm={"name": name}))
+    start, _ = fed.start()
+    returned = sent(fed, start)
+    there, server = fed.algorithm.aggregate(start.weights, fed.server(start), returned)
+    back, other = fed.algorithm.aggregate(start.weights, fed.server(start), returned[::-1])
+    assert_close(there, back, 1e-13)
+    assert_close(server, other, 1e-13)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_same_seed_agrees_and_two_seeds_differ(name):
+    one, again, other = (advance(federation(config(algorithm={"name": name}, seed=seed)), 2)[0] for seed in (1, 1, 2))
+    assert_same(one.weights, again.weights)
+    assert_same(one.server, again.server)
+    assert any(not torch.equal(one.weights[key], other.weights[key]) for key in one.weights)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_state_survives_the_checkpoint(name, tmp_path):
+    state, rows = advance(federation(config(algorithm={"name": name}, precision="float32")), 2)
+    checkpoint.save(tmp_path / "checkpoint.safetensors", state, rows, "run")
+    loaded, stored = checkpoint.load(tmp_path / "checkpoint.safetensors", "run")
+    assert_same(loaded.weights, state.weights)
+    assert_same(loaded.server, state.server)
+    assert (loaded.round, loaded.diverged, stored) == (2, False, rows)
+    assert {number: kept.round for number, kept in loaded.clients.items()} == {n: k.round for n, k in state.clients.items()}
+    for number, kept in loaded.clients.items():
+        assert_same(kept.tensors, state.clients[number].tensors)
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
+def test_loss_over_stacked_clients(name, options):
+    """One step of three clients as one batched computation equals the three steps one by one."""
+    fed = federation(config(algorithm={"name": name, **options}))
+    start, _ = fed.start()
+    received, clients = receive(fed, start), [weights for weights, _ in local(fed, receive(fed, start), range(3))]
+    weights = {key: torch.stack([client[key] for client in clients]) for key in fed.algorithm.names}
+    x = torch.stack([train_part(fed, client)[0] for client in range(3)])
+    y = torch.stack([train_part(fed, client)[1] for client in range(3)])
+
+    work = Round(fed, start, {})
+    prepared = [fed.algorithm.prepare(received, work.client(client)) for client in range(3)]
+    own = {key: torch.stack([one[key] for one in prepared]) for key in prepared[0]}
+
+    def step(weights, images, labels, own):
+        batch = Batch(images, labels, fed.algorithm.frozen(received, images, own), own=own)
+        trained = {key: weights[key] for key in fed.algorithm.trained}
+        return grad_and_value(lambda own: fed.algorithm.loss(weights | own, received, batch))(trained)
+
+    gradients, losses = vmap(step)(weights, x, y, own)
+    for client in range(3):
+        alone, loss = step({key: tensor[client] for key, tensor in weights.items()}, x[client], y[client], prepared[client])
+        assert losses[client].item() == pytest.approx(loss.item(), rel=1e-10)
+        assert_close({key: tensor[client] for key, tensor in gradients.items()}, alone, 1e-10)
+
+
+def with_buffers(name: str):
+    """A federation whose network has a batch normalisation, where the method takes one."""
+    fed = federation(config(algorithm={"name": name}, lr=0.01))
+    blocks = [Conv("conv1", 2, 3, nn.MaxPool2d(3), norm="batch" if name in BUFFERED else "none"), Dense("fc1", 8), Head(10)]
+    net = models.assemble(blocks, (1, 12, 12), "pytorch", rng.generator(0, "weights")).double()
+    fed.algorithm = classifying(name, {}, net)
+    fed.executor = Sequential(fed.algorithm, fed.config, fed.data)
+    return fed
+
+
+@pytest.mark.parametrize("name", BUFFERED)
+def test_buffers_are_trained(name):
+    """How they are averaged is tested by hand, in test_servers.py."""
+    fed = with_buffers(name)
+    start, _ = fed.start()
+    mean, steps = (f"extractor.conv1.norm.{name}" for name in ("running_mean", "num_batches_tracked"))
+    for weights, _ in local(fed, receive(fed, start), range(3)):
+        assert weights[steps].dtype == torch.int64 and weights[steps] == 6  # 20 images, 2 epochs
+        assert not torch.equal(weights[mean], start.weights[mean])
+
+
+def test_fednovas_steps_are_those_of_weights_not_of_buffers():
+    """2 and 6 steps, no momentum, from 0: weights go by (0.25 * 2 + 0.75 * 6) (0.25 * 1 / 2 + 0.75 * 2 / 6)."""
+    fed = with_buffers("fednova")
+    start, _ = fed.start()
+    zeros = {key: torch.zeros_like(tensor) for key, tensor in start.weights.items()}
+    client = Round(fed, start, {}).client(0)
+    filled = [{key: torch.full_like(tensor, value) for key, tensor in zeros.items()} for value in (1, 2)]
+    sent = zip([replace(client, steps=steps, momentum=0.0) for steps in (2, 6)], (0.25, 0.75), filled, strict=True)
+    new, _ = fed.algorithm.aggregate(zeros, fed.server(start), iter(sent))
+    assert all(tensor.allclose(torch.tensor(1.875).double()) for key, tensor in new.items() if key in fed.algorithm.trained)
+    assert (new["extractor.conv1.norm.running_mean"] == 1.75).all() and new["extractor.conv1.norm.num_batches_tracked"] == 2
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_local_training_leaves_what_was_received_alone(name):
+    fed = with_buffers(name)
+    start, _ = fed.start()
+    before = {key: tensor.clone() for key, tensor in start.weights.items()}
+    list(local(fed, receive(fed, start), range(3)))
+    assert_same(start.weights, before)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_dropout_reaches_every_objective_and_no_test(name):
+    """Masks of ones change nothing, masks of zeros leave the biases of the last layer, and without masks nothing is dropped."""
+    fed, plain = (
+        federation(config(algorithm={"name": name}, model={"dropout": rate, "width": 0.1}, precision="float64"))
+        for rate in (0.5, 0.0)
+    )
+    start, _ = fed.start()
+    received = receive(fed, start)
+    x, y = train_part(fed, 0)
+    drawn = models.dropout_masks(fed.algorithm.net, len(x), rng.generator(0, "dropout"))
+    own = fed.algorithm.prepare(received, Round(fed, start, {}).client(0))
+    batch = Batch(x, y, fed.algorithm.frozen(received, x, own), own=own)
+
+    def loss(*masks):
+        return fed.algorithm.loss(received, received, batch._replace(masks=masks)).item()
+
+    ones, zeros = ([fill(mask) for mask in drawn] for fill in (torch.ones_like, torch.zeros_like))
+    assert loss(*ones) == loss() == plain.algorithm.loss(received, received, batch).item()
+    assert loss(*drawn) != pytest.approx(loss(), rel=1e-6)
+    outputs = fed.algorithm.outputs(received, batch._replace(masks=tuple(zeros)))
+    assert torch.equal(outputs.logits, received["head.bias"].expand_as(outputs.logits))
+    assert torch.equal(fed.algorithm.forward(received, x).logits, plain.algorithm.forward(received, x).logits)
+
+
+# One step by hand: a 1x1 convolution, batch normalisation for a method that asks for it, and two linear layers, in NumPy.
+# `pull` is what a method adds to the loss and to its derivatives by the logits, by the layer before them and by the weights,
+# `at` a `Scene`; `fuse` is what it makes of the convolution's maps.
+
+
+def none(w, at):
+    return 0.0, 0.0, 0.0, {}
+
+
+def proximal(mu, norm, w, at):
+    value, slopes = 0.0, {}
+    for key in w:
+        count = 1 if norm == "sum" else w[key].size
+        value += mu / 2 * sum((a - b) ** 2 for a, b in zip(w[key].flat, at.received[key].flat, strict=True)) / count
+        slopes[key] = mu * (w[key] - at.received[key]) / count
+    return value, 0.0, 0.0, slopes
+
+
+def controlled(w, at):
+    """<c - c_i, y>."""
+    value, slopes = 0.0, {}
+    for key in w:
+        slopes[key] = at.received["control." + key] - at.kept[key]
+        value += sum(a * b for a, b in zip(slopes[key].flat, w[key].flat, strict=True))
+    return value, 0.0, 0.0, slopes
+
+
+def anchored(weight, definition, sent, w, at):
+    """FedCL: weight * sum Omega (w - w_t)^2, Omega at the received weights on the images of the scene, one batch."""
+    omega = {key: np.ones(()) for key in w} if definition == "identity" else omega_by_loops(definition, at, w)
+    for key in w:
+        if sent:
+            np.testing.assert_allclose(at.received["omega." + key], omega[key], rtol=1e-12)
+    value, slopes = 0.0, {}
+    for key in w:
+        value += weight * (omega[key] * (w[key] - at.received[key]) ** 2).sum()
+        slopes[key] = 2 * weight * omega[key] * (w[key] - at.received[key])
+    return value, 0.0, 0.0, slopes
+
+
+def omega_by_loops(definition, at, w):
+    """From the derivatives of each image's loss alone, or of the scene's as one batch."""
+    plain = {key: at.received[key] for key in w}
+    images = [by_hand(plain, at._replace(x=at.x[[i]], y=at.y[[i]]), none, alone)[1] for i in range(len(at.x))]
+    whole = by_hand(plain, at, none, alone)[1]
+    if definition == "layer_squares":
+        return {key: (whole[key] ** 2).sum() / len(images) for key in w}
+    if definition == "layer_norm":
+        return {key: sum(math.sqrt((one[key] ** 2).sum()) for one in images) / len(images) for key in w}
+    power = 1 if definition == "absolute" else 2
+    return {key: sum(abs(one[key]) ** power for one in images) / len(images) for key in w}
+
+
+def curved(weight, w, at):
+    """FedCurv: weight * (w' A w - 2 w' b), A and b what was received less what the client had sent itself."""
+    value, slopes = 0.0, {}
+    for key in w:
+        a, b = (at.received[kind + key] - at.kept[kind + key] for kind in ("curvature.", "pull."))
+        value += weight * (a * w[key] ** 2 - 2 * b * w[key]).sum()
+        slopes[key] = 2 * weight * (a * w[key] - b)
+    return value, 0.0, 0.0, slopes
+
+
+def half_squares(weight, w, at):
+    ours, theirs = outputs(w, at.x)[0], outputs(at.received, at.x)[0]
+    value = 0.0
+    for image in range(len(at.x)):
+        for label in range(ours.shape[1]):
+            value += weight * 0.5 * (theirs[image, label] - ours[image, label]) ** 2
+    return value, weight * (ours - theirs), 0.0, {}
+
+
+def discrepancy(weight, on, kernel, floor, w, at):
+    which = 0 if on == "logits" else 1
+    value, slope = mmd_by_loops(outputs(at.received, at.x)[which], outputs(w, at.x)[which], kernel)
+    slope = weight * slope if value > floor else 0.0
+    return weight * max(value, floor), *((slope, 0.0) if on == "logits" else (0.0, slope)), {}
+
+
+def mmd_by_loops(a, b, kernel):
+    """Biased squared MMD of the rows of a and b, and its derivative by b."""
+    n, value, slope = len(a), 0.0, np.zeros_like(b)
+    if kernel == "fixed19":
+        sigmas = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 5, 10, 15, 20, 25, 30, 35, 100, 1e3, 1e4, 1e5, 1e6]
+        widths = [2 * sigma for sigma in sigmas]
+    else:
+        pooled = np.concatenate([a, b])
+        total = sum(((p - q) ** 2).sum() for p in pooled for q in pooled)
+        widths = [total / (len(pooled) ** 2 - len(pooled)) * 2.0**power for power in (-2, -1, 0, 1, 2)]
+    for width in widths:
+        for i in range(n):
+            for j in range(n):
+                value += math.exp(-((a[i] - a[j]) ** 2).sum() / width) / n**2
+                near = math.exp(-((a[i] - b[j]) ** 2).sum() / width) / n**2
+                value -= 2 * near
+                slope[j] -= 2 * near * -2 * (b[j] - a[i]) / width
+                near = math.exp(-((b[i] - b[j]) ** 2).sum() / width) / n**2
+                value += near
+                slope[j] += 2 * near * -2 * (b[j] - b[i]) / width  # each pair is met in both orders
+    return value, slope
+
+
+def from_uniform(beta, direction, reduction, w, at):
+    features = outputs(w, at.x)[1]
+    images, width = features.shape
+    scale = beta / (images if reduction == "samples" else images * width)
+    value, slope = 0.0, np.zeros_like(features)
+    for image, row in enumerate(features):
+        p = np.exp(row) / np.exp(row).sum()
+        if direction == "uniform_activation":
+            value += scale * sum(1 / width * (math.log(1 / width) - math.log(q)) for q in p)
+            slope[image] = scale * (p - 1 / width)
+        else:
+            ratios = [math.log(q / (1 / width)) for q in p]
+            divergence = sum(q * ratio for q, ratio in zip(p, ratios, strict=True))
+            value += scale * divergence
+            slope[image] = scale * p * (np.array(ratios) - divergence)
+    return value, 0.0, slope, {}
+
+
+def sized(beta, norm, w, at):
+    features = outputs(w, at.x)[1]
+    if norm == "frobenius":
+        size = math.sqrt(sum(a * a for a in features.flat))
+        return beta * size, 0.0, beta * features / size, {}
+    sizes = np.array([math.sqrt(sum(a * a for a in row)) for row in features])
+    return beta * sizes.mean(), 0.0, beta * features / sizes[:, None] / len(sizes), {}
+
+
+def alone(w, local, frozen):
+    """The maps that the dense layers see, and from the derivative by those the one by the local maps and by fusion weights."""
+    return local, lambda slope: (slope, {})
+
+
+def gated(w, local, frozen):
+    gate = w["fusion.gate"]
+
+    def back(slope):
+        by_gate = np.zeros_like(gate)
+        for channel in range(local.shape[1]):
+            by_gate[channel % len(gate)] += (slope[:, channel] * (frozen[:, channel] - local[:, channel])).sum()
+        return (1 - gate) * slope, {"fusion.gate": by_gate}
+
+    return gate * frozen + (1 - gate) * local, back
+
+
+def convolved(w, local, frozen):
+    """Channel by channel, the local ones first."""
+    weight = w["fusion.convolution.weight"]
+    both = [*local.swapaxes(0, 1), *frozen.swapaxes(0, 1)]
+    bias = w.get("fusion.convolution.bias", np.zeros(len(weight)))
+    fused = np.stack([bias[o] + sum(weight[o, i, 0, 0] * maps for i, maps in enumerate(both)) for o in range(len(bias))], 1)
+
+    def back(slope):
+        by_weight, by_local = np.zeros_like(weight), np.zeros_like(local)
+        for o in range(len(bias)):
+            for i, maps in enumerate(both):
+                by_weight[o, i, 0, 0] = (slope[:, o] * maps).sum()
+            for i in range(local.shape[1]):
+                by_local[:, i] += slope[:, o] * weight[o, i, 0, 0]
+        return by_local, {"fusion.convolution.weight": by_weight, "fusion.convolution.bias": slope.sum((0, 2, 3))}
+
+    return fused, back
+
+
+def convolution(w, x):
+    weight, bias = (w[f"extractor.conv1.layer.{name}"] for name in ("weight", "bias"))
+    return np.einsum("oi,nihw->nohw", weight[:, :, 0, 0], x) + bias[:, None, None]
+
+
+def normalised(w, maps, training):
+    """Batch normalisation, if the network has it, and from the slope by its outcome those by the maps and by its weights."""
+    if NORM + "weight" not in w:
+        return maps, lambda slope: (slope, {})
+    over = (0, 2, 3)
+    mean, variance = (maps.mean(over), maps.var(over)) if training else (w[NORM + "running_mean"], w[NORM + "running_var"])
+    scale = (1 / np.sqrt(variance + 1e-5))[:, None, None]
+    standard, weight = (maps - mean[:, None, None]) * scale, w[NORM + "weight"][:, None, None]
+
+    def back(slope):
+        inner = slope * weight
+        if training:
+            inner = inner - inner.mean(over, keepdims=True) - standard * (inner * standard).mean(over, keepdims=True)
+        return inner * scale, {NORM + "weight": (slope * standard).sum(over), NORM + "bias": slope.sum(over)}
+
+    return standard * weight + w[NORM + "bias"][:, None, None], back
+
+
+def statistics(w, x):
+    """The running statistics after a training step with these weights."""
+    if NORM + "weight" not in w:
+        return {}
+    maps = convolution(w, x)
+    images = maps[:, 0].size
+    found = {"running_mean": maps.mean((0, 2, 3)), "running_var": maps.var((0, 2, 3)) * images / (images - 1)}
+    moved = {NORM + name: 0.9 * w[NORM + name] + 0.1 * value for name, value in found.items()}
+    return moved | {NORM + "num_batches_tracked": w[NORM + "num_batches_tracked"] + 1}
+
+
+def extracted(w, x, training=False):
+    return normalised(w, convolution(w, x), training)[0]
+
+
+def whole(weight, inputs):
+    """A dense layer's matrix, and a function from a slope by it to one by `weight`; groups are blocks on its diagonal."""
+    rows, columns = weight.shape
+    groups = inputs // columns
+    own = np.kron(np.eye(groups), np.ones((rows // groups, columns)))
+    return np.tile(weight, (1, groups)) * own, lambda slope: (slope * own).reshape(rows, groups, columns).sum(1)
+
+
+def classified(w, maps):
+    maps = maps.reshape(len(maps), -1)
+    features = maps @ whole(w["hidden.fc1.layer.weight"], maps.shape[1])[0].T + w["hidden.fc1.layer.bias"]
+    return features @ whole(w["head.weight"], features.shape[1])[0].T + w["head.bias"], features
+
+
+def outputs(w, x):
+    return classified(w, extracted(w, x))
+
+
+def by_hand(w, at, pull, fuse):
+    """Loss and gradient: the mean cross entropy and what `pull` adds."""
+    local, through = normalised(w, convolution(w, at.x), at.training)
+    maps, back = fuse(w, local, extracted(at.received, at.x))
+    logits, features = classified(w, maps)
+    chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    value, by_logits, by_features, by_weights = pull(w, at)
+    loss = np.mean([-math.log(chances[image, label]) for image, label in enumerate(at.y)]) + value
+    at_logits = (chances - np.eye(logits.shape[1])[at.y]) / len(at.y) + by_logits
+    head, by_head = whole(w["head.weight"], features.shape[1])
+    dense, by_dense = whole(w["hidden.fc1.layer.weight"], maps[0].size)
+    at_features = at_logits @ head + by_features
+    at_local, by_fusion = back((at_features @ dense).reshape(maps.shape))
+    at_maps, by_norm = through(at_local)
+    gradient = (
+        by_fusion
+        | by_norm
+        | {
+            "head.weight": by_head(at_logits.T @ features),
+            "head.bias": at_logits.sum(0),
+            "hidden.fc1.layer.weight": by_dense(at_features.T @ maps.reshape(len(maps), -1)),
+            "hidden.fc1.layer.bias": at_features.sum(0),
+            "extractor.conv1.layer.weight": np.einsum("nohw,nihw->oi", at_maps, at.x)[:, :, None, None],
+            "extractor.conv1.layer.bias": at_maps.sum((0, 2, 3)),
+        }
+    )
+    return loss, {key: gradient[key] + by_weights.get(key, 0.0) for key in gradient}
+
+
+NORM = "extractor.conv1.norm."  # before the names of what a batch normalisation has
+METHODS = [
+    ("fedavg", {}, none, alone),
+    ("fednova", {}, none, alone),
+    ("psi_net", {}, none, alone),
+    ("fedma", {}, none, alone),
+    ("scaffold", {}, controlled, alone),
+    ("fedcurv", {"weight": 0.4}, partial(curved, 0.4), alone),
+    *(
+        ("fedcl", {"weight": 0.4, "importance": name}, partial(anchored, 0.4, name, name != "identity"), alone)
+        for name in ("layer_squares", "layer_norm", "absolute", "fisher", "identity")
+    ),
+    ("fedcl", {"every": 2, "fallback": "local"}, partial(anchored, 0.5, "layer_squares", False), alone),
+    ("fedcl", {"every": 2, "fallback": "identity"}, partial(anchored, 0.5, "identity", False), alone),
+    ("fedcl", {"every": 2, "fallback": "none"}, none, alone),
+    ("fedprox", {"mu": 0.7}, partial(proximal, 0.7, "sum"), alone),
+    ("fedprox", {"mu": 0.7, "norm": "mean"}, partial(proximal, 0.7, "mean"), alone),
+    ("l2", {"weight": 0.3}, partial(half_squares, 0.3), alone),
+    ("fedmmd", {"weight": 0.6}, partial(discrepancy, 0.6, "logits", "fixed19", 1e-4), alone),
+    ("fedmmd", {"weight": 0.6, "outputs": "features"}, partial(discrepancy, 0.6, "features", "fixed19", 1e-4), alone),
+    ("fedmmd", {"weight": 0.6, "kernel": "mean_distance"}, partial(discrepancy, 0.6, "logits", "mean_distance", 1e-4), alone),
+    ("fedmmd", {"weight": 0.6, "floor": 50.0}, partial(discrepancy, 0.6, "logits", "fixed19", 50.0), alone),
+    ("fedfusion", {"operator": "conv"}, none, convolved),
+    ("fedfusion", {"operator": "conv", "bias": False}, none, convolved),
+    ("fedfusion", {"operator": "multi"}, none, gated),
+    ("fedfusion", {"operator": "single"}, none, gated),
+    ("activation_l2", {"beta": 0.4}, partial(sized, 0.4, "frobenius"), alone),
+    ("activation_l2", {"beta": 0.4, "norm": "samples"}, partial(sized, 0.4, "samples"), alone),
+    *(
+        (
+            "fedmax",
+            {"beta": 2.0, "direction": direction, "reduction": reduction},
+            partial(from_uniform, 2.0, direction, reduction),
+            alone,
+        )
+        for direction in ("uniform_activation", "activation_uniform")
+        for reduction in ("elements", "samples")
+    ),
+]
+by_name = pytest.mark.parametrize(
+    ("name", "options", "pull", "fuse"), METHODS, ids=[f"{m[0]}-{'-'.join(map(str, m[1].values()))}" for m in METHODS]
+)
+
+
+class Scene(NamedTuple):
+    """What one client meets in a round: received weights, its own state, six images of 2 channels of 1x2 and their labels.
+    `training`: whether batch normalisation takes the statistics of these images."""
+
+    received: dict
+    kept: dict
+    x: object
+    y: object
+    training: bool = False
+
+
+def three_layers(name: str, options: dict):
+    """The method on a small linear network, a scene in which nothing is neutral, what the client prepares, and weights away
+    from those it received. What a method adds to the network starts at random here too."""
+    draw = rng.generator(1, "three layers")
+    nets = ([Conv("conv1", 2, 1, activation=None, norm=norm), Dense("fc1", 3, activation=None), Head(3)]
+            for norm in ("none", "batch"))  # fmt: skip
+    blocks = next(blocks for blocks in nets if fits(name, options, blocks))
+    net = models.assemble(blocks, (2, 1, 2), "pytorch", rng.generator(1, "weights")).double()
+    algorithm = classifying(name, options, net)
+
+    def moved(tensors: dict) -> dict:
+        return tensors | {key: tensors[key] + 0.3 * noise for key, noise in randn_like(tensors, draw).items()}
+
+    start = dict(algorithm.net.state_dict())
+    noise = randn_like({key: start[key] for key in algorithm.trained}, draw)
+    weights = start | {key: 0.5 * tensor for key, tensor in noise.items()}
+    x, y = torch.randn(6, 2, 1, 2, generator=draw, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 0])
+    batches, classes = [Batch(x, y)], y.bincount(minlength=3)
+    server = Server(2, 4, 0.25, moved(algorithm.start(weights)), lambda: iter(batches))
+    server = replace(server, state=algorithm.survey(weights, server))
+    received = algorithm.broadcast(weights, server)
+    client = Client(0, 6, 2, 0.5, 0.0, {}, lambda: classes, lambda: iter(batches))
+    client = replace(client, state=moved(algorithm.finish(moved(weights), received, client).state))
+    own = algorithm.prepare(received, client)
+    return algorithm, Scene(received, client.state, x, y), own, {key: moved(weights)[key] for key in algorithm.names}
+
+
+def arrays(tensors):
+    return {key: tensor.detach().numpy() for key, tensor in tensors.items()}
+
+
+def test_every_method_has_a_step_by_hand():
+    missing = set(ALGORITHMS) - {method[0] for method in METHODS}
+    assert not missing, f"write a step by hand in NumPy for {', '.join(sorted(missing))} and add it to METHODS"
+
+
+def in_numpy(scene: Scene) -> Scene:
+    return Scene(arrays(scene.received), arrays(scene.kept), scene.x.numpy(), scene.y.numpy())
+
+
+@by_name
+def test_loss_and_gradient_by_hand(name, options, pull, fuse):
+    algorithm, scene, own, moved = three_layers(name, options)
+    leaves = {key: moved[key].requires_grad_() for key in algorithm.trained}
+    batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x, own), own=own)
+    loss = algorithm.loss(moved | leaves, scene.received, batch)
+    gradient = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+    value, slopes = by_hand(arrays(moved), in_numpy(scene), pull, fuse)
+    assert loss.item() == pytest.approx(value, rel=1e-12)
+    assert_close(gradient, {key: torch.from_numpy(slopes[key]) for key in gradient}, 1e-12)
+
+
+@by_name
+def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
+    """The first step starts at the received weights, where most methods are FedAvg still; the second does not."""
+    algorithm, scene, own, _ = three_layers(name, options)
+    batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x, own), own=own)
+    feed = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, own=own, start=scene.received, velocity={})
+    executor = Sequential(algorithm, config(batch_size=6), None)
+    [(trained, loss, _)] = executor.train(scene.received, [feed], 0.5, algorithm.trained)
+    at, losses = in_numpy(scene)._replace(training=True), []
+    w = {key: at.received[key] for key in algorithm.names}
+    for _ in range(2):
+        value, slopes = by_hand(w, at, pull, fuse)
+        losses.append(value)
+        w = {key: w[key] - 0.5 * slopes[key] if key in slopes else w[key] for key in w} | statistics(w, at.x)
+    assert_close(trained, {key: torch.as_tensor(w[key]) for key in trained}, 1e-12)
+    assert loss.item() == pytest.approx(np.mean(losses), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_gradient_against_finite_differences(name):
+    algorithm, scene, own, moved = three_layers(name, {})
+    batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x, own), own=own)
+    for key in algorithm.trained:
+
+        def loss(value, key=key):
+            return algorithm.loss(moved | {key: value}, scene.received, batch)
+
+        assert torch.autograd.gradcheck(loss, (moved[key].clone().requires_grad_(),), eps=1e-6, atol=1e-7)
+
+
+UNSUITED = [
+    ("fedmax", {}, "it needs a hidden layer before the last", [Head(3)]),
+    ("activation_l2", {}, "it needs a hidden layer before the last", [Head(3)]),
+    ("fedmmd", {"outputs": "features"}, "it needs a hidden layer before the last", [Head(3)]),
+    ("fedfusion", {}, "it needs convolutions", [Head(3)]),
+    ("fedfusion", {"operator": "multi"}, "it needs convolutions", [Dense("fc1", 4), Head(3)]),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "words", "blocks"), UNSUITED)
+def test_a_network_on_which_a_method_would_be_fedavg_is_refused(name, options, words, blocks):
+    net = models.assemble(blocks, (1, 2, 2), "pytorch", rng.generator(0, "weights"), "plain")
+    with pytest.raises(UserError, match=f"algorithm {name}: model plain: {words}"):
+        classifying(name, options, net)
+
+
+def penalty(name: str, options: dict, activations: torch.Tensor) -> float:
+    """What the method adds to the cross entropy of these activations (B, D)."""
+    width = activations.shape[1]
+    blocks = [Conv("same", width, 1, activation=None), Head(3)]
+    net = models.assemble(blocks, (width, 1, 1), "pytorch", rng.generator(0, "weights")).double()
+    net.extractor.same.layer.weight.data = torch.eye(width).double()[:, :, None, None]
+    net.extractor.same.layer.bias.data.zero_()
+    batch = Batch(activations[:, :, None, None], torch.zeros(len(activations), dtype=torch.int64))
+    weights = dict(net.state_dict())
+    with_it, without = (classifying(*method, net).loss(weights, weights, batch) for method in ((name, options), ("fedavg", {})))
+    return (with_it - without).item()
+
+
+def test_the_weight_of_fedmax_is_shared_out_among_the_units():
+    """The code's mean runs over images and units: beta 1500 is 1500 / 512 = 2.93 for an image."""
+    for width, beta, weight in ((512, 1500.0, 2.9296875), (512, 1000.0, 1.953125), (2048, 10_000.0, 4.8828125)):
+        activations = torch.randn(7, width, generator=rng.generator(0, "activations"), dtype=torch.float64).relu()
+        p = activations.softmax(1)
+        divergence = ((1 / width) * (math.log(1 / width) - p.log())).sum(1).mean().item()  # KL(U || p), mean over images
+        assert penalty("fedmax", {"beta": beta}, activations) == pytest.approx(weight * divergence, rel=1e-9)
+        assert penalty("fedmax", {"beta": weight, "reduction": "samples"}, activations) == pytest.approx(weight * divergence)
+
+
+def test_only_one_direction_of_fedmax_is_maximum_entropy():
+    """KL(p || U) is log D less the entropy, as Eqs. 3 and 4 have it; KL(U || p) is not: it has another order of activations."""
+    flat, peaked = torch.tensor([[0.0, 0.0, 6.0, 6.0]]).double(), torch.tensor([[4.0, 4.0, 4.0, 7.0]]).double()
+
+    def entropy(activations):
+        p = activations.softmax(1)
+        return -(p * p.log()).sum().item()
+
+    def divergences(direction):
+        options = {"beta": 1.0, "direction": direction, "reduction": "samples"}
+        return [penalty("fedmax", options, activations) for activations in (flat, peaked)]
+
+    assert divergences("activation_uniform") == pytest.approx([math.log(4) - entropy(flat), math.log(4) - entropy(peaked)])
+    assert entropy(flat) > entropy(peaked)
+    code = divergences("uniform_activation")
+    assert code[0] > code[1]
+
+
+def test_the_size_of_a_batch_matters_to_the_frobenius_norm_alone():
+    row = torch.tensor([[3.0, 4.0]]).double()
+    for norm, sizes in (("frobenius", [5.0, 10.0]), ("samples", [5.0, 5.0])):
+        found = [penalty("activation_l2", {"beta": 1.0, "norm": norm}, row.expand(count, 2)) for count in (1, 4)]
+        assert found == pytest.approx(sizes)
+
+
+@pytest.mark.parametrize("norm", ["frobenius", "samples"])
+def test_dead_activations_have_no_slope(norm):
+    """After a ReLU all values may be 0, where a norm has a corner."""
+    net = models.assemble([Dense("fc1", 4), Head(3)], (2, 1, 1), "pytorch", rng.generator(0, "weights")).double()
+    method = classifying("activation_l2", {"beta": 1.0, "norm": norm}, net)
+    weights = {name: tensor.clone().requires_grad_() for name, tensor in net.state_dict().items()}
+    batch = Batch(torch.zeros(5, 2, 1, 1, dtype=torch.float64), torch.zeros(5, dtype=torch.int64))
+    weights["hidden.fc1.layer.bias"] = torch.full((4,), -1.0, dtype=torch.float64, requires_grad=True)
+    slopes = torch.autograd.grad(method.loss(weights, weights, batch), list(weights.values()))
+    assert all(slope.isfinite().all() for slope in slopes)
+
+
+@pytest.mark.parametrize("name", ["fedmax", "activation_l2", "fedprox"])
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_a_weight_of_zero_is_fedavg_bit_for_bit(name, executor):
+    """In single precision, momentum and all."""
+    settings = {"precision": "float32", "momentum": 0.1, "nesterov": True, "weight_decay": 0.0005}
+    ours, _ = advance(federation(config(algorithm=neutral(name), **settings), executor=executor))
+    fedavg, _ = advance(federation(config(**settings), executor=executor))
+    assert_same(ours.weights, fedavg.weights)
+
+
+def test_one_image_under_two_equal_networks_has_a_slope():
+    """The mean distance is 0 then: no kernel may be so narrow that its inverse is infinite."""
+    outputs = normal(1, 10).requires_grad_()
+    fedmmd.mmd2(outputs.detach(), outputs, "mean_distance").backward()
+    assert outputs.grad.isfinite().all()
+
+
+def test_what_bfloat16_rounds_is_told():
+    told = {
+        name: algorithms.caution(config(algorithm={"name": name}, precision="bfloat16"))
+        for name in registry.names("algorithms")
+    }
+    assert not told["fedavg"] and "rounding; use float32" in told["fedmmd"]
+    assert algorithms.caution(config(algorithm={"name": "fedmmd", "floor": 0}, precision="float32")).startswith(
+        "floor 0 in float32"
+    )
+
+
+@pytest.mark.parametrize("shift", [0.1, 3.0])
+def test_mmd_in_single_precision(shift):
+    """At the paper's batch size the narrow kernels must survive float32, in value and in gradient."""
+    a, change = normal(2, 128, 10)
+    b = a + shift * change
+    results = []
+    for dtype in (torch.float64, torch.float32):
+        moved = b.to(dtype).requires_grad_()
+        value = fedmmd.mmd2(a.to(dtype), moved)
+        results.append((value.item(), torch.autograd.grad(value, moved)[0].double()))
+    (value, slope), (single, rough) = results
+    assert single == pytest.approx(value, rel=5e-5)
+    assert float((rough - slope).norm() / slope.norm()) < 1e-5
+
+
+# Stored numbers
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_golden_results(name):
+    """Every algorithm, three rounds in float64: fails when any line that computes a number begins to compute another. Written
+    anew only for the methods that the variable FEDREPRO_UPDATE_GOLDEN names."""
+    path = GOLDEN / f"{name}.json"
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    found = golden(name, stored.get("options", {}), stored.get("settings", {}))
+    if name in os.environ.get("FEDREPRO_UPDATE_GOLDEN", "").split(","):
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        stored = found
+    how = f"FEDREPRO_UPDATE_GOLDEN={name} pytest tests/algorithms/test_algorithms.py -k golden"
+    assert "weights" in stored, f"no numbers in {path.name}: make them with {how}"
+    assert found["weights"] == pytest.approx(stored["weights"], rel=1e-9)
+    for key in ("test_loss", "train_loss"):
+        assert found[key] == pytest.approx(stored[key], rel=1e-9), key
+    fedavg = golden("fedavg", {}, stored.get("settings", {}))
+    assert name == "fedavg" or found["weights"] != pytest.approx(fedavg["weights"], rel=1e-6), f"{name} does nothing"
+
+
+@functools.cache
+def _golden(text: str) -> tuple[dict, dict]:
+    state, rows = advance(federation(config(**json.loads(text)), images(train=78)))
+    losses = {key: [row[key] for row in rows[1:]] for key in ("test_loss", "train_loss")}
+    return losses, {key: tensor.double().abs().mean().item() for key, tensor in sorted(state.weights.items())}
+
+
+def golden(name: str, options: dict, settings: dict) -> dict:
+    """Losses of each round, and of each tensor of the last global weights the mean magnitude."""
+    usual = {"partition": {"name": "shards", "clients": 4}, "weighting": "samples", "momentum": 0.5, "weight_decay": 0.01}
+    usual |= {"schedule": {"name": "exponential", "decay": 0.9}, "algorithm": {"name": name, **options}}
+    losses, means = _golden(json.dumps(usual | settings))
+    return {"options": options} | ({"settings": settings} if settings else {}) | losses | {"weights": means}

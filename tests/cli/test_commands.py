@@ -1,0 +1,418 @@
+"""The command line: a mistake is one message with exit code 2; a tiny federation is planned, trained, kept and pruned."""
+
+import argparse
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from fedrepro.cli import main
+from fedrepro.cli import targets as listing
+from fedrepro.config.params import read_params
+from fedrepro.core.errors import UserError
+from fedrepro.experiments.plan import plan
+from fedrepro.runs import integrity
+from fedrepro.runs.paths import Paths
+from support.experiments import finish, listed
+from support.files import mnist_files, write_all
+from support.settings import PAPER, fig, write
+
+WHERE = "params.yaml: papers.p.fig at scale quick: series.FedAvg: "
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """An empty place to work in."""
+    monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(capsys, *arguments: str) -> str:
+    """The one message of a command that ends with exit code 2."""
+    assert main.main(list(arguments)) == 2
+    told = capsys.readouterr().err
+    messages = [line for line in told.splitlines() if line.startswith("error: ")]
+    assert len(messages) == 1 and "Traceback" not in told
+    return told[told.index("error: ") + 7 :].strip()
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"scale": "huge"}, ["scale: unknown scale 'huge': choose from other, quick"]),
+    ({"scael": "quick"}, ["scael: unknown key: choose from ", "scale"]),
+    ({"device": "gpu"}, ["device: ", "'auto', 'cpu' or 'cuda'"]),
+    ({"scales": {"quick": {"seeds": []}}}, ["scales.quick.seeds: "]),
+    ({"scales": {"quick": {"compare": "all"}}}, ["scales.quick.compare: ", "'none', 'direction' or 'full'"]),
+    ({"scales": {"quick": {"experiments": {"q": {}}}}}, ["scales.quick.experiments: unknown paper 'q': choose from p"]),
+    ({"scales": {"quick": {"experiments": {"p": {"x": {}}}}}}, ["unknown experiment 'x': choose from fig"]),
+    (fig(round=3), ["papers.p.fig", "round: unknown key: choose from ", "rounds"]),
+    (fig(rounds=-3), ["papers.p.fig", "rounds: ", "(got -3)"]),
+    (fig(clients_per_round=9), ["papers.p.fig", "clients_per_round: at most the 3 clients of the partition (got 9)"]),
+    (fig(dataset="mnst"), ["unknown dataset 'mnst': choose from ", "mnist"]),
+    (fig(model={"name": "resnet"}), ["papers.p.fig", "unknown model 'resnet': choose from ", "mnist_cnn"]),
+    (fig(model={"name": "mnist_cnn", "arch": [1]}), ["papers.p.fig", "model mnist_cnn: arch: Input should be 'paper', "]),
+    (fig(series={"X": {"name": "fedx"}}), ["papers.p.fig", "series.X", "unknown algorithm 'fedx': choose from ", "fedprox"]),
+    (fig(series={"Prox": {"my": 1}}), ["series.Prox", "my: unknown key: choose from ", "mu"]),
+    (fig(series={"CL": {"name": "fedcl", "every": 0}}), ["series.CL", "algorithm fedcl: every: ", "(got 0)"]),
+    (fig(series={"CL": {"name": "fedcl", "weight": -1}}), ["series.CL", "algorithm fedcl: weight: ", "(got -1)"]),
+    (fig(series={"CL": {"name": "fedcl", "importance": "x"}}), ["algorithm fedcl: importance: ", "'layer_squares', "]),
+    (fig(series={"CL": {"name": "fedcl", "fallback": "x"}}), ["algorithm fedcl: fallback: ", "'local', 'identity' or 'none'"]),
+    (fig(partition={"name": "dirichlet", "alpha": 0}), ["papers.p.fig", "partition dirichlet: alpha: ", "(got 0)"]),
+    (fig(proxy={"share": 1.5}), ["papers.p.fig", "proxy.share: ", "(got 1.5)"]),
+    (fig(proxy={"share": 0.97, "removed": True}), [f"{WHERE[13:]}proxy.share: removed: true takes", "leaves 2 for 3 clients"]),
+], ids=str)  # fmt: skip
+def test_mistakes_in_the_settings(changes, words, here, capsys):
+    write(here, changes, "mine.yaml")
+    for command in ("train", "plan"):
+        told = refused(capsys, command, "--params", "mine.yaml")
+        assert "dataset" in words[0] or told.startswith("mine.yaml: ")
+        for word in words:
+            assert word in told
+    assert sorted(path.name for path in here.iterdir()) == ["mine.yaml"]
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    (fig(partition={"name": "shards", "clients": 40}), "partition shards: 40 clients x 2 shards need 80 images, got 60"),
+    (fig(partition={"clients": 61}), f"{WHERE}partition.clients: at most the 60 train images of digits (got 61)"),
+    (fig(train_images=9999), f"{WHERE}train_images: digits has 1438 (got 9999)"),
+], ids=str)  # fmt: skip
+def test_partitions_that_cannot_be_met(changes, words, here, capsys, ready):
+    write(here, changes)
+    (here / "data").symlink_to(ready / "data")
+    assert words in refused(capsys, "train")
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    (None, "params.yaml: no such file"),
+    ("scale: [quick", "params.yaml: not valid YAML: "),
+    ("- quick", "params.yaml: expected keys and values at the top level"),
+    ("", "params.yaml: expected keys and values at the top level"),
+    ("\x80", "params.yaml: "),
+])  # fmt: skip
+def test_files_that_are_no_settings(text, words, here, capsys):
+    if text is not None:
+        (here / "params.yaml").write_text(text, encoding="latin-1")
+    assert words in refused(capsys, "train")
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("train", "--scale", "huge"), "unknown scale 'huge': choose from other, quick"),
+    (("train", "--paper", "q"), "unknown paper 'q': choose from p"),
+    (("plan", "--experiment", "fig9"), "unknown experiment 'fig9': choose from fig"),
+    (("keep", "--experiment", "fig", "--experiment", "x"), "unknown experiment 'x'"),
+    (("plan", "--device", "tpu"), "device: "),
+    (("train", "--runs", "absent.json"), "absent.json: cannot be read"),
+    (("train", "--runs", "absent.json", "--paper", "p"), "--runs: trains what is in the list"),
+    (("train", "--runs", "absent.json", "fig"), "cannot be combined with targets"),
+    (("plan", "--export", "absent/runs.json"), "absent/runs.json: cannot be written"),
+    (("train", "--data-mirror", "absent"), "absent"),
+    (("train", "--data-mirror", "."), "p fig: data not available: data mirror .: "),
+    (("plan", "figure"), "workflow/experiments/p.yaml: no such file"),
+    (("train", "--results", "params.yaml"), "cannot create the run's folder"),
+    (("notebook", "fig"), "workflow/experiments/p.yaml: no such file"),
+])  # fmt: skip
+def test_mistakes_in_the_options(arguments, words, here, capsys, request):
+    write(here, {})
+    if "--results" in arguments:
+        (here / "data").symlink_to(request.getfixturevalue("ready") / "data")
+    if "--data-mirror" in arguments:
+        write(here, fig(dataset="mnist"))
+    assert words in refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("fly",), ("plan", "--budget", "3"), ("train", "--budget", "soon"), ("train", "--no")]
+)
+def test_usage(arguments, here, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main.main(list(arguments))
+    assert caught.value.code == 2 and "error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [
+    ("prune", "--yes", "--paper", "p"), ("prune", "--experiment", "fig"), ("prune", "--scale", "quick"),
+    ("keep", "--device", "cpu"), ("schema", "--params=x"), ("docs", "--paper", "p"), ("list", "--experiment", "fig"),
+])  # fmt: skip
+def test_a_command_takes_no_option_that_it_would_not_obey(arguments, here, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main.main(list(arguments))
+    assert caught.value.code == 2 and "unrecognized arguments: --" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("9m", 540), ("1.5h", 5400), ("0", 0)])
+def test_budget(text, seconds):
+    assert main._seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "-3", "3d", "1 h", "1e3", "nan", ".5m"])
+def test_no_budget(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="expected a number with s, m or h"):
+        main._seconds(text)
+
+
+def test_a_mistake_as_the_shell_sees_it(here):
+    write(here, {})
+    folders = os.pathsep.join([str(Path(main.__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "fedrepro.cli", "train", "--paper", "q"],
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": folders},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "error: unknown paper 'q': choose from p\n")
+
+
+def test_stopped_by_hand(here, capsys, monkeypatch):
+    from fedrepro.training import runner
+
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    write(here, {})
+    monkeypatch.setattr(runner, "train", stop)
+    assert main.main(["train"]) == 130 and "the same command goes on" in capsys.readouterr().err
+
+
+def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, monkeypatch):
+    from fedrepro.experiments import study_plan, study_runner
+    from fedrepro.training import runner
+
+    def train(runs, *arguments, failures, **options):
+        done, failing = runs
+        done.folder.mkdir(parents=True)
+        done.summary.write_text("{}")
+        with failures.of(failing.id):
+            raise UserError("no luck")
+        return []
+
+    made = []
+    monkeypatch.setattr(runner, "train", train)
+    study = SimpleNamespace(snapshots=frozenset)
+    monkeypatch.setattr(
+        study_plan, "unfinished", lambda chosen, *_: [SimpleNamespace(run=run, study=study) for run in chosen[0].runs]
+    )
+    monkeypatch.setattr(study_runner, "conduct", lambda cases, *_, **options: made.extend(cases) or [])
+    write(here, {})
+    assert "digits-fedprox-s0-" in (told := refused(capsys, "train")) and "no luck" in told
+    assert [case.run.config.algorithm.name for case in made] == ["fedavg"]
+
+
+@pytest.mark.parametrize("mirror", ["http://127.0.0.1:9", "mirror"])
+@pytest.mark.parametrize("data", [
+    {"dataset": "mnist"}, {"dataset": {"name": "synthetic", "devices": 3, "train": 40, "side": 16}, "inputs": "raw"},
+], ids=["fetched", "drawn"])  # fmt: skip
+def test_plans_and_lists_fetch_draw_and_prepare_nothing(data, mirror, here, monkeypatch):
+    """Though only the data can tell whether the mirror's are the official release, and what a draw with these options gives."""
+
+    def refuse(*arguments, **options):
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    write_all(here / "mirror" / "mnist", mnist_files())
+    (here / "workflow/experiments").mkdir(parents=True)
+    (here / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
+    write(here, fig(**data) | {"data_mirror": mirror})
+    for command in ("plan", "list", "prune"):
+        assert main.main([command]) == 0
+    assert not (here / "data").exists()
+
+
+# ---- one workplace, in the order of work
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory) -> Path:
+    """A folder with settings where everything was trained, after a budget of nothing."""
+    folder = tmp_path_factory.mktemp("work")
+    write(folder, {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
+        patch.chdir(folder)
+        assert main.main(["train", "--budget", "0s"]) == 3
+        assert not list(folder.glob("results/runs/p/*/summary.json"))
+        assert main.main(["train"]) == 0
+    return folder
+
+
+def snapshot(folder: Path) -> dict:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_train_trains(ready):
+    runs = sorted((ready / "results" / "runs" / "p").iterdir())
+    assert [re.sub("-[0-9a-f]{10}$", "", run.name) for run in runs] == ["digits-fedavg-s0", "digits-fedprox-s0"]
+    for run in runs:
+        told = json.loads((run / "summary.json").read_text())
+        assert (told["status"], told["rounds"]) == ("finished", 2) and 0 <= told["final"]["test_accuracy"] <= 1
+        assert len((run / "metrics.csv").read_text().splitlines()) == 4
+    assert len(list((ready / "data" / "partitions").glob("*.npz"))) == 1  # the two share it
+
+
+def test_train_twice_does_nothing(ready, monkeypatch):
+    monkeypatch.chdir(ready)
+    before = snapshot(ready)
+    assert main.main(["train"]) == main.main(["train", "--budget", "0s"]) == 0
+    assert snapshot(ready) == before
+
+
+def test_who_reports_what_is_finished_is_told_that_nothing_is_trained(monkeypatch, tmp_path, caplog):
+    write(tmp_path, {"only_finished": True})
+    monkeypatch.chdir(tmp_path)
+    assert main.main(["train"]) == 0 and not list(tmp_path.glob("results/runs/*/*"))
+    assert "params.yaml: only_finished: true trains nothing" in caplog.messages
+
+
+def test_a_skipped_experiment_needs_no_training(ready, monkeypatch, capsys):
+    monkeypatch.chdir(ready)
+    assert main.main(["train", "--scale", "other"]) == 0
+    assert main.main(["plan", "--scale", "other"]) == 0 and "skipped: no time" in capsys.readouterr().out
+
+
+def test_plan_and_export(ready, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(ready)
+    assert main.main(["plan"]) == 0 and re.search(r"p/fig +0 of 2 ", capsys.readouterr().out)
+    params = write(tmp_path, fig(rounds=1, series={"Prox": None, "FedAvg": {"name": "fedavg"}}) | {"scale": "quick"})
+    values = yaml.safe_load(params.read_text())
+    del values["papers"]["p"]["fig"]["series"]["Prox"]
+    params.write_text(yaml.safe_dump(values))
+    results = str(tmp_path / "results")
+    assert main.main(["plan", "--params", str(params), "--results", results, "--export", str(tmp_path / "runs.json")]) == 0
+    assert re.search(r"p/fig +1 of 1 ", capsys.readouterr().out)
+    asked = []
+    with monkeypatch.context() as patch:  # a machine with the variable has its data from there, as params.yaml has it
+        patch.setenv("FEDREPRO_DATA_MIRROR", "there")
+        patch.setattr("fedrepro.training.runner.train", lambda *arguments, mirror, **options: asked.append(mirror) or [])
+        assert main.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results]) == 0 and asked == ["there"]
+    assert main.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results, "--device", "cpu"]) == 0
+    (run,) = (tmp_path / "results" / "runs" / "p").iterdir()
+    assert json.loads((run / "summary.json").read_text())["rounds"] == 1
+    assert main.main(["plan", "--params", str(params), "--results", results]) == 0
+    assert re.search(r"p/fig +0 of 1 ", capsys.readouterr().out)
+
+
+def test_a_plan_where_nothing_can_be_written(ready, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(ready)
+    (tmp_path / "file").write_text("")
+    assert main.main(["plan", "--results", str(tmp_path / "file")]) == 0 and "2 of 2" in capsys.readouterr().out
+
+
+def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
+    import shutil
+
+    shutil.copytree(ready, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    assert main.main(["keep"]) == 0
+    *told, last = capsys.readouterr().out.splitlines()
+    assert len(told) == 2 and all(Path(line).parent == Path("results/kept/p") and Path(line).is_dir() for line in told)
+    assert last == "kept 2 runs; 2 of 2 runs are finished"
+    assert main.main(["keep"]) == 0
+    assert capsys.readouterr().out == "nothing to keep: 2 of 2 runs are finished, 2 of them kept before\n"
+    assert main.main(["keep", "--scale", "other"]) == 0
+    assert capsys.readouterr().out == "nothing to keep: 0 of 0 runs are finished\n"
+    write(tmp_path / "copy", fig(lr=0.2))
+    assert main.main(["prune"]) == 0
+    *told, last = capsys.readouterr().out.splitlines()
+    assert last == "2 folders and files; --yes deletes them"
+    assert len(told) == 2 and all(line.startswith("would delete results/runs/p/digits-") for line in told)
+    assert main.main(["prune", "--yes"]) == 0
+    assert capsys.readouterr().out.splitlines() == [line.replace("would delete", "deleted") for line in told]
+    assert main.main(["prune"]) == 0 and capsys.readouterr().out == "nothing to prune: params.yaml names all that is there\n"
+    assert not any(Path("results/runs/p").iterdir()) and len(list(Path("results/kept/p").iterdir())) == 2
+
+
+def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, monkeypatch, capsys, tmp_path):
+    (tmp_path / "workflow/experiments").mkdir(parents=True)
+    (tmp_path / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
+    (tmp_path / "results").symlink_to(ready / "results")
+    write(tmp_path, {})
+    monkeypatch.chdir(tmp_path)
+
+    def listed(*arguments: str) -> dict[str, list[str]]:
+        assert main.main(["list", "--cores", "3", *arguments]) == 0
+        first, head, *lines = capsys.readouterr().out.splitlines()
+        assert "3 cores" in first and head.split() == ["target", "state", "left", "title"]
+        return {line.split()[0]: re.split("  +", line)[1:] for line in lines}
+
+    assert listed()["fig"] == ["finished", "What it shows"] and listed()["p"] == ["finished", "A paper"]
+    assert listed("--scale", "other")["fig"][0] == "skipped"
+    assert main.main(["list", "--scale", "other"]) == 0
+    assert "skipped: p, fig: no time" in capsys.readouterr().out
+    write(tmp_path, fig(series={"Two": {"name": "fedavg", "with": {"lr": 0.3}}}))
+    state, left, title = listed()["fig"]
+    assert state == "2 of 3 runs" and left.endswith(" s") and title == "What it shows"
+    assert main.main(["plan", "fig", "--cores", "1"]) == 0
+    told = capsys.readouterr()
+    assert re.search("p/fig +1 of 3 ", told.out) and "on 1 core\n" in told.out
+    assert main.main(["plan", "fig"]) == 0 and "measuring" not in capsys.readouterr().err  # what was measured is remembered
+    assert refused(capsys, "plan", "fog").startswith("unknown target 'fog': choose from p, ")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_lacks_a_letter_shows_the_list_without_it(encoding, ready, monkeypatch, tmp_path):
+    write(tmp_path, {})
+    (tmp_path / "results").symlink_to(ready / "results")
+    monkeypatch.chdir(tmp_path)
+    Path("workflow/experiments").mkdir(parents=True)
+    Path("workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER | {"title": "A \u03a8-Net"}))
+    folders = os.pathsep.join([str(Path(main.__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": folders, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([sys.executable, "-m", "fedrepro.cli", "list"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and "A ?-Net" in done.stdout, done.stderr
+
+
+def test_what_the_list_of_one_paper_names_can_be_asked_for(monkeypatch):
+    """Fig. 1 of a paper is called otherwise where another paper has one."""
+    monkeypatch.chdir(Path(__file__).parents[2])
+    params = read_params(Path("params.yaml"))
+    planned = plan(params, Paths())
+    targets = [line.target for line in listing.lines(planned, params, Paths(), 2, "fedcl")]
+    assert {"fedcl_fig1", "fedcl_fig2", "fig1a_mnist"} <= set(targets)
+    assert {item.paper for item in listing.selected(targets, planned, params)} == {"fedcl"}
+
+
+def test_a_list_says_what_is_kept_of_other_data(monkeypatch, capsys, tmp_path):
+    (tmp_path / "workflow/experiments").mkdir(parents=True)
+    (tmp_path / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
+    path = write(tmp_path, {})
+    monkeypatch.chdir(tmp_path)
+    runs = plan(read_params(path), Paths())["p"]["fig"].runs
+    record = runs[0].record() | {"data": "other pixels", "dataset": "Digits (mirror)"}
+    run = finish(replace(runs[0], folder=Paths().kept("p") / f"a-{integrity.key(record)}", data="other pixels"))
+    (run.folder / "config.json").write_text(json.dumps(record))
+    listed(Paths().results / "kept")
+    assert main.main(["list"]) == 0
+    told = capsys.readouterr().out
+    assert told.count("not run, 1 kept of other data ") == 2 and "only_finished=true reports what is kept" in told
+
+
+def test_a_list_calls_nothing_finished_that_lacks_a_series_or_a_study(monkeypatch, capsys, tmp_path):
+    """Of three series two can be reported, and the third waits; of a run that is kept without its weights there is no study."""
+    (tmp_path / "workflow/experiments").mkdir(parents=True)
+    (tmp_path / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
+    monkeypatch.chdir(tmp_path)
+
+    def state(changes: dict) -> str:
+        write(tmp_path, changes)
+        assert main.main(["list"]) == 0
+        return re.search("^fig  +(.*?)  ", capsys.readouterr().out, re.MULTILINE)[1]
+
+    permuted = {"partition": {"name": "permuted", "clients": 3}}
+    two, three = fig(**permuted), fig(**permuted, series={"Two": {"name": "fedavg", "with": {"lr": 0.3}}})
+    runs = plan(read_params(write(tmp_path, three)), Paths())["p"]["fig"].runs
+    for run in runs[:2]:
+        finish(run)
+    assert state(three) == "2 of 3 runs"
+    assert state(three | {"only_finished": True}) == "2 of 2 runs and more" and state(two) == "finished"
+    for run in runs[:2]:
+        finish(replace(run, folder=Paths().kept("p") / run.id))
+    listed(Paths().results / "kept")
+    asked = fig(**permuted, studies={"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}})
+    assert state(two) == "finished" and state(asked) == "2 of 4 runs"  # the weights still lie where they were trained
+    (runs[1].folder / "model.safetensors").unlink()
+    assert state(asked) == "2 of 3 runs"

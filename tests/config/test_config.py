@@ -1,0 +1,344 @@
+"""Settings: a mistake is told with its place, its key and what is valid; overlays are laid level by level."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from fedrepro.config import strict_yaml
+from fedrepro.config.inheritance import inherited, merge
+from fedrepro.config.params import Experiment, Gpus, Params, RunConfig, read_params, renamed
+from fedrepro.config.types import Choice, parse
+from fedrepro.core.errors import UserError
+from fedrepro.experiments.resolve import resolve
+from support.federation import PLAIN, config
+
+RUN = dict(PLAIN)
+SMALL = """
+scale: quick
+scales:
+  quick: {seeds: [0], compare: none, note: small, experiments: {paper: {fig: {rounds: 2}}}}
+papers:
+  paper: {fig: {rounds: 9}}
+"""
+LISTS = ["&a0 [" + "1, " * 9 + "]", *(f"&a{level} [" + f"*a{level - 1}, " * 9 + "]" for level in range(1, 9))]
+BOMB = f"model: {{width: [{', '.join(LISTS)}]}}"  # 600 letters, 9^9 values
+
+
+def refused(model, values, *words):
+    with pytest.raises(UserError) as caught:
+        parse(model, values, "settings.yaml")
+    for word in ("settings.yaml: ", *words):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"round": 3}, ["round: unknown key: choose from algorithm, augment, batch_size", "rounds"]),
+    ({"rounds": -1}, ["rounds: ", "greater than or equal to 1 (got -1)"]),
+    ({"rounds": 0}, ["rounds: ", "(got 0)"]),
+    ({"rounds": 2.5}, ["rounds: ", "integer", "(got 2.5)"]),
+    ({"rounds": "many"}, ["rounds: ", "integer", "(got 'many')"]),
+    ({"rounds": True}, ["rounds: expected a number"]),
+    ({"lr": True}, ["lr: expected a number"]),
+    ({"train_images": 0}, ["train_images: ", "(got 0)"]),
+    ({"batch_size": None}, ["batch_size: "]),
+    ({"lr": 0}, ["lr: ", "greater than 0 (got 0)"]),
+    ({"lr": "inf"}, ["lr: ", "finite"]),
+    ({"lr": 1e39}, ["lr: at most 3.4e+38"]),
+    ({"seed": 1 << 63}, ["seed: at most"]),
+    ({"seed": 10**400}, ["seed: at most"]),
+    ({"evaluate_every": 0}, ["evaluate_every: ", "(got 0)"]),
+    ({"momentum": 1.5}, ["momentum: ", "(got 1.5)"]),
+    ({"seed": -1}, ["seed: ", "(got -1)"]),
+    ({"inputs": "bits"}, ["inputs.name: ", "'raw', 'unit', 'half', 'standardised' or 'normalised'", "(got 'bits')"]),
+    ({"inputs": {"name": "normalised", "mean": [0.5]}}, ["inputs: mean and std: both, one number per channel each"]),
+    ({"inputs": {"name": "normalised", "mean": [0.5], "std": [0.2, 0.3]}}, ["inputs: mean and std: both, one number per"]),
+    ({"inputs": {"name": "normalised", "mean": [0.5, 0.6], "std": [0.2]}}, ["inputs: mean and std: both, one number per"]),
+    ({"inputs": {"name": "unit", "mean": [0.5], "std": [0.2]}}, ["inputs: mean and std: of normalised alone (got unit)"]),
+    ({"inputs": {"name": "normalised", "mean": 0.5, "std": [0.2]}}, ["inputs.mean: expected a list"]),
+    ({"inputs": {"name": "normalised", "mean": [0.5], "std": [0]}}, ["inputs.std.0: ", "greater than 0"]),
+    ({"inputs": {"name": "raw", "mean": [], "std": []}}, ["inputs.mean: ", "at least 1 item"]),
+    ({"inputs": {"name": "normalised", "deviation": [0.5]}}, ["inputs.deviation: unknown key: choose from mean, name, std"]),
+    ({"weighting": "size"}, ["weighting: ", "'uniform' or 'samples'"]),
+    ({"precision": "float16"}, ["precision: ", "'float32', 'float64', 'tf32' or 'bfloat16'"]),
+    ({"augment": ["rotate"]}, ["augment.0: ", "'crop', 'reflected_crop', 'resized_crop', ", "or 'contrast_jitter'"]),
+    ({"executor": "stacked"}, ["executor: unknown key"]),  # as the device: of a machine, not of a run
+    ({"model": {"width": 0.1}}, ["model.name: "]),
+    ({"model": 3}, ["model: "]),
+    ({"dataset": {"alpha": 1}}, ["dataset.name: "]),
+], ids=str)  # fmt: skip
+def test_mistakes_in_a_run(changes, words):
+    refused(RunConfig, RUN | changes, *words)
+
+
+def test_a_list_of_wrong_names_is_not_short_too():
+    with pytest.raises(UserError) as caught:
+        parse(RunConfig, RUN | {"measures": ["accuracy"]}, "run")
+    assert str(caught.value).count("\n") == 0 and "measures.0: " in str(caught.value)
+    refused(RunConfig, RUN | {"measures": []}, "measures: ", "at least 1 item")
+    refused(RunConfig, RUN | {"measures": ["test_loss", "test_loss"]}, "measures: values must be unique")
+
+
+def test_every_mistake_is_told_at_once():
+    refused(
+        RunConfig, RUN | {"rounds": -1, "lr": 0, "sed": 1}, "settings.yaml: rounds: ", "settings.yaml: lr: ", "sed: unknown key"
+    )
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"partition": {"name": "halves"}}, "unknown partition 'halves': choose from balanced_classes, class_shards, classes, "),
+    ({"model": {"name": "vgg"}}, "unknown model 'vgg': choose from cifar_cnn, fedmax_cnn, logistic, mlp, mnist_cnn, "),
+    ({"algorithm": {"name": "sgd"}}, "unknown algorithm 'sgd': choose from .*fedavg, .*scaffold"),
+    ({"algorithm": {"name": "_private"}}, "unknown algorithm '_private'"),
+    ({"algorithm": {"name": "base"}}, "unknown algorithm 'base'"),
+    ({"algorithm": {"name": "fedprox", "nu": 1}}, "algorithm fedprox: nu: unknown key: choose from mu, norm"),
+    ({"algorithm": {"name": "fedprox", "mu": -1}}, "algorithm fedprox: mu: .*greater than or equal to 0 .got -1"),
+    ({"algorithm": {"name": "fedavg", "mu": 1}}, "algorithm fedavg: mu: unknown key"),
+    ({"partition": {"name": "iid"}}, "partition iid: clients: Field required"),
+    ({"keep_momentum": True, "momentum": 0.9, "algorithm": {"name": "fednova"}}, "keep_momentum: fednova begins each round"),
+    ({"clients_per_round": 9}, "clients_per_round: at most the 4 clients of the partition .got 9"),
+], ids=str)  # fmt: skip
+def test_mistakes_in_choices(changes, words):
+    with pytest.raises(UserError, match=words):
+        resolve(parse(RunConfig, RUN | changes, "run"))
+
+
+def test_a_plain_name_is_a_choice_without_options():
+    run = parse(RunConfig, RUN | {"dataset": "mnist", "model": "logistic"}, "run")
+    assert run == parse(RunConfig, RUN | {"dataset": {"name": "mnist"}, "model": {"name": "logistic"}}, "run")
+    assert (run.model_dump()["dataset"], run.model_dump(mode="json")["dataset"]) == ("mnist", "mnist")
+    own = {"name": "synthetic", "alpha": 0.5}
+    assert parse(RunConfig, RUN | {"dataset": own}, "run").model_dump(mode="json")["dataset"] == own
+    assert merge({"dataset": "synthetic"}, {"dataset": {"alpha": 0.5}})["dataset"] == own
+    assert merge({"dataset": own}, {"dataset": "mnist"})["dataset"] == "mnist"
+    written = resolve(parse(RunConfig, RUN | {"dataset": own}, "run")).dataset.options
+    assert written["alpha"] == 0.5 and written["devices"] == 10  # a default
+
+
+@pytest.mark.parametrize("inputs", ["half", "normalised", {"name": "normalised", "mean": [0.5], "std": [0.2]}], ids=str)
+def test_a_scaling_without_moments_of_its_own_is_a_plain_name(inputs):
+    assert parse(RunConfig, RUN | {"inputs": inputs}, "run").model_dump(mode="json")["inputs"] == inputs
+
+
+def test_kept_runs_are_read_as_they_were_written():
+    """Their data sets are still plain names."""
+    stored = sorted((Path(__file__).parents[2] / "results" / "kept").glob("*/*/config.json"))
+    assert stored
+    for path in stored:
+        values = json.loads(path.read_text(encoding="utf-8"))["config"]
+        assert resolve(parse(RunConfig, renamed(values), str(path))).model_dump(mode="json")["dataset"] == values["dataset"]
+
+
+@pytest.mark.parametrize("key", ["nesterov", "keep_momentum"])
+def test_what_needs_momentum(key):
+    refused(RunConfig, RUN | {key: True}, key, "needs a momentum above 0")
+
+
+def test_settings_are_frozen_and_a_choice_keeps_its_options():
+    run = config(algorithm={"name": "fedprox", "mu": 1})
+    with pytest.raises(ValidationError):
+        run.rounds = 5
+    assert run.algorithm.options == {"mu": 1.0, "norm": "sum"}
+    assert Choice(name="x", a=1, b={"c": 2}).options == {"a": 1, "b": {"c": 2}}
+
+
+def test_resolving_writes_every_option_out_and_once_is_enough():
+    run = config(model={"arch": "code"}, algorithm={"name": "fedmmd"})
+    usual = {"dropout": 0.0, "norm": "none", "norm_groups": None, "frozen": []}
+    assert run.model.options == usual | {"arch": "code", "init": "truncated_normal", "width": 0.05}
+    assert run.algorithm.options == {"weight": 0.1, "outputs": "logits", "kernel": "fixed19", "floor": 1e-4}
+    assert resolve(run) == run == parse(RunConfig, run.model_dump(mode="json"), "again")
+
+
+def test_merging():
+    base = {"a": 1, "b": {"c": 2, "d": 3}, "model": {"name": "x", "width": 1}, "list": [1, 2]}
+    assert merge(base, {}) == base
+    assert merge(base, {"b": {"c": 9}}) == base | {"b": {"c": 9, "d": 3}}
+    assert merge(base, {"list": [3]}) == base | {"list": [3]}
+    assert merge(base, {"b": 5, "new": {"k": 1}}) == base | {"b": 5, "new": {"k": 1}}
+    assert merge(base, {"model": {"width": 2}})["model"] == {"name": "x", "width": 2}
+    assert merge(base, {"model": {"name": "x", "depth": 2}})["model"] == {"name": "x", "width": 1, "depth": 2}
+    assert merge(base, {"model": {"name": "y", "depth": 2}})["model"] == {"name": "y", "depth": 2}
+    assert base == {"a": 1, "b": {"c": 2, "d": 3}, "model": {"name": "x", "width": 1}, "list": [1, 2]}
+
+
+def test_an_experiment_needs_a_series():
+    shared = {key: value for key, value in RUN.items() if key not in ("algorithm", "seed")}
+    refused(Experiment, shared | {"series": {}}, "at least one series")
+    refused(Experiment, shared | {"series": {"a": {"mu": 1}}}, "series.a.name: ")
+    for hidden in ("_a", "", " "):  # matplotlib leaves the first out of legends
+        refused(
+            Experiment, shared | {"series": {hidden: {"name": "fedavg"}}}, f"series: '{hidden}' would be hidden from legends"
+        )
+    assert (
+        parse(Experiment, shared | {"series": {"a": {"name": "fedavg", "with": {"lr": 1}}}}, "x").series["a"].name == "fedavg"
+    )
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "params.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_reading_params(tmp_path, monkeypatch):
+    monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
+    params = read_params(write(tmp_path, SMALL))
+    assert params.active.seeds == (0,) and params.mirror is None and params.checkpoint_seconds == 30
+    monkeypatch.setenv("FEDREPRO_DATA_MIRROR", "there")
+    assert params.mirror == "there" and read_params(tmp_path / "params.yaml", {"data_mirror": "here"}).mirror == "here"
+    several = read_params(tmp_path / "params.yaml", {"cores_per_run": 4})
+    assert [several.on(cores).cores_per_run for cores in (1, 2, 16)] == [1, 2, 4] and params.on(16).cores_per_run == 1
+    shared = read_params(tmp_path / "params.yaml", {"devices": [1, 0], "gpu_jobs_per_device": 2})
+    assert (params.gpus, shared.gpus) == (Gpus(None, 1), Gpus((1, 0), 2))
+
+
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ("scale: quick", "scale: fast", "scale: unknown scale 'fast': choose from quick"),
+    ("fig: {rounds: 2}", "figure: {}", r"scales.quick.experiments.paper: unknown experiment 'figure': choose from fig"),
+    ("{paper: {fig: {rounds: 2}}}", "{article: {}}", r"scales.quick.experiments: unknown paper 'article': choose from paper"),
+    ("scale: quick", "scale: quick\nmirror: x", r"mirror: unknown key: choose from checkpoint_seconds, cores_per_run, "),
+    ("compare: none", "compare: exact", r"scales.quick.compare: .*'none', 'direction' or 'full' \(got 'exact'\)"),
+    ("seeds: [0]", "seeds: []", r"scales.quick.seeds: "),
+    ("seeds: [0]", "seeds: [0, 1, 0]", r"scales.quick.seeds: values must be unique"),  # a seed that counts twice
+    ("seeds: [0]", f"seeds: {list(range(1001))}", r"scales.quick.seeds: .* at most 1000 items"),  # planned for minutes
+    ("scale: quick", "scale: quick\ndevices: [1, 1]", r"devices: values must be unique"),
+    ("seeds: [0]", "seeds: 3", r"scales.quick.seeds: expected a list such as \[0\] \(got 3\)"),
+    ("scale: quick", "scale: quick\ndevices: 0", r"devices: expected a list such as \[0\] \(got 0\)"),
+    ("scale: quick", "scale: quick\ndevices: 0,1", r"devices: expected a list such as \[0\] \(got '0,1'\)"),
+    ("fig: {rounds: 9}", "fig: {like: figure}", r"papers: paper.fig: like: unknown experiment 'figure': choose from fig"),
+    ("fig: {rounds: 9}", "fig: {like: [fig]}", r"papers: paper.fig: like: unknown experiment '\['fig'\]'"),
+    ("fig: {rounds: 9}", "fig: {like: b}, b: {like: fig}", r"papers: paper.b: like: fig is like b is like fig"),
+    ("fig: {rounds: 2}", "fig: {like: fig}", r"scales.quick.experiments: paper.fig: like: fig is like fig"),
+    ("note: small", "note: small, color: red", r"scales.quick.color: unknown key: choose from compare, experiments, like"),
+    ("note: small", "note: small, like: tiny", r"scales: scales.quick: like: unknown scale 'tiny': choose from quick"),
+    ("note: small", "note: small, like: quick", r"scales: scales.quick: like: quick is like quick"),
+    ("scales:\n", "scales:\n  mine: 3\n", r"scales.mine: .*valid dictionary"),
+    ("scales:\n  quick:", "scales: [3]\nquick:", r"scales: .*valid dictionary"),
+    ("{fig: {rounds: 9}}", "{my-fig: {rounds: 9}}", r"papers.paper: .*, at most 60 of them, such as my_fig \(got 'my-fig'\)"),
+], ids=str)  # fmt: skip
+def test_mistakes_in_params(old, new, words, tmp_path):
+    path = write(tmp_path, SMALL.replace(old, new))
+    with pytest.raises(UserError, match=rf"params\.yaml: (.*{words})"):
+        read_params(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../X", "/abs", "a/b", "a\0b", "n" * 61, "", "x; touch f", 7, "A", "\u00e4", "a\n"], ids=ascii
+)
+@pytest.mark.parametrize("place", ["scales", "papers", "papers.paper"])
+def test_a_name_is_no_path_and_no_command(name, place):
+    values = yaml.safe_load(SMALL)
+    named = values["papers"]["paper"] if place == "papers.paper" else values[place]
+    named[name] = next(iter(named.values()))
+    with pytest.raises(UserError) as caught:
+        parse(Params, values, "params.yaml")
+    assert str(caught.value).startswith(f"params.yaml: {place}: a name consists of a to z, 0 to 9 and _, at most 60 of them")
+    assert str(caught.value).endswith(f"(got {name!r})") and "\0" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("a: [1", r"params\.yaml: not valid YAML: .*line"),
+    ("- 1\n- 2", r"params\.yaml: expected keys and values"),
+    ("", r"params\.yaml: expected keys and values"),
+    (None, r"params\.yaml: no such file"),
+])  # fmt: skip
+def test_unreadable_params(text, words, tmp_path):
+    path = tmp_path / "params.yaml" if text is None else write(tmp_path, text)
+    with pytest.raises(UserError, match=words):
+        strict_yaml.read(path)
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("scale: quick\npapers: {}\nscale: paper", "line 3: the key scale stands here and in line 1; leave one"),
+    ("papers:\n  p:\n    lr: 1\n    lr: 2", "line 4: the key lr stands here and in line 3"),
+    ("a: 1\nrounds: 010", "line 2: 010 would be read as a number of base 8"),
+    ("rounds: 1:30", "line 1: 1:30 would be read as a number of base 60"),
+    ("rounds: 1:30.5", "line 1: 1:30.5 would be read as a number of base 60"),
+    ("seed: " + "9" * 400, "line 1: a whole number of more than 18 digits"),
+    ("a: " + "[" * 5000, "line 1: nested deeper than 60 levels"),
+    ("a: &a " + "[" * 40 + "]" * 40 + "\nb: " + "[" * 40 + "*a" + "]" * 40, "line 2: nested deeper than 60 levels"),
+    ("a: &a [1, *a]", r"line 1: \*a stands within what it repeats"),
+    ("a: &a {b: [" + "1, " * 99 + "]}\nb: [" + "*a, " * 100 + "]", "line 2: aliases repeat more than 10000 values; write out"),
+    (BOMB, "line 1: aliases repeat more than 10000 values"),
+    ("papers: {}\n__use_yte__: true", "line 2: the key __use_yte__ would make a template of the file"),
+], ids=("key", "inner key", "octal", "sixties", "sixties with a point", "giant", "deep", "deep by aliases", "ring", "large",
+        "bomb", "template"))  # fmt: skip
+def test_yaml_that_could_be_misread_is_refused(text, words, tmp_path):
+    (tmp_path / "params.yaml").write_text(text)
+    with pytest.raises(UserError, match=f"params.yaml: {words}"):
+        read_params(tmp_path / "params.yaml")
+
+
+def test_a_scale_that_is_like_another(tmp_path):
+    """Its seeds and experiments over the other's, level by level; the order in which they stand does not matter."""
+    laid = (
+        "  most: {like: mine, note: mine too}\n  mine: {like: quick, seeds: [3, 4], experiments: {paper: {fig: {lr: 0.5}}}}\n"
+    )
+    params = read_params(write(tmp_path, SMALL.replace("scales:\n", f"scales:\n{laid}")), {"scale": "most"})
+    assert (params.active.seeds, params.active.compare, params.active.note) == ((3, 4), "none", "mine too")
+    assert params.active.experiments == {"paper": {"fig": {"rounds": 2, "lr": 0.5}}}
+    assert params.alike == ("mine", "quick") and read_params(tmp_path / "params.yaml").alike == ()
+
+
+def test_aliases_that_repeat_little_are_read():
+    assert strict_yaml.load("a: &a {x: [1, 2]}\nb: *a\nc: {<<: *a, y: 3}")["c"] == {"x": [1, 2], "y": 3}
+
+
+def test_like_null_is_like_none(tmp_path):
+    params = read_params(
+        write(tmp_path, SMALL.replace("note: small", "note: small, like: null").replace("{rounds: 9}", "{like: }"))
+    )
+    assert params.alike == () and params.papers == {"paper": {"fig": {}}}
+
+
+def test_a_long_chain_of_likes():
+    """Longer than Python's stack."""
+    chain = {"e0": {"rounds": 1}} | {f"e{place}": {"like": f"e{place - 1}"} for place in range(1, 2000)}
+    assert inherited(dict(reversed(chain.items())), "paper")["e1999"] == {"rounds": 1}
+    with pytest.raises(
+        ValueError, match=r"paper.e1: like: e0 is like e1999 is like e1998 is like e1997 is like \.\.\. is like e0$"
+    ):
+        inherited(chain | {"e0": {"like": "e1999"}}, "paper")
+
+
+def test_the_settings_that_come_along_are_valid():
+    path = Path(__file__).parents[2] / "params.yaml"
+    for scale in read_params(path).scales:
+        assert isinstance(read_params(path, {"scale": scale}), Params)
+
+
+def test_an_experiment_like_another():
+    """Laid over it level by level; another partition drops the options of the first; own series replace it."""
+    first = {"lr": 0.1, "partition": {"name": "classes", "clients": 2, "redraw": True}, "series": {"A": {"name": "fedavg"}}}
+    second = {"like": "first", "lr": 0.2, "partition": {"redraw": False}}
+    third = {"like": "second", "partition": {"name": "iid", "clients": 3}, "series": {"B": {"name": "fedprox"}}}
+    found = inherited({"third": third, "first": first, "second": second}, "paper")
+    assert list(found) == ["third", "first", "second"] and found["first"] == first
+    partition = first["partition"] | {"redraw": False}
+    assert found["second"] == {"lr": 0.2, "partition": partition, "series": first["series"]}
+    assert found["third"] == {"lr": 0.2, "partition": third["partition"], "series": third["series"]}
+    assert second["like"] == "first", "what was given is not changed"
+
+
+def test_no_two_settings_are_one_object():
+    """As YAML aliases would be: a change by `dvc exp run -S` or `--config` then reaches both, or is lost without a word."""
+    seen: set[int] = set()
+
+    def walk(value: object) -> None:
+        if isinstance(value, dict | list):
+            assert id(value) not in seen, f"a YAML alias: {value}"
+            seen.add(id(value))
+            for part in value.values() if isinstance(value, dict) else value:
+                walk(part)
+
+    walk(strict_yaml.read(Path(__file__).parents[2] / "params.yaml"))
+
+
+@pytest.mark.parametrize("mark", "\u061c\u200b\u200f\u2028\u202e\u2060\u2066\ufeff", ids=ascii)
+def test_invisible_marks_are_refused_with_their_line(mark, tmp_path):
+    (tmp_path / "p.yaml").write_text(f"scale: quick\nnote: a{mark}b\n", encoding="utf-8")
+    with pytest.raises(UserError, match=rf"p\.yaml: line 2: the invisible character U\+{ord(mark):04X}"):
+        strict_yaml.read(tmp_path / "p.yaml")

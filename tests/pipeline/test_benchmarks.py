@@ -1,0 +1,233 @@
+# ruff: noqa: E402
+import dataclasses
+import importlib
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # the benchmarks are no part of the installed package
+
+from benchmarks import __main__ as command
+from benchmarks import contenders, processes, summary, table, workloads
+from benchmarks.clock import Clock
+from benchmarks.contenders import common
+from fedrepro.config import strict_yaml
+from fedrepro.config.inheritance import merge
+from fedrepro.data import datasets
+from fedrepro.runs.paths import Paths
+from fedrepro.training import runner
+from fedrepro.training.devices import pick_device
+from fedrepro.training.federation import Federation
+
+ROUNDS = 3
+SMALL = {
+    "dataset": "digits",
+    "train_images": 400,
+    "partition": {"name": "iid", "clients": 20},
+    "model": {"name": "mnist_cnn", "width": 0.125},
+    "clients_per_round": 4,
+    "local_epochs": 1,
+    "batch_size": 8,
+    "lr": 0.1,
+    "algorithm": {"name": "fedavg"},
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("data")
+    runner.dataset("digits", Paths(folder), None)
+    return str(folder)
+
+
+def small(**changes) -> workloads.Workload:
+    return workloads.Workload(title="digits", training=merge(SMALL, changes), rounds=ROUNDS, warmup=1)
+
+
+def task(contender: str, data: str, **changes) -> workloads.Task:
+    return workloads.Task(contender, small(**changes).config(ROUNDS), warmup=1, data=data)
+
+
+def ran(chosen: workloads.Task) -> Clock:
+    clock = Clock(chosen.config.rounds, chosen.warmup)
+    importlib.import_module(f"benchmarks.contenders.{chosen.contender}").run(chosen, clock)
+    return clock
+
+
+def test_workloads_are_those_of_the_issue():
+    read = workloads.read()
+    configs = {name: workload.config(workload.rounds) for name, workload in read.items()}
+    steps = {"Y1": 60, "Y2": 1200, "Y3": 250, "Y4": 50, "Y5": 100}
+    images = {"Y1": 60, "Y2": 600, "Y3": 50, "Y4": 500, "Y5": 640}
+    assert {name: workloads.steps(config) for name, config in configs.items()} == steps
+    assert {name: workloads.images_per_client(config) for name, config in configs.items()} == images
+    assert all(workload.rounds - workload.warmup >= 3 for workload in read.values())
+
+
+def test_y2_is_fig_4d():
+    fig4d = strict_yaml.read(ROOT / "params.yaml")["papers"]["fedmmd"]["fig4d"]
+    ours = workloads.read()["Y2"].training
+    assert {key: value for key, value in ours.items() if key != "algorithm"} == {
+        key: value for key, value in fig4d.items() if key not in ("rounds", "series")
+    }
+
+
+def test_task_survives_the_command_line():
+    chosen = workloads.Task("ours", small().config(2), warmup=1, rank=1, processes=2)
+    assert workloads.Task.from_json(chosen.to_json()) == chosen
+
+
+def test_operations_by_hand():
+    config = small(model={"name": "logistic"}).config(1)
+    shape, _, test = datasets.extent("digits")
+    product = 2 * math.prod(shape) * 10  # per image: forward, and once more for the gradient of the weights
+    assert workloads.operations(config) == {"training": 2 * product * 4 * 20, "evaluation": product * test}
+
+
+@pytest.mark.parametrize("changes", [{}, {"augment": ["crop", "flip"], "momentum": 0.1, "nesterov": True}])
+def test_ours_and_loader_do_the_same_work(data, changes):
+    ours, loader = ran(task("ours", data, **changes)), ran(task("loader", data, **changes))
+    assert ours.steps == loader.steps == ROUNDS * 4 * 3  # 20 images in batches of 8
+    assert len(ours.seconds) == len(loader.seconds) == ROUNDS - 1
+    assert ours.evaluated == loader.evaluated == [False, True]
+    assert ours.accuracy[0] == pytest.approx(loader.accuracy[0])  # the same weights, the same test images
+    assert set(ours.accuracy) == {0, ROUNDS} and abs(ours.accuracy[ROUNDS] - loader.accuracy[ROUNDS]) < 0.3
+
+
+def test_cohort_is_the_engines(data):
+    chosen = task("ours", data)
+    federation = Federation(chosen.config, *common.drawn(chosen.config, data), pick_device("cpu"))
+    assert all(common.cohort(chosen, round) == federation.cohort(round) for round in range(1, 6))
+
+
+def test_two_processes_start_together_and_are_watched(data):
+    measured = processes.measure([task("loader", data), task("loader", data)], sys.executable)
+    assert [len(run["seconds"]) for run in measured["results"]] == [ROUNDS - 1] * 2
+    assert measured["peak_bytes"] > 2**20
+
+
+def test_failed_child_says_why(data):
+    with pytest.raises(processes.ChildFailed, match="no plain loop for algorithm fedprox"):
+        processes.measure([task("loader", data, algorithm={"name": "fedprox", "mu": 0.1})], sys.executable)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("contender", contenders.PEERS)
+def test_peers_do_the_same_work(data, contender, count):
+    python = command.interpreter(command.PEERS)
+    if not python.exists():
+        pytest.skip("the peers are not installed: uv run python -m benchmarks --install-peers")
+    tasks = [task(contender, data)] * (count if contender == "pfl" else 1)
+    tasks = [dataclasses.replace(t, rank=rank, processes=count) for rank, t in enumerate(tasks)]
+    found = processes.measure(tasks, str(python))["results"]
+    assert sum(run["steps"] for run in found) == ROUNDS * 4 * 3
+    loader = ran(task("loader", data))
+    assert found[0]["accuracy"]["0"] == pytest.approx(loader.accuracy[0])
+    assert abs(found[0]["accuracy"][str(ROUNDS)] - loader.accuracy[ROUNDS]) < 0.3
+
+
+WHEN = {"date": "2026-01-01", "commit": "abc"}
+
+
+def run_of(seconds: float, accuracy: float, steps: int = 60) -> dict:
+    return {
+        "seconds": [seconds] * 3 + [11 * seconds],
+        "evaluated": [False] * 3 + [True],
+        "accuracy": {"0": 0.1, "4": accuracy},
+        "steps": steps * 4,
+        "rounds": 4,
+        "device_peak_bytes": None,
+    }
+
+
+@pytest.fixture
+def result() -> dict:
+    def record(contender: str, count: int, runs: list[dict]) -> dict:
+        about = {"workload": "Y1", "contender": contender, "processes": count, "repeat": 0, "rate": 2e11}
+        return about | {"results": runs, "peak_bytes": 2**30} | WHEN
+
+    return {
+        "date": "2026-01-01",
+        "device": "cpu",
+        "hardware": {"processor": "a processor", "cores": 2, "memory_gib": 8.0, "system": "Linux x86_64"},
+        "versions": {"ours": {"torch": "2.13.0"}, "peers": {"pfl": "0.6.0"}},
+        "protocol": {"evaluate_every": 10, "executor": "auto", "threads_per_process": 1},
+        "datasets": {"mnist": "abc"},
+        "workloads": {"Y1": summary.facts(workloads.read()["Y1"])},
+        "measurements": [
+            record("ours", 2, [run_of(0.01, 0.85), run_of(0.01, 0.85)]),
+            record("pfl", 2, [run_of(0.1, 0.95, 30), run_of(0.1, 0.95, 30)]),
+            {"workload": "Y1", "contender": "flower", "processes": 2, "repeat": 0, "rate": 2e11, "failed": "no actor | none"}
+            | WHEN,
+        ],
+        "scans": [
+            {
+                "workload": "Y1",
+                "change": {"cohort": 50},
+                "rate": 1e11,
+                "steps": 300,
+                "operations": {"training": 1e9, "evaluation": 0},
+            }
+            | {"results": [run_of(0.05, 0.85)], "peak_bytes": 1}
+            | WHEN
+        ],
+    }
+
+
+def test_numbers_of_the_table(result):
+    ours, pfl, flower = summary.rows(result, "Y1", 2)
+    assert ours["seconds"] == pytest.approx(0.01)  # two runs at once, each 0.01 s and a tenth of the evaluation's 0.1 s
+    assert pfl["seconds"] == pytest.approx(0.2)  # one run of two workers
+    assert pfl["ratio"] == pytest.approx(20) and ours["steps"] == pfl["steps"] == 60
+    assert ours["accuracy"] == 0.85 and ours["round"] == 4
+    assert flower["failed"] == "no actor | none" and flower["ratio"] is None
+    work = result["workloads"]["Y1"]["operations"]
+    assert ours["share"] == pytest.approx((work["training"] + work["evaluation"] / 10) / 0.01 / 2e11)
+
+
+def test_a_turn_is_held_against_the_matrix_rate_of_that_turn(result):
+    """A machine half as fast makes a round twice as long: the same share."""
+    first = result["measurements"][0]
+    result["measurements"].append(first | {"repeat": 1, "rate": 1e11, "results": [run_of(0.02, 0.85), run_of(0.02, 0.85)]})
+    assert summary.rates(result) == {2: 1.5e11}
+    shares = [summary.share(record, result["workloads"]["Y1"]["operations"]) for record in result["measurements"][::3]]
+    assert shares[0] == pytest.approx(shares[1]) and summary.rows(result, "Y1", 2)[0]["share"] == pytest.approx(shares[0])
+
+
+def test_table_from_a_stored_result(result, tmp_path, monkeypatch, capsys):
+    path = command.store(result, tmp_path)
+    assert path.name == "cpu.json"
+    path.with_suffix(".md").unlink()
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--table", str(path)])
+    command.main()
+    page = path.with_suffix(".md").read_text(encoding="utf-8")
+    assert page == capsys.readouterr().out == table.render(json.loads(path.read_text(encoding="utf-8")))
+    assert "| 2 | pfl-research | 0.2 (0.2-0.2) | 300 | 20.00 |" in page
+    assert "the accuracies lie 10.0% apart" in page and "failed: no actor / none" in page
+    assert "| cohort 50 | 0.1 |" in page
+    assert "1 turn of every contender, 2026-01-01 at abc." in page and "Scans, 2026-01-01 at abc." in page
+
+
+def test_a_later_call_replaces_what_it_measures_again(result, tmp_path):
+    """And keeps the rest, where machine and versions are the same; the peers' versions where it runs no peer."""
+    command.store(result, tmp_path)
+    known = workloads.read()
+    fresh = result | {"measurements": [], "scans": [], "versions": {"ours": {"torch": "2.13.0"}}}
+
+    def kept(names: list[str], parts: tuple[str, ...], **changes) -> list[int]:
+        words = ["--workloads", *names, "--contenders", "ours", "--parts", *parts]
+        new = fresh | changes | {"workloads": {name: summary.facts(known[name]) for name in names}}
+        found = command.continued(new, command.settings(command.arguments(words)), tmp_path)
+        assert list(found["workloads"]) == list(
+            dict.fromkeys([*(["Y1"] if found["versions"] == result["versions"] else []), *names])
+        )
+        return [len(found["measurements"]), len(found["scans"])]
+
+    assert kept(["Y1"], ("scans",)) == [3, 0] and kept(["Y1"], ("comparisons",)) == [0, 1]
+    assert kept(["Y2"], ("comparisons", "scans")) == [3, 1]
+    assert kept(["Y1"], ("scans",), versions={"ours": {"torch": "2.14.0"}}) == [0, 0]
+    assert kept(["Y1"], ("scans",), hardware=result["hardware"] | {"cores": 4}) == [0, 0]

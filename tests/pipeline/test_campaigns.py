@@ -1,0 +1,47 @@
+"""The campaigns' own parts: what they draw is wrong, and what fails is told with the command that repeats it."""
+
+import argparse
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.campaigns import bad_inputs, cases, damaged, right
+from tests.campaigns.cases import Ended, Failed
+
+
+def test_a_failed_case_is_told_with_how_to_repeat_it(monkeypatch, capsys):
+    def case(number: int, draw: random.Random) -> str:
+        if number == 2:
+            raise Failed(f"drew {draw.random()}")
+        return "well"
+
+    monkeypatch.setattr(cases, "warm", lambda folder: None)
+    asked = argparse.Namespace(seed=7, count=3, only=None)
+    assert cases.tried("x", lambda: case, asked) == 1
+    told = capsys.readouterr().out
+    assert "again: python -m tests.campaigns.x --seed 7 --only 2" in told and ": 2 well; 1 failed" in told
+    asked.only = 2
+    assert cases.tried("x", lambda: case, asked) == 1 and told.splitlines()[0] == capsys.readouterr().out.splitlines()[0]
+    asked.only = 0
+    assert cases.tried("x", lambda: case, asked) == 0
+
+
+@pytest.mark.parametrize(("code", "text"), [
+    (0, "error: x\n"), (1, "x\n"), (2, "error: x\nerror: y\n"), (1, "Traceback (most recent call last)\nerror: x\n"),
+])  # fmt: skip
+def test_what_is_not_one_message(code, text):
+    assert cases.one_message(Ended(2, "warning\nerror: x\n")) == "error: x"
+    with pytest.raises(Failed):
+        cases.one_message(Ended(code, text))
+
+
+def test_what_is_drawn_is_not_what_was_right():
+    draw = random.Random(0)
+    for values in (right.PARAMS, right.PAPER, right.CURVES):
+        assert all(repr(bad_inputs.spoiled(values, draw)[0]) != repr(values) for _ in range(30))
+    for damage, change in damaged.DAMAGES.items():
+        if damage != "zeros":  # which may be there already
+            assert change(b"some 12 bytes 3", draw) != b"some 12 bytes 3"

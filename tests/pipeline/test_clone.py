@@ -1,0 +1,60 @@
+"""A clean clone without data and mirror: to report what is kept changes nothing that is committed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WHO = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+ANEW = "make the reports anew: uv run snakemake --config scale={} only_finished=true"
+
+
+def git(folder: Path, *words: str) -> str:
+    return subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory) -> Path:
+    """All that git has or would take of the working tree, committed elsewhere."""
+    try:
+        listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no checkout here")
+    folder = tmp_path_factory.mktemp("clone")
+    for name in filter(None, listed):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, *WHO, "commit", "-q", "-m", "one")
+    return folder
+
+
+@pytest.mark.parametrize(("scale", "target"), [("paper", "fig5d_clients_distance"), ("small", "fedmmd_table1")])
+def test_reporting_what_is_kept_leaves_git_status_clean(clone, scale, target):
+    """Both show runs of a data set that one mirror has."""
+    environment = {key: value for key, value in os.environ.items() if key != "FEDREPRO_DATA_MIRROR"}
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", target, "--config", f"scale={scale}", "only_finished=true"]
+    done = subprocess.run(
+        command, cwd=clone, env=environment | {"PYTHONPATH": str(clone / "src")}, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert git(clone, "status", "--porcelain") == "", ANEW.format(scale)
+    assert not (clone / "data").exists()
+
+
+def test_a_changed_setting_takes_no_numbers_away(clone):
+    """The runs that it asks for are not finished: the table with those that were made before stays, and that is said."""
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "fig5d_clients_distance"]
+    command += ["--config", "scale=paper", "only_finished=true", "papers={fedmmd: {fig5d_clients: {lr: 0.123}}}"]
+    environment = os.environ | {"PYTHONPATH": str(clone / "src")}
+    done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=600)
+    told = done.stdout + done.stderr
+    assert done.returncode == 0, told
+    assert "fig5d_clients: 5 of 5 runs are not finished; the numbers that are there stay" in told
+    assert git(clone, "status", "--porcelain", "reports") == ""

@@ -1,0 +1,182 @@
+"""DVC around Snakemake: dvc.yaml fits params.yaml at every scale, and a change reaches only what it touches."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from dvc.dependency.param import ParamsDependency
+from dvc.repo import Repo
+
+ROOT = Path(__file__).parents[2]
+PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+PAPER = "fedmmd"
+KEPT = Path("results/kept")
+OWN = {"mine": {"like": "small", "note": "of one's own, with one paper", "experiments": {"fedmmd": {"fig4c": {"rounds": 40}}}}}
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch) -> Path:
+    """A copy of the repository, without data and results, as the working folder."""
+    for name in ("Snakefile", "params.yaml", "dvc.yaml", ".dvcignore", ".gitignore"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("src", "workflow"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / ".dvc", tmp_path / ".dvc", ignore=shutil.ignore_patterns("tmp", "cache", "config.local"))
+    (tmp_path / KEPT).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["git", "init", "-q"], check=True)
+    return tmp_path
+
+
+def change(edit) -> None:
+    """Apply a function to the settings in params.yaml."""
+    values = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))
+    edit(values)
+    Path("params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+
+
+def stages() -> dict:
+    with Repo(".") as repo:
+        return {stage.addressing: stage for stage in repo.index.stages}
+
+
+def outputs(stage) -> dict:
+    return {out.def_path: out for out in stage.outs}
+
+
+@pytest.mark.parametrize("scale", {**PARAMS["scales"], **OWN})
+def test_stages_fit_the_settings(copy, scale):
+    change(lambda values: values.update(scale=scale, scales=OWN | values["scales"]))
+    found = stages()
+    assert set(found) == {"data", *(f"train@{paper}" for paper in PARAMS["papers"]), "report"}
+    for stage in found.values():
+        for dependency in stage.deps:
+            if isinstance(dependency, ParamsDependency):
+                dependency.validate_filepath()
+                assert set(dependency.params) <= set(dependency.read_params()), stage.addressing
+            else:
+                produced = dependency.def_path.startswith(("data/", "results/stored"))
+                assert produced or Path(dependency.def_path).exists(), f"{stage.addressing}: {dependency}"
+
+
+def test_runs_and_artifacts_persist(copy):
+    """What Snakemake makes anew only where it changed must not be deleted before it is asked."""
+    found = stages()
+    for paper in PARAMS["papers"]:
+        (runs,) = found[f"train@{paper}"].outs
+        assert (runs.def_path, runs.persist, runs.use_cache) == (f"results/stored/{paper}", True, True)
+        made = outputs(found["report"])[f"reports/quick/{paper}"]
+        assert made.persist and not made.use_cache
+    assert not any(out.use_cache for out in found["report"].outs)
+    assert outputs(found["report"])["reports/quick/metrics.json"].metric
+    plot = outputs(found["report"])["reports/quick/curves.csv"].plot
+    assert Path(f".dvc/plots/{plot['template']}.json").exists()
+
+
+def test_metrics_are_in_reach_of_git(copy):
+    """What DVC does not store and git ignores could not be compared with an earlier commit. Those of quick are not
+    committed, since another processor gets others, nor those of a scale of one's own."""
+    for scale in ("small", "paper", "quick", *OWN):
+        for name in ("metrics.json", "curves.csv"):
+            ignored = subprocess.run(["git", "check-ignore", "-q", f"reports/{scale}/{name}"]).returncode == 0
+            assert ignored == (scale not in ("small", "paper")), scale
+
+
+def test_metrics_that_git_ignores_are_shown(copy):
+    Path("reports/quick").mkdir(parents=True)
+    Path("reports/quick/metrics.json").write_text('{"fedmmd": {"fig4c": {"FedAvg": 0.5}}}')
+    with Repo(".") as repo:
+        (found,) = repo.metrics.show()[""]["data"].items()
+    assert found[0].endswith("metrics.json") and found[1]["data"] == {"fedmmd": {"fig4c": {"FedAvg": 0.5}}}
+
+
+def test_configuration(copy):
+    with Repo(".") as repo:
+        assert repo.config["core"]["analytics"] is False
+        assert repo.config["core"]["check_update"] is False
+        assert repo.config["cache"]["type"] == ["copy"]
+        assert repo.config["core"]["remote"] in repo.config["remote"]
+        assert {"data", "report"} < set(repo.status())
+    assert "url = ../" in Path(".dvc/config").read_text(encoding="utf-8")  # the same place for every clone beside this one
+
+
+@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning:dvc")
+def test_a_change_trains_only_what_it_touches(copy, monkeypatch):
+    """One experiment, one round: a change to one algorithm makes one new run and leaves the others alone."""
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    change(shrink)
+    first = repro(f"train@{PAPER}")
+    change(lambda values: values["papers"][PAPER]["fig4c"]["series"]["L2 0.001"].update(weight=0.5))
+    second = repro(f"train@{PAPER}")
+    assert len(second) == len(first) + 1
+    assert first.items() <= second.items()
+    assert repro(f"train@{PAPER}") == second
+
+
+@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning:dvc")
+def test_a_clone_that_only_reports_has_all_outputs(copy, monkeypatch):
+    """Nothing is trained there, so that Snakemake makes neither data nor partitions."""
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    change(lambda values: (shrink(values), values.update(only_finished=True)))
+    with Repo(".") as repo:
+        repo.reproduce("data")
+    assert [list(Path("data", name).iterdir()) for name in ("prepared", "partitions")] == [[], []]
+
+
+def test_no_setting_becomes_part_of_a_command(copy):
+    """A shell runs commands, and DVC reads params.yaml before we check it."""
+    words = "touch found; true"
+    change(lambda values: values.update(scale=f"x; {words}", scales={f"x; {words}": {"like": "quick"}} | values["scales"]))
+    change(lambda values: values["papers"].update({f"x; {words}": {}}))
+    for name, stage in stages().items():
+        assert words not in str(stage.cmd) and words not in name
+    told = subprocess.run(["dvc", "repro", "-s", "-f", "report"], capture_output=True, text=True)
+    assert told.returncode != 0 and "a name consists of a to z" in told.stderr and not Path("found").exists()
+
+
+@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning:dvc")
+def test_an_experiment_deletes_no_run(copy, monkeypatch):
+    """Not even one that DVC has never seen, nor what an unfinished one left; and DVC stores them all."""
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    change(shrink)
+    subprocess.run(["git", "add", "."], check=True)
+    subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "m"], check=True)
+    subprocess.run(["snakemake", "--cores", "1", "--quiet", "all", "--", f"train_{PAPER}"], check=True)
+    first = trained()
+    begun = Path("results/runs", PAPER, "begun", "checkpoint.safetensors")
+    begun.parent.mkdir()
+    begun.touch()
+    changed = f"papers.{PAPER}.fig4c.series.FedMMD.weight=0.5"
+    subprocess.run(["dvc", "exp", "run", "-q", "-S", changed, f"train@{PAPER}"], check=True)
+    assert begun.exists() and len(trained()) == len(first) + 1 and first.items() <= trained().items()
+    shutil.rmtree(Path("results/runs"))
+    subprocess.run([sys.executable, "-m", "fedrepro.cli", "restore"], check=True)
+    assert trained().keys() > first.keys()
+
+
+def shrink(values: dict) -> None:
+    """Leave one paper, and of that at scale quick one experiment of seconds."""
+    small = {"dataset": "digits", "rounds": 1, "train_images": 100, "test_images": 50, "model": {"width": 0.1}}
+    values.update(scale="quick", device="cpu", papers={PAPER: values["papers"][PAPER]})
+    for scale in values["scales"].values():
+        scale["experiments"] = {PAPER: scale.get("experiments", {}).get(PAPER, {})}
+    names = values["papers"][PAPER]
+    overlay = {name: small if name == "fig4c" else {"skip": "not tested here"} for name in names}
+    values["scales"]["quick"].update(seeds=[0], experiments={PAPER: overlay})
+
+
+def repro(stage: str) -> dict[str, int]:
+    """The finished runs after `dvc repro`, and when each of them was trained."""
+    with Repo(".") as repo:
+        repo.reproduce(stage)
+    return trained()
+
+
+def trained() -> dict[str, int]:
+    """The finished runs, and when each of them was trained."""
+    runs = Path("results/runs", PAPER).glob("*/model.safetensors")
+    return {run.parent.name: run.stat().st_mtime_ns for run in runs}

@@ -1,0 +1,342 @@
+"""Tables, numbers and the report as LaTeX: what stands in the files, and that they go into an article without edits."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fedrepro.config.params import read_params
+from fedrepro.core.errors import UserError
+from fedrepro.report import artifacts
+from fedrepro.report import paper as spec
+from fedrepro.report.documents import build, pdf
+from fedrepro.report.inputs import gathered
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.numbers import Number
+from fedrepro.report.tables import _latex
+from fedrepro.report.tables._grid import Grid, mark, slug
+from fedrepro.report.tables._latex import escape
+from fedrepro.report.verdicts import claim as claims
+from fedrepro.report.verdicts import latex_macros
+from fedrepro.report.verdicts.decide import decide
+from support.results import arrives, made, store
+from support.tables import SERIES, SPEC, A, B, evidence, own, reaches, read, table
+
+ROOT = Path(__file__).parents[2]
+needs_latex = pytest.mark.skipif(not pdf.available(), reason="no pdflatex here, or not with siunitx")
+ARTICLE = r"""\documentclass[twocolumn]{article}
+\usepackage{booktabs,graphicx,siunitx}
+\begin{document}
+%s
+\end{document}
+"""
+
+
+def text_of(asked, **results: Results) -> str:
+    """A table's file."""
+    found = evidence(**results)
+    return _latex.table(
+        asked.build(found), asked.caption(found), asked.notes(found), "tab:p-t", gathered.versions(results.values())
+    )
+
+
+def body(text: str) -> list[str]:
+    """The lines between the rules."""
+    return text.split("\\midrule\n")[1].split("\\bottomrule")[0].splitlines()
+
+
+ENDS = table(
+    title="Ends", kind="convergence", panels=["a", "b"], last=2, reported={"FedAvg": {"a": 0.8989}, "conv": {"a": 0.9}}
+)
+TARGETS = {"paper": [0.94, 0.95]}
+ROUNDS = table(title="Rounds", kind="rounds_to_target", panels=["a"], baseline="FedAvg", targets=TARGETS)
+
+
+def test_a_table_has_caption_label_and_notes():
+    text = text_of(ENDS, a=A, b=B)
+    for part in (r"\begin{table}[!htb]", r"\caption{Ends. n = 1 seed (FedAvg of a: 2; conv of a: 2); $\pm$ is half of the 95",
+                 r"\label{tab:p-t}", r"{\footnotesize Mean of the last 2 rounds: ", r"\end{table}", r"\toprule"):  # fmt: skip
+        assert text.count(part) == 1
+    assert text.startswith(
+        f"% {gathered.version()}; runs at commit c0ffee\n% Needs the packages booktabs, graphicx and siunitx"
+    )
+    assert "not run" not in "".join(body(text)) and text.count("n = 1") == 1
+
+
+def test_the_best_is_bold_and_decimals_are_aligned():
+    lines = body(text_of(ENDS, a=A, b=B))
+    assert lines[0] == r"FedAvg & 83.00 & $\pm$\,12.71 & 89.89 & \bfseries 80.00 \\"
+    assert lines[1] == r"conv & \bfseries 88.00 & $\pm$\,25.41 & \bfseries 90.00 & \bfseries 80.00 \\"
+    assert lines[2] == r"multi & 99.00 &  & {--} & {--} \\"  # lost a run: never the best
+    text = text_of(ENDS, a=A, b=B)
+    assert r"\begin{tabular}{lS[table-format=2.2]@{\,}lS[table-format=2.2]S[table-format=2.2]}" in text
+    assert r"{Series} & \multicolumn{2}{c}{a (\%)} & " in text
+
+
+def test_intervals_stand_below_each_other():
+    rows = [{"Series": "x", "y (%)": Number(1.0, 1, 12.5, 2)}, {"Series": "z", "y (%)": Number(-10.0, 1, 0.0, 2)}]
+    text = _latex.table(Grid.of(rows), "c", "n", "l", "s")
+    assert body(text) == [r"x & 1.0 & $\pm$\,12.5 \\", r"z & -10.0 & $\pm$\,\phantom{0}0.0 \\"]
+    assert r"S[table-format=-2.1]@{\,}l" in text
+
+
+def test_what_restricts_a_number_is_told_below():
+    text = text_of(ROUNDS, a=own(made(SERIES)))
+    assert r"single & 95 & 20.0 & \textsuperscript{a} & " in text
+    assert r"\footnotesize \textsuperscript{a}1 of 2 seeds arrive. Rounds: " in text
+    assert body(text)[3] == r"\addlinespace"  # between two targets
+    never = text_of(ROUNDS, a=own(made({"FedAvg": {0: reaches(None, None)}})))
+    assert r"FedAvg & 94 & {never} & {--} & " in never
+
+
+def test_panels_stand_over_their_rows_or_in_the_caption():
+    both = table(title="t", kind="rounds_to_target", panels=["a", "b"], baseline="FedAvg", targets={"paper": [0.5]})
+    series = {"FedAvg": {0: reaches(1, 2)}}
+    lines = body(text_of(both, a=own(made(series)), b=made(series)))
+    names = [line for line in lines if "multicolumn" in line]
+    assert [re.search(r"textit{(.*?)}", line)[1] for line in names] == ["a", "b"] and lines.count(r"\addlinespace") == 1
+    one = text_of(both, a=own(made(series)), b=made({}, skipped="no time"))
+    assert "textit" not in one and "Panel" not in one and "Not run: b (no time)." in one
+
+
+def test_a_narrow_table_takes_one_column():
+    rows = [{"Series": "x", "Distance (points)": Number(1.0, 1)}]
+    assert r"\begin{table}[!htb]" in _latex.table(Grid.of(rows), "c", "n", "l", "s")
+    wide = [{"Series": "x", **{f"A long title {i}": Number(1.0, 1) for i in range(6)}}]
+    assert r"\begin{table*}[!htb]" in _latex.table(Grid.of(wide), "c", "n", "l", "s")
+
+
+def test_a_table_without_rows_says_why():
+    text = text_of(ENDS, a=made({}, skipped="no time"), b=made({}, skipped="no time"))
+    assert "tabular" not in text and "Not run: a, b (no time)." in text and r"\caption{Ends.}" in text
+
+
+@pytest.mark.parametrize(("title", "lines"), [
+    ("Rounds", ["Rounds"]),
+    ("Final accuracy (%)", ["Final", "accuracy (%)"]),
+    ("Fig. 5a (%)", ["Fig. 5a", "(%)"]),
+    ("Unbreakable", ["Unbreakable"]),
+])  # fmt: skip
+def test_long_titles_stand_on_two_lines(title, lines):
+    assert _latex._broken(title) == lines
+
+
+@pytest.mark.parametrize(("plain", "expected"), [
+    ("50 % of_a & #1", r"50 \% of\_a \& \#1"),
+    ("{a} $b ^ ~", r"\{a\} $\mathdollar$b \textasciicircum{} \textasciitilde{}"),
+    ("a\\b", r"a\textbackslash{}b"),
+    ("1 ± 2 ≤ α < μ", r"1 $\pm$ 2 $\le$ $\alpha$ $<$ $\mu$"),
+    ("[0, 1]", "{[}0, 1]"),  # behind \\ a bracket would be an option
+    ("a – b", "a -- b"),
+    ("≥≠≈∼≪≫∝", r"$\ge$$\ne$$\approx$$\sim$$\ll$$\gg$$\propto$"),
+    ("→←↔↑↓⇒∞", r"$\to$$\leftarrow$$\leftrightarrow$$\uparrow$$\downarrow$$\Rightarrow$$\infty$"),
+    ("∈∪∩∑∏∂∇⊙∥⟨⟩", r"$\in$$\cup$$\cap$$\sum$$\prod$$\partial$$\nabla$$\odot$$\|$$\langle$$\rangle$"),
+    ("2×3·4⋅5−6³ 90° > |a|", r"2$\times$3$\cdot$4$\cdot$5$-$6$^3$ 90$^\circ$ $>$ \textbar{}a\textbar{}"),
+    ("ΓΛΞΠΣΦΨΩ", r"$\Gamma$$\Lambda$$\Xi$$\Pi$$\Sigma$$\Phi$$\Psi$$\Omega$"),
+    ("λφϕεϵσςχψ", r"$\lambda$$\phi$$\phi$$\epsilon$$\epsilon$$\sigma$$\varsigma$$\chi$$\psi$"),
+    ("see Fig. 4d", "see Fig.~4d"),
+    ("√2 Δω", r"$\surd$2 $\Delta$$\omega$"),
+    ("é, ł, ą and R², x₂ ½", "é, ł, a and R$^2$, x2 1/2"),
+    ("two\nlines\u00a0here", "two lines here"),
+    ("中 🎉 \x07", r"\texttt{U+4E2D} \texttt{U+1F389} \texttt{U+0007}"),
+])  # fmt: skip
+def test_special_characters(plain, expected):
+    assert escape(plain) == expected
+
+
+# ---- the grid
+
+
+@pytest.mark.parametrize(("values", "expected"), [
+    ((0.5, 2.25), "S[table-format=1.2]"), ((0, 12.5), "S[table-format=+2.2]"), ((3, -12), "S[table-format=-2.2]"),
+])  # fmt: skip
+def test_a_column_has_room_for_its_signs(values, expected):
+    assert _latex._format([Number(value, 2, signed="+" in expected) for value in values]) == expected
+
+
+def test_ties_at_the_shown_digits_are_all_best():
+    values = {"a": 1.04, "b": 0.96, "c": 2.0, "lost": 0.1}
+    rows = [{"Series": name, "y": Number(value, 1)} for name, value in values.items()]
+    mark(rows, "y", least=True, lost=["lost"])
+    assert [row["y"].best for row in rows] == [True, True, False, False]
+    alone = [{"Series": "a", "y": Number(1.0)}, {"Series": "b", "y": Number(word="never")}]
+    mark(alone, "y", least=True)
+    assert not alone[0]["y"].best  # among fewer than two nobody is
+
+
+def test_columns_for_programs():
+    assert slug("Saved vs FedAvg (%)") == "saved_vs_fedavg_percent" and slug("Paper's rounds") == "papers_rounds"
+    rows = [
+        {"Series": "x", "y (%)": Number(1 / 3, 1, 0.25, 2), "z": Number(7)},
+        {"Series": "w", "y (%)": Number(n=0, word="never")},
+    ]
+    assert Grid.of(rows).plain() == [
+        ["series", "y_percent", "y_percent_half_width", "y_percent_n", "z"],
+        ["x", "0.333333", "0.25", 2, "7"],
+        ["w", "", "", 0, ""],
+    ]
+    assert Grid.of([]).plain() == [["panel", "series"]]
+
+
+# ---- numbers for running text
+
+
+def verdicts(**results: Results) -> list:
+    cell = {"kind": "reduction", "series": "conv", "baseline": "FedAvg", "target": 0.94}
+    claim = {"text": "saves\n 100 %", "source": "s", "experiment": "a", "cell": cell, "reported": 0.5, "tolerance": 0.1}
+    return [decide(key, claims.read(claim, "t"), found, "personal_accuracy") for key, found in results.items()]
+
+
+def test_commands_of_a_claim():
+    found = latex_macros.macros("fed2", verdicts(**{"4d-saves": own(made(SERIES))}), "made by hand")
+    assert found.startswith("% made by hand\n") and "\n% saves 100 %\n" in found
+    assert r"write \fedTwoFourDSavesOurs{}." in found
+    told = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", found))
+    assert told["fedTwoFourDSavesReported"] == r"50.0~\%" and told["fedTwoFourDSavesSeeds"] == "2"
+    assert told["fedTwoFourDSavesOurs"] == r"55.0 \ensuremath{\pm} 63.5~\%" and told["fedTwoFourDSavesVerdict"]
+    gone = latex_macros.macros("p", verdicts(a=made({}, skipped="why")), "")
+    told = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", gone))
+    assert told == {"pAReported": r"50.0~\%", "pAOurs": "--", "pASeeds": "--", "pAAsked": "", "pAVerdict": "not run"}
+    assert r"\newcommand{\pAAsked}{at 94~\% accuracy}" in latex_macros.macros(
+        "p", verdicts(a=own(made(SERIES, "direction"))), ""
+    )
+
+
+def test_a_paper_without_claims_has_no_commands():
+    text = latex_macros.macros("p", [], "")
+    assert r"write \pClaimOurs{}." in text and "newcommand" not in text
+
+
+@pytest.mark.parametrize(("told", "expected"), [
+    ("+1.0 ± 2.0 points", r"+1.0 \ensuremath{\pm} 2.0~points"),
+    ("0.35 nats", "0.35~nats"),
+    ("4.0 epochs", "4.0~epochs"),
+    ("over the last 5 rounds, at round 9", "over the last 5~rounds, at round 9"),
+])  # fmt: skip
+def test_a_number_is_not_parted_from_its_unit(told, expected):
+    assert latex_macros._value(told) == expected
+
+
+def test_an_article_may_have_two_scales():
+    """The paper's own goes without its name, as in prose."""
+    assert made({}, "full").called == "p" and made({}, "direction").called == "p-small"
+    names = {latex_macros.name(made({}, compare).called, "4d-a") for compare in ("full", "direction")}
+    assert names == {"pFourDA", "psmallFourDA"}
+
+
+def test_commands_are_called_once():
+    twice = verdicts(**{"4d-a": own(made(SERIES)), "4-da": own(made(SERIES))})
+    assert latex_macros.name("p", "4d-a") == "pFourDA" and latex_macros.name("p", "4-da") == "pFourDa"
+    assert latex_macros.name("p", "10-fedAVG") == "pOneZeroFedAVG"
+    latex_macros.macros("p", twice, "")
+    with pytest.raises(UserError, match="claims 4d-a, 4d_a: the same commands in LaTeX"):
+        latex_macros.macros("p", verdicts(**{"4d-a": own(made(SERIES)), "4d_a": own(made(SERIES))}), "")
+
+
+@pytest.mark.parametrize("paper", sorted(path.stem for path in (ROOT / "workflow" / "experiments").glob("*.yaml")))
+def test_every_claim_of_a_paper_has_its_own_commands(paper, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    names = [latex_macros.name(paper, key) for key in spec.read(paper, read_params()).claims]
+    assert len(names) == len(set(names)) and all(name.isalpha() and name.isascii() for name in names)
+
+
+def test_what_it_was_made_with():
+    found = made({"FedAvg": {0: arrives(3), 1: arrives(3)}})
+    first, second = found.runs()
+    first |= {"commit": "b2", "commit_date": "2026-11-20T10:00:00+01:00"}
+    second |= {"commit": "a1", "commit_date": "2026-11-21"}
+    assert gathered.versions([found]) == f"{gathered.version()}; runs at commit b2 (2026-11-20), a1 (2026-11-21)"
+    assert re.fullmatch(r"fedrepro \d+\.\d+\.\d+", gathered.version())
+
+
+# ---- a LaTeX reads it
+
+
+def compiled(folder: Path, text: str) -> str:
+    """The log of an article."""
+    (folder / "article.tex").write_text(text, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "article.tex"]
+    for _ in range(2):
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=120)
+    log = (folder / "article.log").read_text(encoding="utf-8", errors="replace")
+    assert done.returncode == 0, "\n".join(line for line in log.splitlines() if line.startswith("!"))
+    return log
+
+
+@needs_latex
+def test_a_table_goes_into_an_article_of_two_columns(tmp_path):
+    tables = {"ends": text_of(ENDS, a=A, b=B), "rounds": text_of(ROUNDS, a=own(made(SERIES)))}
+    for name, text in tables.items():
+        (tmp_path / f"{name}.tex").write_text(text.replace("tab:p-t", f"tab:p-{name}"), encoding="utf-8")
+    found = verdicts(**{"4d-saves": own(made(SERIES))})
+    (tmp_path / "numbers.tex").write_text(latex_macros.macros("p", found, "s"), encoding="utf-8")
+    prose = (
+        r"\input{numbers}It saves \pFourDSavesOurs{} of $\pFourDSavesReported$: Tables~\ref{tab:p-ends}, \ref{tab:p-rounds}."
+    )
+    log = compiled(tmp_path, ARTICLE % "\n".join([prose, *(rf"\input{{{name}}}" for name in tables)]))
+    assert "Overfull \\hbox" not in log and "undefined" not in log and "multiply defined" not in log
+
+
+@needs_latex
+@pytest.mark.parametrize("scale", ["paper", "small"])
+def test_a_papers_tables_go_into_an_article_of_two_columns(scale, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    shutil.copytree(ROOT / "reports" / scale / "fedmmd" / "data", tmp_path / "data")
+    paper = spec.read("fedmmd", read_params())
+    artifacts.make(paper, [*paper.tables, "verdicts"], tmp_path)
+    inputs = [rf"\input{{tables/{name}}}" for name in ("numbers", *paper.tables)]
+    assert "Overfull \\hbox" not in compiled(tmp_path, ARTICLE % "\n\n".join(inputs))
+
+
+@needs_latex
+def test_the_verdicts_stand_alone(tmp_path):
+    rows = [["A claim of 50 %", "50 %", "40.0 ± 1.0 %", "partly", "why"]] * 60
+    text = _latex.long_table(
+        ["Claim", "Reported", "Ours", "Verdict", "Why"], rows, (0.3, 0.1, 0.15, 0.1, 0.2), "V", "tab:v", "s"
+    )
+    (tmp_path / "verdicts.tex").write_text(text, encoding="utf-8")
+    packages = r"\usepackage{array,booktabs,longtable}"
+    log = compiled(
+        tmp_path,
+        rf"\documentclass{{article}}{packages}\begin{{document}}Table~\ref{{tab:v}}.\input{{verdicts}}\end{{document}}",
+    )
+    assert "undefined" not in log and re.search(r"Output written on article.pdf \([2-9] pages", log)
+
+
+def test_the_report_counts_from_one_and_refers_to_all(tmp_path):
+    given, data = read(tmp_path, SPEC), tmp_path / "p" / "data"
+    store(own(made(SERIES, clients_per_round=5)), data, "first")
+    store(B, data, "second")
+    artifacts.make(given, given.artifacts, tmp_path / "p")
+    build.compose({"p": given}, tmp_path, {})
+    text = (tmp_path / "report.tex").read_text(encoding="utf-8")
+    inputs = {path: (tmp_path / path).read_text(encoding="utf-8") for path in re.findall(r"\\input{(.*?)}", text)}
+    labels = re.findall(r"\\label{(.*?)}", text + "".join(inputs.values()))
+    assert sorted(labels) == sorted(set(re.findall(r"\\ref{(.*?)}", text))) and "tab:p-verdicts" in labels
+    assert all(r"\caption" in table for table in inputs.values())  # none counts unseen
+    assert f"Made with {gathered.version()}; runs at commit c0ffee." in text
+    if pdf.available():
+        pdf.typeset(tmp_path / "report.tex")
+
+
+def test_a_report_of_what_was_not_run(tmp_path):
+    given, data = read(tmp_path, SPEC), tmp_path / "p" / "data"
+    for name in ("first", "second"):
+        store(made({}, skipped="no time"), data, name)
+    artifacts.make(given, given.artifacts, tmp_path / "p")
+    build.compose({"p": given}, tmp_path, {})
+    text = (tmp_path / "report.tex").read_text(encoding="utf-8")
+    assert "Not run at this scale:\nA (no time);" in text and r"\item" not in text
+    assert "Tables without a row at this scale: Ends; Rounds; Bytes." in text
+    if pdf.available():
+        pdf.typeset(tmp_path / "report.tex")
+
+
+@needs_latex
+def test_any_text_compiles(tmp_path):
+    every = "".join(map(chr, range(0x20, 0x600))) + "\n\t" + "".join(_latex.MARKS) + "中文🎉ﬁ½₂ℝ\u202e"
+    text = " ".join(escape(character) + "x" for character in every)
+    log = compiled(tmp_path, rf"\documentclass{{article}}\begin{{document}}\sloppy {text}\end{{document}}")
+    assert "Missing character" not in log

@@ -1,0 +1,810 @@
+"""Tables, figures and the two documents, from made results: the numbers in them, and that they are fit to be read."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fedrepro.config.types import parse
+from fedrepro.core.errors import UserError
+from fedrepro.report import artifacts, palette
+from fedrepro.report import paper as spec
+from fedrepro.report.documents import build as page
+from fedrepro.report.documents import pdf as typeset
+from fedrepro.report.figures import _layout, base, curves
+from fedrepro.report.inputs.gathered import Results, load
+from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.paper import Paper
+from fedrepro.report.verdicts import paper_curves, summary
+from fedrepro.report.verdicts.rules import NONE_LISTED
+from support.paper import CURVES, FIRST, MIRROR, PAPER, SECOND, read
+from support.results import arrives, ends, made, rows, store
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory) -> Paper:
+    return read(tmp_path_factory.mktemp("spec"), PAPER)
+
+
+@pytest.fixture(scope="module")
+def reports(paper, tmp_path_factory) -> Path:
+    """A scale's folder with everything in it."""
+    folder = tmp_path_factory.mktemp("reports") / "paper"
+    store(FIRST, folder / "p" / "data", "first")
+    store(SECOND, folder / "p" / "data", "second")
+    artifacts.make(paper, paper.artifacts, folder / "p")
+    page.compose({"p": paper}, folder, {})
+    return folder
+
+
+# ---- tables
+
+
+def test_rounds_to_target_by_hand(reports):
+    first, second, third = rows(reports / "p" / "tables" / "rounds.csv")
+    assert (first["panel"], first["series"], first["target_percent"]) == ("first", "FedMMD", "90")
+    half = "12.706"  # of t, times sqrt 2 / sqrt 2
+    assert [first[f"rounds{end}"] for end in ("", "_half_width", "_n")] == ["5", half, "2"]  # 4 and 6
+    assert [first[f"rounds_mean_of_5{end}"] for end in ("", "_half_width")] == ["9", half]  # five values of 95 %
+    assert [first[f"saved_vs_fedavg_percent{end}"] for end in ("", "_half_width")] == ["50", "127.06"]  # 60 % and 40 %
+    assert (first["final_accuracy_percent"], first["mb_per_round"]) == ("95", "2")  # 1.5 down and 0.5 up
+    assert (second["series"], second["rounds"], second["rounds_half_width"]) == ("FedAvg", "10", "0")
+    assert (second["saved_vs_fedavg_percent"], second["saved_vs_fedavg_percent_n"]) == ("", "")
+    assert (first["papers_rounds"], second["papers_rounds"]) == ("", "4")
+    assert (third["rounds"], third["rounds_n"]) == ("8", "1")
+    assert third["saved_vs_fedavg_percent"] == ""  # not from the seed that happened to survive
+
+
+def test_numbers_are_numbers_for_other_programs(reports):
+    import pandas as pd
+
+    frame = pd.read_csv(reports / "p" / "tables" / "rounds.csv")
+    assert set(frame.select_dtypes("number")) == set(frame) - {"panel", "series"}
+
+
+ROUNDS = {"title": "t", "kind": "rounds_to_target", "panels": ["e"], "baseline": "FedAvg", "smooth": 5}
+DISTANCE = {"title": "t", "kind": "curve_distance", "panels": ["e"]}
+
+
+def evidence(found: Results, curves: dict | None = None, **shown) -> Evidence:
+    """These results as experiment e."""
+    usual = {"e": {"target": {"paper": 0.9, "small": 0.9}} | shown}
+    paper = {"title": "p", "reference": "r", "curves": "c.json", "curves_from": "read from its PDF", "experiments": usual}
+    paper |= {room: {} for room in ("figures", "tables", "claims")}
+    return spec.evidence(parse(Paper, paper, "test"), {"e": found}, curves or {})
+
+
+def build(found, table=ROUNDS, curves=None, **shown) -> list[dict]:
+    """Rows as they are read."""
+    grid = spec.of_kind("tables", table, "test").build(evidence(found, curves, **shown))
+    return [dict(zip(grid.columns, row, strict=True)) for row in grid.texts()]
+
+
+def notes(found, table=ROUNDS) -> str:
+    return spec.of_kind("tables", table, "test").notes(evidence(found))
+
+
+def test_rounds_that_only_some_seeds_reach():
+    row, baseline = build(made({"FedMMD": {0: arrives(4), 1: arrives(None)}, "FedAvg": {0: arrives(8), 1: arrives(8)}}))
+    assert (row["Rounds"], row["Saved vs FedAvg (%)"]) == ("4.0 (1 of 2 seeds arrive)", "-")
+    row, baseline = build(made({"FedMMD": {0: arrives(4)}, "FedAvg": {0: arrives(None)}}))
+    assert (row["Rounds"], row["Saved vs FedAvg (%)"], baseline["Rounds"]) == ("4", "-", "never")
+
+
+@pytest.mark.parametrize("label", ["FedMMD", "FedAvg"])
+def test_no_saving_where_a_run_of_either_series_is_lost(label):
+    lost = {(label, 1): "diverged at round 3"}
+    found = made({"FedMMD": {0: arrives(4), 1: arrives(4)}, "FedAvg": {0: arrives(8), 1: arrives(8)}}, lost=lost)
+    row, _ = build(found)
+    assert row["Saved vs FedAvg (%)"] == "-" and f"e, {label}: seed 1 diverged at round 3." in notes(found)
+
+
+def test_every_seed_diverged():
+    row = build(made({"FedAvg": {0: arrives(4)}}, lost={("FedAvg", 0): "diverged at round 3"}))[0]
+    assert (row["Rounds"], row["Final accuracy (%)"]) == ("-", "-")
+
+
+def test_final_accuracy_is_the_mean_of_five_rounds():
+    curve = [0.1, 0.2, 0.5, 0.6, 0.7, 0.8, 0.9]
+    assert build(made({"FedAvg": {0: curve}}))[0]["Final accuracy (%)"] == "70.00"
+    row = build(made({"FedAvg": {0: ends(0.7), 1: ends(0.8), 2: ends(0.9)}}))[0]
+    assert row["Final accuracy (%)"] == "80.00 ± 24.84"  # 4.303 x 10 / sqrt 3
+
+
+def test_the_papers_rounds_only_where_they_may_be_compared():
+    curves, figure = {"c": [(1, 0.5), (2, 0.95)]}, {"reported": {"FedAvg": "c"}}
+    for compare, expected in (("full", "2"), ("direction", None)):
+        found = build(made({"FedAvg": {0: arrives(4)}}, compare), curves=curves, **figure)
+        assert found[0].get("Paper's rounds") == expected
+    assert build(made({"FedAvg": {0: arrives(4)}}, "none")) == []
+    assert "No target at this scale: e." in notes(made({"FedAvg": {0: arrives(4)}}, "none"))
+
+
+def test_distances():
+    table = DISTANCE
+    curves = {"c": [(1, 0.5), (2, 0.5), (3, 1.0)]}
+    series = {"near": {0: [0, 0.5, 0.6], 1: [0, 0.5, 0.5]}, "far": {0: [0, 0.9, 0.9]}, "gone": {0: [0, 0.1, 0.2]}}
+    reported = {"reported": dict.fromkeys(series, "c")}
+    found = made(series, lost={("gone", 0): "diverged at round 2"})
+    near, far, gone = build(found, table, curves, **reported)
+    assert near["Distance (points)"] == "3.54 ± 44.92"  # 10 / sqrt 2 and 0: 12.706 x 5 / sqrt 2
+    assert far["Distance (points)"] == "40.00" and far["Paper's curve"] == "c"
+    assert near["Rounds compared"] == "2" and gone["Rounds compared"] == "none" and gone["Distance (points)"] == "-"
+    assert best(found, table, curves, **reported) == ["near"]
+    assert best(made(series, lost={("near", 1): "diverged at round 2"}), table, curves, **reported) == ["gone"]  # of whole ones
+    assert build(made({}, skipped="why"), table, curves) == []
+
+
+def best(found, table, curves, **shown) -> list[str]:
+    """The series whose number is bold."""
+    grid = spec.of_kind("tables", table, "test").build(evidence(found, curves, **shown))
+    return [grid.rows[i]["Series"] for i, _ in sorted(grid.best)]
+
+
+def test_curves_are_called_by_their_own_figure_and_series():
+    """Whatever experiments are held against them."""
+    key = "1c:FedAvg"
+    usual = {"e": {"name": "Fig. 9", "reported": {"a": key, "b": key}}, "f": {"name": "start", "reported": {"FedAvg": key}}}
+    paper = {"title": "p", "reference": "r", "experiments": usual, "figures": {}, "tables": {}, "claims": {}}
+    found = spec.evidence(parse(Paper, paper, "test"), {"e": made({"a": {0: [0, 0.5]}, "b": {0: [0, 0.5]}})}, {key: [(1, 0.5)]})
+    [first, _] = spec.of_kind("tables", DISTANCE, "test").build(found).rows
+    assert (first["Panel"], first["Paper's curve"]) == ("Fig. 9", "Fig. 1c: FedAvg")
+
+
+@pytest.mark.parametrize("compare", ["none", "direction"])
+def test_no_distance_where_ours_is_not_held_against_the_paper(compare):
+    found = made({"FedAvg": {0: [0, 0.5]}}, compare)
+    assert build(found, DISTANCE, {"c": [(1, 0.5)]}, reported={"FedAvg": "c"}) == []
+    told = spec.of_kind("tables", DISTANCE, "test").remark(evidence(found))
+    assert "is not held against the paper's curves." in told
+
+
+def test_distances_over_the_first_rounds():
+    table, found = DISTANCE | {"rounds": 2}, made({"FedAvg": {0: [0, 0.5, 0.5, 0.0]}})
+    curves, figure = {"c": [(1, 0.5), (2, 0.6), (3, 1.0)]}, {"reported": {"FedAvg": "c"}}
+    assert build(found, table, curves, **figure)[0]["Distance (points)"] == "7.07"
+    row = build(found, table | {"smooth": 5}, curves, **figure)[0]
+    assert row["Distance (points)"] == "-"  # no round in common
+    uneven = made({"FedAvg": {0: [0, 0.5, 0.5], 1: [0, 0.5]}})
+    assert build(uneven, table, curves, **figure)[0]["Rounds compared"] == "1 or 2"
+    series = {"a": {0: [0, 0.5]}, "b": {0: [0, 0.5]}}
+    both = dict.fromkeys((("a", 0), ("b", 0)), "diverged at round 1")
+    assert best(made(series, lost=both), table, curves, reported={"a": "c", "b": "c"}) == []  # where nobody arrived
+
+
+def test_verdict_files(reports):
+    saves, far = rows(reports / "p" / "tables" / "verdicts.csv")
+    assert (saves["Key"], saves["Verdict"], saves["Reported"]) == ("saves", "undecided", "50.0 %")  # 60 % and 40 %
+    assert saves["Ours"] == "50.0 ± 127.1 % (n = 2)" and saves["Why"].endswith(f"; on {MIRROR}")
+    assert (far["Verdict"], far["Why"], far["Ours"]) == ("not run", "left for the next scale", "-")
+    text = (reports / "p" / "tables" / "verdicts.tex").read_text()
+    assert r"FedMMD saves 50 \% $<$of all$>$ & 50.0 \% & 50.0 $\pm$ 127.1 \% (n = 2) & undecided" in text
+
+
+def test_a_paper_without_claims_has_a_sentence_in_their_place(tmp_path):
+    folder = tmp_path / "paper"
+    silent = read(tmp_path, PAPER | {"claims": {}})
+    for name, found in (("first", FIRST), ("second", SECOND)):
+        store(found, folder / "p" / "data", name)
+    artifacts.make(silent, silent.artifacts, folder / "p")
+    page.compose({"p": silent}, folder, {})
+    assert (folder / "p" / "tables" / "verdicts.tex").read_text(encoding="utf-8") == f"{NONE_LISTED}\n"
+    assert summary.read(folder / "p") == [] and rows(folder / "p" / "tables" / "verdicts.csv") == []
+    assert (folder / "p" / "index.html").read_text(encoding="utf-8").count(NONE_LISTED) == 1
+    assert "newcommand" not in (folder / "p" / "tables" / "numbers.tex").read_text(encoding="utf-8")
+    assert NONE_LISTED not in (folder / "report.tex").read_text(encoding="utf-8")
+
+
+def test_a_paper_without_figures_and_tables_is_refused(tmp_path):
+    with pytest.raises(UserError, match="p.yaml: figures, tables: expected at least one figure or table$"):
+        read(tmp_path, PAPER | {"figures": {}, "tables": {}, "claims": {}})
+
+
+# ---- figures
+
+
+def figure(**changes) -> curves.Figure:
+    return curves.Figure(**{"title": "F", "kind": "curves", "experiment": "e"} | changes)
+
+
+def picture_of(found, **changes):
+    _layout.setup()
+    points = {"c": [(1, 0.5), (2, 0.95), (99, 0.99)], "d": [(1, 0.4), (2, 0.9)]}
+    return _layout.compose(figure(**{"target": {"paper": 0.9}} | changes), evidence(found, points))
+
+
+def caption(found, **changes) -> str:
+    return figure(**changes).caption(evidence(found))
+
+
+def drawn(picture) -> dict:
+    lines = {line.get_label(): line for line in picture.axes[0].lines}
+    return {label: line for label, line in lines.items() if not label.startswith("_")}
+
+
+def legend(picture) -> list[str]:
+    found = picture.legends or [picture.axes[0].get_legend()]
+    return [text.get_text() for text in found[0].get_texts()]
+
+
+def test_figure_files(reports):
+    for key in ("one", "two"):
+        pdf, png = ((reports / "p" / "figures" / f"{key}.{ext}").read_bytes() for ext in ("pdf", "png"))
+        assert pdf.startswith(b"%PDF") and png.startswith(b"\x89PNG")
+        assert b"/Type3" not in pdf and b"/FontFile2" in pdf
+        width = float(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", pdf)[1])
+        assert width == pytest.approx(72 * _layout.COLUMN, abs=0.1) and int.from_bytes(png[16:20], "big") == 660
+
+
+def test_same_numbers_same_bytes(reports, paper, tmp_path):
+    shutil.copytree(reports / "p" / "data", tmp_path / "data")
+    artifacts.make(paper, paper.figures, tmp_path)
+    for path in sorted((reports / "p" / "figures").iterdir()):
+        assert path.read_bytes() == (tmp_path / "figures" / path.name).read_bytes(), path.name
+
+
+def test_a_curve_is_the_mean_in_percent():
+    picture = picture_of(made({"FedMMD": {0: [0.1, 0.5, 0.9], 1: [0.1, 0.7, 0.5]}}))
+    assert drawn(picture)["FedMMD"].get_xydata().tolist() == [
+        [0, pytest.approx(10)],
+        [1, pytest.approx(60)],
+        [2, pytest.approx(70)],
+    ]
+    band = picture.axes[0].collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (pytest.approx(10), pytest.approx(70 + 28.284, abs=0.01))  # one standard deviation
+
+
+def test_one_seed_has_no_band():
+    picture = picture_of(made({"FedMMD": {0: [0.1, 0.5, 0.9]}}))
+    assert not picture.axes[0].collections and list(drawn(picture)) == ["FedMMD", "target"]
+
+
+def test_an_algorithm_has_one_look_in_every_figure():
+    curve = {0: arrives(3)}
+    one = drawn(picture_of(made({"FedMMD": curve, "FedAvg": curve})))
+    two = drawn(picture_of(made({"unknown": curve, "L2": curve, "FedAvg": curve})))
+    assert one["FedAvg"].get_color() == two["FedAvg"].get_color() and one["FedAvg"].get_marker() == two["FedAvg"].get_marker()
+    assert len({line.get_color() for label, line in two.items() if label != "target"}) == 3
+
+
+FUSION = {f"FedFusion {operator}": {"name": "fedfusion", "operator": operator} for operator in ("single", "multi", "conv")}
+FEDAVG = {"name": "fedavg"}
+PAPERS = {
+    "fig4": {"FedMMD": {"name": "fedmmd"}, "FedAvg": FEDAVG, "L2 0.1": {"name": "l2", "weight": 0.1}},
+    "fig4c": {"FedAvg": "fedavg", "L2 0.1": {"name": "l2", "weight": 0.1}, "L2 0.01": {"name": "l2", "weight": 0.01}},
+    "fig5": {"FedAvg": FEDAVG} | FUSION,
+    "start": {"FedAvg": FEDAVG, "FedFusion conv": FUSION["FedFusion conv"]},
+    "rates": {f"rate {rate}": {"name": "fedavg", "with": {"lr": rate}} for rate in (1, 2, 3, 4, 5)},
+    "bits": {"float32": FEDAVG, "bfloat16": {"name": "fedavg", "with": {"precision": "bfloat16"}}},
+    "both": {
+        f"{name}{rate}": {"name": name, "with": {"lr": rate}} | ({"weight": 0.1} if name == "l2" else {})
+        for name in ("fedavg", "l2")
+        for rate in (1, 2)
+    },
+    "rare": {"FedAvg": FEDAVG, "L2 0.01": {"name": "l2", "weight": 0.01}},
+}
+
+
+def test_each_variant_of_a_method_has_a_look_of_its_own():
+    found = palette.assign(PAPERS, ["FedMMD"])
+    for name, own in found.items():
+        assert len({look.colour for look in own.values()}) == len(own) == len({look.marker for look in own.values()}), name
+    for label in ("FedAvg", "FedFusion conv", "L2 0.1", "L2 0.01"):
+        assert len({own[label] for own in found.values() if label in own}) == 1  # the same in all figures of the paper
+    methods = {
+        (own[label].colour, own[label].marker) for own in (found["fig4"], found["fig4c"], found["fig5"]) for label in own
+    }
+    assert len(methods) == 7
+    assert found["fig4"]["FedAvg"].colour == found["bits"]["float32"].colour == palette.POOL[0]
+
+
+def test_a_name_looks_the_same_whatever_its_options_are():
+    normed = {"name": "fedavg", "with": {"model": {"norm": "batch"}}}
+    ours = {"a": {"name": "psi_net", "groups": 2}, "b": {"name": "psi_net", "groups": 5}}
+    found = palette.assign({name: {"FedAvg": FEDAVG, "FedAvg + BN": normed, "Psi-Net": own} for name, own in ours.items()})
+    assert found["a"] == found["b"] and found["a"]["FedAvg"].colour != found["a"]["FedAvg + BN"].colour
+
+
+def test_settings_of_one_method_are_shades():
+    colours = [look.colour for look in palette.assign(PAPERS)["rates"].values()]
+    assert colours == palette.shades(5) and len(set(palette.shades(9))) == 9
+    options = [{"weight": 0.1, "norm": "sum"}, {"norm": "sum", "weight": 0.1}]  # alike, in whatever order
+    own = {f"rate {n}": {"name": "l2", "with": {"lr": n}} | options[n % 2] for n in range(4)}
+    assert [look.colour for look in palette.assign({"e": own})["e"].values()] == palette.shades(4)
+    del own["rate 0"]  # three are few enough for looks of their own
+    many = {f"L2 {weight}": {"name": "l2", "weight": weight} for weight in range(4)}  # options make methods, not settings
+    for found in (palette.assign({"e": own})["e"], palette.assign({"e": many})["e"]):
+        assert {look.colour for look in found.values()} <= set(palette.POOL)
+    assert (
+        max(sum(int(colour[i : i + 2], 16) for i in (1, 3, 5)) for colour in palette.shades(9)) < 520
+    )  # none too light on white
+
+
+def test_settings_of_a_method_among_many_take_colours_beyond_the_pool():
+    many = {f"m{n}": {"name": f"m{n}"} for n in range(len(palette.POOL))}
+    own = palette.assign({"e": many | {f"rate {rate}": {"name": "m0", "with": {"lr": rate}} for rate in (1, 2)}})["e"]
+    assert {own[label].colour for label in ("rate 1", "rate 2")} == set(palette.MORE[:2])
+    assert len({look.colour for look in own.values()}) == len({look.marker for look in own.values()}) == len(own)
+
+
+def test_more_methods_than_colours_differ_in_their_markers():
+    own = palette.assign({"e": {f"m{n}": {"name": f"m{n}"} for n in range(12)}})["e"]
+    assert len({look.marker for look in own.values()}) == 12
+    assert len({look.colour for look in own.values()}) == len(palette.POOL) + len(palette.MORE)
+
+
+def test_series_that_meet_differ_and_those_that_do_not_if_they_can():
+    few = palette.assign({"e": {"a": {"name": "a"}}, "f": {"b": {"name": "b"}}})
+    assert few["e"]["a"].colour == palette.POOL[0]  # FedAvg's, which this paper does not have
+    assert few["e"]["a"].colour != few["f"]["b"].colour and few["e"]["a"].marker != few["f"]["b"].marker
+    every = {f"m{n}": {"name": f"m{n}"} for n in range(len(palette.MARKERS))}
+    for label in every:
+        own = palette.assign({"e": every, "f": {label: every[label], "late": {"name": "late"}}})["f"]
+        assert own[label].colour != own["late"].colour and own[label].marker != own["late"].marker
+
+
+def test_looks_run_out_in_the_end():
+    """More series than markers, and two methods with shades each: told apart while there is something to do it by."""
+    many = {f"m{n}": {"name": f"m{n}"} for n in range(len(palette.MARKERS))}
+    own = palette.assign({"e": many | {"rate 1": {"name": "m0", "with": {"lr": 1}}}})["e"]
+    assert len(own) == len(many) + 1 and own["rate 1"].colour in palette.POOL
+    rates = {f"{name} {rate}": {"name": name, "with": {"lr": rate}} for name in ("a", "b") for rate in range(4)}
+    own = palette.assign({"e": rates})["e"]
+    assert len(set(own.values())) == len({look.marker for look in own.values()}) == len(rates)
+    assert len({look.colour for look in palette.assign({"e": many | rates})["e"].values()} & set(palette.shades(4))) == 4
+
+
+def test_the_proposed_method_is_emphasised(tmp_path):
+    paper = read(tmp_path, PAPER | {"proposed": ["L2"]})
+    _layout.setup()
+    found = {"first": Results(FIRST.note | {"experiment": "first"}, FIRST.rows)}
+    curves = dict.fromkeys(json.loads(CURVES), [(1, 0.5)])
+    lines = drawn(_layout.compose(paper.figures["one"], spec.evidence(paper, found, curves)))
+    assert lines["L2 (1 of 2 seeds)"].get_linewidth() > lines["FedMMD"].get_linewidth() == lines["FedAvg"].get_linewidth()
+    plain, heavier = (palette.Look("#000000", "o", heavy).marks["markersize"] for heavy in (False, True))
+    assert plain == palette.SIZES["o"] < heavier
+    assert "Heavier: the paper's own methods." in paper.figures["one"].caption(spec.evidence(paper, found, curves))
+    usual = read(tmp_path, PAPER)
+    assert spec.identity(paper, ["one"]) != spec.identity(usual, ["one"])  # it is drawn anew
+    assert spec.identity(paper, ["rounds"]) == spec.identity(usual, ["rounds"])
+    with pytest.raises(UserError, match="proposed: unknown series 'FedX': choose from FedMMD, FedAvg, L2"):
+        read(tmp_path, PAPER | {"proposed": ["FedX"]})
+
+
+def test_a_caption_counts_the_seeds_that_are_left_and_names_the_others_once():
+    curve = [0.1, 0.5]
+    lost = {("FedMMD", seed): "diverged at round 1" for seed in (0, 1)}
+    text = caption(made({"FedMMD": dict.fromkeys((0, 1, 2), curve), "FedAvg": dict.fromkeys((0, 1, 2), curve)}, lost=lost))
+    assert "(band) over 1 to 3 seeds." in text
+    assert "FedMMD: seed 0 diverged at round 1, seed 1 diverged at round 1, not shown." in text
+    lost |= {("FedAvg", seed): "diverged at round 1" for seed in (0, 1, 2)}
+    text = caption(made({"FedMMD": dict.fromkeys((0, 1, 2), curve), "FedAvg": dict.fromkeys((0, 1, 2), curve)}, lost=lost))
+    assert "One seed, so no band." in text
+
+
+def test_parts_that_lack_the_same_are_told_together():
+    told = base.absent({"a": "no time", "b": "no data", "c": "no time"})
+    assert told == ["a; c are not shown: no time.", "b is not shown: no data."]
+
+
+def test_a_caption_says_how_long_was_trained():
+    found = made({label: {0: [0.1, 0.5]} for label in ("FedMMD", "FedAvg")})
+    settings = {"rounds": 1, "local_epochs": 5}
+    for own in found.note["series"].values():
+        own["config"] = settings
+    assert "Trained for 1 round of 5 local epochs in float32" in caption(found)
+    found.note["series"]["FedAvg"]["config"] = settings | {"rounds": 9}
+    assert "Trained for 1 round of 5 local epochs (FedMMD), 9 rounds of 5 local epochs (FedAvg) in float32" in caption(found)
+    found.note["series"]["L2"] = found.note["series"]["FedMMD"]
+    assert "Trained for 1 round of 5 local epochs (FedMMD, L2), 9 rounds of 5 local epochs (FedAvg) in" in caption(found)
+
+
+def test_remarks_of_a_scale_stand_in_the_caption():
+    found = made({"FedAvg": {0: [0.1, 0.5]}})
+    assert "F. Anywhere. Here. Global" in caption(found, remarks={"all": "Anywhere.", "paper": "Here.", "small": "There."})
+
+
+def test_what_is_said_of_a_scale_holds_for_one_that_is_like_it():
+    """The nearest that something is said of has the say: its own, then the one that it is like."""
+    found = Results({"scale": "mine", "scale_like": ["most", "small"]}, [])
+    assert found.at_scale({"small": 1, "most": 2}) == 2 and found.at_scale({"small": 1, "mine": 3}) == 3
+    assert found.at_scale({"paper": 1}) is None and found.at_scale({"paper": 1}, 4) == 4
+
+
+def test_the_first_seeds_are_those_of_the_lowest_numbers():
+    found = made({"FedAvg": {2: arrives(3), 0: arrives(4), 1: arrives(5)}}).first(2)
+    assert [run["seed"] for run in found.runs()] == [0, 1] and {row["seed"] for row in found.rows} == {"0", "1"}
+
+
+def test_what_is_absent_lacks_all_of_its_series():
+    found = Results({"skipped": None, "missing": ["a", "b"]}, [])
+    assert [found.absent(labels) for labels in ((), ("a", "c"), ("c",))] == [None] * 3
+    assert found.absent(("a", "b")) == "the runs of a, b are not finished"
+
+
+def test_a_series_that_is_not_finished_stands_in_the_legend():
+    found = made({"FedAvg": {0: [0.1, 0.5]}, "FedMMD": {}})
+    found.note["missing"] = ["FedMMD"]
+    assert "FedMMD: not finished" in legend(picture_of(found))
+
+
+def test_a_smooth_line_lies_over_the_single_rounds():
+    found = made({"FedMMD": {0: [0.1, 0.2, 0.4, 0.9], 1: [0.1, 0.4, 0.6, 0.5]}})
+    picture = picture_of(found, smooth={"paper": 2}, reported={"FedMMD": "c"})
+    assert drawn(picture)["FedMMD"].get_xydata().ravel().tolist() == pytest.approx([2, 40, 3, 60])  # round 0 is in no mean
+    [faint] = [line for line in picture.axes[0].lines if line.get_alpha() == 0.25]
+    assert faint.get_ydata().tolist() == pytest.approx([10, 30, 50, 70])
+    [theirs] = [line for line in picture.axes[0].lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+    assert theirs.get_xydata().ravel().tolist() == pytest.approx([2, 72.5])  # of 50 and 95 %, as ours are means
+    assert drawn(picture)["target"].get_ydata() == pytest.approx([90, 90])
+    assert picture.axes[0].collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(60 + 100 * 0.05 * 2**0.5)
+    words = (
+        "Lines and bands are of means over the last 2 rounds, faint lines of the single rounds. Thin and dashed: the paper's"
+    )
+    assert words in caption(found, smooth={"paper": 2}, reported={"FedMMD": "c"})
+    plain = picture_of(found, smooth={"small": 2})
+    assert len(drawn(plain)["FedMMD"].get_xdata()) == 4 and "faint" not in caption(found, smooth={"small": 2})
+
+
+def test_a_caption_says_that_both_sides_are_averaged():
+    found = made({"FedMMD": {0: [0.1, 0.2, 0.4]}}, evaluate_every=5)
+    text = caption(found, smooth={"paper": 2}, reported={"FedMMD": "c"})
+    assert "of means over the last 2 measured rounds, faint lines" in text
+    assert "in the colours of ours, read from its PDF, averaged in the same way." in text
+    assert "averaged in" not in caption(found, reported={"FedMMD": "c"})
+
+
+def test_a_caption_names_the_curves_that_a_setting_was_chosen_by():
+    """Of the series that are drawn."""
+    found = evidence(made({"FedMMD": {0: [0.1, 0.5]}}), {}, reported={"FedMMD": "c", "L2": "d"}, chose="the rate")
+    text = figure().caption(found)
+    assert "The paper's curve of FedMMD was used to choose the rate (e)." in text and "L2 was used" not in text
+
+
+def test_a_part_of_the_vertical_axis():
+    found = made({"FedMMD": {0: [0.1, 0.6, 0.9]}})
+    assert picture_of(found, shown={"paper": [0.5, 0.8]}).axes[0].get_ylim() == pytest.approx((50, 80.4))  # room for the line
+    assert "Only 50 to 80 % is shown." in caption(found, shown={"paper": [0.5, 0.8]})
+    assert picture_of(found, shown={"small": [0.5, 0.8]}).axes[0].get_ylim()[0] < 10
+    assert "is shown" not in caption(found, shown={"small": [0.5, 0.8]})
+
+
+def test_ours_and_the_papers_curve_are_a_pair():
+    series = {"FedMMD": {0: arrives(3)}, "FedAvg": {0: arrives(4)}}
+    lines = picture_of(made(series), reported={"FedMMD": "c"}).axes[0].lines
+    ours = next(line for line in lines if line.get_label() == "FedMMD")
+    [theirs] = [line for line in lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+    assert theirs.get_color() == ours.get_color() and theirs.get_linewidth() < ours.get_linewidth() and theirs.get_alpha() < 1
+    shared = picture_of(made(series), reported=dict.fromkeys(series, "c")).axes[0].lines
+    [one] = [line for line in shared if line.get_linestyle() == "--" and len(line.get_xdata())]
+    assert one.get_color() == "black" and one.get_alpha() is None
+    assert "Dashed: the paper's curve, read from its PDF." in caption(made(series), reported=dict.fromkeys(series, "c"))
+
+
+def test_a_curve_of_the_paper_that_two_of_our_series_share():
+    """Among others it is as light as they are, in the colour of the first, and named."""
+    series = {"FedMMD": {0: arrives(3)}, "FedAvg": {0: arrives(4)}, "L2": {0: arrives(4)}}
+    reported = {"FedMMD": "c", "FedAvg": "d", "L2": "d"}
+    lines = picture_of(made(series), reported=reported).axes[0].lines
+    theirs = [line for line in lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+    colours = {line.get_label(): line.get_color() for line in lines}
+    assert [line.get_color() for line in theirs] == [colours["FedMMD"], colours["FedAvg"]] and all(
+        line.get_alpha() < 1 for line in theirs
+    )
+    text = caption(made(series), reported=reported)
+    assert "in the colours of ours (its one curve of FedAvg and L2 in that of FedAvg), read from its PDF." in text
+
+
+def test_diverged_runs_are_named():
+    lost = {("FedMMD", 0): "diverged at round 2", ("FedAvg", 1): "diverged at round 3"}
+    found = made({"FedMMD": {0: arrives(3)}, "FedAvg": {0: arrives(3), 1: arrives(3)}}, lost=lost)
+    assert legend(picture_of(found)) == ["FedMMD: diverged", "FedAvg (1 of 2 seeds)", "target"]
+    text = caption(found)
+    assert "FedMMD: seed 0 diverged at round 2, not shown. FedAvg: seed 1 diverged at round 3, not shown." in text
+    everything = made({"FedMMD": {0: arrives(3)}}, lost=lost)
+    assert legend(picture_of(everything, reported={"FedMMD": "c"})) == ["FedMMD: diverged", "in the paper", "target"]
+
+
+def test_nothing_lies_over_the_curves():
+    """The legend stands above the panel and the target's label beside it."""
+    picture = picture_of(made({"FedMMD": {0: ends(0.92), 1: ends(0.88)}, "FedAvg": {0: ends(0.9)}}))
+    picture.canvas.draw()
+    panel = picture.axes[0].get_window_extent()
+    assert picture.legends[0].get_window_extent().y0 >= panel.y1
+    label = next(text for text in picture.axes[0].texts if text.get_text() == "90 %")
+    assert label.get_window_extent().x0 >= panel.x1 and label.get_window_extent().x1 <= picture.bbox.x1
+
+
+def test_a_long_legend_fits():
+    picture = picture_of(made({f"paper network, 0.0{n}": {0: arrives(3)} for n in range(7)}))
+    picture.canvas.draw()
+    box = picture.legends[0].get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= picture.bbox.x1 and box.y1 <= picture.bbox.y1
+
+
+def test_the_papers_curves_only_where_they_may_be_compared():
+    series, reported = {"FedMMD": {0: arrives(3)}}, {"FedMMD": "c"}
+    assert legend(picture_of(made(series), reported=reported)) == ["FedMMD", "in the paper", "target"]
+    dashed = [line for line in picture_of(made(series), reported=reported).axes[0].lines if line.get_linestyle() == "--"]
+    assert dashed[0].get_xydata().tolist() == [[1, 50], [2, 95]]  # up to our last round
+    for compare in ("direction", "none"):
+        picture = picture_of(made(series, compare), reported=reported)
+        assert not {"FedMMD"} ^ set(legend(picture)) - {"target"}
+        assert picture.get_supxlabel() == {"direction": "scale small", "none": "scale quick"}[compare]
+
+
+def test_a_skipped_figure_says_why():
+    picture = picture_of(made({}, skipped="no time for this one"))
+    assert "not shown" in picture.axes[0].texts[0].get_text() and "no time for this one" in picture.axes[0].texts[0].get_text()
+
+
+def test_captions(reports):
+    one, two = ((reports / "p" / "figures" / f"{key}.txt").read_text() for key in ("one", "two"))
+    for words in ("One. ", "test accuracy after every round. Mean and s.d. (band) over 1 to 2 seeds.", MIRROR,
+                  "Thin and dashed: the paper's curves in the colours of ours", "Grey line: the target, 90 %.",
+                  "Scale paper: how scale paper is", "Trained in float32 (sequential executor)."):  # fmt: skip
+        assert words in one
+    assert one.count("seeds") == 1
+    assert two == "Two. Not shown at this scale: left for the next scale.\n"
+    single = caption(made({"FedMMD": {3: arrives(1)}}, "none"), reported={"FedMMD": "c"})
+    assert "One seed, so no band" in single and "dashed" not in single
+    assert "after every 5 rounds" in caption(made({"FedMMD": {3: arrives(1)}}, evaluate_every=5))
+
+
+# ---- documents
+
+
+def test_report_tex_is_balanced(reports):
+    text = (reports / "report.tex").read_text(encoding="utf-8")
+    begun, ended = (re.findall(rf"\\{word}{{(\w+)}}", text) for word in ("begin", "end"))
+    assert sorted(begun) == sorted(ended) and text.rstrip().endswith(r"\end{document}")
+    bare = re.sub(r"\\[\\{}]", "", text)
+    assert bare.count("{") == bare.count("}") and re.sub(r"\\\$", "", text).count("$") % 2 == 0
+    assert r"\section{A paper \& its 100 \% \{brackets\}}" in text
+    assert r"$\mu$\_1 $\le$ $\mathdollar$5 \textasciitilde{} \#3 \textasciicircum{}2 \textbackslash{} back" in text
+    for path in re.findall(r"\\(?:input|includegraphics){([^}]+)}", text):
+        assert (reports / path).exists(), path
+    assert "scale paper" in text and "left for the next scale" in text
+
+
+@pytest.mark.skipif(not typeset.available(), reason="no pdflatex here, or not with siunitx")
+def test_report_compiles(reports):
+    typeset.typeset(reports / "report.tex")
+    assert (reports / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
+def stand_in(folder: Path, name: str, script: str) -> Path:
+    """A program of its own in `bin`."""
+    program = folder / "bin" / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_typesetting_with_a_stand_in(tmp_path, monkeypatch):
+    """Without pdflatex a message says so; a failure is told by LaTeX's own words."""
+    source = tmp_path / "report.tex"
+    source.write_text("")
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert not typeset.available()
+    with pytest.raises(UserError, match="no pdflatex here; install texlive"):
+        typeset.typeset(source)
+    program = stand_in(tmp_path, "pdflatex", "for end in pdf aux log out; do echo pass >> report.$end; done")
+    typeset.typeset(source)
+    assert {path.name for path in tmp_path.iterdir()} == {"bin", "report.tex", "report.pdf"}
+    assert (tmp_path / "report.pdf").read_text() == "pass\npass\n"  # the second knows the references
+    monkeypatch.setenv("TEXMFHOME", "here")  # what LaTeX is told of its folders reaches it
+    program.write_text("#!/bin/sh\necho $TEXMFHOME $SOURCE_DATE_EPOCH > report.pdf\n")
+    typeset.typeset(source)
+    assert (tmp_path / "report.pdf").read_text() == "here 0\n"
+    program.write_text("#!/bin/sh\necho '! Undefined control sequence.'\nexit 1\n")
+    with pytest.raises(UserError, match=r"report.tex: pdflatex failed: ! Undefined control sequence\.; see .*report\.log$"):
+        typeset.typeset(source)
+
+
+@pytest.mark.parametrize(("version", "enough"), [("3.0.0", True), ("10.1", True), ("2.8e", False), (None, False)])
+def test_the_report_needs_the_third_siunitx(version, enough, tmp_path, monkeypatch):
+    """An old LaTeX has the second, and the smallest has none."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    stand_in(tmp_path, "pdflatex", "exit 0")
+    package = tmp_path / "siunitx.sty"
+    package.write_text(f"% siunitx 9\n\\ProvidesExplPackage {{siunitx}} {{2021-05-17}} {{{version}}}\n  {{A package}}\n")
+    stand_in(tmp_path, "kpsewhich", f"echo {package}" if version else "exit 1")
+    assert typeset.available() == enough
+    if not enough:
+        with pytest.raises(UserError, match=r"report\.tex: pdflatex lacks siunitx\.sty, version 3; install texlive"):
+            typeset.typeset(tmp_path / "report.tex")
+
+
+# ---- what the artifacts consist of
+
+
+def changed(*path, value) -> dict:
+    import copy
+
+    values = copy.deepcopy(PAPER)
+    place = values
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return values
+
+
+LEAD = {"kind": "gains_more", "series": "FedMMD", "baseline": "FedAvg", "last": 1}
+MORE = {"text": "t", "source": "s", "experiment": "first", "reported": "larger", "cell": LEAD | {"than": "third"}}
+ENDS = {"text": "t", "source": "s", "experiment": "first", "reported": 0.9}
+ENDS |= {"cell": {"kind": "accuracy", "series": "L2", "last": 3}}
+MORE_APART = MORE | {"artifact": "one", "cell": LEAD | {"than": "second"}}
+
+
+@pytest.mark.parametrize(("values", "words"), [
+    (changed("figures", "one", "experiment", value="third"), "figures.one: unknown experiment 'third': choose from first, sec"),
+    (changed("figures", "one", "kind", value="pie"), "figures.one.kind: unknown figure 'pie': choose from bars, curves, "),
+    (changed("figures", "one", "metric", value="loss"), "figures.one: metric: unknown key: choose from experiment, kind, meas"),
+    (changed("figures", "one", "measure", value="loss"), "figures.one: measure: unknown measure 'loss': choose from test_acc"),
+    (changed("figures", "one", "measure", value="test_macro_f1"), "unknown measure of experiment 'first' 'test_macro_f1'"),
+    (changed("figures", "One", value={"title": "t", "experiment": "first"}), "figures: a name consists of a to z"),
+    (changed("figures", "verdicts", value={"title": "t", "experiment": "first"}), "verdicts: already names something else"),
+    (changed("experiments", "first", "reported", value={"FedX": "c:FedAvg"}), "series 'FedX': choose from FedMMD, FedAvg, L2"),
+    (changed("experiments", "first", "reported", value={"L2": "c:L2"}), "unknown curve 'c:L2': choose from c:FedAvg"),
+    (changed("experiments", "first", "target", value={"papr": 0.9}), "experiments.first.target: unknown scale 'papr': choose"),
+    (changed("experiments", "first", "target", value={"paper": 90}), "first.target: test accuracy is between 0 and 1 (got 90)"),
+    (changed("experiments", "first", "looked", value={"papr": 3}), "experiments.first.looked: unknown scale 'papr': choose"),
+    (changed("experiments", "first", "name", value=""), "experiments.first: name: expected a text; leave the key out to show"),
+    (changed("experiments", "third", value={}), "experiments.third: unknown experiment 'third'"),
+    (changed("claims", "saves", "scales", value={"tiny": {"target": 0.9}}), "claims.saves.scales: unknown scale 'tiny'"),
+    (changed("claims", "saves", "scales", value={"quick": {"targets": 0.9}}), "claims.saves.scales.quick: targets: unknown"),
+    (changed("claims", "saves", "scales", value={"quick": {"baseline": "L2"}}), "claims.saves: scales: another target, rou"),
+    (changed("claims", "saves", "scales", value={"quick": 0.9}), "claims.saves: scales.quick: "),
+    (changed("claims", "saves", "scales", value=[0.9]), "claims.saves: scales: "),
+    (changed("claims", "saves", "experiment", value="six"), "claims.saves.cell: unknown experiment 'six': choose from first"),
+    (changed("claims", "saves", "reported", value="never"), "reported: a number goes with a cell of kind reduction (got 'neve"),
+    (changed("claims", "saves", "reported", value=float("inf")), "claims.saves: reported"),
+    (changed("claims", "saves", "reported", value=20), "reported: a number of kind reduction is between -inf and 1 (got 20)"),
+    (changed("claims", "saves", value=ENDS | {"reported": 88}), "a number of kind accuracy is between 0 and 1 (got 88)"),
+    (changed("claims", "saves", value=ENDS | {"reported": -0.9}), "a number of kind accuracy is between 0 and 1 (got -0.9)"),
+    (changed("claims", "saves", value=MORE | {"reported": "smaller"}), "'larger' goes with a cell of kind gains_more (got 'sm"),
+    (changed("claims", "saves", "cell", "target", value=80), "saves.cell.target: test accuracy is between 0 and 1 (got 80)"),
+    (changed("claims", "saves", "scales", value={"quick": {"target": 80}}), "scales.quick.target: test accuracy is between 0"),
+    (changed("claims", "saves", "cell", "baseline", value=None), "claims.saves.cell: baseline: Input should be a valid string"),
+    (changed("claims", "saves", "cell", "baseline", value="FedX"), "claims.saves.cell: unknown series 'FedX'"),
+    (changed("claims", "saves", "cell", "kind", value="reduce"), "claims.saves.cell.kind: unknown cell 'reduce': choose from"),
+    (changed("claims", "saves", "cell", value={"kind": "accuracy", "series": "L2"}), "needs last or round (one of them)"),
+    (changed("claims", "saves", value=MORE), "claims.saves.cell.than: unknown experiment 'third': choose from first, second"),
+    (changed("claims", "saves", value=MORE_APART), "claims.saves: artifact: one has to show first and second"),
+    (changed("claims", "saves", "tolerance", value=-1), "claims.saves: tolerance: "),
+    (changed("claims", "saves", "tolerence", value=1), "tolerence: unknown key"),
+    (changed("tables", "rounds", "panels", value=["first", "six"]), "tables.rounds.panels: unknown experiment 'six'"),
+    (changed("tables", "rounds", "panels", value=["first", "first"]), "first: give panels of one experiment a name each"),
+    (changed("tables", "rounds", "baseline", value=None), "tables.rounds: baseline: Input should be a valid string"),
+    (changed("tables", "rounds", "baseline", value="FedX"), "unknown series 'FedX'"),
+    (changed("tables", "rounds", "savings", value={"L2": {"six": 0.4}}), "rounds.savings: unknown panel of this table 'six'"),
+    (changed("tables", "rounds", "savings", value={"FedX": {"first": 0.4}}), "tables.rounds.savings: unknown series 'FedX'"),
+    (changed("tables", "rounds", "savings_from", value="its text"), "rounds.savings_from: what the paper tells of savings and"),
+    (changed("tables", "rounds", "kind", value=None), "tables.rounds.kind: unknown table 'None': choose from communication, c"),
+    (changed("tables", "apart", "panels", value=["second"]), "unknown experiment with reported curves 'second': choose from f"),
+], ids=lambda value: value[:40] if isinstance(value, str) else "")  # fmt: skip
+def test_mistakes_in_a_papers_file(values, words, tmp_path):
+    with pytest.raises(UserError) as caught:
+        read(tmp_path, values)
+    assert "p.yaml: " in str(caught.value) and words in str(caught.value)
+
+
+@pytest.mark.parametrize("path", [
+    ("title",), ("reference",), ("figures", "one", "title"), ("figures", "one", "remarks", "all"),
+    ("tables", "rounds", "title"),
+    ("claims", "saves", "text"), ("claims", "saves", "note"), ("claims", "saves", "because"), ("experiments", "first", "name"),
+], ids=".".join)  # fmt: skip
+def test_bytes_are_taken_for_no_text(path, tmp_path):
+    values = changed("figures", "one", "remarks", value={})
+    place = values
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = b"bytes"
+    with pytest.raises(
+        UserError, match=r"p\.yaml: line \d+: !!binary, which would be taken for a text; write the text itself$"
+    ):
+        read(tmp_path, values)
+
+
+ROUNDS = {"kind": "rounds_to", "target": 0.9}
+
+
+@pytest.mark.parametrize(("cell", "reported", "told"), [
+    (ROUNDS, 4, ""),
+    (ROUNDS, 6, "4 rounds"),
+    (ROUNDS | {"target": 0.97}, 4, "FedAvg does not reach 97 % within 6 rounds"),
+    (ROUNDS | {"series": "FedMMD"}, 6, ""),  # is not plotted
+    ({"kind": "accuracy", "last": 2}, 0.88, ""),  # 80 and 96 %
+    ({"kind": "accuracy", "last": 2}, 0.9, "88.00 %"),
+    ({"kind": "never", "target": 0.97}, "never", ""),
+    ({"kind": "never", "target": 0.9}, "never", "96.0 %"),
+    ({"kind": "never", "target": 0.96}, "never", "96.0 %"),
+])  # fmt: skip
+def test_a_claim_that_the_papers_own_curves_contradict(cell, reported, told, tmp_path):
+    claim = PAPER["claims"]["far"] | {"experiment": "first", "cell": {"series": "FedAvg"} | cell, "reported": reported}
+    paper = read(tmp_path, changed("claims", value={"far": claim | {"note": "as we see it"}}))
+    assert paper_curves.contradiction(paper.experiments, paper.claims["far"], spec.read_curves(paper)) == told
+    store(FIRST, tmp_path / "p" / "data", "first")
+    artifacts.make(paper, [spec.VERDICTS], tmp_path / "p")
+    note = f"by the paper's own plotted curves {told}; as we see it" if told else "as we see it"
+    assert rows(tmp_path / "p/tables/verdicts.csv")[0]["Note"] == note
+
+
+def test_no_artifact_has_the_name_of_a_rule(tmp_path):
+    """It could not be asked for: the rule would be run."""
+    root = Path(__file__).parents[2]
+    texts = [path.read_text(encoding="utf-8") for path in (root / "Snakefile", *(root / "workflow/rules").glob("*.smk"))]
+    assert {name for text in texts for name in re.findall(r"^rule (\w+):", text, re.MULTILINE)} == set(spec.RULES)
+    with pytest.raises(UserError, match="data: already names something else; choose another name"):
+        read(tmp_path, changed("figures", "data", value=PAPER["figures"]["one"]))
+
+
+def test_names_on_the_command_line(paper):
+    """Long ones always; an artifact's own name while only one paper has it."""
+    keys = ("one", "two", "rounds", "apart", "verdicts")
+    assert spec.targets({"p": paper}) == {key: ("p", key) for key in keys} | {f"p_{key}": ("p", key) for key in keys}
+    both = spec.targets({"p": paper, "q": paper})
+    assert both == {f"{name}_{key}": (name, key) for name in "pq" for key in keys}
+    assert "one" not in spec.targets({"p": paper, "one": Paper(title="", reference="", figures={}, tables={}, claims={})})
+    other = paper.model_copy(update={"figures": {"b_one": paper.figures["one"]}})
+    with pytest.raises(UserError, match="'a_b_one' already names something else"):
+        spec.targets({"a_b": paper, "a": other})
+
+
+def test_the_committed_papers_can_be_read():
+    from fedrepro.config.params import read_params
+
+    top = Path(__file__).parents[2]
+    params = read_params(top / "params.yaml")
+    for name in params.papers:
+        found = spec.read(name, params, top / "workflow" / "experiments")
+        assert found.claims and bool(spec.read_curves(found, top / "workflow" / "experiments")) == bool(found.curves)
+        named = {key: shown.name for key, shown in found.experiments.items()} | {
+            key: item.name for key, item in (found.figures | found.tables).items() if item.name
+        }
+        panels = [ref.resolved(found.experiments).name or ref.key for table in found.tables.values() for ref in table.panels]
+        keys = [key for key in [*found.artifacts, *found.shown_experiments] if "_" in key]
+        assert not [key for key in keys if not named.get(key)], "a reader meets keys"
+        assert not [name for name in panels if "_" in name], "a reader meets keys"
+
+
+MISSHAPEN = {
+    "half a file": '{"a": [[1, 2], [0.1',
+    "a list": "[1, 2]",
+    "rounds without values": '{"a": [[1, 2], [0.1]]}',
+    "one list": '{"a": [[1, 2]]}',
+    "one without points": '{"a": [{}]}',
+    "no lists": '{"a": [{}, {}]}',
+    "a word": '{"a": [[1, 2], [0.1, "x"]]}',
+    "no number": '{"a": [[1, 2], [0.1, NaN]]}',
+    "a round that is no number": '{"a": [[1, "x"], [0.1, 0.2]]}',
+    "yes and no": '{"a": [[1, 2], [true, 0.2]]}',
+}
+
+
+@pytest.mark.parametrize("text", [*MISSHAPEN.values(), None], ids=[*MISSHAPEN, "no file"])
+def test_curves_of_a_wrong_shape_are_one_message(text, tmp_path):
+    values = {"title": "p", "reference": "r", "curves": "c.json", "curves_from": "read from its PDF"}
+    values |= {room: {} for room in ("experiments", "figures", "tables", "claims")}
+    if text is not None:
+        (tmp_path / "c.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"c\.json: (expected key -> \[rounds, values\]|cannot be read)"):
+        spec.read_curves(parse(Paper, values, "p"), tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '[{"verdict": 1}, 2]', '[{"verdict": 1}, {"key": 2}]', '{"scale": "paper"}'])
+def test_damaged_gathered_results_are_one_message(text, tmp_path):
+    (tmp_path / "tables").mkdir()
+    for name in ("fig.json", "tables/verdicts.json"):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "fig.csv").write_text("series,seed\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"fig\.json: damaged"):
+        load(tmp_path, "fig")
+    if text != "[]":
+        with pytest.raises(UserError, match=r"verdicts\.json: damaged"):
+            summary.read(tmp_path)

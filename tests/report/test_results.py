@@ -1,0 +1,220 @@
+"""Results as data frames, and the notebook that goes on from them, on the numbers that are committed."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pandas
+import pytest
+
+import fedrepro
+from fedrepro import results
+from fedrepro.config.params import read_params
+from fedrepro.core.errors import UserError
+from fedrepro.core.metrics import MEASURES
+from fedrepro.report import artifacts
+from fedrepro.report import paper as spec
+from fedrepro.report.documents import notebook
+from fedrepro.report.documents.dvc_files import write_plain
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Shown
+
+ROOT = Path(__file__).parents[2]
+PAPER, SCALE, REPORTS = "fedmmd", "paper", ROOT / "reports"
+
+
+def test_curves_have_types_and_all_seeds():
+    found = results.curves(PAPER, "fig4d_precision", SCALE, REPORTS)
+    told = json.loads((REPORTS / SCALE / PAPER / "data/fig4d_precision.json").read_text(encoding="utf-8"))
+    assert list(found["series"].unique()) == list(told["series"]) and set(found["seed"]) == {0, 1, 2}
+    assert all(pandas.api.types.is_integer_dtype(found[name]) for name in ("seed", "round"))
+    assert all(pandas.api.types.is_float_dtype(found[name]) for name in MEASURES if name in found)
+    last = found.groupby(["series", "seed"]).tail(1)
+    assert (
+        len(last) == sum(len(series["runs"]) for series in told["series"].values())
+        and last["test_accuracy"].between(0, 1).all()
+    )
+
+
+def test_a_series_may_be_called_none(tmp_path):
+    """As Psi-Net without groups is in Table 3; what was not measured is missing all the same."""
+    (tmp_path / "paper/p/data").mkdir(parents=True)
+    (tmp_path / "paper/p/data/fig.csv").write_text("series,seed,run,round,test_accuracy\nNone,0,NA,0,\nNone,0,NA,1,0.5\n")
+    found = results.curves("p", "fig", reports=tmp_path)
+    assert found.groupby("series").size().to_dict() == {"None": 2} and found["test_accuracy"].isna().tolist() == [True, False]
+
+
+def test_runs_have_their_settings_beside_them():
+    found = results.runs(PAPER, "fig4d_calibration", SCALE, REPORTS).set_index("series")
+    assert found["settings.lr"]["paper net, 0.03"] == 0.03 and found["settings.model.arch"]["code net, 0.01"] == "code"
+    assert (found["status"] == "finished").all() and found["seed"].dtype == "Int64"
+
+
+def test_an_experiment_without_runs_is_an_empty_frame(tmp_path):
+    (tmp_path / "paper/p/data").mkdir(parents=True)
+    (tmp_path / "paper/p/data/fig.json").write_text(json.dumps({"series": {}}))
+    (tmp_path / "paper/p/data/fig.csv").write_text("series,seed,run,round\n")
+    assert results.curves("p", "fig", reports=tmp_path).empty and results.runs("p", "fig", reports=tmp_path).empty
+
+
+def test_verdicts_name_their_claims():
+    found = results.verdicts(PAPER, SCALE, REPORTS)
+    assert {"key", "claim", "verdict", "ours"} <= set(found) and found["key"].is_unique
+    numbers = found.set_index("key")[["mean", "half_width", "seeds", "p", "reported_number", "seeds_needed"]]
+    assert all(pandas.api.types.is_numeric_dtype(numbers[name]) for name in numbers)
+    gain = numbers.loc["4d-reduction"]
+    assert (f"{100 * gain['mean']:.1f} ± {100 * gain['half_width']:.1f} % (n = {gain['seeds']:.0f})") == found.set_index("key")[
+        "ours"
+    ]["4d-reduction"]
+
+
+def test_a_paper_without_a_claim_has_the_columns_of_verdicts(tmp_path):
+    made = artifacts.COLUMNS
+    folder = tmp_path / "quick" / "mine" / "tables"
+    folder.mkdir(parents=True)
+    (folder / "verdicts.json").write_text("[]\n", encoding="utf-8")
+    (folder / "verdicts.csv").write_text(",".join(name.capitalize() for name in made) + "\n", encoding="utf-8")
+    found = results.verdicts("mine", "quick", tmp_path)
+    assert found.empty and tuple(found) == made
+
+
+def test_what_the_readme_does_in_python(tmp_path, monkeypatch, capsys):
+    told, by_hand = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+    monkeypatch.chdir(ROOT)
+    found: dict = {}
+    exec(told, found)
+    assert all(len(found[name]) for name in ("curves", "runs", "verdicts"))
+    monkeypatch.chdir(tmp_path)
+    exec(by_hand, {})
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["1", "2", "3"]
+
+
+def test_the_package_offers_its_version_and_the_results():
+    code = "import fedrepro, sys; assert fedrepro.__version__ and fedrepro.results.verdicts; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="module 'fedrepro' has no attribute 'result'"):
+        _ = fedrepro.result
+
+
+def test_what_is_not_there_is_told(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="nearest are fig4d"):
+        results.curves(PAPER, "fig4dd", SCALE, REPORTS)
+    with pytest.raises(UserError, match="no results yet; make them: snakemake"):
+        results.runs(PAPER, "fig4d", "quick", tmp_path)
+    with pytest.raises(UserError, match="verdicts.json: no such file"):
+        results.verdicts(PAPER, "quick", tmp_path)
+    with pytest.raises(UserError, match="unknown paper 'fedmm': choose from fedcl, fedmax, fedmmd, psi_net"):
+        results.curves("fedmm", "fig4d", SCALE, REPORTS)
+    with pytest.raises(UserError, match="unknown scale 'papr': choose from .*quick, small, paper"):
+        results.curves(PAPER, "fig4d", "papr", REPORTS)
+    (tmp_path / "quick" / "mine" / "data").mkdir(parents=True)  # as Snakemake makes it, before any page
+    with pytest.raises(UserError, match="results of mine are there of quick; those of small are made by: snakemake"):
+        results.curves("mine", "fig", "small", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="not inside a fedrepro checkout: .* or say reports="):
+        results.curves(PAPER, "fig4d")
+
+
+# ---- the notebook
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch) -> Path:
+    """The settings and the committed numbers, as the working folder."""
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copytree(ROOT / "workflow/experiments", tmp_path / "workflow/experiments")
+    shutil.copytree(REPORTS / SCALE / PAPER / "data", tmp_path / "reports" / SCALE / PAPER / "data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def settings():
+    return read_params(Path("params.yaml"), {"scale": SCALE})
+
+
+def test_a_written_notebook_runs_where_it_lies(copy):
+    path = notebook.write("fig4d_precision", settings())
+    assert path == Path(f"reports/{SCALE}/notebooks/{PAPER}_fig4d_precision.ipynb")
+    notebook.execute(nbformat.read(path, as_version=4), path)
+    cells = nbformat.read(path, as_version=4).cells
+    shown = [output for cell in cells for output in cell.get("outputs", [])]
+    assert sum("image/png" in output.get("data", {}) for output in shown) == 2
+    assert not any(output["output_type"] == "error" for output in shown)
+    text = "".join(output.get("data", {}).get("text/plain", "") for output in shown)
+    assert "bfloat16" in text and "count" in text
+
+
+def test_the_pipeline_leaves_what_was_worked_on(copy):
+    path = notebook.write("fig5a", settings(), Path("mine/made.ipynb"))
+    assert not notebook.worked_on(path) and not notebook.worked_on(Path("mine/none.ipynb"))
+    found = nbformat.read(path, as_version=4)
+    found.cells[1]["outputs"] = [nbformat.v4.new_output("stream", text="executed")]
+    nbformat.write(found, path)
+    assert not notebook.worked_on(path)
+    found.cells.append(nbformat.v4.new_code_cell("curves.describe()"))
+    nbformat.write(found, path)
+    assert notebook.worked_on(path)
+    path.write_text("{")
+    with pytest.raises(UserError, match="cannot be read as a notebook"):
+        notebook.worked_on(path)
+
+
+def test_every_figure_of_every_paper_has_one(copy):
+    params = settings()
+    for paper in params.papers:
+        specification = spec.read(paper, params)
+        for figure in specification.figures:
+            written = notebook.compose(specification, paper, figure, SCALE)
+            nbformat.validate(written)
+            code = "\n".join(cell.source for cell in written.cells)
+            for name in specification.figures[figure].sources(specification.figures):
+                assert f"results.curves(paper, '{name}', scale)" in code
+
+
+def test_a_cell_of_an_experiment_without_runs_says_so():
+    known = {"curves": pandas.DataFrame({"series": [], "seed": [], "round": []}), "measure": "initial_accuracy"}
+    *before, last = notebook.LAST.splitlines()
+    exec("\n".join(before), known)
+    assert eval(last, known) == "nothing was run"
+
+
+def test_a_notebook_that_is_there_stays(copy):
+    path = notebook.write("fig5c", settings(), Path("mine/own.ipynb"))
+    path.write_text("worked on")
+    with pytest.raises(UserError, match="already exists"):
+        notebook.write("fig5c", settings(), path)
+    assert path.read_text() == "worked on"
+    with pytest.raises(UserError, match="unknown figure 'table1': nearest are "):
+        notebook.write("table1", settings())
+
+
+# ---- for DVC
+
+
+def test_plain_files_take_the_measure_that_the_artifacts_show(tmp_path):
+    rows = [
+        {
+            "series": "A",
+            "seed": str(seed),
+            "round": str(round),
+            "test_accuracy": "0.1",
+            "personal_accuracy": f"0.{round + seed}",
+        }
+        for seed in (0, 2)
+        for round in (1, 3)
+    ]
+    runs = [{"seed": 0, "status": "finished"}, {"seed": 2, "status": "finished"}]
+    found = Results({"series": {"A": {"runs": runs}}}, rows)
+    shown = {"p": {"fig": Shown(measure="personal_accuracy")}}
+    write_plain({"p": {"fig": found, "other": found}}, shown, tmp_path)
+    finals = json.loads((tmp_path / "metrics.json").read_text())
+    assert finals == {"p": {"fig": {"A": 0.4}, "other": {"A": 0.1}}}
+    assert (tmp_path / "curves.csv").read_text().splitlines()[:3] == [
+        "paper,series,measure,round,value",
+        "p,fig: A,personal_accuracy,1,0.2",
+        "p,fig: A,personal_accuracy,3,0.4",
+    ]

@@ -1,0 +1,219 @@
+"""Finished runs that are handed to DVC and taken back."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fedrepro.cli import main
+from fedrepro.core import files
+from fedrepro.runs import dvc_store, integrity
+
+RECORD = {"config": {"lr": 0.1}, "data": "d", "code": "c"}
+
+
+@pytest.fixture
+def folders(tmp_path) -> tuple[Path, Path]:
+    runs, kept = tmp_path / "runs" / "p", tmp_path / "stored" / "p"
+    runs.mkdir(parents=True)
+    return runs, kept
+
+
+def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5, chip: str = "one", name: str = "r") -> Path:
+    """A run whose folder is named as its settings want it."""
+    run = folder / f"{name}-{integrity.key(RECORD)}"
+    (run / "snapshots").mkdir(parents=True)
+    (run / "config.json").write_text(json.dumps(RECORD | {"dataset": "d"}))
+    (run / "snapshots" / "3").write_text("weights")
+    (run / "metrics.csv").write_text(f"round,test_accuracy\n1,{accuracy}\n")
+    (run / "log.txt").write_text("finished")
+    (run / "timing.json").write_text("1 s")
+    files.write_json(run / "environment.json", {"commit": "abcdef0", "hardware": chip})
+    if finished:
+        told = {"status": "finished", "rounds": 1, "weights": 1, "bytes_down": 1, "bytes_up": 1, "data": "d", "code": "c"}
+        digest = files.digest((run / "metrics.csv").read_bytes())
+        files.write_json(run / "summary.json", told | {"final": {"test_accuracy": accuracy}, "metrics": digest})
+    return run
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_there_and_back(folders):
+    runs, kept = folders
+    run = a_run(runs)
+    before = content(runs)
+    assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == before
+    assert os.path.samefile(run / "metrics.csv", kept / run.name / "metrics.csv")  # no bytes are copied where links can be made
+    assert not os.path.samefile(run / "log.txt", kept / run.name / "log.txt")  # it is written on
+    assert dvc_store.store(runs, kept) == dvc_store.restore(kept, runs) == []
+    shutil.rmtree(run)
+    assert dvc_store.restore(kept, runs) == [run] and content(runs) == before
+
+
+def test_folders_are_told_in_their_order(folders):
+    runs, kept = folders
+    names = [a_run(runs, name=name).name for name in "dbfaec"]
+    assert [folder.name for folder in dvc_store.store(runs, kept)] == sorted(names)
+
+
+def test_without_links(folders, monkeypatch):
+    def refused(*_):
+        raise OSError("another disk")
+
+    monkeypatch.setattr(dvc_store.os, "link", refused)
+    runs, kept = folders
+    run = a_run(runs)
+    dvc_store.store(runs, kept)
+    assert content(kept) == content(runs) and not os.path.samefile(run / "metrics.csv", kept / run.name / "metrics.csv")
+
+
+@pytest.mark.parametrize("last", ["snapshots/3", "tsne-1.csv"])
+def test_what_is_cut_off_is_no_finished_run(last, folders, monkeypatch):
+    """Its summary comes last; the same command makes it whole."""
+    runs, kept = folders
+    run, copy = a_run(runs), shutil.copy2
+    a_study(run, "tsne-1")
+
+    def full(source, target):
+        if source == run / last:
+            raise OSError("no space left")
+        return copy(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dvc_store, "_linked", lambda *_: False)
+        patched.setattr(dvc_store.shutil, "copy2", full)
+        with pytest.raises(OSError, match="no space left"):
+            dvc_store.store(runs, kept)
+    assert (kept / run.name / "metrics.csv").exists() and not (kept / run.name / "summary.json").exists()
+    assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == content(runs)
+
+
+def test_what_is_unfinished_stays(folders):
+    """It goes on as it is, though DVC brought its end; what was left before a first checkpoint does not."""
+    runs, kept = folders
+    run = a_run(runs, finished=False)
+    assert dvc_store.store(runs, kept) == [] and list(kept.iterdir()) == []
+    whole = a_run(kept)
+    for name in (".summary.json.1-2.part", "tsne-1.begun"):
+        (whole / name).write_text("half")
+    (run / "checkpoint.safetensors").write_text("state")
+    assert dvc_store.restore(kept, runs) == []
+    (run / "checkpoint.safetensors").unlink()
+    with files.holding(run / "log.txt"):
+        assert dvc_store.restore(kept, runs) == []
+    (run / "metrics.csv").write_text("round,test_accuracy\n")
+    assert dvc_store.restore(kept, runs) == [run]
+    assert content(run) == {name: found for name, found in content(whole).items() if not name.endswith((".part", ".begun"))}
+
+
+def a_study(run: Path, name: str, text: str = "round,x\n1,2\n") -> Path:
+    """Its table and note."""
+    (run / f"{name}.csv").write_text(text)
+    files.write_json(run / f"{name}.json", {"run": run.name, "table": files.digest(text.encode())})
+    return run / f"{name}.csv"
+
+
+def test_studies_that_came_later(folders):
+    runs, kept = folders
+    run = a_run(runs)
+    dvc_store.store(runs, kept)
+    a_study(run, "tsne-1")
+    assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == content(runs)
+    a_study(kept / run.name, "tsne-2")
+    assert dvc_store.restore(kept, runs) == [run] and content(kept) == content(runs)
+
+
+@pytest.mark.parametrize("other", [{"accuracy": 0.6}, {"chip": "another"}], ids=str)
+def test_another_training_of_the_same_run(other, folders, caplog):
+    """On another processor its last bits are others. Nothing is mixed; what is here is stored in the other's place."""
+    runs, kept = folders
+    run = a_run(runs)
+    dvc_store.store(runs, kept)
+    a_study(kept / run.name, "tsne-1")
+    shutil.rmtree(run)
+    a_run(runs, **other)
+    before = content(runs)
+    assert dvc_store.restore(kept, runs) == [] and content(runs) == before
+    assert f"{run}: left alone, of another training than {kept / run.name}" in caplog.text
+    assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == before
+
+
+def test_how_long_it_took_makes_no_other_training(folders):
+    runs, kept = folders
+    run = a_run(runs)
+    dvc_store.store(runs, kept)
+    (run / "timing.json").unlink()
+    (run / "timing.json").write_text("2 s")
+    a_study(kept / run.name, "tsne-1")
+    assert dvc_store.store(runs, kept) == [] and dvc_store.restore(kept, runs) == [run]
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.csv", "summary.json", "environment.json", "tsne-1.csv"])
+def test_what_is_damaged_goes_nowhere(folders, caplog, name):
+    """Neither way; trained anew, it takes the place of what is damaged."""
+    runs, kept = folders
+    run = a_run(runs)
+    a_study(run, "tsne-1")
+    whole = content(runs)
+    dvc_store.store(runs, kept)
+    shutil.rmtree(run)
+    path = kept / run.name / name
+    path.write_text(path.read_text().replace("1", "7"))
+    assert dvc_store.restore(kept, runs) == [] and not run.exists() and f"left out: {path}: " in caplog.text
+    a_study(a_run(runs), "tsne-1")
+    if name == "tsne-1.csv":  # of a run that is the same, what DVC has is asked once more
+        shutil.rmtree(kept / run.name)
+    assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == whole
+    (run / name).unlink()  # which leaves the other link alone
+    (run / name).write_text("damaged")
+    assert dvc_store.store(runs, kept) == [] and content(kept) == whole
+
+
+@pytest.mark.parametrize("name", ["environment.json", "metrics.csv", "summary.json", "tsne-1.csv"])
+@pytest.mark.parametrize("place", ["nothing", "a pipe", "a folder"])
+def test_what_is_no_file_goes_nowhere(name, place, folders, caplog):
+    """Neither from here, nor where another's twin is whole; a pipe is not waited for."""
+    runs, kept = folders
+    for shelf, work in ((runs, dvc_store.store), (kept, lambda *_: dvc_store.restore(kept, runs))):
+        run = a_run(shelf)
+        path = a_study(run, "tsne-1").with_name(name)
+        path.unlink()
+        {"nothing": Path.exists, "a pipe": os.mkfifo, "a folder": Path.mkdir}[place](path)
+        other = kept if shelf == runs else runs
+        assert work(runs, kept) == [] and not (other / run.name).exists()
+        assert f"left out: {path}: not {'there' if place == 'nothing' else 'a file'}; " in caplog.text or name == "summary.json"
+        twin = a_run(other)
+        a_study(twin, "tsne-1")
+        assert work(runs, kept) == []
+        shutil.rmtree(run)
+        shutil.rmtree(twin)
+
+
+def test_folders_that_cannot_be(tmp_path, monkeypatch, capsys):
+    """One message each."""
+    shutil.copy(Path(__file__).parents[2] / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("one").symlink_to("other")
+    Path("other").symlink_to("one")
+    Path("file").touch()
+    for results in ("/dev/null", "one", "x" * 500, "file"):
+        assert main.main(["store", "--results", results]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"error: {results}") and line.endswith(
+            "; choose another path, or move away what is in its place"
+        )
+
+
+def test_commands(tmp_path, monkeypatch, capsys):
+    shutil.copy(Path(__file__).parents[2] / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run = a_run(Path("results/runs/fedmmd"))
+    assert main.main(["store"]) == 0 and capsys.readouterr().out == f"results/stored/fedmmd/{run.name}\n"
+    shutil.rmtree(run)
+    assert main.main(["restore", "--paper", "fedcl"]) == 0 and capsys.readouterr().out == ""
+    assert main.main(["restore", "--paper", "fedmmd"]) == 0 and capsys.readouterr().out == f"{run}\n"
+    assert main.main(["store", "--paper", "fedmm"]) == 2 and "choose from fedmmd" in capsys.readouterr().err

@@ -1,0 +1,323 @@
+"""The MLflow mirror: what arrives there, that it arrives once, and that a store out of reach harms nothing."""
+
+import json
+import logging
+import math
+import os
+import subprocess
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from fedrepro.config.params import RunConfig
+from fedrepro.core.files import MACHINE, held
+from fedrepro.core.metrics import USUAL
+from fedrepro.runs.mlflow_mirror import METRICS_PER_CALL, mirror, settle
+from fedrepro.runs.run import Run
+
+COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
+ROUNDS = 150  # times eight columns: more than one call's worth of points
+
+
+def config(seed: int) -> RunConfig:
+    return RunConfig(
+        dataset="digits",
+        partition={"name": "shards", "clients": 10, "shards": 2},
+        model={"name": "mnist_cnn", "arch": "paper"},
+        clients_per_round=5,
+        rounds=ROUNDS,
+        local_epochs=1,
+        batch_size=16,
+        lr=0.05,
+        algorithm={"name": "fedmmd", "mu": 0.1},
+        seed=seed,
+    )
+
+
+ENDED = {"ended": "2026-03-02T12:00:00+00:00"}  # which earlier code did not tell
+
+
+def finished_run(folder: Path, seed: int = 0, status: str = "finished", accuracy: float = 0.001) -> Run:
+    """A run folder as the engine leaves it; the accuracy of round r is r times `accuracy`, loss and rate miss in round 0."""
+    run = Run(folder, config(seed), f"data{seed}", "code0")
+    rows = [[r, r * accuracy, 2.5, "", 0.9, 1 / r if r else "", 100 * r, 50 * r, 0.05 if r else ""] for r in range(ROUNDS + 1)]
+    if status != "finished":
+        rows[-1][COLUMNS.index("train_loss")] = "inf"
+        rows[-1][COLUMNS.index("test_loss")] = "nan"
+    folder.mkdir(parents=True)
+    texts = {
+        "config.json": json.dumps(run.record()),
+        "metrics.csv": "\n".join(",".join(map(str, row)) for row in [COLUMNS, *rows]) + "\n",
+        "summary.json": json.dumps({"run": run.id, "status": status, "final": {"test_accuracy": 0.15, "test_loss": 2.5}}),
+        "environment.json": json.dumps({"commit": "c0ffee"}),
+        "timing.json": json.dumps({"rounds": ROUNDS, "seconds": 60.0} | (ENDED if seed else {})),
+        "log.txt": f"2026-03-0{seed + 1}T10:00:00 round 1\n2026-03-0{seed + 1}T10:02:00 finished: test accuracy 0.15\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "model.safetensors").write_bytes(bytes(6_000_000 if seed else 1000))
+    return run
+
+
+class Store:
+    """A database with one mirrored paper: a run that two experiments share, a diverged one and one still going."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.uri = f"sqlite:///{folder / 'store' / 'mlflow.db'}"
+        self.shared = finished_run(folder / "runs" / "digits-fedmmd-s0-aaaa")
+        self.diverged = finished_run(folder / "runs" / "digits-fedmmd-s1-bbbb", 1, f"diverged at round {ROUNDS}")
+        self.going = finished_run(folder / "runs" / "digits-fedmmd-s2-cccc", 2)
+        self.going.summary.unlink()
+        runs = (self.shared, self.diverged, self.going)
+        self.entries = [("fedmmd", "fig4", "FedMMD, mu 0.1", run) for run in runs]
+        self.entries.append(("fedmmd", "table2", "FedMMD", self.shared))
+        self.first = mirror(self.entries, self.uri, "quick")
+
+    @property
+    def client(self):
+        from mlflow import MlflowClient
+
+        return MlflowClient(tracking_uri=self.uri)
+
+    def copies(self, paper: str = "fedmmd") -> dict:
+        """Run -> its MLflow run; fails where one comes twice."""
+        found = self.client.search_runs([self.client.get_experiment_by_name(paper).experiment_id])
+        assert len({run.data.tags["run"] for run in found}) == len(found)
+        return {run.data.tags["run"]: run for run in found}
+
+    def curve(self, run: Run, column: str, paper: str = "fedmmd") -> list:
+        return self.client.get_metric_history(self.copies(paper)[run.id].info.run_id, column)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Store:
+    return Store(tmp_path_factory.mktemp("a place with spaces"))
+
+
+def test_finished_runs_arrive_once_and_unfinished_ones_not(store):
+    assert (store.first.new, store.first.present, store.first.unfinished, store.first.problem) == (2, 0, 1, None)
+    assert set(store.copies()) == {store.shared.id, store.diverged.id}
+
+
+def test_params_are_the_resolved_config(store):
+    params = store.copies()[store.shared.id].data.params
+    assert params["lr"] == "0.05"
+    assert params["algorithm.name"] == "fedmmd"
+    assert params["algorithm.mu"] == "0.1"
+    assert params["partition.clients"] == "10"
+    assert params["model.arch"] == "paper"
+    assert params["train_images"] == "null"
+    assert params["augment"] == "[]"
+    assert len(params) == len(RunConfig.model_fields) - 3 + 2 + 3 + 2
+
+
+def test_curves_have_each_value_at_its_round(store):
+    assert (ROUNDS + 1) * (len(COLUMNS) - 1) > METRICS_PER_CALL
+    metrics = store.copies()[store.shared.id].data.metrics
+    assert set(metrics) == set(COLUMNS) - {"round", "initial_accuracy"}  # a column without a value makes no curve
+    assert metrics["bytes_down"] == 100 * ROUNDS
+    accuracy = store.curve(store.shared, "test_accuracy")
+    assert [(point.step, point.value) for point in accuracy] == [(r, r * 0.001) for r in range(ROUNDS + 1)]
+    loss = store.curve(store.shared, "train_loss")
+    assert [(point.step, point.value) for point in loss] == [(r, 1 / r) for r in range(1, ROUNDS + 1)]
+    times = [point.timestamp for point in accuracy]
+    assert times == sorted(times)
+
+
+def test_values_that_are_not_finite_are_gaps(store):
+    for column in ("train_loss", "test_loss"):
+        points = store.curve(store.diverged, column)
+        assert points[-1].step == ROUNDS
+        assert [math.isnan(point.value) for point in points[-2:]] == [False, True]
+
+
+def test_tags_name_where_a_run_belongs(store):
+    tags = store.copies()[store.shared.id].data.tags
+    expected = {
+        "paper": "fedmmd",
+        "experiment": "fig4, table2",
+        "series": "FedMMD, mu 0.1; FedMMD",
+        "seed": "0",
+        "scale": "quick",
+        "commit": "c0ffee",
+        "data": "data0",
+        "code": "code0",
+        "run": store.shared.id,
+        "status": "finished",
+    }
+    assert {key: tags[key] for key in expected} == expected
+
+
+def test_a_run_is_named_by_what_it_is_for_and_described_by_what_came_out(store):
+    info, tags = (getattr(store.copies()[store.shared.id], part) for part in ("info", "data"))
+    assert info.run_name == "fedmmd/fig4/FedMMD, mu 0.1/seed 0"
+    assert tags.tags["mlflow.note.content"] == "finished, test accuracy 15.00 % (scale quick)"
+    mirror([("fedmmd", "fig9", label, run) for _, _, label, run in store.entries], store.uri, "quick")
+    assert store.copies()[store.shared.id].info.run_name == "fedmmd/fig9/FedMMD, mu 0.1/seed 0"
+    mirror(store.entries, store.uri, "quick")
+
+
+def test_status_and_times_are_those_of_the_training(store):
+    copies = store.copies()
+    info = copies[store.shared.id].info
+    assert info.status == "FINISHED"
+    assert info.end_time == datetime(2026, 3, 1, 10, 2).timestamp() * 1000
+    assert info.end_time - info.start_time == 60_000
+    diverged = copies[store.diverged.id]
+    assert diverged.info.status == "FAILED"
+    assert diverged.info.end_time == datetime(2026, 3, 2, 12, tzinfo=UTC).timestamp() * 1000
+    assert diverged.data.tags["status"] == f"diverged at round {ROUNDS}"
+
+
+def test_small_files_lie_beside_the_database(store):
+    names = {"config.json", "metrics.csv", "summary.json", "environment.json", "timing.json", "log.txt"}
+    for run, weights in ((store.shared, {"model.safetensors"}), (store.diverged, set())):  # the second one's are 6 MB
+        copy = store.copies()[run.id].info
+        assert {file.path for file in store.client.list_artifacts(copy.run_id)} == names | weights
+        place = store.folder / "store" / "mlartifacts" / "fedmmd" / copy.run_id / "artifacts"
+        assert (place / "metrics.csv").read_bytes() == (run.folder / "metrics.csv").read_bytes()
+
+
+def test_a_second_call_changes_nothing(store):
+    files = [path for path in (store.folder / "store").rglob("*") if path.is_file()]
+    before = {path: path.read_bytes() for path in files}
+    again = mirror(store.entries, store.uri, "quick")
+    assert (again.new, again.present, again.unfinished, again.problem) == (0, 2, 1, None)
+    assert {path: path.read_bytes() for path in (store.folder / "store").rglob("*") if path.is_file()} == before
+
+
+def test_an_interrupted_copy_is_replaced(store, monkeypatch):
+    from mlflow import MlflowClient
+
+    run = finished_run(store.folder / "interrupted" / "digits-fedmmd-s0-dddd")
+    entries = [("interrupted", "fig1", "FedMMD", run)]
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "log_artifact", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+        broken = mirror(entries, store.uri, "quick")
+    assert broken.new == 0 and "disk full" in broken.problem
+    left = store.copies("interrupted")[run.id]
+    assert left.info.status == "RUNNING"
+    assert mirror(entries, store.uri, "quick").new == 1
+    copy = store.copies("interrupted")[run.id]
+    assert copy.info.status == "FINISHED" and copy.info.run_id != left.info.run_id
+    assert len(store.curve(run, "test_accuracy", "interrupted")) == ROUNDS + 1
+
+
+@pytest.mark.parametrize(("began", "left"), [
+    ("elsewhere 1 {now}", True), ("elsewhere 1 {hours_ago}", False),
+    ("{here} {parent} {now}", True), ("{here} {parent} {hours_ago}", False), ("{here} {own} {now}", False), ("{here}", False),
+])  # fmt: skip
+def test_a_copy_that_another_process_makes_is_left_to_it(store, began, left):
+    """For an hour, or as long as it runs here; what this process broke off is its own to replace."""
+    now, name = time.time(), f"shared {began} {left}"
+    run = finished_run(store.folder / name / "digits-fedmmd-s0-dddd")
+    mirror([(name, "fig1", "FedMMD", run)], store.uri, "quick")
+    copy = store.copies(name)[run.id]
+    told = {"here": MACHINE, "parent": os.getppid(), "own": os.getpid(), "now": now, "hours_ago": now - 9000}
+    store.client.set_tag(copy.info.run_id, "copied", began.format(**told))
+    store.client.delete_tag(copy.info.run_id, "digest")
+    again = mirror([(name, "fig1", "FedMMD", run)], store.uri, "quick")
+    assert (again.new, again.present, again.problem) == ((0, 1, None) if left else (1, 0, None))
+    assert (store.copies(name)[run.id].info.run_id == copy.info.run_id) == left
+
+
+def test_one_process_at_a_time_writes_a_database(store, monkeypatch):
+    from mlflow import MlflowClient
+
+    run, seen = finished_run(store.folder / "alone" / "digits-fedmmd-s0-dddd"), []
+    database = Path(store.uri.removeprefix("sqlite:///"))
+    monkeypatch.setattr(
+        MlflowClient, "log_artifact", lambda *_: seen.append(held(database.with_name(f".{database.name}.lock")))
+    )
+    assert mirror([("alone", "fig1", "FedMMD", run)], store.uri, "quick").new == 1
+    assert seen and all(seen) and not held(database.with_name(f".{database.name}.lock"))
+
+
+def test_what_tells_of_a_database_goes_with_it(tmp_path):
+    told = tmp_path / "mlflow-quick.json"
+    uris = {"http://127.0.0.1:1": True, f"sqlite:///{told}": True, f"sqlite:///{tmp_path}/none.db": False}
+    uris |= {
+        "sqlite:///:memory:": True,
+        f"sqlite:///{told}?timeout=60": True,
+        f"sqlite:///{tmp_path}/none.db?timeout=60": False,
+    }
+    for uri, stays in uris.items():
+        told.write_text("{}")
+        settle(uri, told)
+        assert told.exists() == stays
+
+
+def test_tags_follow_the_experiments_and_a_deleted_experiment_comes_back(store):
+    run = finished_run(store.folder / "moved" / "digits-fedmmd-s0-eeee")
+    mirror([("moved", "fig1", "FedMMD", run)], store.uri, "quick")
+    first = store.copies("moved")[run.id]
+    store.client.delete_experiment(first.info.experiment_id)
+    result = mirror([("moved", name, "FedMMD", run) for name in ("fig1", "fig2")], store.uri, "small")
+    assert (result.new, result.present, result.problem) == (0, 1, None)
+    tags = store.copies("moved")[run.id].data.tags
+    told = {"mlflow.note.content": "finished, test accuracy 15.00 % (scale small)"}
+    assert tags == first.data.tags | {"experiment": "fig1, fig2", "scale": "small"} | told
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "summary.json", "environment.json", "timing.json"])
+def test_a_folder_that_does_not_read_is_reported_and_the_others_arrive(store, name):
+    paper = f"partly-{name}"
+    good = finished_run(store.folder / paper / "digits-fedmmd-s0-ffff")
+    bad = finished_run(store.folder / paper / "digits-fedmmd-s1-ffff", 1)
+    (bad.folder / name).write_bytes(b"\xff{")
+    result = mirror([(paper, "fig1", "FedMMD", run) for run in (bad, good)], store.uri, "quick")
+    assert result.new == 1 and bad.id in result.problem
+    assert set(store.copies(paper)) == {good.id}
+
+
+def test_a_database_from_another_folder_is_refused(store, tmp_path):
+    moved = tmp_path / "mlflow.db"
+    moved.write_bytes((store.folder / "store" / "mlflow.db").read_bytes())
+    result = mirror(store.entries, f"sqlite:///{moved}", "quick")
+    assert result.new == result.present == 0
+    assert "lie elsewhere" in result.problem
+
+
+def test_options_in_the_address_of_a_database_are_not_of_its_name(store, tmp_path):
+    """What comes behind a question mark is SQLAlchemy's."""
+    entries, uri = [("fedmmd", "fig4", "FedMMD", store.shared)], f"sqlite:///{tmp_path}/x.db?timeout=60"
+    assert mirror(entries, uri, "quick").new == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".x.db.lock", "mlartifacts", "x.db"]
+
+
+@pytest.mark.parametrize(
+    "uri", ["sqlite:///:memory:", "sqlite://", "sqlite:///", "sqlite:///file:x.db?uri=true", "sqlite:x.db"]
+)
+def test_a_database_that_is_no_file_is_reported_and_leaves_nothing(store, tmp_path, monkeypatch, uri):
+    monkeypatch.chdir(tmp_path)
+    result = mirror(store.entries, uri, "quick")
+    assert result.new == 0 and "names no database file; expected sqlite:///<path>" in result.problem
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", ["", "-journal", "-wal", "-shm"])
+def test_git_ignores_the_database_and_what_it_leaves_while_it_is_open(ending):
+    asked = ["git", "check-ignore", "-q", f"mlflow.db{ending}"]
+    assert subprocess.run(asked, cwd=Path(__file__).parents[2]).returncode == 0
+
+
+def test_nothing_to_mirror_opens_no_store(store, tmp_path):
+    result = mirror([("fedmmd", "fig4", "FedMMD", store.going)], f"sqlite:///{tmp_path / 'none.db'}", "quick")
+    assert (result.new, result.unfinished, result.problem) == (0, 1, None)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "uri", ["http://name:secret@127.0.0.1:9", "sqlite:////proc/none/mlflow.db", "sqlite:////proc/mlflow.db", "nonsense://here"]
+)
+def test_a_store_out_of_reach_is_reported_soon_and_raises_nothing(store, caplog, uri):
+    began = time.monotonic()
+    with caplog.at_level(logging.WARNING):
+        result = mirror(store.entries, uri, "quick")
+    assert time.monotonic() - began < 10
+    assert result.new == result.present == 0
+    assert uri.rsplit("@")[-1] in result.problem and "secret" not in caplog.text + result.problem
+    assert "MLflow is not up to date" in caplog.text

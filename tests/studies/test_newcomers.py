@@ -1,0 +1,444 @@
+"""New clients after a finished run: who they are, how they train, what a study leaves, and what reports make of it."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from fedrepro.algorithms._importance import importance
+from fedrepro.algorithms.fedcl import OMEGA
+from fedrepro.config import registry
+from fedrepro.config.params import Params as Settings
+from fedrepro.config.types import parse
+from fedrepro.core.errors import UserError
+from fedrepro.experiments import finished_runs, study_plan
+from fedrepro.report import artifacts
+from fedrepro.report import paper as spec
+from fedrepro.report.figures import _layout
+from fedrepro.report.figures import newcomers as bars
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.paper import Paper
+from fedrepro.report.quantities._epochs import arrivals
+from fedrepro.report.verdicts import claim as claims
+from fedrepro.report.verdicts.decide import decide
+from fedrepro.runs.paths import Paths
+from fedrepro.studies.newcomers import Adaptation, Params, Study, invite
+from fedrepro.training import evaluation
+from fedrepro.training.evaluation import measured
+from fedrepro.training.federation import Federation
+from support.federation import advance, assert_close, config, federation, images, local, partition, scores
+from support.results import OFFICIAL, record, rows, store
+from support.studies import plans
+
+CPU = torch.device("cpu")
+NEVER = 1.0  # a target that nobody reaches in the few epochs below
+
+
+def settings(**changes) -> Params:
+    return Params(**{"clients": 3, "target": 0.9, "epochs": 4} | changes)
+
+
+def permuted(**changes):
+    algorithm = {"name": "fedfusion", "operator": "conv"}
+    changes = {"partition": {"name": "permuted", "clients": 4}, "algorithm": algorithm, "rounds": 1} | changes
+    return config(**changes)
+
+
+def adaptation(chosen: Params, **changes) -> Adaptation:
+    """After one round of a run."""
+    run = permuted(**changes)
+    state, _ = advance(federation(run))
+    return Adaptation(chosen, run, images(), (state.weights, state.server), CPU)
+
+
+# ---- who they are
+
+
+def test_fresh_pixel_orders():
+    run = permuted()
+    new, old = invite(settings(clients=5), run, images()), partition(run, images())
+    orders = [tuple(order) for order in (*new.permutations, *old.permutations)]
+    assert len(set(orders)) == 5 + 4
+    assert all(sorted(order) == list(range(144)) for order in orders)
+
+
+def test_what_they_hold():
+    """As many training images as a client of the run, each at most once; the test images are dealt out."""
+    new = invite(settings(), permuted(), images())
+    assert [len(part) for part in new.train] == [20] * 3 and all(len(set(part)) == 20 for part in new.train)
+    assert not np.array_equal(new.train[0], new.train[1])
+    assert sorted(np.concatenate(new.test)) == list(range(40)) and [len(part) for part in new.test] == [14, 13, 13]
+    assert [len(part) for part in invite(settings(images=50), permuted(), images()).train] == [50] * 3
+    cut = invite(settings(), permuted(train_images=40, test_images=30), images())
+    assert [len(part) for part in cut.train] == [10] * 3 and sum(map(len, cut.test)) == 30
+    assert max(map(max, cut.train)) < 40
+    whole = permuted(partition={"name": "permuted", "clients": 4, "whole": True})
+    assert [len(part) for part in invite(settings(), whole, images()).train] == [80] * 3
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_what_the_server_holds_stays_its_own(removed):
+    run = permuted(train_images=80, proxy={"share": 0.25, "removed": removed})
+    new, old = invite(settings(clients=9), run, images()), partition(run, images())
+    assert np.array_equal(new.proxy, old.proxy) and len(new.proxy) == 20
+    assert [len(part) for part in new.train] == [15 if removed else 20] * 9  # as many as a client of the run
+    assert bool(np.intersect1d(np.concatenate(new.train), new.proxy).size) == (not removed)
+    Study(settings(images=60), run).check()
+    if removed:
+        with pytest.raises(UserError, match=r"images: the run's clients share 60 train images \(got 61\)"):
+            Study(settings(images=61), run).check()
+
+
+def test_the_same_for_every_series_of_a_seed():
+    """So that differences between the methods are paired; another seed has other clients."""
+    one, same = invite(settings(), permuted(), images()), invite(settings(), permuted(algorithm={"name": "fedavg"}), images())
+    other = invite(settings(), permuted(seed=1), images())
+    for mine, equal in ((one.permutations, same.permutations), (one.train[1], same.train[1]), (one.test[1], same.test[1])):
+        assert np.array_equal(mine, equal)
+    assert not np.array_equal(one.permutations, other.permutations) and not np.array_equal(one.train[1], other.train[1])
+
+
+def test_more_clients_do_not_change_the_first():
+    few, many = invite(settings(clients=2), permuted(), images()), invite(settings(clients=6), permuted(), images())
+    assert np.array_equal(few.permutations, many.permutations[:2]) and np.array_equal(few.train[1], many.train[1])
+
+
+# ---- how they train
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [{"name": "fedavg"}, {"name": "fedfusion", "operator": "multi"}, {"name": "fedmmd"}, {"name": "fedprox", "mu": 1.0}],
+    ids=str,
+)
+def test_as_the_clients_of_a_round_do(algorithm, monkeypatch):
+    """The same as one local training of all its epochs: one optimiser, what was received is frozen, first learning rate."""
+    changes = {"algorithm": algorithm, "momentum": 0.9, "weight_decay": 0.001, "lr": 0.01, "local_epochs": 1}
+    changes |= {"schedule": {"name": "exponential", "decay": 0.5}}
+    chosen = settings(target=NEVER, epochs=3)
+    found, tested = adaptation(chosen, **changes), []
+
+    def seen(algorithm, measures, weights, *rest):
+        tested.append({name: tensor.clone() for name, tensor in weights.items()})
+        return measured(algorithm, measures, weights, *rest)
+
+    monkeypatch.setattr(evaluation, "measured", seen)
+    curve = list(found.follow(2))
+    assert [epoch for epoch, _ in curve] == [0, 1, 2, 3]
+    run = permuted(**changes | {"local_epochs": 3})
+    fed = Federation(run.model_copy(update={"clients_per_round": 1}), images(), invite(chosen, run, images()), CPU)
+    ((weights, _),) = local(fed, found.received, [2], run.rounds + 1, 0.01)
+    assert_close(tested[-1], fed.algorithm.personal(weights, found.received), 1e-12)
+    part = fed.data.test_part(2, 0)
+    assert curve[-1][1] == scores(fed, fed.algorithm.personal(weights, found.received), *part)[0]
+    assert curve[0][1] == scores(fed, found.received, *part)[0]
+
+
+@pytest.mark.parametrize("name", registry.names("algorithms"))
+def test_every_method_serves_new_clients(name):
+    found = adaptation(settings(target=NEVER, epochs=2), algorithm={"name": name}, proxy={"share": 0.25})
+    curve = list(found.follow(1))
+    assert [epoch for epoch, _ in curve] == [0, 1, 2] and all(0 <= accuracy <= 1 for _, accuracy in curve)
+
+
+def test_new_clients_get_the_importance_of_the_final_weights():
+    """FedCL's server estimates it anew on what the run ended with, as it would for a next round."""
+    changes = {"algorithm": {"name": "fedcl", "importance": "fisher"}, "proxy": {"share": 0.25}}
+    run = permuted(**changes)
+    fed = federation(run)
+    state, _ = advance(fed)
+    found = Adaptation(settings(), run, images(), (state.weights, state.server), CPU)
+    server = fed.server(state)
+    omega = importance("fisher", fed.algorithm, state.weights, server.proxy())
+    assert omega and all(torch.equal(found.received[OMEGA + name], value) for name, value in omega.items())
+    assert any(not torch.equal(state.server[OMEGA + name], value) for name, value in omega.items())  # that of the round before
+
+
+def test_new_clients_get_no_importance_in_a_round_in_which_none_is_sent():
+    """Though the server still has that of the round before."""
+    found = adaptation(settings(), algorithm={"name": "fedcl", "every": 2}, proxy={"share": 0.25})
+    assert found.received.keys() == set(found.federation.algorithm.names)
+
+
+def test_dropout_and_augmentation():
+    chosen, changes = settings(epochs=2, target=NEVER), {"augment": ("resized_crop", "flip"), "model": {"dropout": 0.2}}
+    found = adaptation(chosen, **changes)
+    assert list(found.follow(1)) == list(found.follow(1)) != list(adaptation(chosen, **changes, seed=1).follow(1))
+
+
+def test_it_ends_at_the_target():
+    apt = {"model": {"width": 0.25}, "lr": 0.02, "momentum": 0.9}
+    curve = list(adaptation(settings(target=0.6, epochs=60, images=80), **apt).follow(0))
+    assert curve[-1][1] >= 0.6 > max(accuracy for _, accuracy in curve[:-1]) and 0 < curve[-1][0] < 60
+    assert list(adaptation(settings(target=1e-9, epochs=60, images=80), **apt).follow(0)) == curve[:2]
+    reached = settings(target=curve[-1][1], epochs=60, images=80)
+    assert list(adaptation(reached, **apt).follow(0)) == curve  # at the target is served
+
+
+def test_a_loss_that_is_not_finite_ends_it():
+    curve = list(adaptation(settings(target=NEVER), lr=3e38, rounds=1, clients_per_round=1, local_epochs=1).follow(0))
+    assert math.isnan(curve[-1][1]) and curve[-1][0] < 4
+
+
+def test_the_order_of_clients_does_not_matter():
+    found = adaptation(settings(epochs=1, target=NEVER))
+    forwards = [list(found.follow(client)) for client in range(3)]
+    assert [list(found.follow(client)) for client in (2, 1, 0)] == forwards[::-1]
+
+
+# ---- from settings to work
+
+
+PERMUTED = {"name": "permuted", "clients": 3}
+
+
+def asked(**changes) -> dict:
+    return {"partition": PERMUTED, "studies": {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1} | changes}}
+
+
+def test_an_estimate_is_of_all_epochs(tmp_path):
+    """60 train images: a client of the run holds 20, one with 30 costs what one of two clients would."""
+    paths = Paths(data=tmp_path / "data", results=tmp_path / "results")
+    for held, clients in ((None, 3), (30, 2)):
+        given = asked(images=held, epochs=7) | {"measures": ["personal_accuracy_all"]}
+        case = plans(given, paths)["newcomers"].cases[0]
+        run = case.study.at_most(case.run.folder)
+        assert (run.rounds, run.clients_per_round, run.local_epochs) == (7, 2, 1)
+        assert run.measures == ("personal_accuracy",)  # nobody else trains, whatever the run measures
+        assert run.partition.options == case.run.config.partition.options | {"clients": clients}
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    (asked() | {"partition": {"name": "iid", "clients": 3}}, "their pixel order: partition.permute_pixels must be true"),
+    (asked(clients=31), r"clients: the run's clients share 30 test images \(got 31\)"),
+    (asked(images=61), r"images: the run's clients share 60 train images \(got 61\)"),
+    (asked(epoch=3), "study newcomers: epoch: unknown key: choose from clients, epochs, images, target"),
+])  # fmt: skip
+def test_settings_that_cannot_be(changes, message, tmp_path):
+    with pytest.raises(UserError, match=message) as error:
+        plans(changes, Paths(data=tmp_path / "data", results=tmp_path / "results"))
+    assert "papers.p.fig" in str(error.value)
+
+
+def test_committed_ones_are_found():
+    """Their runs and settings, in today's words."""
+    found = []
+    for paper in (Path(__file__).parents[2] / "results" / "kept").iterdir():
+        for run in finished_runs.stored_runs(paper).values():
+            for note in run.folder.glob("newcomers-*.json"):
+                chosen = parse(Params, json.loads(note.read_text())["settings"], str(note))
+                assert note in study_plan.finished_in(run.folder, Study(chosen, run.config))
+                found.append(note)
+    assert len(found) == len(list(Path(__file__).parents[2].glob("results/kept/*/*/newcomers-*.json"))) >= 4
+
+
+def test_what_other_code_made_is_found(tmp_path):
+    run = permuted()
+    study = Study(settings(), run)
+    (tmp_path / "newcomers-0123456789.json").write_text(json.dumps({"settings": settings().model_dump(), "code": "older"}))
+    assert study_plan.finished_in(tmp_path, study) == [tmp_path / "newcomers-0123456789.json"]
+    assert study_plan.finished_in(tmp_path, Study(settings(epochs=5), run)) == []
+
+
+@pytest.mark.parametrize(("stored", "found"), [
+    ({"clients": 3, "target": 0.9, "epochs": 4}, True),  # before there was a choice of images
+    ({"clients": 3, "target": 0.9, "epochs": 4, "gone": 1}, False),
+])  # fmt: skip
+def test_settings_that_came_and_went(stored, found, tmp_path):
+    """A setting that a stored study lacks counts at its default; one that today's code does not know makes it another."""
+    (tmp_path / "newcomers-0123456789.json").write_text(json.dumps({"settings": stored, "code": "older"}))
+    assert bool(study_plan.finished_in(tmp_path, Study(settings(), permuted()))) == found
+
+
+# ---- reports
+
+
+def told(series: dict[str, dict[int, list[int | None]]], compare: str = "full", skipped: str | None = None) -> Results:
+    """Results of label -> seed -> epochs of each new client; None: not within 4 epochs, where the best is 60 %."""
+    scale = {"none": "quick", "direction": "small", "full": "paper"}[compare]
+    note = {"paper": "p", "experiment": "fig-newcomers", "scale": scale, "scale_note": "as told", "compare": compare}
+    note |= {"skipped": skipped, "training": {}, "series": {}}
+    note["settings"] = {"clients": 2, "images": None, "target": 0.9, "epochs": 4}
+    found = []
+    for label, seeds in series.items():
+        algorithm = "fedavg" if label == "None" else "fedfusion"
+        runs = [record(algorithm, seed, [0.1], None, OFFICIAL) for seed in seeds]
+        note["series"][label] = {"algorithm": {"name": algorithm}, "runs": runs}
+        for seed, clients in seeds.items():
+            for client, epochs in enumerate(clients):
+                curve = [0.6] * 5 if epochs is None else [0.6] * epochs + [0.95]
+                found += [
+                    {"series": label, "seed": str(seed), "run": "r", "client": str(client), "epoch": str(e), "accuracy": str(a)}
+                    for e, a in enumerate(curve)
+                ]
+    return Results(note, found)
+
+
+FIGURE = bars.Figure(title="New clients", experiment="fig", kind="newcomers", bars={"Conv": (65.2, 62.3, 68.1)})
+PAPER = Paper(title="p", reference="r", figures={"fig6": FIGURE}, tables={}, claims={})
+
+
+def shown(found: Results):
+    """Evidence of these results alone."""
+    return spec.evidence(PAPER, {"fig-newcomers": found}, {})
+
+
+def axes_of(found: Results):
+    return _layout.compose(FIGURE, shown(found)).axes[0]
+
+
+def test_arrivals():
+    found = told({"Conv": {0: [1, None], 1: [3, 0]}, "None": {0: [4, 4], 1: [2, 2]}})
+    assert arrivals(found, "Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
+    mean, arrived, clients = bars.summary(found, "Conv")
+    assert (mean.mean, arrived, clients) == (pytest.approx(4 / 3), 3, 4)
+
+
+def test_an_accuracy_that_is_no_number_is_no_arrival():
+    found = told({"Conv": {0: [1]}})
+    found.rows[-1]["accuracy"] = "nan"
+    assert arrivals(found, "Conv") == {0: {0: None}}
+
+
+def test_who_does_not_arrive_is_named():
+    found = told({"Conv": {0: [1, None]}, "Multi": {0: [None, None]}, "None": {0: [3, 4]}})
+    text = FIGURE.caption(shown(found))
+    assert "Conv: 1 of 2 new clients did not arrive within 4 epochs; the mean (hatched) is over the others, so too low." in text
+    assert "Multi: 2 of 2 new clients did not arrive within 4 epochs." in text and "None: " not in text
+    assert "the protocol is our reading" in text and "Diamonds: the paper's means" in text and "of one run." in text
+    axes = axes_of(found)
+    heights = [patch.get_height() for patch in axes.patches]
+    assert heights == [1.0, 3.5] and [patch.get_hatch() for patch in axes.patches] == [bars.OPEN, None]
+    assert [text.get_text() for text in axes.texts] == ["1 of 2\narrive", "0 of 2\narrive"]
+    assert axes.get_ylabel() == "epochs to 90 % own-test\naccuracy"
+    assert [name.get_text() for name in axes.get_xticklabels()] == ["Conv", "Multi", "None"]
+    assert "a fresh order of pixels, as many training images as a client of the run, drawn at random" in text
+    found.settings["images"] = 50
+    assert "a fresh order of pixels, 50 training images, drawn at random" in FIGURE.caption(shown(found))
+
+
+def test_whiskers_are_standard_deviations():
+    found = told({"Conv": {0: [1, 3]}, "None": {0: [2, 4], 1: [2, 4]}})
+    bodies = [body for body in axes_of(found).containers if hasattr(body, "patches")]
+    ends = [[y for _, y in body.errorbar.lines[2][0].get_segments()[0]] for body in bodies]
+    assert [patch.get_height() for body in bodies for patch in body.patches] == [2.0, 3.0]
+    assert ends == [pytest.approx((2 - 2**0.5, 2 + 2**0.5)), pytest.approx((3 - (4 / 3) ** 0.5, 3 + (4 / 3) ** 0.5))]
+
+
+def test_the_papers_range_is_drawn_from_its_low_to_its_high():
+    axes = axes_of(told({"Conv": {0: [1, 3]}, "None": {0: [2, 4], 1: [2, 4]}}))
+    ranges = [lines.get_segments() for lines in axes.collections if hasattr(lines, "get_segments")]
+    drawn = [found[0] for found in ranges if len(found) == 1 and found[0][0][0] == pytest.approx(0.38)]  # beside the first bar
+    assert [[low[1], high[1]] for low, high in drawn] == [pytest.approx([62.3, 68.1])]
+
+
+def test_smaller_scales_do_not_show_the_papers_numbers():
+    found = told({"Conv": {0: [1, 2]}}, "direction")
+    assert "Diamonds" not in FIGURE.caption(shown(found)) and axes_of(found).get_legend() is None
+    assert FIGURE.numbers(shown(found))[1][-3:] == ["", "", ""]
+    whole = told({"Conv": {seed: [1, 2] for seed in range(3)}})
+    assert FIGURE.numbers(shown(whole))[1] == ["Conv", "1.50", "0.55", 6, 6, 65.2, 62.3, 68.1]  # root of 6 x 0.25 / 5
+    assert "over 2 new clients of each of 3 seeds' runs." in FIGURE.caption(shown(whole))
+
+
+def test_files(tmp_path):
+    store_rows = told({"Conv": {0: [1, 3]}, "None": {0: [None, 4]}})
+    tmp_path.joinpath("data").mkdir()
+    (tmp_path / "data" / "fig-newcomers.json").write_text(json.dumps(store_rows.note))
+    with (tmp_path / "data" / "fig-newcomers.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(store_rows.rows[0]))
+        writer.writeheader()
+        writer.writerows(store_rows.rows)
+    artifacts.make(PAPER, ["fig6"], tmp_path)
+    assert all((tmp_path / "figures" / f"fig6.{kind}").stat().st_size for kind in ("pdf", "png", "txt"))
+    conv, none = rows(tmp_path / "figures" / "fig6.csv")
+    assert (conv["Mean epochs"], conv["Standard deviation"], conv["Arrived"], conv["Paper's low"]) == (
+        "2.00",
+        "1.41",
+        "2",
+        "62.3",
+    )
+    assert (none["Mean epochs"], none["Standard deviation"], none["New clients"], none["Arrived"]) == ("4.00", "", "2", "1")
+    assert none["Paper's mean"] == ""
+
+
+def test_without_data_it_says_why(tmp_path):
+    missing = told({}, skipped="2 of 2 runs are not finished")
+    store(missing, tmp_path / "data", "fig-newcomers")
+    artifacts.make(PAPER, ["fig6"], tmp_path)
+    assert (
+        tmp_path / "figures" / "fig6.txt"
+    ).read_text() == "New clients. Not shown at this scale: 2 of 2 runs are not finished.\n"
+    assert axes_of(missing).texts[0].get_text() == "not shown:\n2 of 2 runs are not finished"
+    assert rows(tmp_path / "figures" / "fig6.csv") == []
+
+
+SAVED = {"kind": "epochs_saved", "series": "Conv", "baseline": "None"}
+
+
+EPOCHS = {"kind": "epochs", "series": "Conv"}
+FEW = "Conv: 1 of 2 new clients arrive"
+LATE = "Conv, seed 0: 1 of 2 new clients are not at 90 % within 4 epochs"
+
+
+def of_seeds(conv: list, none: list, compare: str = "full") -> Results:
+    """One list of new clients' epochs for each seed."""
+    return told({"Conv": dict(enumerate(conv)), "None": dict(enumerate(none))}, compare)
+
+
+@pytest.mark.parametrize(("cell", "conv", "none", "reported", "status", "ours", "why"), [
+    (EPOCHS, [[1, 2]], [[4, 4]], 2, "undecided", "1.5 epochs (1 seed)", "0.5 epochs from"),
+    (EPOCHS, [[1, 2], [2, 1]], [[4, 4]] * 2, 2, "reproduced", "1.5 ± 0.0 epochs (n = 2)", "0.5 epochs from"),
+    (EPOCHS, [[1, None]], [[4, 4]], 2, "undecided", FEW, LATE),
+    (EPOCHS, [[None, None]] * 2, [[4, 4]] * 2, 2, "not reproduced", "Conv: 0 of 4 new clients arrive", "Conv, seed 0: 2 of 2"),
+    (SAVED, [[1, 1]], [[4, 4]], 0.5, "undecided", "75.0 % (1 seed)", "25.0 points from"),
+    (SAVED, [[1, 1]] * 2, [[4, 4]] * 2, 0.75, "reproduced", "75.0 ± 0.0 % (n = 2)", "0.0 points from"),
+    (SAVED, [[1, 1], [2, 2]], [[2, 2], [4, 4]], 0.5, "reproduced", "50.0 ± 0.0 % (n = 2)", "0.0 points from"),  # in pairs
+    (SAVED, [[4, 4]] * 2, [[2, 2]] * 2, 0.75, "not reproduced", "-100.0 ± 0.0 % (n = 2)", "the direction is not as reported"),
+    (SAVED, [[1, 1]] * 2, [[None, 4]] * 2, 0.75, "partly", "Conv: 4 of 4 new clients arrive; None: 2 of 4", "None, seed 0: 1 "),
+    (SAVED, [[1, 1]], [[None, 4]], 0.75, "undecided", "Conv: 2 of 2 new clients arrive; None: 1 of 2", "None, seed 0: 1 of 2"),
+    (SAVED, [[None, 1]], [[None, 4]], 0.75, "undecided", FEW, "Conv, seed 0: 1 of 2"),
+    (SAVED, [[1, 1]], [[0, 0]], 0.75, "not compared", "-", "the new clients of None need no training"),
+    (SAVED, [[1, 1]] * 2, [[4, 4]], 0.75, "not compared", "-", "seed 1: no run of None with this seed"),
+])  # fmt: skip
+def test_verdicts(cell, conv, none, reported, status, ours, why):
+    values = {"text": "t", "source": "s", "experiment": "fig", "cell": cell, "reported": reported}
+    claim = claims.read(values | {"tolerance": 0.5 if cell == EPOCHS else 0.2}, "test")
+    found = decide("key", claim, of_seeds(conv, none), "test_accuracy")
+    assert found.status == status and found.found.startswith(ours) and why in found.why
+
+
+def test_only_the_direction_at_a_smaller_scale():
+    values = {"text": "t", "source": "s", "experiment": "fig", "reported": 0.3, "tolerance": 0.1}
+    saved, epochs = (claims.read(values | {"cell": cell}, "t") for cell in (SAVED, EPOCHS))
+    found = of_seeds([[1, 1]] * 2, [[4, 4]] * 2, "direction")
+    assert decide("key", saved, found, "test_accuracy").status == "direction agrees"
+    assert decide("key", epochs, found, "test_accuracy").status == "not compared"
+    assert decide("key", saved, told({}, skipped="no"), "test_accuracy").status == "not run"
+
+
+@pytest.mark.parametrize(("figure", "claim", "message"), [
+    ({"target": {"paper": 0.9}}, {}, "figures.f: target: unknown key: choose from bars, bars_from, experiment"),
+    ({"kind": "curves"}, {}, "figures.f: bars: unknown key"),
+    ({"experiment": "other"}, {}, "figures.f: experiment 'other' has no newcomers in params.yaml"),
+    ({}, {"experiment": "other"}, "claims.c.cell: experiment 'other' has no newcomers in params.yaml"),
+    ({}, {"cell": {"kind": "epochs_saved", "series": "Conv"}}, "claims.c.cell: baseline: Field required"),
+])  # fmt: skip
+def test_artifacts_that_do_not_fit(figure, claim, message, tmp_path):
+    values = {"text": "t", "source": "s", "experiment": "fig", "cell": SAVED, "reported": 0.3} | claim
+    shown = {"title": "t", "experiment": "fig", "kind": "newcomers", "bars": {"Conv": [2, 1, 3]}}
+    paper = {"title": "p", "reference": "r", "figures": {"f": shown | figure}, "tables": {}, "claims": {"c": values}}
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(paper))
+    series = {"series": {"Conv": {}, "None": {}}}
+    asked = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 4}}
+    experiments = {"fig": series | {"studies": asked}, "other": series}
+    scale = {"seeds": [0], "compare": "full", "note": "n"}
+    params = parse(Settings, {"scale": "paper", "scales": {"paper": scale}, "papers": {"p": experiments}}, "test")
+    with pytest.raises(UserError) as caught:
+        spec.read("p", params, tmp_path)
+    assert message in str(caught.value)

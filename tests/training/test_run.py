@@ -1,0 +1,439 @@
+"""A run's folder: however often and wherever a run is stopped, the same bytes come out."""
+
+import errno
+import json
+import logging
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedrepro.config.params import RunConfig
+from fedrepro.core import provenance
+from fedrepro.core.errors import Failures, UserError, stoppable
+from fedrepro.core.files import read_json
+from fedrepro.runs import run as runs
+from fedrepro.training import checkpoint, progress_bar
+from fedrepro.training import run as engine
+from fedrepro.training.compiled_step import fx_passes
+from fedrepro.training.federation import Federation, State
+from fedrepro.training.run import Limits
+from fedrepro.training.state import Kept
+from support.federation import ALGORITHMS, LONG, a_run, config, images, partition, train, uniform
+
+FREE = ("log.txt", "timing.json")  # may differ between two runs
+FILES = {"config.json", "metrics.csv", "summary.json", "model.safetensors", "environment.json", *FREE}
+NOW = Limits(deadline=0.0)
+ALIGNMENT = 64  # bytes, of what torch allocates on a processor
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("[!.]*") if path.is_file() and path.name not in FREE)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def summary(folder: Path) -> dict:
+    return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+
+
+class Stops:
+    """Limits that let so many rounds through and then stop."""
+
+    checkpoint_seconds = 1e9
+
+    def __init__(self, rounds: int = 1) -> None:
+        self.left, self.asked = rounds, []
+
+    def forbid(self, seconds: float) -> bool:
+        self.asked.append(seconds)
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_stopping_and_going_on_changes_nothing(name, precision, tmp_path):
+    settings = config(algorithm={"name": name}, precision=precision, momentum=0.9)
+    whole, pieces = tmp_path / "whole" / "run", tmp_path / "pieces" / "run"
+    assert train(whole, settings)
+    assert [train(pieces, settings, Stops()) for _ in range(3)] == [False, False, True]
+    assert contents(whole) == contents(pieces)
+
+
+@pytest.mark.parametrize("changes", [
+    {"partition": {"name": "classes", "clients": 2, "redraw": True}, "clients_per_round": 1},
+    {"partition": {"name": "permuted", "clients": 4}, "evaluate_every": 2},
+    {"keep_momentum": True, "momentum": 0.9},
+    {"augment": ("crop", "brightness"), "inputs": "standardised"},
+], ids=lambda changes: next(iter(changes)))  # fmt: skip
+def test_stopping_in_other_settings(changes, tmp_path):
+    whole, pieces = tmp_path / "whole" / "run", tmp_path / "pieces" / "run"
+    assert train(whole, config(**changes))
+    assert [train(pieces, config(**changes), Stops(2)) for _ in range(2)] == [False, True]
+    assert contents(whole) == contents(pieces)
+
+
+def test_a_finished_run(tmp_path):
+    settings = config()
+    assert train(tmp_path / "run", settings)
+    assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
+    assert train(tmp_path / "run", settings, NOW)
+    assert before == {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
+
+    rows, told = runs.read_metrics(tmp_path / "run" / "metrics.csv"), summary(tmp_path / "run")
+    state, stored = checkpoint.load(tmp_path / "run" / "model.safetensors", "run")
+    assert rows == stored and [row["round"] for row in rows] == [0, 1, 2, 3] and state.round == 3
+    assert (told["status"], told["rounds"], told["run"], told["data"], told["code"]) == ("finished", 3, "run", "made", "code")
+    assert told["final"]["test_accuracy"] == rows[-1]["test_accuracy"]
+    assert told["best"]["test_accuracy"] == max(row["test_accuracy"] for row in rows)
+    assert set(told["best"]) == set(told["final"]) - {"test_loss"}  # whose best is not its highest
+    assert told["weights"] == sum(tensor.numel() for tensor in state.weights.values())
+    assert told["bytes_up"] == sum(row["bytes_up"] for row in rows)
+    assert RunConfig.model_validate(json.loads((tmp_path / "run" / "config.json").read_text())["config"]) == settings
+    assert all("seal" in json.loads(path.read_text()) for path in (tmp_path / "run").glob("*.json"))
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert environment["products"] == ("oneDNN" if fx_passes.onednn() else "torch")
+
+
+def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
+    """At once, then once a second at most; in a file that goes when the run is over."""
+    settings = config(evaluate_every=2, rounds=4)
+    assert not train(tmp_path / "run", settings, Stops(3))
+    told = json.loads((tmp_path / "run/progress.json").read_text())
+    assert told.keys() == {"round", "rounds", "measure", "value"} and (told["round"], told["rounds"]) == (0, 4)
+    monkeypatch.setattr(progress_bar, "SECONDS", 0.0)
+    assert not train(tmp_path / "run", settings, Stops(0))
+    rows = runs.read_metrics(tmp_path / "run/metrics.csv")
+    told = json.loads((tmp_path / "run/progress.json").read_text())
+    assert rows[-1]["test_accuracy"] is None  # which the file leaves at what was measured last
+    assert (told["round"], told["measure"], told["value"]) == (3, "test_accuracy", rows[-2]["test_accuracy"])
+    assert train(tmp_path / "run", settings) and not (tmp_path / "run/progress.json").exists()
+
+
+def test_a_summary_counts_what_was_sent_either_way(tmp_path):
+    settings = config(algorithm={"name": "fedcl"}, proxy={"share": 0.1})  # which sends importance down
+    train(tmp_path / "run", settings)
+    rows, told = runs.read_metrics(tmp_path / "run" / "metrics.csv"), summary(tmp_path / "run")
+    assert (told["bytes_down"], told["bytes_up"]) == tuple(sum(row[way] for row in rows) for way in ("bytes_down", "bytes_up"))
+    assert told["bytes_down"] > told["bytes_up"]
+
+
+def timing(folder: Path) -> dict:
+    return json.loads((folder / "timing.json").read_text())
+
+
+def test_deadline_in_the_past(tmp_path):
+    assert train(tmp_path / "run", config(), NOW) is False
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert "checkpoint.safetensors" in names and not names & {"summary.json", "model.safetensors"}
+    assert train(tmp_path / "run", config())
+    assert train(tmp_path / "other" / "run", config())
+    assert contents(tmp_path / "run") == contents(tmp_path / "other" / "run")
+    assert timing(tmp_path / "run")["rounds"] == 3
+
+
+def test_deadline_stops_before_a_round_that_would_pass_it():
+    assert not Limits().forbid(1e9)
+    limits = Limits(deadline=time.monotonic() + 50)
+    assert limits.forbid(60) and not limits.forbid(10)
+
+
+def test_a_round_is_expected_to_take_as_long_as_the_last(tmp_path):
+    limits = Stops(2)
+    assert not train(tmp_path / "run", config(), limits)
+    assert limits.asked[0] == 0 and min(limits.asked[1:]) > 0
+
+
+def test_divergence_is_a_result(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, "fedrepro"):
+        assert train(tmp_path / "run", config(lr=1e12, precision="float32", rounds=9))
+    told, rows = summary(tmp_path / "run"), runs.read_metrics(tmp_path / "run" / "metrics.csv")
+    assert told["status"] == f"diverged at round {rows[-1]['round']}" and rows[-1]["round"] == len(rows) - 1 < 9
+    assert rows[-1]["test_accuracy"] is None and 0 <= told["final"]["test_accuracy"] <= 1
+    assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
+    assert "diverged at round" in caplog.text and "diverged at round" in (tmp_path / "run" / "log.txt").read_text()
+    assert train(tmp_path / "run", config(lr=1e12, precision="float32", rounds=9))
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from fedrepro.devices import pick_device
+from fedrepro.engine.run import Limits
+from support.federation import LONG, config, train
+pick_device("cpu")
+train(Path(sys.argv[1]), config(**LONG), Limits(checkpoint_seconds=0))
+"""
+
+
+def test_killed_in_the_middle(tmp_path):
+    """kill -9 once a checkpoint is there, then the same command again: as if nothing had happened."""
+    killed, whole = tmp_path / "killed" / "run", tmp_path / "whole" / "run"
+    folders = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(killed)], env=environment)
+    until = time.monotonic() + 60
+    while not (killed / "checkpoint.safetensors").exists():
+        assert child.poll() is None and time.monotonic() < until, "the run ended or hung before its first checkpoint"
+        time.sleep(0.002)
+    os.kill(child.pid, signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    assert not (killed / "summary.json").exists()
+    assert train(killed, config(**LONG)) and train(whole, config(**LONG))
+    assert contents(whole) == contents(killed)
+    assert LONG["rounds"] - 1 <= timing(killed)["rounds"] <= timing(whole)["rounds"] == LONG["rounds"]  # -1: killed before it
+
+
+def test_time_of_a_run_that_begins_anew_does_not_count(tmp_path):
+    path, *_ = begun(tmp_path)
+    path.unlink()
+    assert timing(tmp_path / "run")["rounds"] == 2 and train(tmp_path / "run", config())
+    assert timing(tmp_path / "run")["rounds"] == 3
+
+
+def test_what_clients_kept_in_a_save_that_was_cut_off_does_not_count(tmp_path):
+    """The file that names it was not written: another machine may have gone on since."""
+    settings, pieces = config(algorithm={"name": "scaffold"}), tmp_path / "pieces" / "run"
+    for rounds in (1, 2):
+        for client in range(settings.partition.options["clients"]):
+            for name in ("checkpoint.clients", "model.clients"):
+                stale = pieces / name / f"{client}-{rounds}.safetensors"
+                stale.parent.mkdir(parents=True, exist_ok=True)
+                if not stale.exists():
+                    stale.write_bytes(b"of another machine")
+        assert train(pieces, settings, Stops()) is False
+    assert train(pieces, settings) and train(tmp_path / "whole" / "run", settings)
+    assert contents(tmp_path / "whole" / "run") == contents(pieces)
+
+
+def test_half_written_files_of_a_killed_process_are_removed(tmp_path):
+    assert not train(tmp_path / "run", config(), NOW)
+    (tmp_path / "run" / ".checkpoint.safetensors.12345.part").write_bytes(b"half")
+    assert train(tmp_path / "run", config())
+    assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
+
+
+def test_terminated_in_a_round_it_leaves_the_round_before(tmp_path, monkeypatch):
+    """SIGTERM arrives as KeyboardInterrupt: the state before the round that it broke is stored, and the end is the same."""
+    whole, broken, advance = tmp_path / "whole" / "run", tmp_path / "broken" / "run", engine.Federation.advance
+
+    def terminated(federation, state):
+        return os.kill(os.getpid(), signal.SIGTERM) if state.round == 2 else advance(federation, state)
+
+    before = signal.getsignal(signal.SIGTERM)
+    stoppable()
+    monkeypatch.setattr(engine.Federation, "advance", terminated)
+    with pytest.raises(KeyboardInterrupt):
+        train(broken, config())
+    signal.signal(signal.SIGTERM, before)
+    monkeypatch.undo()
+    assert checkpoint.load(broken / "checkpoint.safetensors", "run")[0].round == 2
+    first = timing(broken)
+    assert train(broken, config()) and train(whole, config())
+    assert contents(whole) == contents(broken)
+    assert first["rounds"] == 2 and timing(broken)["rounds"] == 3 and timing(broken)["seconds"] > first["seconds"] > 0
+
+
+def test_killed_before_the_summary(tmp_path):
+    """The state is there, so that the next call has only to write the summary and to clear up."""
+    assert train(tmp_path / "run", config())
+    whole = contents(tmp_path / "run")
+    state, rows = checkpoint.load(tmp_path / "run" / "model.safetensors", "run")
+    checkpoint.save(tmp_path / "run" / "checkpoint.safetensors", state, rows, "run")
+    (tmp_path / "run" / "summary.json").unlink()
+    assert train(tmp_path / "run", config())
+    assert contents(tmp_path / "run") == whole
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a checkpoint", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
+def test_damaged_checkpoint(damage, tmp_path):
+    assert not train(tmp_path / "run", config(), NOW)
+    (tmp_path / "run" / "checkpoint.safetensors").write_bytes(damage)
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors: not a checkpoint of this program .*delete it"):
+        train(tmp_path / "run", config())
+
+
+def begun(folder: Path, run: str = "run", **changes) -> tuple[Path, State, list]:
+    """A checkpoint of a run that was stopped, and what is in it."""
+    assert not train(folder / run, config(**changes), Stops(2))
+    path = folder / run / "checkpoint.safetensors"
+    return path, *checkpoint.load(path, run)
+
+
+def test_a_flipped_bit_of_a_checkpoint_is_noticed(tmp_path):
+    path, *_ = begun(tmp_path)
+    whole, draw = path.read_bytes(), random.Random(0)
+    for place in [len(whole) - 1, *(draw.randrange(len(whole)) for _ in range(60))]:
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << draw.randrange(8)
+        path.write_bytes(flipped)
+        with pytest.raises(UserError, match=r"checkpoint\.safetensors: .*delete it to start the run anew"):
+            checkpoint.load(path, "run")
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda state, rows: (replace(state, round=10**9), rows), "round 1000000000 with"),
+    (lambda state, rows: (state, []), "with 0 rows cannot be"),
+    (lambda state, rows: (state, [rows[0]] * len(rows)), "cannot be of this run"),
+    (lambda state, rows: (state, rows[::-1]), "cannot be of this run"),
+    (lambda state, rows: (state, [{key: row[key] for key in row if key != "test_loss"} for row in rows]), "cannot be of"),
+    (lambda state, rows: (replace(state, weights={n: t * float("nan") for n, t in state.weights.items()}), rows), "not finite"),
+], ids=("far", "none", "repeated", "reversed", "unmeasured", "nan"))  # fmt: skip
+def test_a_checkpoint_that_this_run_cannot_have(change, words, tmp_path):
+    path, state, rows = begun(tmp_path)
+    checkpoint.save(path, *change(state, rows), "run")
+    with pytest.raises(UserError, match=rf"checkpoint\.safetensors: .*{words}.*delete it"):
+        train(tmp_path / "run", config())
+
+
+def test_a_checkpoint_of_another_run(tmp_path):
+    path, *_ = begun(tmp_path, "other", seed=1)
+    (tmp_path / "run").mkdir()
+    shutil.copy(path, tmp_path / "run")
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors: belongs to the run other; delete it"):
+        train(tmp_path / "run", config())
+
+
+def test_checkpoint_keeps_every_bit(tmp_path):
+    weights = {
+        "a": torch.tensor([0.1, -0.0, 1e-45, float("inf")]),
+        "n": torch.tensor(7),
+        "d": uniform(2, dtype=torch.float64),
+    }
+    rows = [{"round": 0, "loss": 0.1 + 0.2, "lr": None}, {"round": 1, "loss": float("inf"), "lr": 1e-4}]
+    checkpoint.save(tmp_path / "file", State(4, weights, {"a": torch.zeros(1)}, diverged=True), rows, "run")
+    state, stored = checkpoint.load(tmp_path / "file", "run")
+    assert stored == rows and (state.round, state.diverged) == (4, True)
+    assert all(
+        torch.equal(weights[key], state.weights[key]) and weights[key].dtype == state.weights[key].dtype for key in weights
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_loaded_tensors_are_aligned_like_those_of_a_run(tmp_path):
+    """Products of matrices round otherwise in memory that is not: a resumed run in float64 would not be the same to the bit."""
+    weights = {str(size): uniform(size, dtype=torch.float64) for size in range(1, 9)}
+    checkpoint.save(tmp_path / "file", State(1, weights, weights, {0: Kept(1, weights)}), [], "run")
+    state, _ = checkpoint.load(tmp_path / "file", "run")
+    for tensors in (state.weights, state.server, state.clients[0].tensors):
+        assert len(tensors) == 8 and not any(tensor.data_ptr() % ALIGNMENT for tensor in tensors.values())
+
+
+def test_server_state_may_be_the_weights_themselves(tmp_path):
+    """A method that keeps the last global weights need not copy them."""
+    weights = {"a": torch.arange(6.0)}
+    checkpoint.save(tmp_path / "file", State(1, weights, {"last": weights["a"], "half": weights["a"][:3]}), [], "run")
+    server = checkpoint.load(tmp_path / "file", "run")[0].server
+    assert torch.equal(server["last"], weights["a"]) and torch.equal(server["half"], weights["a"][:3])
+
+
+def test_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot create the run's folder: .*choose another with --results"):
+        train(tmp_path / "file" / "run", config())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_log_that_cannot_be_written_is_one_message(tmp_path, capsys, caplog, monkeypatch):
+    caplog.set_level(logging.INFO, "fedrepro")
+
+    def full(handler: logging.FileHandler) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(engine._LogFile, "flush", full)
+    failures = Failures()
+    with failures.of("one"):
+        train(tmp_path / "run", config())
+    with pytest.raises(UserError, match=r"^one: .*log\.txt: No space left on device; free some space: .*goes on$"):
+        failures.tell()
+    assert "Logging error" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("executor", "error"),
+    [
+        ("stacked", torch.OutOfMemoryError("CUDA out of memory")),
+        ("sequential", RuntimeError("DefaultCPUAllocator: can't allocate")),
+    ],
+    ids=str,
+)
+def test_a_full_memory_is_one_message_and_frees_itself(tmp_path, monkeypatch, executor, error):
+    """It names executor, cohort and what to lower; what the run held is free again before the next run of the job begins."""
+    held = []
+
+    def full(federation, state):
+        held.append(weakref.ref(federation))
+        raise error
+
+    monkeypatch.setattr(engine.Federation, "advance", full)
+    failures, dataset, settings = Failures(), images(), config()
+    given = dataset, partition(settings, dataset), torch.device("cpu"), Limits(), executor
+    with failures.of("one"):
+        engine.train(a_run(tmp_path, settings), *given)
+    error.__traceback__ = None  # as if it were nobody's any more
+    assert held[0]() is None
+    first = "choose executor: sequential, .* or lower" if executor == "stacked" else "lower"
+    told = f"full on cpu, with executor {executor}, 3 clients a round and batches of 8: {first} --cores, .*batch_size"
+    with pytest.raises(UserError, match=told):
+        failures.tell()
+
+
+def test_other_errors_of_torch_stay_crashes(tmp_path, monkeypatch):
+    def failing(federation, state):
+        raise RuntimeError("shapes cannot be multiplied")
+
+    monkeypatch.setattr(engine.Federation, "advance", failing)
+    with pytest.raises(RuntimeError, match="multiplied"):
+        train(tmp_path, config())
+
+
+def test_training_needs_no_more_than_the_core(tmp_path):
+    """A bare GPU machine has torch, numpy, pydantic and safetensors; nothing else may be imported to plan or train."""
+    program = """
+import sys
+
+refused = set("yaml requests tqdm pandas sklearn scipy matplotlib seaborn torchvision PIL jinja2 nbformat".split())
+refused |= {"snakemake", "mlflow", "dvc"}
+
+class Bare:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in refused:
+            raise ModuleNotFoundError(f"{name} is not on a bare machine", name=name)
+
+sys.meta_path.insert(0, Bare())
+from fedrepro import registry
+from fedrepro.cli import main as cli
+from fedrepro.experiments import plan as experiments
+from fedrepro.training import runner as training
+for kind in ("datasets", "partitions", "models", "algorithms"):
+    for name in registry.names(kind):
+        registry.find(kind, name)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_where_a_result_comes_from_is_read_before_its_first_round(tmp_path, monkeypatch):
+    """What is committed, or what git no longer answers, while it trains is nothing to it."""
+    advance = Federation.advance
+
+    def late(*_):
+        raise ValueError("asked after a round")
+
+    def advanced(*given):
+        monkeypatch.setattr(provenance, "commit", late)
+        return advance(*given)
+
+    monkeypatch.setattr(Federation, "advance", advanced)
+    assert train(tmp_path, config(rounds=1))
+    found = read_json(tmp_path / "environment.json")
+    assert provenance.is_commit(found["commit"]) and (found["executor"], found["device"]) == ("sequential", "cpu")
