@@ -21,9 +21,7 @@ from torch.func import grad, vmap
 
 from fedrepro.algorithms.base import Batch, FedAvg, Weights
 
-HELD = (
-    2**23
-)  # numbers in gradients of single images held at a time: 32 MiB, the largest block that training/devices.py keeps
+HELD = 2**23  # numbers in gradients of single images held at a time: 32 MiB, the largest block that training/devices.py keeps
 
 Objective = Callable[[FedAvg, Weights, Batch], Tensor]
 

@@ -1,0 +1,165 @@
+"""What the rules of Snakemake read, without Snakemake."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fedrepro.config.inheritance import merge
+from fedrepro.core.errors import UserError
+from fedrepro.experiments import workflow
+from fedrepro.experiments.workflow import Capacity, Workflow
+from fedrepro.report import incremental
+from support.experiments import SETTINGS, finish
+from support.settings import PAPER
+
+FIGURES = {"f1": {"title": "One", "experiment": "one"}, "f2": {"title": "Two", "experiment": "two"}}
+TARGETS = {"data", "train", "train_p", "p", "p_f1", "f1", "p_f2", "f2", "p_verdicts", "verdicts"}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "workflow" / "experiments"
+    folder.mkdir(parents=True)
+    (folder / "p.yaml").write_text(yaml.safe_dump(PAPER | {"figures": FIGURES}), encoding="utf-8")
+    return tmp_path
+
+
+def made(*requested: str, cores: int = 2, main: bool = True, **settings) -> Workflow:
+    capacity = settings.pop("capacity", Capacity(cores=cores))
+    return Workflow(merge(SETTINGS | {"device": "cpu"}, settings), capacity, main, dry=True, requested=requested)
+
+
+def work_of(jobs: list) -> list[str]:
+    return sorted(run.id for job in jobs for run in job.work)
+
+
+def test_every_unfinished_run_is_in_one_job():
+    work = made()
+    assert work_of(work.train_jobs) == sorted(run.id for run in work.runs) and len(work.runs) == 6  # FedAvg is shared
+    done = finish(work.runs[0])
+    again = made()
+    assert work_of(again.train_jobs) == sorted(run.id for run in work.runs if run.id != done.id)
+    assert again.finished_before == {done.summary}
+
+
+def test_a_job_reads_what_the_main_process_packed():
+    """Also when some of it is finished by then, and without the costs, which take time."""
+    planned = {job.name: job.over for job in made().train_jobs}
+    finish(made().runs[0])
+    job = made(main=False)
+    assert {one.name: one.over for one in job.train_jobs} == planned and job.costs == job.costs_of_rules == {}
+
+
+@pytest.mark.parametrize(("requested", "names"), [
+    ((), ["one", "two"]), (("p",), ["one", "two"]), (("train_p",), ["one", "two"]), (("f2",), ["two"]), (("p_f1",), ["one"]),
+    (("all", "--cores", "2"), ["one", "two"]),
+])  # fmt: skip
+def test_the_command_line_says_what_is_requested(requested, names):
+    assert [item.name for item in made(*requested).requested_experiments] == names
+
+
+def test_the_number_of_cores_is_no_target():
+    words = workflow.command_words(["--cores", "all", "f1", "-j", "all", "--config", "scale=quick"])
+    assert words == ["--cores", "f1", "-j", "--config", "scale=quick"]
+
+
+def test_data_are_needed_by_what_is_requested_and_by_rules():
+    def names(*requested: str) -> list[str]:
+        work = made(*requested)
+        return [item.name for item in work._needing_data(work.plan)]
+
+    assert names("f2") == ["two"] and names("f2", "data") == names("f2", "data/partitions/x.npz") == names() == ["one", "two"]
+
+
+def test_runs_of_one_figure_share_no_job_with_others():
+    for job in made("f2").train_jobs:
+        assert len({piece.experiment for piece in job.pieces}) == 1
+
+
+def test_the_longest_job_goes_first():
+    work = made(cores=1)
+    seconds = [work.priority(f"train_{job.name}") for job in work.train_jobs]
+    assert seconds == sorted(seconds, reverse=True) and work.priority("page") == 0
+
+
+@pytest.mark.parametrize(("capacity", "each", "slots"), [
+    (Capacity(cores=4), 1, 4), (Capacity(cores=4), 3, 1), (Capacity(), 1, 2), (Capacity(nodes=30, cores=4), 2, 30),
+])  # fmt: skip
+def test_slots(capacity, each, slots):
+    work = made(capacity=capacity)
+    assert work.slots(each) == slots and work.gpus_per_job == 0 and work.gpu_slots is None
+
+
+def test_a_gpu_takes_as_many_jobs_as_it_may(monkeypatch):
+    monkeypatch.setattr(workflow.devices, "meant", lambda name: workflow.devices.torch.device("cuda"))
+    monkeypatch.setattr(workflow.devices, "numbers", lambda gpus: [0, 1])
+    work = made(capacity=Capacity(cores=16), gpu_jobs_per_device=2, device="cuda", cores_per_run=4)
+    assert (work.gpus_per_job, work.gpu_slots, work.slots(), work.params.cores_per_run) == (1, 4, 4, 1)
+    assert made(capacity=Capacity(cores=16, gpus=1), device="cuda").slots() == 1
+
+
+def test_targets_name_their_files():
+    work = made()
+    assert work.targets.keys() == TARGETS
+    assert set(work.targets["train"]) == set(work.targets["train_p"]) == {run.summary for run in work.runs}
+    assert work.targets["p"] == [work.stamp("p", incremental.ALL)] and work.targets["f1"] == [work.stamp("p", "f1")]
+    assert set(work.targets["data"]) == {*work.prepared(work.runs), *work.partitions(work.runs)}
+
+
+def test_who_reports_what_is_finished_asks_for_no_data():
+    assert made(only_finished=True).targets["data"] == []
+
+
+def test_a_stamp_follows_settings_and_runs():
+    before = made().stamp("p", "f1")
+    assert made().stamp("p", "f1") == before
+    assert made(papers={"p": {"one": {"lr": 0.2}}}).stamp("p", "f1") != before
+    assert made(papers={"p": {"two": {"lr": 0.2}}}).stamp("p", "f1") == before
+
+
+def test_what_an_artifact_waits_for():
+    work = made()
+    assert set(work.finished("p", ["f2"])) == {run.summary for run in work.plan["p"]["two"].runs}
+    assert set(work.finished("p")) == {run.summary for run in work.runs}
+
+
+def test_snakemakes_own_report_shows_pictures_tables_and_verdicts():
+    work = made()
+    shown = {file: found for file in work.files("p") if (found := work.shown("p", file))}
+    assert {Path(file).name for file in shown} == {"f1.png", "f2.png", "verdicts.csv"}
+    assert shown["reports/quick/p/tables/verdicts.csv"]["subcategory"] == "Verdicts"
+    assert shown["reports/quick/p/figures/f1.png"]["labels"] == {"name": "f1", "title": "One"}
+
+
+def test_a_notebook_of_the_first_figure_that_was_run():
+    assert made().notebooks == [Path("reports/quick/notebooks/p_f1.ipynb")]
+    skipped = {"quick": {"experiments": {"p": {"one": {"skip": "no time"}}}}}
+    assert made(scales=skipped).notebooks == [Path("reports/quick/notebooks/p_f2.ipynb")]
+
+
+def test_studies_are_jobs_of_their_own_that_wait_for_their_runs():
+    work = made(papers={"p": {"one": {"studies": {"activations": {}}}}})
+    (cases,) = [job.work for job in work.study_jobs]
+    assert {case.run.id for case in cases} == {run.id for run in work.plan["p"]["one"].runs}
+    assert {case.run.summary for case in cases} <= set(work.study_inputs(cases))
+    assert {case.note for case in cases} <= set(work.targets["train_p"])
+
+
+def test_settings_that_cannot_be_met_are_refused():
+    with pytest.raises(UserError, match=r"^params.yaml: papers.p.one at scale quick: .*nonsense"):
+        made(papers={"p": {"one": {"model": {"name": "nonsense"}}}})
+
+
+def test_mlflow_is_asked_only_after_something_was_trained(monkeypatch):
+    asked = []
+    monkeypatch.setattr(workflow.mlflow_mirror, "mirror", lambda *arguments: asked.append(arguments) or _Problem())
+    work = made()
+    assert work.mlflow_problem([]) is None and not asked
+    finish(work.runs[0])
+    assert work.mlflow_problem([]) == "no answer" and len(asked) == 1
+
+
+class _Problem:
+    problem = "no answer"
