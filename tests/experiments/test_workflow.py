@@ -141,7 +141,7 @@ def test_a_notebook_of_the_first_figure_that_was_run():
 
 def test_studies_are_jobs_of_their_own_that_wait_for_their_runs():
     work = made(papers={"p": {"one": {"studies": {"activations": {}}}}})
-    (cases,) = [job.work for job in work.study_jobs]
+    cases = [case for job in work.study_jobs for case in job.work]
     assert {case.run.id for case in cases} == {run.id for run in work.plan["p"]["one"].runs}
     assert {case.run.summary for case in cases} <= set(work.study_inputs(cases))
     assert {case.note for case in cases} <= set(work.targets["train_p"])
