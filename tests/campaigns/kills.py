@@ -23,7 +23,7 @@ from support.settings import fig, write
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed
 
-MADE = shutil.ignore_patterns("data", "results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
+MADE = shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
 STUDIES = (
     {"newcomers": {"clients": 2, "target": 0.3, "epochs": 3}},
     {"activations": {"every": 2}},
@@ -131,6 +131,7 @@ class Jobs:
 
     def __call__(self, number: int, draw: random.Random) -> str:
         folder = shutil.copytree(self.folder / "whole", self.folder / f"killed{number}", ignore=MADE)
+        shutil.rmtree(folder / "data")
         kills = 0
         for _ in range(draw.randint(2, 6)):
             process = pipeline.begun(folder, "--cores", "2")

@@ -45,6 +45,12 @@ def snakemake(folder: Path, *arguments: str, fails: bool = False) -> str:
     return told
 
 
+def fresh(project: Path, folder: Path) -> None:
+    """A copy of the project without data and results."""
+    shutil.copytree(project, folder, ignore=MADE)
+    shutil.rmtree(folder / "data")
+
+
 def summaries(folder: Path) -> dict[str, float]:
     return {path.parent.name: path.stat().st_mtime for path in folder.glob("results/runs/*/*/summary.json")}
 
@@ -107,7 +113,7 @@ def test_a_node_without_a_gpu_plans_for_one(project, tmp_path):
 def test_a_dry_run_with_a_mirror_connects_to_nothing_and_leaves_no_data(project, tmp_path):
     """What is planned stands for the official release until it is fetched."""
     other = tmp_path / "other"
-    shutil.copytree(project, other, ignore=shutil.ignore_patterns(".snakemake", "logs", "data", "results", "reports"))
+    fresh(project, other)
     shrink(other, dataset="mnist")
     with socket.create_server(("127.0.0.1", 0)) as server:
         told = snakemake(other, "-n", "--cores", "2", "--config", f"data_mirror=http://127.0.0.1:{server.getsockname()[1]}")
@@ -135,7 +141,7 @@ def test_who_asks_for_one_figure_gets_no_data_of_another(project, tmp_path):
 def test_one_command_plans_with_a_mirrors_copy(project, tmp_path, monkeypatch):
     """Its partitions are named after that copy, though a dry run before takes it for the official release."""
     other = tmp_path / "other"
-    shutil.copytree(project, other, ignore=shutil.ignore_patterns(".snakemake", "logs", "data", "results", "reports"))
+    fresh(project, other)
     shrink(other, dataset="mnist")
     write_all(tmp_path / "mirror" / "mnist", mnist_files(200, 40))
     snakemake(other, "--cores", "2", "data", "--config", f"data_mirror={tmp_path / 'mirror'}")
