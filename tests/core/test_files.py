@@ -16,7 +16,7 @@ from fedrepro.training import run as engine
 from support.federation import a_run, config, images, partition
 
 KILLED = """import os, pathlib, sys
-from fedrepro.files import replacing
+from fedrepro.core.files import replacing
 with replacing(pathlib.Path(sys.argv[1])) as new:
     new.touch()
     os.kill(os.getpid(), 9)

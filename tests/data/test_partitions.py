@@ -510,14 +510,14 @@ def test_a_min_size_that_is_feasible_and_unlikely_is_given_up_soon():
 ], ids=["natural", "dirichlet_by_class"])  # fmt: skip
 def test_what_cannot_be_is_refused_before_any_data_are_there(partition, words, tmp_path):
     with pytest.raises(UserError, match=words):
-        plan.plan(one(partition=partition), Paths(tmp_path), fetching=False)
+        plan.plan(one(partition=partition), Paths(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
 def mine(monkeypatch):
     """A partition of one's own, to be filled."""
-    found, names = ModuleType("fedrepro.partitions.mine"), registry.names
+    found, names = ModuleType("fedrepro.data.partitions.mine"), registry.names
     found.Params, found.split = iid.Params, iid.split
     monkeypatch.setitem(sys.modules, found.__name__, found)
     monkeypatch.setattr(registry, "names", lambda kind: [*names(kind), *(["mine"] if kind == "partitions" else [])])

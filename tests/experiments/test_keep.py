@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro import results
 from fedrepro.cli import main
 from fedrepro.core import files, provenance
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import json_text, read_json, write_json
-from fedrepro.experiments import keep, plan
+from fedrepro.experiments import keep
+from fedrepro.experiments.plan import plan
 from fedrepro.runs import integrity
-from fedrepro.runs.gather import Gathering
+from fedrepro.runs.gather import Gathering, gather
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import FILES, Run
 from support.experiments import finish, listed, params
@@ -59,7 +59,7 @@ def kept(paths: Paths) -> Path:
 
 def gathered(folder: Path, out: Path) -> list[str]:
     """What reports read of it."""
-    results.gather(Gathering(NOTE, {"A": [folder]}), out)
+    gather(Gathering(NOTE, {"A": [folder]}), out)
     return (out / "one.csv").read_text(encoding="utf-8").splitlines()[1:]
 
 

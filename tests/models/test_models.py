@@ -339,12 +339,12 @@ def made(params, outputs):
 @pytest.fixture(autouse=True)
 def made_is_a_model(monkeypatch):
     """Named `made`, as if its file lay beside the others."""
-    known = registry.module
+    known = registry.find
 
-    def module(kind, name):
+    def find(kind, name):
         return SimpleNamespace(Params=BaseParams, blocks=made) if (kind, name) == ("models", "made") else known(kind, name)
 
-    monkeypatch.setattr(registry, "module", module)
+    monkeypatch.setattr(registry, "find", find)
 
 
 def fusing(net):

@@ -70,7 +70,7 @@ def test_what_tests_share_lies_in_support():
     """None imports another or conftest.py, nor does source text in one that a process of its own executes."""
     files = {_name(path.relative_to(top)): path for top in (ROOT / "tests", ROOT) for path in (ROOT / "tests").rglob("*.py")}
     tests = {name: path for name, path in files.items() if re.search(r"(^|\.)(test_\w+|conftest)$", name)}
-    assert "support.federation" in _imported(tests["test_run"], files)
+    assert "support.federation" in _imported(tests["training.test_run"], files)
     assert {name: found for name, path in files.items() if (found := _imported(path, tests))} == {}
     written = re.compile(r"^ *(from|import) +(test_|conftest)", re.MULTILINE)
     assert [name for name, path in files.items() if written.search(path.read_text(encoding="utf-8"))] == []

@@ -490,5 +490,5 @@ def test_a_place_of_a_crossed_table_belongs_to_one_series(tmp_path):
     given = {"title": "t"} | CROSSED | {"panels": ["first"]}
     with pytest.raises(UserError, match=r"t.panels: two and same have the same algorithm.importance and algorithm.fallback"):
         read(tmp_path, changed("t", **given), twice)
-    with pytest.raises(UserError, match="cell.kind: unknown cell 'mean'"):
+    with pytest.raises(UserError, match="cell.kind: unknown quantity 'mean'"):
         read(tmp_path, changed("t", **given | {"cell": {"kind": "mean"}}))

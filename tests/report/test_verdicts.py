@@ -743,7 +743,7 @@ def test_every_status_has_a_rule():
 
 
 def test_tallies_are_light():
-    code = "import sys; from fedrepro.report.verdicts.decide import summary\n"
+    code = "import sys; from fedrepro.report.verdicts import summary\n"
     code += "print({'torch', 'matplotlib', 'pandas', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -77,8 +77,9 @@ def test_launches_are_as_many_as_they_were(rounds, stored):
 
 TAKEN = """
 import fcntl, json, sys
-from fedrepro import devices, provenance
 from fedrepro.config.params import Gpus
+from fedrepro.core import provenance
+from fedrepro.training import devices
 import torch
 from pretended_cuda.device import library
 
@@ -103,9 +104,9 @@ import json, sys, tempfile
 from pathlib import Path
 import fedrepro, torch
 from support.federation import a_run, config, images, partition
-from fedrepro import devices
-from fedrepro.engine import run as engine
-from fedrepro.errors import UserError
+from fedrepro.training import devices
+from fedrepro.training import run as engine
+from fedrepro.core.errors import UserError
 from pretended_cuda.device import library
 
 settings = {"model": {"name": "pfl_cnn"}, "precision": "float32", "batch_size": 100, "local_epochs": 1, "rounds": 1}

@@ -10,7 +10,7 @@ from fedrepro.training import devices
 
 CHILD = """
 import ctypes, resource, sys
-from fedrepro.engine.heap import keep_freed
+from fedrepro.training.devices import keep_freed
 if sys.argv[1] == "told":
     assert keep_freed()
 take = ctypes.CDLL(None).malloc

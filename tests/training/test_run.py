@@ -168,8 +168,8 @@ def test_divergence_is_a_result(tmp_path, caplog):
 CHILD = """
 import sys
 from pathlib import Path
-from fedrepro.devices import pick_device
-from fedrepro.engine.run import Limits
+from fedrepro.training.devices import pick_device
+from fedrepro.training.run import Limits
 from support.federation import LONG, config, train
 pick_device("cpu")
 train(Path(sys.argv[1]), config(**LONG), Limits(checkpoint_seconds=0))
@@ -411,10 +411,10 @@ class Bare:
             raise ModuleNotFoundError(f"{name} is not on a bare machine", name=name)
 
 sys.meta_path.insert(0, Bare())
-from fedrepro import registry
-from fedrepro.cli import main as cli
-from fedrepro.experiments import plan as experiments
-from fedrepro.training import runner as training
+from fedrepro.cli import main
+from fedrepro.config import registry
+from fedrepro.experiments import plan
+from fedrepro.training import runner
 for kind in ("datasets", "partitions", "models", "algorithms"):
     for name in registry.names(kind):
         registry.find(kind, name)

@@ -143,7 +143,7 @@ def test_a_helper_that_is_stopped_is_told_and_ended(monkeypatch, caplog):
 
 ORPHANED = """
 import sys
-from fedrepro.engine.crew import _Helper
+from fedrepro.training.worker_pool import _Helper
 helper = _Helper()
 helper.tell({})
 helper.tell({})

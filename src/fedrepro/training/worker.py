@@ -1,4 +1,4 @@
-"""`python -m fedrepro.engine.helper <process of the run>`: trains a part of each round's clients, as its `Crew` tells it on
+"""`python -m fedrepro.training.worker <process of the run>`: trains a part of each round's clients, as its `Crew` tells it on
 standard input; it answers on standard output."""
 
 import contextlib

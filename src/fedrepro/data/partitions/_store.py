@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
 from fedrepro.config.params import Dealing, RunConfig
 from fedrepro.core import provenance
@@ -51,6 +50,8 @@ def mark(partition: Path) -> str:
 
 def current(path: Path, partition: Path) -> bool:
     """Whether a heat map is there, whole, shows this stored partition and was drawn by today's code."""
+    from PIL import Image, UnidentifiedImageError  # which a machine that only trains need not have
+
     try:
         with Image.open(path) as image:
             return image.info.get(MARK) == mark(partition)
