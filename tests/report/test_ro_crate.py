@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedrepro.config.params import read_params
-from fedrepro.experiments import plan
+from fedrepro.experiments.plan import plan
 from fedrepro.report import paper
 from fedrepro.report.documents import ro_crate
 from fedrepro.report.inputs.gathered import load
