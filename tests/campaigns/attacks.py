@@ -39,7 +39,7 @@ from tests.campaigns.cases import Ended, Failed
 from tests.campaigns.damaged import gathered
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 30  # a command that takes longer hangs
+SECONDS = 120  # a command that takes longer hangs
 SERIES = {"FedAvg": {"name": "fedavg"}, "Prox": None, "SCAFFOLD": {"name": "scaffold"}}
 STUDIES = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}, "activations": {"every": 1}}
 LARGEST = 1 << 20  # bytes that a download may have in a case
@@ -69,10 +69,14 @@ class Scene:
         """A name, or a part of a path, that means ill."""
         return self.draw.choice(
             [
-                *("../../X", f"{self.precious}", f"{self.precious}/X", "../precious", "a/b", "a\0b", "n" * 300, "", ".", "..", "-", "--"),
-                *(f"x; touch {self.sentinel}; true", f"$(touch {self.sentinel})", f"`touch {self.sentinel}`", f"|touch {self.sentinel}"),
-                *("my-exp", "a\nb", "a\n  touch: x", "é" * 200, "\u4e2d" * 90, "\U0001f600" * 70, "--output=X", "-o", "CON", " ", "%s", "{}"),
-                *("{scale}", "{{ 7 }}", "${HOME}", "\\input{/etc/passwd}", "<script>", "$\\frac{1}$", "*", "[a-z]*", "~root", "\u202ex"),
+                *("../../X", f"{self.precious}", f"{self.precious}/X", "../precious", "a/b", "a\0b", "n" * 300, "", ".", "..",
+                "-", "--"),
+                *(f"x; touch {self.sentinel}; true", f"$(touch {self.sentinel})", f"`touch {self.sentinel}`",
+                f"|touch {self.sentinel}"),
+                *("my-exp", "a\nb", "a\n  touch: x", "é" * 200, "\u4e2d" * 90, "\U0001f600" * 70, "--output=X", "-o", "CON",
+                " ", "%s", "{}"),
+                *("{scale}", "{{ 7 }}", "${HOME}", "\\input{/etc/passwd}", "<script>", "$\\frac{1}$", "*", "[a-z]*", "~root",
+                "\u202ex"),
                 f"'; import os; os.system('touch {self.sentinel}'); '",
             ]
         )  # fmt: skip
@@ -114,7 +118,8 @@ def names(scene: Scene) -> Iterator[tuple[Work, str]]:
     shown = paper["figures"]["fig"]
     where = draw.choice(
         [
-            *("scale", "paper", "experiment", "label", "label", "label", "dataset", "partition", "algorithm", "study", "like", "mirror"),
+            *("scale", "paper", "experiment", "label", "label", "label", "dataset", "partition", "algorithm", "study", "like",
+            "mirror"),
             *("overlay", "figure", "table", "claim", "shown", "curves", "option", "target", "notebook", "dvc", "dvc", "title"),
         ]
     )  # fmt: skip
@@ -207,9 +212,12 @@ def commits(scene: Scene) -> Iterator[tuple[Work, str]]:
     draw, target = scene.draw, scene.precious / "doc.txt"
     name = draw.choice(
         [
-            *(f"--output={target}", f"-o{target}", f"--exec=touch {scene.sentinel}", f"--remote=ext::touch {scene.sentinel}", "-h", "--help"),
-            *("HEAD", "HEAD~1", "HEAD^{/x}", f";touch {scene.sentinel}", f"$(touch {scene.sentinel})", str(target), "0" * 10**5, "main", ""),
-            *("0" * 40, "deadbeef", "deadbeef-dirty", "unknown-dirty", "unknown\n", "deadbeef\n--output=x", "\0", "-dirty", "é", "１２３４５６７"),
+            *(f"--output={target}", f"-o{target}", f"--exec=touch {scene.sentinel}", f"--remote=ext::touch {scene.sentinel}",
+            "-h", "--help"),
+            *("HEAD", "HEAD~1", "HEAD^{/x}", f";touch {scene.sentinel}", f"$(touch {scene.sentinel})", str(target),
+            "0" * 10**5, "main", ""),
+            *("0" * 40, "deadbeef", "deadbeef-dirty", "unknown-dirty", "unknown\n", "deadbeef\n--output=x", "\0", "-dirty",
+            "é", "１２３４５６７"),
             *(None, 7, 1.5, True, [], ["deadbeef"], {"a": 1}),
         ]
     )  # fmt: skip
@@ -245,19 +253,29 @@ def _rewrite(path: Path, values: dict[str, Any], draw: random.Random) -> None:
 
 
 PLACES = (
-    *(f"{RUNS}/{name}" for name in ("metrics.csv", "summary.json", "config.json", "environment.json", "timing.json", "log.txt")),
-    *(f"{RUNS}/model.*", f"{RUNS}/*-*.csv", f"{RUNS}/*-*.json", f"{RUNS}/snapshots", f"{RUNS}/snapshots/*", f"{RUNS}/model.clients/*"),
-    *("results", "results/runs", "results/runs/p", RUNS, RUNS, "results/kept", "results/kept/p", SHELF, f"{SHELF}/*", "results/kept/SHA256SUMS"),
-    *("results/stored", "results/stored/p", "results/stored/p/*", "results/stored/p/*/*", "data", "data/prepared", "data/prepared/*"),
+    *(f"{RUNS}/{name}" for name in ("metrics.csv", "summary.json", "config.json", "environment.json", "timing.json",
+    "log.txt")),
+    *(f"{RUNS}/model.*", f"{RUNS}/*-*.csv", f"{RUNS}/*-*.json", f"{RUNS}/snapshots", f"{RUNS}/snapshots/*",
+    f"{RUNS}/model.clients/*"),
+    *("results", "results/runs", "results/runs/p", RUNS, RUNS, "results/kept", "results/kept/p", SHELF, f"{SHELF}/*",
+    "results/kept/SHA256SUMS"),
+    *("results/stored", "results/stored/p", "results/stored/p/*", "results/stored/p/*/*", "data", "data/prepared",
+    "data/prepared/*"),
     *("data/prepared/*/*", "data/partitions", "data/partitions/*", "data/raw", "data/raw/*", "data/raw/*/*"),
 )  # fmt: skip
 ADDED = (
-    *("results/runs/q", "results/runs/q/run", "results/runs/p/more", "results/runs/.part", "results/stored/q", "results/kept/q", "results/kept/p/more"),
-    *(f"results/runs/p/.x.json.{MACHINE}-4194303.part", f"results/kept/.x.{MACHINE}-4194303.part", f"results/kept/SHA256SUMS.{MACHINE}-4194303.part"),
-    *(f"data/partitions/.x.npz.{MACHINE}-4194303.part", "data/partitions/x.npz", "data/partitions/x.png", "results/.kept.lock", ".snakemake"),
-    *("data/raw/.digits.fetch.lock", "data/prepared/.digits.lock", "data/prepared/.digits.part", "speed.json", "results/speed.json", "runs.json"),
-    "{run}/snapshots/round-9.safetensors", "{run}/snapshots/round-9.clients", "{run}/checkpoint.safetensors", "{run}/checkpoint.clients",
-    "{run}/progress.json", "{run}/newcomers-0.begun", "{run}/tsne-0.json", "{run}/.x.part", "{run}/.summary.json.{machine}-4194303.part",
+    *("results/runs/q", "results/runs/q/run", "results/runs/p/more", "results/runs/.part", "results/stored/q",
+    "results/kept/q", "results/kept/p/more"),
+    *(f"results/runs/p/.x.json.{MACHINE}-4194303.part", f"results/kept/.x.{MACHINE}-4194303.part",
+    f"results/kept/SHA256SUMS.{MACHINE}-4194303.part"),
+    *(f"data/partitions/.x.npz.{MACHINE}-4194303.part", "data/partitions/x.npz", "data/partitions/x.png", "results/.kept.lock",
+    ".snakemake"),
+    *("data/raw/.digits.fetch.lock", "data/prepared/.digits.lock", "data/prepared/.digits.part", "speed.json",
+    "results/speed.json", "runs.json"),
+    "{run}/snapshots/round-9.safetensors", "{run}/snapshots/round-9.clients", "{run}/checkpoint.safetensors",
+    "{run}/checkpoint.clients",
+    "{run}/progress.json", "{run}/newcomers-0.begun", "{run}/tsne-0.json", "{run}/.x.part",
+    "{run}/.summary.json.{machine}-4194303.part",
 )  # fmt: skip
 
 
@@ -276,7 +294,8 @@ def links(scene: Scene) -> Iterator[tuple[Work, str]]:
             shutil.move(path, scene.tree / "moved")
         path.parent.mkdir(parents=True, exist_ok=True)
     targets = {
-        "folder": scene.precious, "file": scene.precious / "doc.txt", "like": scene.precious / path.name, "absent": scene.precious / "absent",
+        "folder": scene.precious, "file": scene.precious / "doc.txt", "like": scene.precious / path.name,
+        "absent": scene.precious / "absent",
         "itself": path.name, "within": scene.precious / "p", "run": next(scene.precious.glob("p/*")),
     }  # fmt: skip
     kind = draw.choice([*targets, *targets, "pipe", "other", "empty"])
@@ -339,14 +358,21 @@ def documents(scene: Scene) -> Iterator[tuple[Work, str]]:
         ]
     )
     levels = {
-        "bomb": "[" + ", ".join([f"&a0 [{', '.join(['x'] * wide)}]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * wide)}]" for n in range(1, deep))]) + "]",
-        "maps": "{" + ", ".join(["k0: &a0 {x: 1}", *(f"k{n}: &a{n} {{{', '.join(f'm{i}: *a{n - 1}' for i in range(wide))}}}" for n in range(1, deep))]) + "}",
-        "merge": "{" + ", ".join(["k0: &a0 {x: 1}", *(f"k{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * wide)}], y{n}: 1}}" for n in range(1, deep))]) + "}",
-        "merges": draw.choice(["{<<: 7}", "{<<: [[]]}", "&a {<<: *a}", "{<<: {lr: 0.1}}", "{<<: null}", "{<<: {x: 1}, <<: {y: 2}}", "[<<]", "{? [<<] : 1}"]),
+        "bomb": "[" + ", ".join([f"&a0 [{', '.join(['x'] * wide)}]",
+        *(f"&a{n} [{', '.join([f'*a{n - 1}'] * wide)}]" for n in range(1, deep))]) + "]",
+        "maps": "{" + ", ".join(["k0: &a0 {x: 1}",
+        *(f"k{n}: &a{n} {{{', '.join(f'm{i}: *a{n - 1}' for i in range(wide))}}}" for n in range(1, deep))]) + "}",
+        "merge": "{" + ", ".join(["k0: &a0 {x: 1}",
+        *(f"k{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * wide)}], y{n}: 1}}" for n in range(1, deep))]) + "}",
+        "merges": draw.choice(["{<<: 7}", "{<<: [[]]}", "&a {<<: *a}", "{<<: {lr: 0.1}}", "{<<: null}",
+        "{<<: {x: 1}, <<: {y: 2}}", "[<<]", "{? [<<] : 1}"]),
         "tag": draw.choice([
-            f"!!python/object/apply:os.system ['touch {scene.sentinel}']", f"!!python/object/new:os.system [touch {scene.sentinel}]", "!!python/name:os.system",
-            "!!python/module:os", f"!!python/object/apply:subprocess.check_output [[touch, {scene.sentinel}]]", "!!python/tuple [1]", "!unknown x", "!!binary aGFsbG8=",
-            "!!set {a, b}", "!!omap [a: 1]", "!!timestamp 2001-01-01", "2001-01-01", "!!int x", "!!float []", "!!null 7", "!!bool x", "!!str [x]", "!!map []", "! x",
+            f"!!python/object/apply:os.system ['touch {scene.sentinel}']",
+            f"!!python/object/new:os.system [touch {scene.sentinel}]", "!!python/name:os.system",
+            "!!python/module:os", f"!!python/object/apply:subprocess.check_output [[touch, {scene.sentinel}]]",
+            "!!python/tuple [1]", "!unknown x", "!!binary aGFsbG8=",
+            "!!set {a, b}", "!!omap [a: 1]", "!!timestamp 2001-01-01", "2001-01-01", "!!int x", "!!float []", "!!null 7",
+            "!!bool x", "!!str [x]", "!!map []", "! x",
             "!!pairs [a: 1]", "!!seq {}", "!!merge <<", "!!value =", "=",
         ]),
         "nested": draw.choice(["[", "{a: ", "[[{x: "]) * draw.choice([30, 59, 70, 3000, 200_000]),
@@ -354,10 +380,12 @@ def documents(scene: Scene) -> Iterator[tuple[Work, str]]:
         "scalar": draw.choice(["x", "9", "1:", "é", "\\x41", "0.", "- ", "1_"]) * draw.choice([10**5, 10**6, 5 * 10**6]),
         "keys": "{" + ", ".join(f"k{n}: 1" for n in range(draw.choice([100, 30_000]))) + "}",
         "key": "{? " + "k" * 10**6 + " : 1}",
-        "template": f"{{__use_yte__: true, ?if True: x, __definitions__: ['import os; os.system(\"touch {scene.sentinel}\")']}}",
+        "template": f"{{__use_yte__: true, __definitions__: ['import os; os.system(\"touch {scene.sentinel}\")']}}",
         "many": "[" + "x, " * draw.choice([100, 10**5]) + "]",
-        "odd": draw.choice(["{? [a] : 1}", "{? {a: 1} : 1}", "{null: 1}", "{.nan: 1, .nan: 2}", "{1: 1, true: 2}", "{1.0: 2}", "{? !!binary aGE= : 1}", "{2001-01-01: 1}",
-                            "{? !!set {a} : 1}", "x\n---\ny: 1", "x\n...\n", "\"\\0\"", "\"\\ud800\"", ".inf", "-.inf", ".nan", "{true: 1}", "&a *a", "|\n  x\n y", "%", "@", "`", "\"\\U00110000\""]),
+        "odd": draw.choice(["{? [a] : 1}", "{? {a: 1} : 1}", "{null: 1}", "{.nan: 1, .nan: 2}", "{1: 1, true: 2}", "{1.0: 2}",
+        "{? !!binary aGE= : 1}", "{2001-01-01: 1}",
+                            "{? !!set {a} : 1}", "x\n---\ny: 1", "x\n...\n", "\"\\0\"", "\"\\ud800\"", ".inf", "-.inf", ".nan",
+                            "{true: 1}", "&a *a", "|\n  x\n y", "%", "@", "`", "\"\\U00110000\""]),
     }  # fmt: skip
     if kind == "nested":
         levels["nested"] += "".join({"[": "]", "{": "}"}.get(character, "") for character in reversed(levels["nested"]))
@@ -365,10 +393,14 @@ def documents(scene: Scene) -> Iterator[tuple[Work, str]]:
     values, paper = scene.settings(), copy.deepcopy(settings.PAPER)
     fig, here = values["papers"]["p"]["fig"], "HERE-"
     place: tuple[dict, str] = {
-        "top": (values, "zz"), "params": (values, draw.choice(["device", "mlflow_uri", "papers", "scales", "devices", "data_mirror"])),
-        "scale": (values["scales"]["quick"], draw.choice(["seeds", "note", "like", "experiments"])), "model": (fig["model"], draw.choice(["width", "zz", "name"])),
-        "series": (fig["series"], draw.choice(["FedAvg", "zz"])), "with": (fig["series"]["FedAvg"], "with"), "partition": (fig["partition"], draw.choice(["clients", "zz", "name"])),
-        "studies": (fig, "studies"), "overlay": (values["scales"]["quick"], "experiments"), "title": (paper, draw.choice(["title", "reference", "figures", "proposed"])),
+        "top": (values, "zz"), "params": (values, draw.choice(["device", "mlflow_uri", "papers", "scales", "devices",
+        "data_mirror"])),
+        "scale": (values["scales"]["quick"], draw.choice(["seeds", "note", "like", "experiments"])), "model": (fig["model"],
+        draw.choice(["width", "zz", "name"])),
+        "series": (fig["series"], draw.choice(["FedAvg", "zz"])), "with": (fig["series"]["FedAvg"], "with"),
+        "partition": (fig["partition"], draw.choice(["clients", "zz", "name"])),
+        "studies": (fig, "studies"), "overlay": (values["scales"]["quick"], "experiments"), "title": (paper,
+        draw.choice(["title", "reference", "figures", "proposed"])),
         "claim": (paper["claims"], "one"), "seeds": (fig, "seeds"), "measures": (fig, "measures"),
     }[key]  # fmt: skip
     place[0][place[1]] = here
@@ -441,8 +473,10 @@ def answers(scene: Scene) -> dict[str, Callable[[bytes, str | None, int], Iterat
     secret = scene.precious / "doc.txt"
     location = draw.choice(
         [
-            *(f"file://{secret}", f"ftp://127.0.0.1{secret}", f"//localhost{secret}", f"gopher://x{secret}", "data:,x", "javascript:x", "", "/", "http://", "http://["),
-            *("http://127.0.0.1:99999/", "http://127.0.0.1:1/", "http://127.0.0.1\0/", "\r", "é", "http://u:secret@127.0.0.1:1/", "x" * 70_000, f"unix://{secret}"),
+            *(f"file://{secret}", f"ftp://127.0.0.1{secret}", f"//localhost{secret}", f"gopher://x{secret}", "data:,x",
+            "javascript:x", "", "/", "http://", "http://["),
+            *("http://127.0.0.1:99999/", "http://127.0.0.1:1/", "http://127.0.0.1\0/", "\r", "é",
+            "http://u:secret@127.0.0.1:1/", "x" * 70_000, f"unix://{secret}"),
         ]
     )  # fmt: skip
     pause, coding = draw.choice([0.003, 0.02]), draw.choice([b"gzip", b"br", b"chunked", b"x"])
@@ -473,19 +507,25 @@ def answers(scene: Scene) -> dict[str, Callable[[bytes, str | None, int], Iterat
         "endless": lambda *_: ever(ok + draw.choice([b"\r\n", b"Content-Length: 99999999\r\n\r\n"])),
         "endless chunks": lambda *_: ever(ok + b"Transfer-Encoding: chunked\r\n\r\n", b"1000\r\n" + b"x" * 4096 + b"\r\n"),
         "endless headers": lambda *_: ever(ok, b"X: y\r\n"), "endless header": lambda *_: ever(ok + b"X: "),
-        "endless status": lambda *_: ever(b"HTTP/1.1 200 "), "slow": lambda *_: slowly(ok + b"\r\n"), "slow headers": lambda *_: slowly(ok + b"X: "),
-        "slow status": lambda *_: slowly(b"HTTP/1.1 200 "), "length": lambda data, *_: iter([ok + b"Content-Length: " + length + b"\r\n\r\n", data]),
+        "endless status": lambda *_: ever(b"HTTP/1.1 200 "), "slow": lambda *_: slowly(ok + b"\r\n"),
+        "slow headers": lambda *_: slowly(ok + b"X: "),
+        "slow status": lambda *_: slowly(b"HTTP/1.1 200 "), "length": lambda data,
+        *_: iter([ok + b"Content-Length: " + length + b"\r\n\r\n", data]),
         "lengths": lambda data, *_: iter([ok + b"Content-Length: 5\r\nContent-Length: 9\r\n\r\n", data]),
-        "location": lambda *_: iter([b"HTTP/1.1 302 Found\r\nLocation: " + location.encode("latin-1", "replace") + b"\r\nContent-Length: 0\r\n\r\n"]),
+        "location": lambda *_: iter([b"HTTP/1.1 302 Found\r\nLocation: " + location.encode("latin-1",
+        "replace") + b"\r\nContent-Length: 0\r\n\r\n"]),
         "bytes": lambda *_: iter([b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\xff\xfe\r\n\r\n"]),
         "loop": lambda *_: iter([b"HTTP/1.1 302 Found\r\nLocation: " + IMAGES.encode() + b"\r\nContent-Length: 0\r\n\r\n"]),
         "status": lambda data, *_: iter([f"HTTP/1.1 {status} X\r\nContent-Length: {len(data)}\r\n\r\n".encode(), data]),
         "changing": changing, "html": lambda *_: iter([ok + b"Content-Type: text/html\r\n\r\n<html>sign in</html>"]),
-        "cut": lambda data, *_: iter([ok + b"\r\n", data[: len(data) // 3]]), "short": lambda data, *_: iter([ok + b"Content-Length: 9999\r\n\r\n", data[:50]]),
-        "nothing": lambda *_: iter([]), "noise": lambda *_: iter([draw.randbytes(500)]), "empty": lambda *_: iter([ok + b"Content-Length: 0\r\n\r\n"]),
+        "cut": lambda data, *_: iter([ok + b"\r\n", data[: len(data) // 3]]), "short": lambda data,
+        *_: iter([ok + b"Content-Length: 9999\r\n\r\n", data[:50]]),
+        "nothing": lambda *_: iter([]), "noise": lambda *_: iter([draw.randbytes(500)]),
+        "empty": lambda *_: iter([ok + b"Content-Length: 0\r\n\r\n"]),
         "bomb": lambda *_: iter([ok + b"Content-Length: %d\r\n\r\n" % len(packed), packed]),
         "coded": lambda data, *_: iter([ok + b"Content-Encoding: " + coding + b"\r\n\r\n", data]),
-        "chunks": lambda data, *_: iter([ok + b"Transfer-Encoding: chunked\r\n\r\n", draw.choice([b"zz\r\n", b"-5\r\n", b"ffffffffffffffff\r\n", b"\r\n"]), data]),
+        "chunks": lambda data, *_: iter([ok + b"Transfer-Encoding: chunked\r\n\r\n", draw.choice([b"zz\r\n", b"-5\r\n",
+        b"ffffffffffffffff\r\n", b"\r\n"]), data]),
         "range": lambda data, *_: iter([b"HTTP/1.1 206 X\r\nContent-Range: " + span + b"\r\n\r\n", data]),
         "old": lambda data, *_: iter([data]), "split": lambda data, *_: iter([ok + b"X: a\r\n b\r\n: c\r\nd\r\n\r\n", data]),
     }  # fmt: skip
@@ -535,7 +575,8 @@ def tampered(scene: Scene) -> Iterator[tuple[Work, str]]:
     draw = scene.draw
     sums = scene.tree / "results/kept/SHA256SUMS"
     kind = draw.choice(
-        ["digit", "digit", "row", "rows", "swap", "seal", "digest", "line", "lines", "sum", "gone", "title", "commit", "accuracy", "copy", "extra", "column"]
+        ["digit", "digit", "row", "rows", "swap", "seal", "digest", "line", "lines", "sum", "gone", "title", "commit",
+        "accuracy", "copy", "extra", "column"]
     )  # fmt: skip
     path = scene.path(f"{SHELF}/*")
     if kind in ("digit", "extra"):
@@ -620,22 +661,34 @@ def configurations(scene: Scene) -> Iterator[tuple[Work, str]]:
     draw, touch = scene.draw, f"touch {scene.sentinel}"
     config = draw.choice(
         [
-            "[log]\nshowSignature = true", "[core]\nautocrlf = true\neol = crlf", "[color]\nui = always\nstatus = always", f"[core]\nfsmonitor = {touch}",
-            f"[core]\nsshCommand = {touch}\npager = {touch}\neditor = {touch}", f"[alias]\nstatus = !{touch}\nrev-parse = !{touch}\narchive = !{touch}",
-            "[status]\nshowUntrackedFiles = all\nbranch = true\nshort = true\nrelativePaths = false", "[core]\nabbrev = 40\nquotePath = true", "[core", "garbage", "\0",
-            f"[gpg]\nprogram = {touch}", f"[diff]\nexternal = {touch}", "[core]\nrepositoryformatversion = 9", f"[core]\nhooksPath = {scene.precious}", "[core]\nbare = true",
-            "[safe]\nbareRepository = explicit", f"[include]\npath = {scene.tree}/itself", "[extensions]\nobjectFormat = sha256", "[core]\nworktree = /absent", "[advice]\nx = y",
-            f"[core]\nattributesFile = {scene.tree}/attributes\n[filter \"f\"]\nclean = {touch}; cat\nsmudge = {touch}; cat", "[i18n]\nlogOutputEncoding = utf-16",
-            "[log]\ndate = raw\nabbrevCommit = true", "[pager]\nstatus = true\nrev-list = true", "[core]\nignoreStat = true\nfileMode = false", f"[tar]\numask = 0777\n[tar \"tar\"]\ncommand = {touch}",
+            "[log]\nshowSignature = true", "[core]\nautocrlf = true\neol = crlf", "[color]\nui = always\nstatus = always",
+            f"[core]\nfsmonitor = {touch}",
+            f"[core]\nsshCommand = {touch}\npager = {touch}\neditor = {touch}",
+            f"[alias]\nstatus = !{touch}\nrev-parse = !{touch}\narchive = !{touch}",
+            "[status]\nshowUntrackedFiles = all\nbranch = true\nshort = true\nrelativePaths = false",
+            "[core]\nabbrev = 40\nquotePath = true", "[core", "garbage", "\0",
+            f"[gpg]\nprogram = {touch}", f"[diff]\nexternal = {touch}", "[core]\nrepositoryformatversion = 9",
+            f"[core]\nhooksPath = {scene.precious}", "[core]\nbare = true",
+            "[safe]\nbareRepository = explicit", f"[include]\npath = {scene.tree}/itself",
+            "[extensions]\nobjectFormat = sha256", "[core]\nworktree = /absent", "[advice]\nx = y",
+            f"[core]\nattributesFile = {scene.tree}/attributes\n[filter \"f\"]\nclean = {touch}; cat\nsmudge = {touch}; cat",
+            "[i18n]\nlogOutputEncoding = utf-16",
+            "[log]\ndate = raw\nabbrevCommit = true", "[pager]\nstatus = true\nrev-list = true",
+            "[core]\nignoreStat = true\nfileMode = false", f"[tar]\numask = 0777\n[tar \"tar\"]\ncommand = {touch}",
         ]
     )  # fmt: skip
     variables = draw.choice(
         [
-            {}, {}, {}, {"GIT_DIR": str(scene.precious)}, {"GIT_DIR": "/absent", "GIT_WORK_TREE": "/absent"}, {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"},
-            {"PATH": "/absent"}, {"GIT_TRACE": "1"}, {"GIT_TRACE": str(scene.tree / "trace")}, {"GIT_PAGER": touch}, {"LC_ALL": "de_DE.UTF-8", "LANGUAGE": "de"}, {"GIT_CEILING_DIRECTORIES": "/"},
-            {"GIT_EXTERNAL_DIFF": touch}, {"GIT_CONFIG_COUNT": "x"}, {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": touch},
-            {"GIT_INDEX_FILE": "/absent"}, {"GIT_ALTERNATE_OBJECT_DIRECTORIES": "/absent"}, {"GIT_OPTIONAL_LOCKS": "0"}, {"GIT_LITERAL_PATHSPECS": "1"}, {"GIT_CONFIG_PARAMETERS": "x"},
-            {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "0"}, {"GIT_FLUSH": "0"}, {"HOME": "/absent"}, {"HOME": ""}, {"XDG_CONFIG_HOME": str(scene.precious)}, {"GIT_REDIRECT_STDOUT": str(scene.precious / "doc.txt")},
+            {}, {}, {}, {"GIT_DIR": str(scene.precious)}, {"GIT_DIR": "/absent", "GIT_WORK_TREE": "/absent"},
+            {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"},
+            {"PATH": "/absent"}, {"GIT_TRACE": "1"}, {"GIT_TRACE": str(scene.tree / "trace")}, {"GIT_PAGER": touch},
+            {"LC_ALL": "de_DE.UTF-8", "LANGUAGE": "de"}, {"GIT_CEILING_DIRECTORIES": "/"},
+            {"GIT_EXTERNAL_DIFF": touch}, {"GIT_CONFIG_COUNT": "x"}, {"GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": touch},
+            {"GIT_INDEX_FILE": "/absent"}, {"GIT_ALTERNATE_OBJECT_DIRECTORIES": "/absent"}, {"GIT_OPTIONAL_LOCKS": "0"},
+            {"GIT_LITERAL_PATHSPECS": "1"}, {"GIT_CONFIG_PARAMETERS": "x"},
+            {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "0"}, {"GIT_FLUSH": "0"}, {"HOME": "/absent"}, {"HOME": ""},
+            {"XDG_CONFIG_HOME": str(scene.precious)}, {"GIT_REDIRECT_STDOUT": str(scene.precious / "doc.txt")},
         ]
     )  # fmt: skip
     (scene.tree / "attributes").write_text("*.py filter=f\n* export-ignore\n", encoding="utf-8")
@@ -693,7 +746,8 @@ class Attacks:
         provenance.forget()
         trained, fresh, kept, whole = (folder / name for name in ("trained", "fresh", "kept", "whole"))
         trained.mkdir()
-        settings.write(trained, settings.fig(rounds=2, train_images=30, test_images=20, local_epochs=1, studies=STUDIES, series=SERIES,
+        settings.write(trained, settings.fig(rounds=2, train_images=30, test_images=20, local_epochs=1, studies=STUDIES,
+        series=SERIES,
                                              partition={"name": "permuted", "clients": 3}))  # fmt: skip
         values = yaml.safe_load((trained / "params.yaml").read_text(encoding="utf-8"))
         values["papers"]["p"]["fig"]["series"].pop("Prox")
@@ -745,8 +799,10 @@ class Attacks:
         run = sorted((self.folder / "trained").glob(RUNS))[0]
         shutil.copytree(run, scene.precious / "p" / f"{run.name[:-1]}x")
         shutil.copytree(run, scene.precious, dirs_exist_ok=True)
-        for name in ("doc.txt", "sub/doc.txt", f".x.{MACHINE}-4194303.part", "x.npz", "meta.json", "checkpoint.clients/0-1.safetensors",
-                     "round-9.safetensors", "snapshots/round-9.clients/0-8.safetensors", "SHA256SUMS", "log.txt", "runs.json"):  # fmt: skip
+        for name in ("doc.txt", "sub/doc.txt", f".x.{MACHINE}-4194303.part", "x.npz", "meta.json",
+        "checkpoint.clients/0-1.safetensors",
+                     "round-9.safetensors", "snapshots/round-9.clients/0-8.safetensors", "SHA256SUMS", "log.txt",
+                     "runs.json"):  # fmt: skip
             path = scene.precious / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"mine, in {name}\n", encoding="utf-8")
@@ -767,7 +823,10 @@ class Attacks:
             cases.say(f"{number} {topic}: {what}: {message or outcome}"[:500])
         if other := _different(beside, picture(scene.folder, scene.tree)):
             raise Failed(f"{topic}: {what}: written or deleted beside the working tree: {other}\n{ended.text[-2000:]}")
-        if lost := [name for name in _different(ours, results(scene.tree)) if name in ours and name != "kept/SHA256SUMS"]:
+        left = results(scene.tree)
+        shelf = {Path(name).parts[2] for name in left if name.startswith("kept/") and name.endswith("/summary.json")}
+        lost = [name for name in _different(ours, left) if name in ours and name != "kept/SHA256SUMS"]
+        if lost := [name for name in lost if name in left or name.startswith("kept/") or Path(name).parts[2] not in shelf]:
             raise Failed(f"{topic}: {what}: lost or changed: {lost}\n{ended.text[-2000:]}")
         if topic == "tampered":
             self.look(scene, what, ended, message)
