@@ -8,6 +8,8 @@ refused is refused by one message.
 import contextlib
 import copy
 import gzip
+import importlib
+import io
 import itertools
 import json
 import os
@@ -28,6 +30,7 @@ from typing import Any
 import yaml
 
 from fedrepro.cli import main
+from fedrepro.config import strict_yaml
 from fedrepro.core import provenance
 from fedrepro.core.files import MACHINE, json_text
 from fedrepro.data.datasets import _download, _fetch, mnist
@@ -179,7 +182,7 @@ def names(scene: Scene) -> Iterator[tuple[Work, str]]:
 
 def packed() -> int:
     """What Snakemake's main process plans."""
-    Workflow(yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8")), requested=())
+    Workflow(strict_yaml.read(Path("params.yaml")), requested=())
     return 0
 
 
@@ -698,6 +701,8 @@ def configurations(scene: Scene) -> Iterator[tuple[Work, str]]:
 
     def told(*words: str) -> int:
         os.environ.update({"GIT_CONFIG_GLOBAL": str(scene.tree / "config")} | variables)
+        for answer in (provenance.head, provenance.commit, provenance.commit_date, provenance.committed_digest):
+            answer.cache_clear()
         code = main.main(list(words))
         if words == ("train",):
             assert code == 0, "nothing is wrong with a run because of git"
@@ -739,9 +744,12 @@ class Attacks:
         self.folder, self.told = folder, told
         for name in [name for name in os.environ if name.startswith(("GIT_", "FEDREPRO_"))]:
             del os.environ[name]
-        import dvc.repo  # noqa: F401
+        import dvc.repo  # noqa: F401 - so that no case has to
         import requests  # noqa: F401
 
+        for name in ("keep", "prune", "workflow", "run_list", "study_runner"):
+            importlib.import_module(f"fedrepro.experiments.{name}")
+        importlib.import_module("fedrepro.runs.dvc_store")
         provenance.PACKAGE = repository(folder / "repository")
         provenance.forget()
         trained, fresh, kept, whole = (folder / name for name in ("trained", "fresh", "kept", "whole"))
@@ -754,12 +762,15 @@ class Attacks:
         (trained / "params.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
         (trained / "workflow/experiments").mkdir(parents=True)
         (trained / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(settings.PAPER), encoding="utf-8")
+        with contextlib.chdir(trained), contextlib.redirect_stdout(io.StringIO()):
+            main.main(["train", "--budget", "0s"])  # remembers the digests of code
         self.well(trained, lambda: main.main(["train"]))
         self.metrics = {path.parent.name: path.read_bytes() for path in trained.glob(f"{RUNS}/metrics.csv")}
         shutil.copytree(trained, fresh, ignore=shutil.ignore_patterns("runs"))
         (fresh / "results").mkdir(exist_ok=True)
         shutil.copytree(trained, kept)
-        self.well(kept, lambda: main.main(["keep"]))
+        with contextlib.chdir(kept), contextlib.redirect_stdout(io.StringIO()):
+            main.main(["keep"])
         shutil.copytree(kept, whole)
         self.well(whole, lambda: main.main(["store"]))
         shutil.rmtree(kept / "results/runs")
