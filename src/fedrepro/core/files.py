@@ -46,12 +46,12 @@ def check_regular(path: Path, advice: str = AGAIN) -> None:
 
 
 def check_own(folder: Path) -> None:
-    """Raise UserError where a folder to write and delete in, or anything in it, is a link or neither a file nor a folder."""
+    """Raise UserError where a folder to write and delete in, or anything in it, is a link or no file."""
     for path in (folder, *folder.rglob("*")):
         with contextlib.suppress(FileNotFoundError):  # a process that was at work in it has just ended
             mode = path.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise UserError(f"{path}: a link, or neither a file nor a folder; {AGAIN}")
+                raise UserError(f"{path}: {'a link' if stat.S_ISLNK(mode) else 'not a file'}; {AGAIN}")
 
 
 def held(path: Path) -> bool:
