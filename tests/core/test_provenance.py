@@ -317,6 +317,14 @@ def test_a_signed_commit_where_git_shows_signatures(package, git, tmp_path, monk
     assert datetime.fromisoformat(found["commit_date"]).timestamp() == int(made)
 
 
+def test_a_commit_whose_files_git_does_not_export(package, git, tmp_path):
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    (tmp_path / ".git" / "info" / "attributes").write_text("* export-ignore\n")
+    assert provenance.committed_digest(git("rev-parse", "HEAD"), PROX) is None
+
+
 def test_git_starts_no_monitor(package, git, tmp_path, monkeypatch):
     git("init")
     git("add", ".")

@@ -95,11 +95,11 @@ def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY) 
     if packed is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            archive.extractall(folder, filter="data")
         try:
+            with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+                archive.extractall(folder, filter="data")
             return _digest_in(Path(folder), (entry, *(f"fedrepro.{module}" for module in modules)))
-        except FileNotFoundError:
+        except (FileNotFoundError, tarfile.ReadError):  # an archive is empty where git's attributes leave all files out
             return None
 
 
