@@ -316,12 +316,14 @@ def links(scene: Scene) -> Iterator[tuple[Work, str]]:
         path.symlink_to(targets[kind])
     name = str(path.relative_to(scene.tree))
     scene.elsewhere = path.is_symlink() and name in DISKS
-    if draw.random() < 0.4:  # something is to be done
+    if draw.random() < 0.5:  # something is to be done
         for run in scene.tree.glob(RUNS):
-            if not run.is_symlink() and draw.random() < 0.5 and (run / "summary.json").is_file():
-                for made in ("summary.json", *(path.name for path in run.glob("model.*"))):
-                    with contextlib.suppress(OSError, NotImplementedError):
-                        shutil.rmtree(run / made) if (run / made).is_dir() else (run / made).unlink()
+            if not run.is_symlink() and draw.random() < 0.7 and (run / "summary.json").is_file():
+                (run / "summary.json").unlink()
+                for made in run.glob("model.*"):  # from a checkpoint, or from the beginning
+                    other = made.with_name(made.name.replace("model", draw.choice(["checkpoint", "moved"])))
+                    if not os.path.lexists(other):
+                        made.rename(other)
     for command in draw.sample([["prune", "--yes"], ["keep"], ["store"], ["restore"], ["train"], ["list"], ["plan"]], 2):
         yield lambda command=command: main.main(command), f"{kind} at {name}, {' '.join(command)}"
 
