@@ -8,6 +8,7 @@ import io
 import logging
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -39,7 +40,7 @@ class Ended(NamedTuple):
 
     @property
     def messages(self) -> list[str]:
-        return [line for line in self.text.splitlines() if "error: " in line.split("'")[0]]
+        return [line for line in self.text.splitlines() if re.match("(fedrepro[a-z ]*: )?error: ", line)]
 
 
 def say(text: str) -> None:

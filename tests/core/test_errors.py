@@ -1,6 +1,7 @@
 """What a message never shows, and what becomes of a failure that no code is to blame for."""
 
 import errno
+import time
 
 import pytest
 
@@ -19,6 +20,14 @@ from fedrepro.core.errors import Failures, UserError, explained, interrupted, ma
 ])  # fmt: skip
 def test_secrets_in_urls_are_masked(text, shown):
     assert masked(text) == shown and str(UserError(text)) == shown
+
+
+@pytest.mark.parametrize("text", ["k" * 10**6, "a://" * 10**5, "url: /" * 10**5, "@a://" * 10**5])
+def test_a_long_text_is_masked_in_time_that_grows_with_its_length(text):
+    """Hours of processor time, where each letter may begin an address that reaches to the end."""
+    began = time.process_time()
+    masked(text)
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(

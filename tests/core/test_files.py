@@ -95,6 +95,20 @@ def test_on_a_disk_without_locks_nobody_is_told_to_wait(tmp_path, monkeypatch):
         assert not held(tmp_path / "log.txt")
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link", "dangling", "folder"])
+def test_a_lock_is_a_file(kind, tmp_path):
+    """A pipe is not waited for, nothing is written through a link."""
+    path, other = tmp_path / "lock", tmp_path / "other"
+    other.write_text("mine")
+    {"pipe": os.mkfifo, "folder": Path.mkdir}.get(kind, lambda path: path.symlink_to(other if kind == "link" else "absent"))(
+        path
+    )
+    for enter in (alone, holding):
+        with pytest.raises(UserError, match=f"{path}: not a file; delete it"), enter(path):
+            pass
+    assert not held(path) and other.read_text() == "mine" and not (tmp_path / "absent").exists()
+
+
 def test_what_belongs_to_somebody_else_is_in_use(tmp_path, monkeypatch):
     """A process that may not be asked runs, and a file that may not be opened is held."""
 

@@ -317,6 +317,23 @@ def test_a_signed_commit_where_git_shows_signatures(package, git, tmp_path, monk
     assert datetime.fromisoformat(found["commit_date"]).timestamp() == int(made)
 
 
+def test_a_commit_whose_files_git_does_not_export(package, git, tmp_path):
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    (tmp_path / ".git" / "info" / "attributes").write_text("* export-ignore\n")
+    assert provenance.committed_digest(git("rev-parse", "HEAD"), PROX) is None
+
+
+def test_git_starts_no_monitor(package, git, tmp_path, monkeypatch):
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    git("config", "core.fsmonitor", f"touch {tmp_path / 'started'}")
+    assert provenance.commit(PROX) == git("rev-parse", "--short=10", "HEAD")
+    assert not (tmp_path / "started").exists()
+
+
 def test_the_repository_of_a_hook_is_not_asked(package, git, tmp_path, monkeypatch):
     """`git rebase --exec` and hooks set GIT_DIR, for whatever runs in them."""
     git("init")

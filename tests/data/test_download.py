@@ -181,6 +181,13 @@ def test_an_answer_that_is_no_http(head, words, release, tmp_path):
         datasets.fetch("mnist", tmp_path / "raw")
 
 
+def test_odd_headers_of_a_whole_file_are_no_traceback(release, tmp_path, caplog):
+    data = release.files[f"/{IMAGES}"]
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n: no name\r\nno colon\r\n\r\n" % len(data)
+    release.answers[f"/{IMAGES}"] = lambda: [head, data]
+    assert (datasets.fetch("mnist", tmp_path / "raw") / IMAGES).read_bytes() == data and "Traceback" not in caplog.text
+
+
 @pytest.mark.parametrize("head", [b"", b"Content-Length: 99999999999\r\n"])
 def test_a_file_without_end_is_given_up(head, release, tmp_path, monkeypatch):
     monkeypatch.setattr(_download, "MAX_BYTES", 1 << 20)

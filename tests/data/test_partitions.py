@@ -1,5 +1,6 @@
 """Every way to partition keeps to the same rules; then what each of them promises."""
 
+import os
 import re
 import subprocess
 import sys
@@ -146,7 +147,7 @@ def test_the_seed_decides(name, options):
     assert fixed or not same(make(name, **options), make(name, seed=1, **options))
 
 
-@pytest.mark.parametrize("damage", ("train", "test", "proxy", "foreign", "cut", "flipped", "no archive"))
+@pytest.mark.parametrize("damage", ("train", "test", "proxy", "foreign", "cut", "flipped", "no archive", "pipe"))
 def test_a_stored_partition_that_is_not_the_run_s(damage, tmp_path):
     data, path, run = images(), tmp_path / "partition.npz", config()
     own = _store.provide(run, data, path)
@@ -157,6 +158,9 @@ def test_a_stored_partition_that_is_not_the_run_s(damage, tmp_path):
         partitions.save(replace(own, **{damage: getattr(own, damage)[::-1]}), path)
     elif damage == "foreign":
         partitions.save(partitions.of_run(config(seed=1), data), path)
+    elif damage == "pipe":
+        path.unlink()
+        os.mkfifo(path)
     else:
         flipped = whole[:middle] + bytes(byte ^ 1 for byte in whole[middle : middle + 2]) + whole[middle + 2 :]
         path.write_bytes({"cut": whole[:middle], "flipped": flipped}.get(damage, b"x"))

@@ -50,7 +50,7 @@ def study(run: Run, text: str = "unit,x\n1,2\n") -> None:
 
 
 def item(paths: Paths):
-    return plan(params(), paths)["p"]["one"]
+    return plan.plan(params(), paths)["p"]["one"]
 
 
 def kept(paths: Paths) -> Path:
@@ -75,6 +75,21 @@ def test_sums_are_what_sha256sum_checks(shelf, paths):
     lines = (kept(paths) / integrity.SUMS).read_text(encoding="utf-8").splitlines()
     assert [line[66:] for line in lines] == sorted(f"p/{shelf.name}/{name}" for name in FILES)
     subprocess.run(["sha256sum", "--check", "--strict", "--quiet", integrity.SUMS], cwd=kept(paths), check=True)
+
+
+def test_nothing_is_kept_behind_a_link(paths, tmp_path):
+    """Which `git` may have brought: what was left there by a killed process would go, too."""
+    trained(item(paths).runs[0])
+    for place in (kept(paths), kept(paths) / "p"):
+        precious = tmp_path / "precious" / f".x.{files.MACHINE}-4194303.part"
+        precious.parent.mkdir(exist_ok=True)
+        precious.touch()
+        place.parent.mkdir(exist_ok=True)
+        place.symlink_to(precious.parent)
+        with pytest.raises(UserError, match=f"{place}: a link"):
+            keep.settle(paths.results)
+        assert list(precious.parent.iterdir()) == [precious]
+        place.unlink()
 
 
 def edited(path: Path, old: str, new: str) -> None:

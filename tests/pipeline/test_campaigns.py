@@ -2,6 +2,8 @@
 
 import argparse
 import random
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -45,3 +47,12 @@ def test_what_is_drawn_is_not_what_was_right():
     for damage, change in damaged.DAMAGES.items():
         if damage != "zeros":  # which may be there already
             assert change(b"some 12 bytes 3", draw) != b"some 12 bytes 3"
+
+
+def test_one_attack_of_each_topic():
+    """In a process of its own, since cases are forked; it trains what is attacked, which takes seconds."""
+    command = [sys.executable, "-m", "tests.campaigns.attacks", "--seed", "1", "--count", "7"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    topics = set(re.findall("[0-9] (\\w+): (?:allowed|one message)", done.stdout))
+    assert topics == {"names", "commits", "links", "YAML", "downloads", "tampered", "git"} and "; 0 failed" in done.stdout

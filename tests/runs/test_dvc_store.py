@@ -193,6 +193,26 @@ def test_what_is_no_file_goes_nowhere(name, place, folders, caplog):
         shutil.rmtree(twin)
 
 
+@pytest.mark.parametrize("name", ["", "snapshots", "metrics.csv"])
+@pytest.mark.parametrize("side", ["source", "twin"])
+def test_links_are_not_followed(side, name, folders, tmp_path, caplog):
+    """Neither read, nor written or deleted behind, whichever way runs are given."""
+    precious = a_run(tmp_path / "precious")
+    whole = content(tmp_path / "precious")
+    for shelf, other, work in ((0, 1, dvc_store.store), (1, 0, lambda runs, kept: dvc_store.restore(kept, runs))):
+        run, twin = a_run(folders[shelf]), folders[other] / precious.name
+        if side == "twin":
+            twin.mkdir(parents=True)
+        path = (run if side == "source" else twin) / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+        path.symlink_to(precious / name if (precious / name).exists() else precious)
+        assert work(*folders) == [] and f"{path}: a link; " in caplog.text and content(tmp_path / "precious") == whole
+        for folder in (run, twin):
+            folder.unlink() if folder.is_symlink() else shutil.rmtree(folder, ignore_errors=True)
+
+
 def test_folders_that_cannot_be(tmp_path, monkeypatch, capsys):
     """One message each."""
     shutil.copy(Path(__file__).parents[2] / "params.yaml", tmp_path)

@@ -216,6 +216,20 @@ def test_what_clients_kept_in_a_save_that_was_cut_off_does_not_count(tmp_path):
     assert contents(tmp_path / "whole" / "run") == contents(pieces)
 
 
+@pytest.mark.parametrize("name", ["log.txt", "snapshots", "checkpoint.clients", "checkpoint.safetensors", "metrics.csv", ""])
+@pytest.mark.parametrize("kind", ["folder", "absent", "pipe"])
+def test_a_run_writes_and_deletes_only_in_its_own_folder(kind, name, tmp_path):
+    precious, path = tmp_path / "precious" / "1-1.safetensors", tmp_path / "run" / name
+    precious.parent.mkdir()
+    precious.write_bytes(b"mine")
+    path.parent.mkdir(exist_ok=True)
+    targets = {"folder": precious.parent, "absent": tmp_path / "precious" / "absent"}
+    path.symlink_to(targets[kind]) if kind in targets else os.mkfifo(path)
+    with pytest.raises(UserError, match=f"{path}: (a link|not a file|cannot create the run's folder)"):
+        train(tmp_path / "run", config(rounds=1, algorithm={"name": "scaffold"}))
+    assert list((tmp_path / "precious").iterdir()) == [precious] and precious.read_bytes() == b"mine"
+
+
 def test_half_written_files_of_a_killed_process_are_removed(tmp_path):
     assert not train(tmp_path / "run", config(), NOW)
     (tmp_path / "run" / ".checkpoint.safetensors.12345.part").write_bytes(b"half")

@@ -26,8 +26,18 @@ class UserError(Exception):
 
 def masked(text: str) -> str:
     """With what may be secret in URLs as ***: user and password, which may hold @ and / themselves, and what follows a ?."""
-    text = re.sub(r"(\w+://)\S*@", r"\1***@", text)
-    return re.sub(r"((?:\w+:/|url: )/[^\s?'\"]*\?)[^\s'\")]+", r"\1***", text)
+    text = re.sub(r"\S+", lambda word: _without_user(word[0]), text)
+    for start in (r"\w:/", "url: "):
+        url = rf"(?<={start})(/[^\s?'\"]*)(\?[^\s'\")]+)?"
+        text = re.sub(url, lambda found: found[1] + ("?***" if found[2] else ""), text)
+    return text
+
+
+def _without_user(word: str) -> str:
+    """In time that grows with the length alone, unlike one expression: a key of a million letters may be shown."""
+    end = word.rfind("@")
+    start = re.search(r"\w://", word[: max(end, 0)])
+    return f"{word[: start.end()]}***{word[end:]}" if start else word
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -26,16 +26,38 @@ MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk 
 def holding(path: Path) -> Iterator[None]:
     """Hold a file, made where there is none, until the block ends. Raises UserError while another process holds it. A file
     system that knows no locks leaves it open who does."""
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise UserError(f"{path}: not a file; {AGAIN}")
+    check_lock(path)
     with path.open("a") as file:  # NFS locks only what may be written
         if lock(file) is False:
             raise UserError(f"{path.parent}: another process is at work in it; wait for its end")
         yield
 
 
+def check_lock(path: Path) -> None:
+    """Raise UserError for a link, which would be written through, and for what is no file: a pipe would be waited for."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise UserError(f"{path}: not a file; {AGAIN}")
+
+
+def check_regular(path: Path, advice: str = AGAIN) -> None:
+    """Raise UserError for a folder, and for a pipe, which would be waited for. Of a file that is absent nothing is said."""
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path}: not a file; {advice}")
+
+
+def check_own(folder: Path) -> None:
+    """Raise UserError where a folder to write and delete in, or anything in it, is a link or no file."""
+    for path in (folder, *folder.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):  # a process that was at work in it has just ended
+            mode = path.lstat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise UserError(f"{path}: {'a link' if stat.S_ISLNK(mode) else 'not a file'}; {AGAIN}")
+
+
 def held(path: Path) -> bool:
     """Whether a process holds it; also where this one may not ask, since the file is somebody else's."""
+    if path.exists() and not path.is_file():
+        return False
     try:
         with path.open("r+") as file:
             return lock(file) is False
@@ -118,6 +140,7 @@ def alone(path: Path) -> Iterator[None]:
     """Only one process at a time is in such a block with this lock file; the lock ends with its process, however that ends. A
     file system that knows no locks lets all in."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    check_lock(path)
     with path.open("a") as file:
         lock(file, wait=True)
         yield

@@ -95,11 +95,11 @@ def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY) 
     if packed is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            archive.extractall(folder, filter="data")
         try:
+            with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+                archive.extractall(folder, filter="data")
             return _digest_in(Path(folder), (entry, *(f"fedrepro.{module}" for module in modules)))
-        except FileNotFoundError:
+        except (FileNotFoundError, tarfile.ReadError):  # an archive is empty where git's attributes leave all files out
             return None
 
 
@@ -234,7 +234,8 @@ def _git(*words: str) -> bytes | None:
 def _asked(*words: str) -> tuple[bytes | None, str]:
     """The same, with why it failed."""
     env = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
-    return _printed("git", "-C", str(PACKAGE), *words, env=env)
+    # `git status` would run the program that a configuration may name here
+    return _printed("git", "-C", str(PACKAGE), "-c", "core.fsmonitor=false", *words, env=env)
 
 
 def _printed(*command: str, env: dict[str, str] | None = None) -> tuple[bytes | None, str]:

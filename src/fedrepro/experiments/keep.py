@@ -1,6 +1,7 @@
 """Finished runs and studies, copied to results/kept to be committed, each file listed in results/kept/SHA256SUMS."""
 
 import logging
+import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +15,7 @@ from fedrepro.core.errors import UserError
 from fedrepro.core.files import (
     abandoned,
     alone,
+    check_own,
     json_text,
     part,
     read_file,
@@ -128,8 +130,9 @@ def settle(results: Path) -> None:
     """Bring SHA256SUMS in order before anything kept is read: end what a killed `keep` began, take the lines of both sides
     where git could not merge, and sort. A line that not all of these have counts where its file is there."""
     kept = results / "kept"
-    if not kept.exists():
+    if not os.path.lexists(kept):
         return
+    check_own(kept)
     with alone(results / LOCK):
         path = kept / SUMS
         before = read_file(path) if path.exists() else b""

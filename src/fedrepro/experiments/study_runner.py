@@ -11,7 +11,7 @@ import torch
 from fedrepro.config.params import Gpus
 from fedrepro.core import provenance
 from fedrepro.core.errors import Failures, UserError, collected
-from fedrepro.core.files import digest, read_json, replacing, write_json
+from fedrepro.core.files import check_own, digest, read_json, replacing, write_json
 from fedrepro.experiments import study_plan
 from fedrepro.experiments.study_plan import Case
 from fedrepro.runs.paths import Paths
@@ -77,6 +77,7 @@ def _executor(run: Run, place: torch.device) -> str:
 def _conduct(case: Case, scene: Scene, limits: Limits) -> bool:
     study, last = case.study, 0.0
     executed = (*provenance.modules(study.config), f"studies.{study.name}")
+    check_own(case.run.folder)
     environment = provenance.environment(scene.device, executed)  # at the start, as of a run
     rows = _begun(case)
     done, answer = {int(row[0]) for row in rows}, study.begin(scene)

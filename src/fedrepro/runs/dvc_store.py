@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import held, replacing
+from fedrepro.core.files import check_own, held, replacing
 from fedrepro.runs import integrity
 from fedrepro.runs.run import FILES, LOG, SUMMARY
 
@@ -26,6 +26,8 @@ def store(runs: Path, stored: Path) -> list[Path]:
     given = []
     for run in _sound(runs):
         twin = stored / run.name
+        if not _ours(twin):
+            continue
         if twin.exists() and not _same(run, twin):
             shutil.rmtree(twin)
         given += _give(run, twin)
@@ -38,6 +40,8 @@ def restore(stored: Path, runs: Path) -> list[Path]:
     given = []
     for run in _sound(stored):
         twin = runs / run.name
+        if not _ours(twin):
+            continue
         if (twin / SUMMARY).exists() and not _same(run, twin):
             log.warning("%s: left alone, of another training than %s", twin, run)
         elif not any(twin.glob("checkpoint.*")) and not held(twin / LOG):
@@ -50,6 +54,7 @@ def _sound(folder: Path) -> list[Path]:
     found = []
     for run in sorted(path.parent for path in folder.glob(f"*/{SUMMARY}")):
         try:
+            check_own(run)  # what a link points to is nobody's to store
             integrity.settings(run)
             integrity.metrics(run)
             integrity.environment(run)
@@ -60,6 +65,17 @@ def _sound(folder: Path) -> list[Path]:
         else:
             found.append(run)
     return found
+
+
+def _ours(twin: Path) -> bool:
+    """Whether a folder may be written and deleted, or made; a warning says why not."""
+    try:
+        if os.path.lexists(twin):
+            check_own(twin)
+    except UserError as error:
+        log.warning("left alone: %s", error)
+        return False
+    return True
 
 
 def _same(run: Path, twin: Path) -> bool:

@@ -24,7 +24,7 @@ import torch
 from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import GOES_ON, UserError
-from fedrepro.core.files import digest, holding, read_json, replacing, sweep_below, write_json
+from fedrepro.core.files import check_own, digest, holding, read_json, replacing, sweep_below, write_json
 from fedrepro.core.metrics import MEASURES
 from fedrepro.data import source_label
 from fedrepro.data.datasets import Dataset
@@ -55,6 +55,7 @@ def finished(run: Run) -> bool:
         return True
     if not (run.folder / "model.safetensors").exists():
         return False
+    check_own(run.folder)
     state, rows = _stored(run, run.folder / "model.safetensors")
     _close(run, state, rows)
     return True
@@ -76,6 +77,7 @@ def train(
     if finished(run):
         return True
     _make(run.folder)
+    check_own(run.folder)
     with holding(run.log), _Log(run.log):
         # at the start: what is committed while this process trains is not what it runs
         environment = provenance.environment(device, provenance.modules(run.config))

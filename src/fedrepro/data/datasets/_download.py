@@ -13,6 +13,7 @@ from typing import Any
 from fedrepro.core.errors import masked
 
 log = logging.getLogger(__name__)
+logging.getLogger("urllib3.connection").setLevel(logging.ERROR)  # it warns of odd headers with a traceback, and reads on
 
 ATTEMPTS = 3  # per address
 BACKOFF = 1.0  # seconds before the second attempt; doubles each time

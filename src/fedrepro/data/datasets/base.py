@@ -196,6 +196,7 @@ def load(out: Path) -> Dataset:
     """What `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
     import torch  # what only partitions data reads the labels and needs none
 
+    files.check_regular(out / _prepared.ARRAYS, _prepared.ANEW)
     meta, arrays = _prepared.read(out, _prepared.KEYS)
     owners = {name: arrays.pop(name) for name in _prepared.KEYS[4:] if name in arrays}
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
@@ -204,6 +205,7 @@ def load(out: Path) -> Dataset:
 
 def labels(out: Path) -> Labels:
     """The labels of what `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
+    files.check_regular(out / _prepared.ARRAYS, _prepared.ANEW)
     meta, arrays = _prepared.read(out, tuple(name for name in _prepared.KEYS if name not in _prepared.IMAGES))
     parts = (Labelled(arrays[f"{part}_y"], meta["classes"], arrays.get(f"{part}_owner")) for part in ("train", "test"))
     return Labels(meta["name"], *parts, math.prod(meta["shape"][1:]), meta)

@@ -13,6 +13,7 @@ import numpy as np
 from fedrepro.config.params import Dealing, RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
+from fedrepro.core.files import check_regular
 from fedrepro.data.datasets._formats import reading
 from fedrepro.data.datasets.base import Dataset, Labels
 from fedrepro.data.partitions import base
@@ -27,6 +28,7 @@ def provide(config: RunConfig | Dealing, data: Dataset | Labels, path: Path) -> 
     if not path.exists():
         base.save(drawn, path)
         return drawn
+    check_regular(path, AGAIN)
     with reading(path, AGAIN):
         stored = base.load(path)
     if not all(_same(getattr(stored, field.name), getattr(drawn, field.name)) for field in fields(Partition)):
