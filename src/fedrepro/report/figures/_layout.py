@@ -79,7 +79,7 @@ def _title(part: Part, columns: int) -> str:
 def _reason(part: Part, columns: int) -> str:
     """Why a panel is not drawn, in its place."""
     width = 15 * COLUMN if columns == 1 else 8.6 * PAGE / columns
-    return "not shown:\n" + textwrap.fill(part.skipped, round(width))
+    return "not shown:\n" + textwrap.fill(str(part.skipped), round(width))
 
 
 def _scale(drawing: plt.Figure, figure: Figure, evidence: Evidence) -> None:

@@ -10,6 +10,7 @@ from fedrepro.core.formatting import count
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Evidence, Shown, source, split_source
 from fedrepro.report.inputs.references import Known
+from fedrepro.runs.reasons import Reason
 
 ALL = "all"  # scales, of a remark
 
@@ -20,7 +21,7 @@ class Part:
 
     title: str
     draw: Callable[[Any], None]
-    skipped: str | None = None
+    skipped: Reason | None = None
 
 
 class Figure(Frozen):
@@ -58,7 +59,7 @@ class Figure(Frozen):
         """Rows of panels."""
         return [[Part("", lambda axes: self.draw(axes, evidence), self.skipped(evidence))]]
 
-    def skipped(self, evidence: Evidence) -> str | None:
+    def skipped(self, evidence: Evidence) -> Reason | None:
         """Why nothing is drawn."""
         return self.first(evidence).skipped
 
@@ -116,9 +117,9 @@ def unfinished(figure: Figure, evidence: Evidence) -> list[str]:
     return [f"Not finished{'' if alone else f' ({where[name]})'}: {', '.join(own)}." for name, own in missing.items()]
 
 
-def absent(reasons: Mapping[str, str]) -> list[str]:
+def absent(reasons: Mapping[str, Reason]) -> list[str]:
     """A sentence for each reason why parts, by their names, are not shown."""
-    alike: dict[str, list[str]] = {}
+    alike: dict[Reason, list[str]] = {}
     for name, reason in reasons.items():
         alike.setdefault(reason, []).append(name)
     return [f"{'; '.join(own)} {'are' if len(own) > 1 else 'is'} not shown: {reason}." for reason, own in alike.items()]
