@@ -14,6 +14,7 @@ from fedrepro.report import paper as spec
 from fedrepro.report.documents import build as page
 from fedrepro.report.documents import pdf as typeset
 from fedrepro.report.figures import _layout, base, curves
+from fedrepro.report.figures._style import WAITS
 from fedrepro.report.inputs.gathered import Results, load
 from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.paper import Paper
@@ -428,7 +429,7 @@ def test_what_is_absent_lacks_all_of_its_series():
 def test_a_series_that_is_not_finished_stands_in_the_legend():
     found = made({"FedAvg": {0: [0.1, 0.5]}, "FedMMD": {}})
     found.note["missing"] = ["FedMMD"]
-    assert "FedMMD: not finished" in legend(picture_of(found))
+    assert "FedMMD" + WAITS in legend(picture_of(found))
 
 
 def test_a_smooth_line_lies_over_the_single_rounds():

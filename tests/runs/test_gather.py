@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import digest, read_json, write_json
+from fedrepro.core.files import digest, read_json, read_whole_json, write_json
 from fedrepro.core.metrics import USUAL
 from fedrepro.report.documents.dvc_files import write_plain
 from fedrepro.report.inputs.gathered import load
@@ -286,6 +286,9 @@ def test_a_file_that_changed_since_it_was_written(tmp_path):
             read_json(path, "weights")
     path.write_text('{"weights": 7}', encoding="utf-8")
     assert read_json(path, "weights") == {"weights": 7}
+    path.unlink()
+    with pytest.raises(UserError, match=r"x\.json: not there; run again$"):  # there is nothing to delete
+        read_whole_json(path)
 
 
 def test_committed_results_are_as_their_runs_wrote_them():

@@ -8,7 +8,7 @@ from fedrepro.config import registry
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Experiment, Params, RunConfig
 from fedrepro.config.types import Choice, parse
-from fedrepro.core.errors import UserError, unknown
+from fedrepro.core.errors import UserError, located, unknown
 from fedrepro.data import datasets, partitions
 from fedrepro.runs.reasons import Kind, Reason
 from fedrepro.training.batches import augmentation
@@ -59,18 +59,14 @@ def _check_series(values: dict, overlay: dict, where: str) -> None:
 def _check_studies(training: Experiment, where: str) -> None:
     """Their names and keys, so that nobody learns of a misspelt one after the runs that it looks at."""
     for name, values in training.studies.items():
-        try:
+        with located(where):
             studies.settings(name, values)
-        except UserError as error:
-            raise UserError(f"{where}: {error}") from None
 
 
 def check_study(name: str, values: dict[str, Any], config: RunConfig, where: str) -> None:
     """That a run with this config can meet a study's settings. Raises UserError, beginning with `where`."""
-    try:
+    with located(f"{where}: studies.{name}"):
         studies.create(name, values, config).check()
-    except UserError as error:
-        raise UserError(f"{where}: studies.{name}: {error}") from None
 
 
 def configs(params: Params, training: Experiment, choice: Choice, where: str) -> Iterator[RunConfig]:
@@ -80,11 +76,10 @@ def configs(params: Params, training: Experiment, choice: Choice, where: str) ->
     shared = merge(shared, _overrides(own.pop("with", {}), where))
     for seed in training.seeds or params.active.seeds:
         values = shared | {"algorithm": {"name": choice.name, **own}, "seed": seed}
-        try:
-            config = resolve(parse(RunConfig, values, where))
+        config = parse(RunConfig, values, where)
+        with located(where):
+            config = resolve(config)
             _suited(config)
-        except UserError as error:
-            raise UserError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
         yield config
 
 

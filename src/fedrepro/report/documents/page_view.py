@@ -134,10 +134,7 @@ def view(content: Content) -> View:
         told["title"] = title[:1].upper() + title[1:]
         return Entry(key, skipped=skipped, partial=partial, command=asked, files=files(spec, key), **told, **own)
 
-    figures = [
-        entry(item, text=item["caption"].removeprefix(item["title"] + ".").strip(), picture=picture(content, item))
-        for item in content.figures
-    ]
+    figures = [entry(item, text=item["remark"], picture=picture(content, item)) for item in content.figures]
     told = ("rows", "panels", "numeric", "best")
     tables = [entry(item, text=item["remark"], **{name: item[name] for name in told}) for item in content.tables]
     return View(content.key, spec, content.results, figures, tables, partitions(content), scale)

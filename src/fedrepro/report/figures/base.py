@@ -71,13 +71,17 @@ class Figure(Frozen):
         raise NotImplementedError
 
     def caption(self, evidence: Evidence) -> str:
-        """What a reader must know beside the picture: what was measured, seeds, data, scale."""
+        """The title, and what a reader must know beside the picture."""
+        return f"{self.title}. {self.remark(evidence)}"
+
+    def remark(self, evidence: Evidence) -> str:
+        """What was measured, seeds, data, scale; or why it is not shown."""
         if reason := self.skipped(evidence):
-            return f"{self.title}. Not shown at this scale: {reason}."
+            return f"Not shown at this scale: {reason}."
         note = self.first(evidence).note
         remark = filter(None, [self.remarks.get(ALL), self.first(evidence).at_scale(self.remarks)])
-        text = " ".join([f"{self.title}.", *remark, *self.told(evidence), *unfinished(self, evidence)])
-        return f"{text} Scale {note['scale']}: {note['scale_note']}."
+        scale = f"Scale {note['scale']}: {note['scale_note']}."
+        return " ".join([*remark, *self.told(evidence), *unfinished(self, evidence), scale])
 
     def told(self, evidence: Evidence) -> list[str]:
         """Whole sentences between title and scale."""
