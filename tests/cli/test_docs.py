@@ -24,6 +24,7 @@ from fedrepro.report import paper as spec
 from fedrepro.report.documents import snakemake_captions
 from fedrepro.report.documents.quotes import Line, Quoted
 from fedrepro.report.verdicts import rules, summary
+from fedrepro.runs import reasons
 from fedrepro.runs.paths import Paths
 from support.experiments import listed
 
@@ -133,10 +134,10 @@ def test_a_part_of_an_experiment_is_quoted_where_another_is_not_finished(quoted)
     path = quoted.folder / "data/fig4d.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"missing": ["FedAvg"]}), encoding="utf-8")
     assert quoted.ran("fig4d", ["FedMMD"]) and not quoted.ran("fig4d") and not quoted.ran("fig4d", ["FedMMD", "FedAvg"])
-    with pytest.raises(UserError, match="fig4d, FedAvg: the runs of FedAvg are not finished"):
+    with pytest.raises(UserError, match=f"fig4d, FedAvg: {reasons.unfinished(['FedAvg'])}"):
         quoted.ours("fig4d", "FedAvg")
     told = quoted.cell("fig4d", kind="difference", series="FedMMD", baseline="FedAvg", last=1)
-    assert told == "the runs of FedAvg are not finished"
+    assert told == str(reasons.unfinished(["FedAvg"]))
 
 
 def test_processors_are_mixed_where_series_of_one_seed_ran_on_several(quoted):

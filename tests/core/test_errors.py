@@ -6,7 +6,7 @@ import time
 import pytest
 
 from fedrepro.cli import main
-from fedrepro.core.errors import Failures, UserError, explained, interrupted, masked
+from fedrepro.core.errors import Failures, UserError, explained, interrupted, located, masked
 
 
 @pytest.mark.parametrize(("text", "shown"), [
@@ -49,6 +49,13 @@ def test_a_full_or_closed_place_is_one_message(error, words):
         raise error
     with pytest.raises(UserError, match=words):
         failures.tell()
+
+
+def test_where_a_mistake_is_comes_before_what_it_is():
+    with pytest.raises(UserError, match=r"^a\.yaml: lr: expected a number$"), located("a.yaml"), located("lr"):
+        raise UserError("expected a number")
+    with pytest.raises(ValueError, match="^a crash$"), located("a.yaml"):
+        raise ValueError("a crash")
 
 
 def test_a_crash_stays_a_crash():

@@ -177,7 +177,7 @@ def test_report_digest(package):
     """Of whatever makes artifacts from results, a remark included; a training is none of it."""
     counted = ("report/verdicts/rules.py", "report/quantities/higher.py", "report/figures/curves.py", "report/tables/base.py")
     counted += ("core/formatting.py", "core/metrics.py", "data/source_label.py", "results.py")
-    counted += ("runs/gather.py", "runs/integrity.py")
+    counted += ("runs/gather.py", "runs/integrity.py", "runs/reasons.py")
     counted += ("report/templates/_base.html.j2", "report/templates/filter.js")
     found = [provenance.report_digest()]
     for file in counted:

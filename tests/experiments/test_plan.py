@@ -18,6 +18,7 @@ from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.plan import pieces, plan, select, unique
 from fedrepro.runs import integrity
 from fedrepro.runs.paths import Paths
+from fedrepro.runs.reasons import Kind, Reason
 from fedrepro.runs.run import FILES, Run
 from support.code import change, forget
 from support.experiments import finish, listed, one, params
@@ -50,7 +51,8 @@ def test_data_that_cannot_be_had_leave_their_experiments_out(paths, tmp_path):
         (of("aptos"), "no folders aptos2019.*www.kaggle.com"),
         (of("emnist_letters", "mirror"), "gzip.zip is not there.*Put the files"),
     ):
-        assert found["one"].runs == () and re.search(f"^data not available: .*{words}", found["one"].skipped)
+        assert found["one"].runs == () and found["one"].lacking
+        assert re.search(words, found["one"].skipped.text)
         assert found["two"].skipped is None and len(found["two"].runs) == 4
     with pytest.raises(UserError, match="p.one at scale quick: series.FedMMD: .*width: "):
         plan(one(dataset="aptos", model={"width": -1}), paths)
@@ -198,7 +200,7 @@ def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths,
     assert sorted(read) == [paths.kept("p"), paths.runs("p")]  # each once, however many runs there are
     shutil.rmtree(own[0].folder)
     asked(own[0], paths.runs("p"), "own0")
-    assert plan(mirrored, paths)["p"]["one"].skipped == "1 of 4 runs is not finished"
+    assert plan(mirrored, paths)["p"]["one"].skipped == Reason(Kind.NOT_FINISHED, missing=1, total=4)
 
 
 def test_of_two_codes_that_answered_the_same_todays_is_reported(paths):
@@ -237,7 +239,7 @@ def test_data_that_cannot_be_had_do_not_stop_a_plan(paths, tmp_path):
     item = planned["p"]["one"]
     (told,) = experiments.remarks([item, replace(item, name="again"), replace(item, paper="q")])
     assert told == remark.replace("p one: ", "p one, p again, q one: ")  # once, however many wait for it
-    lacking = replace(item, remarks=(), skipped="data not available: unpack it", lacking=True)
+    lacking = replace(item, remarks=(), skipped=Reason(Kind.DATA_MISSING, "unpack it"))
     assert experiments.remarks([item, lacking, replace(lacking, name="two")]) == [
         remark, "p one, p two: data not available: unpack it",
     ]  # fmt: skip
@@ -330,10 +332,10 @@ def test_only_finished(paths):
     for run in item.runs[:3]:
         finish(run)
     planned = plan(params(only_finished=True), paths)["p"]
-    assert planned["one"].skipped == "1 of 4 runs is not finished" and planned["one"].runs == ()
+    assert planned["one"].skipped == Reason(Kind.NOT_FINISHED, missing=1, total=4) and planned["one"].runs == ()
     assert planned["one"].waiting == ("FedMMD", "FedAvg")
     assert "missing" not in experiments.note(planned["one"], params())
-    assert planned["two"].skipped == "3 of 4 runs are not finished"  # one of the shared baseline is there
+    assert planned["two"].skipped == Reason(Kind.NOT_FINISHED, missing=3, total=4)  # one of the shared baseline is there
     finish(item.runs[3])
     planned = plan(params(only_finished=True), paths)["p"]
     assert planned["one"].skipped is None and len(planned["one"].runs) == 4
@@ -371,9 +373,10 @@ def test_only_finished_series(paths):
 def test_overlays(paths):
     planned = plan(params(scale="long"), paths)["p"]
     assert [run.config.rounds for run in planned["one"].runs] == [9, 9]
-    assert planned["two"].skipped == "no time" and planned["two"].series == ()
+    assert planned["two"].skipped == Reason(Kind.LEFT_OUT, "no time") and planned["two"].series == ()
     found = experiments.note(planned["two"], params(scale="long"))
     assert (found["skipped"], found["training"], found["compare"]) == ("no time", None, "full")
+    assert found["reason"] == {"kind": "left out", "text": "no time"}
     found = experiments.note(planned["one"], params(scale="long"))
     assert found["training"]["rounds"] == 9 and "series" not in found["training"] and found["scale_note"] == "l"
     first = planned["one"].series[0].runs[0].config.model_dump(mode="json")
@@ -383,7 +386,8 @@ def test_overlays(paths):
     mine = params(scale="mine", scales={"mine": {"like": "long", "seeds": [5]}})
     alike = plan(mine, paths)["p"]
     assert [(run.config.rounds, run.config.seed) for run in alike["one"].runs] == [(9, 5), (9, 5)]
-    assert alike["two"].skipped == "no time" and experiments.note(alike["one"], mine)["scale_like"] == ["long"]
+    assert alike["two"].skipped == Reason(Kind.LEFT_OUT, "no time")
+    assert experiments.note(alike["one"], mine)["scale_like"] == ["long"]
     overlay = {"scales": {"quick": {"experiments": {"p": {"one": {"model": {"name": "cifar_cnn"}, "dataset": "digits_rgb"}}}}}}
     run = plan(params(**overlay), paths)["p"]["one"].runs[0]
     assert run.config.model.options["width"] == 1.0  # another name drops the old one's options

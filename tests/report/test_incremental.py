@@ -6,9 +6,11 @@ import pytest
 
 from fedrepro.report import artifacts, incremental
 from fedrepro.report import paper as spec
+from fedrepro.report.inputs.gathered import load
+from fedrepro.runs import reasons
 from fedrepro.runs.gather import Gathering
 from support.paper import CURVES, FIRST, PAPER, SECOND, read
-from support.results import made, store
+from support.results import made, store, waits
 
 STALE = ["one", "rounds", "apart", "verdicts"]  # what shows the first experiment
 CHOSE = {"target": {"paper": 0.9}, "reported": {"L2": "c:FedAvg"}, "chose": "the rate"}  # by the curve of the first one
@@ -128,7 +130,7 @@ def test_numbers_are_not_replaced_by_not_finished(work, tmp_path, caplog):
     """Nor are the artifacts that show them; what settings skip is skipped."""
     refresh, folder, stamps = work
     paper, before = read(tmp_path, PAPER), {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    note = FIRST.note | {"skipped": "1 of 4 runs are not finished", "training": None, "series": {}}
+    note = FIRST.note | reasons.write(waits(1, 4)) | {"training": None, "series": {}}
 
     def gathered(**changes):
         given = Gathering(**{"note": note, "series": {}} | changes)
@@ -140,10 +142,10 @@ def test_numbers_are_not_replaced_by_not_finished(work, tmp_path, caplog):
     assert gathered(note=part, waiting=tuple(FIRST.labels)) == []  # nor by a part of them
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     assert gathered(waiting=("others",)) == STALE  # of other series: they cannot be shown as these
-    assert "not finished" in (folder / "data/first.json").read_text()
+    assert load(folder / "data", "first").skipped == waits(1, 4)
     store(FIRST, folder / "data", "first")
     gathered()
-    assert "not finished" in (folder / "data/first.json").read_text()
+    assert load(folder / "data", "first").skipped == waits(1, 4)
 
 
 def test_what_the_paper_has_no_more_goes(work, tmp_path):

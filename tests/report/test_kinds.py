@@ -21,7 +21,7 @@ from fedrepro.core.metrics import MEASURES
 from fedrepro.report import artifacts, quantities
 from fedrepro.report import paper as spec
 from fedrepro.report.figures import _layout, _partition_heatmap
-from fedrepro.report.figures._style import palette
+from fedrepro.report.figures._style import WAITS, palette
 from fedrepro.report.figures.sweep import _apart
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Panel, Ref, Shown
@@ -265,10 +265,11 @@ def test_a_series_that_a_panel_waits_for_and_another_has_is_named_once():
     picture, panels = _layout.plt.subplots(1, 2)
     for panel, there, waits in zip(panels, ("FedAvg", "FedProx"), ("FedMA", "FedAvg"), strict=True):
         panel.plot([0, 1], label=there)
-        panel.plot([], [], label=f"{waits}: not finished")
+        panel.plot([], [], label=waits + WAITS, gid=waits)
+    panel.plot([0, 1], label="FedProx" + WAITS)  # a series may be called so
     _layout._legend(picture, 2)
     [legend] = picture.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["FedAvg", "FedMA: not finished", "FedProx"]
+    assert [text.get_text() for text in legend.get_texts()] == ["FedAvg", "FedMA" + WAITS, "FedProx", "FedProx" + WAITS]
     _layout.plt.close(picture)
 
 

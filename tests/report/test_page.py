@@ -13,7 +13,7 @@ from fedrepro.report.documents import html, page_view
 from fedrepro.report.verdicts import summary
 from support import pages
 from support.pages import FIGURES, PAPERS, build, compose, first
-from support.results import made, store
+from support.results import made, store, waits
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_claims_stand_with_the_figure_that_tests_them(site, tags):
     named = re.findall(r'id="claim-(\w+)" data-for="fig1a" data-verdict="([^"]+)"', drawn)
     assert sorted(key for key, _ in named) == sorted(f"c{number}" for number in range(0, 64, 3))
     absent = re.search(r'<section id="fig2_part".*?</section>', text, re.DOTALL)[0]
-    assert len(re.findall('data-for="fig2_part"', absent)) == 43 and "3 of 3 runs are not finished" in absent
+    assert len(re.findall('data-for="fig2_part"', absent)) == 43 and str(waits(3, 3)) in absent
 
 
 def test_what_is_not_judged_comes_last_and_folded(tags):
@@ -165,10 +165,10 @@ def test_what_cannot_be_run_at_a_scale_has_no_command(alone):
     compose(alone.parents[1], alone)
     text = Tags(alone / "fedmmd/index.html").text
     assert "Not run at this scale: left for the next scale." in text and "Run it" not in text
-    store(made({}, skipped="6 of 6 runs are not finished"), alone / "fedmmd/data", "first")
+    store(made({}, skipped=waits(6, 6)), alone / "fedmmd/data", "first")
     compose(alone.parents[1], alone)
     text = Tags(alone / "fedmmd/index.html").text
-    assert "Not run at this scale: 6 of 6 runs are not finished; left for the next scale. Run it uv run snakemake" in text
+    assert f"Not run at this scale: {waits(6, 6)}; left for the next scale. Run it uv run snakemake" in text
     assert "Not run at this scale: left for the next scale. Claim" in text
 
 

@@ -14,11 +14,13 @@ from fedrepro.report import paper as spec
 from fedrepro.report.documents import build as page
 from fedrepro.report.documents import pdf as typeset
 from fedrepro.report.figures import _layout, base, curves
+from fedrepro.report.figures._style import WAITS
 from fedrepro.report.inputs.gathered import Results, load
 from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts import paper_curves, summary
 from fedrepro.report.verdicts.rules import NONE_LISTED
+from fedrepro.runs.reasons import Kind, Reason
 from support.paper import CURVES, FIRST, MIRROR, PAPER, SECOND, read
 from support.results import arrives, ends, made, rows, store
 
@@ -421,13 +423,13 @@ def test_the_first_seeds_are_those_of_the_lowest_numbers():
 def test_what_is_absent_lacks_all_of_its_series():
     found = Results({"skipped": None, "missing": ["a", "b"]}, [])
     assert [found.absent(labels) for labels in ((), ("a", "c"), ("c",))] == [None] * 3
-    assert found.absent(("a", "b")) == "the runs of a, b are not finished"
+    assert found.absent(("a", "b")) == Reason(Kind.NOT_FINISHED, series=("a", "b"))
 
 
 def test_a_series_that_is_not_finished_stands_in_the_legend():
     found = made({"FedAvg": {0: [0.1, 0.5]}, "FedMMD": {}})
     found.note["missing"] = ["FedMMD"]
-    assert "FedMMD: not finished" in legend(picture_of(found))
+    assert "FedMMD" + WAITS in legend(picture_of(found))
 
 
 def test_a_smooth_line_lies_over_the_single_rounds():

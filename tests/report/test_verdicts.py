@@ -18,7 +18,8 @@ from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts import paper_curves, summary
 from fedrepro.report.verdicts.decide import decide
 from fedrepro.report.verdicts.rules import NO_CLAIM, RULES, SPREAD
-from support.results import arrives, ends, made, unfinished
+from fedrepro.runs import reasons
+from support.results import arrives, ends, made, unfinished, waits
 from support.tables import OWN, SPEC, own, read
 
 
@@ -487,8 +488,8 @@ def test_not_run():
     claim = claims.read(
         {"text": "t", "source": "s", "experiment": "f", "cell": ROUNDS | {"series": "a"}, "reported": 3}, "test"
     )
-    found = decide("key", claim, made({}, skipped="2 of 4 runs are not finished"), "test_accuracy")
-    assert (found.status, found.why, found.found) == ("not run", "2 of 4 runs are not finished", "-")
+    found = decide("key", claim, made({}, skipped=waits(2, 4)), "test_accuracy")
+    assert (found.status, found.why, found.found) == ("not run", str(waits(2, 4)), "-")
 
 
 def test_a_series_that_is_not_finished():
@@ -498,7 +499,7 @@ def test_a_series_that_is_not_finished():
     whole = made({label: seeds((0.9, 0.91), ends) for label in ("FedMMD", "FedAvg", "L2")})
     for here, there in ((whole, unfinished(whole, "FedAvg")), (unfinished(whole, "FedAvg"), whole)):
         found = decide("key", claim, here, "test_accuracy", others=[there])
-        assert (found.status, found.why) == ("not run", "the runs of FedAvg are not finished")
+        assert (found.status, found.why) == ("not run", str(reasons.unfinished(["FedAvg"])))
     assert decide("key", claim, unfinished(whole, "L2"), "test_accuracy", others=[whole]).status != "not run"
 
 

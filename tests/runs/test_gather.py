@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import digest, read_json, write_json
+from fedrepro.core.files import digest, read_json, read_whole_json, write_json
 from fedrepro.core.metrics import USUAL
 from fedrepro.report.documents.dvc_files import write_plain
 from fedrepro.report.inputs.gathered import load
-from fedrepro.runs import gather, integrity
+from fedrepro.runs import gather, integrity, reasons
 from fedrepro.runs.gather import Gathering
+from fedrepro.runs.reasons import Kind, Reason
 from support.experiments import listed
 from support.results import OFFICIAL, made
 
@@ -100,9 +101,40 @@ def test_gather_anew_what_is_finished_while_others_wait(tmp_path):
 
 
 def test_gather_what_is_skipped(tmp_path):
-    gather.gather(Gathering(NOTE | {"skipped": "no time", "series": {}}, {}), tmp_path)
+    reason = Reason(Kind.LEFT_OUT, "no time")
+    gather.gather(Gathering(NOTE | reasons.write(reason) | {"series": {}}, {}), tmp_path)
     found = load(tmp_path, "fig")
-    assert found.skipped == "no time" and found.rows == [] and found.runs() == []
+    assert found.skipped == reason and found.rows == [] and found.runs() == []
+
+
+def test_what_earlier_code_gathered_has_a_sentence_alone(tmp_path):
+    gather.gather(Gathering(NOTE | {"skipped": "1 of 2 runs is not finished", "series": {}}, {}), tmp_path)
+    found = load(tmp_path, "fig").skipped
+    assert found.kind == Kind.UNKNOWN and str(found) == "1 of 2 runs is not finished"
+
+
+SENTENCES = {
+    Reason(Kind.LEFT_OUT, "no time"): "no time",
+    Reason(Kind.DATA_MISSING, "unpack it"): "data not available: unpack it",
+    Reason(Kind.NOT_FINISHED, missing=1, total=4): "1 of 4 runs is not finished",
+    Reason(Kind.NOT_FINISHED, missing=1, total=1): "1 of 1 run is not finished",
+    Reason(Kind.NOT_FINISHED, missing=3, total=4): "3 of 4 runs are not finished",
+    Reason(Kind.NOT_FINISHED, missing=2, total=2, study="t-SNE maps"): "2 of 2 studies of t-SNE maps are not finished",
+    Reason(Kind.NOT_FINISHED, series=("FedAvg", "L2")): "the runs of FedAvg, L2 are not finished",
+    Reason(Kind.NO_STUDY, study="t-SNE maps"): "no t-SNE maps at this scale",
+    Reason(Kind.WEIGHTS_GONE, missing=2, total=3, study="maps"): "2 of 3 runs are kept without their weights, which maps need",
+    Reason(Kind.NO_TARGET): "no target at this scale",
+    Reason(Kind.NO_VALUES): "no finished run has what it shows",
+    Reason(Kind.UNKNOWN, "as it was"): "as it was",
+}
+
+
+def test_a_reason_is_a_sentence_and_is_read_back_as_it_was():
+    assert {reason.kind for reason in SENTENCES} == set(Kind)
+    for reason, sentence in SENTENCES.items():
+        note = json.loads(json.dumps(reasons.write(reason)))
+        assert (str(reason), note["skipped"], reasons.read(note)) == (sentence, sentence, reason)
+    assert reasons.read(reasons.write(None)) is None
 
 
 def test_gather_what_is_not_finished(tmp_path):
@@ -254,6 +286,9 @@ def test_a_file_that_changed_since_it_was_written(tmp_path):
             read_json(path, "weights")
     path.write_text('{"weights": 7}', encoding="utf-8")
     assert read_json(path, "weights") == {"weights": 7}
+    path.unlink()
+    with pytest.raises(UserError, match=r"x\.json: not there; run again$"):  # there is nothing to delete
+        read_whole_json(path)
 
 
 def test_committed_results_are_as_their_runs_wrote_them():

@@ -26,7 +26,9 @@ from fedrepro.report.paper import Paper
 from fedrepro.report.quantities._epochs import arrivals
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
+from fedrepro.runs import reasons
 from fedrepro.runs.paths import Paths
+from fedrepro.runs.reasons import Kind, Reason
 from fedrepro.studies.newcomers import Adaptation, Params, Study, invite
 from fedrepro.training import evaluation
 from fedrepro.training.evaluation import measured
@@ -258,11 +260,11 @@ def test_settings_that_came_and_went(stored, found, tmp_path):
 # ---- reports
 
 
-def told(series: dict[str, dict[int, list[int | None]]], compare: str = "full", skipped: str | None = None) -> Results:
+def told(series: dict[str, dict[int, list[int | None]]], compare: str = "full", skipped: Reason | None = None) -> Results:
     """Results of label -> seed -> epochs of each new client; None: not within 4 epochs, where the best is 60 %."""
     scale = {"none": "quick", "direction": "small", "full": "paper"}[compare]
     note = {"paper": "p", "experiment": "fig-newcomers", "scale": scale, "scale_note": "as told", "compare": compare}
-    note |= {"skipped": skipped, "training": {}, "series": {}}
+    note |= reasons.write(skipped) | {"training": {}, "series": {}}
     note["settings"] = {"clients": 2, "images": None, "target": 0.9, "epochs": 4}
     found = []
     for label, seeds in series.items():
@@ -368,13 +370,12 @@ def test_files(tmp_path):
 
 
 def test_without_data_it_says_why(tmp_path):
-    missing = told({}, skipped="2 of 2 runs are not finished")
+    reason = Reason(Kind.NOT_FINISHED, missing=2, total=2)
+    missing = told({}, skipped=reason)
     store(missing, tmp_path / "data", "fig-newcomers")
     artifacts.make(PAPER, ["fig6"], tmp_path)
-    assert (
-        tmp_path / "figures" / "fig6.txt"
-    ).read_text() == "New clients. Not shown at this scale: 2 of 2 runs are not finished.\n"
-    assert axes_of(missing).texts[0].get_text() == "not shown:\n2 of 2 runs are not finished"
+    assert (tmp_path / "figures" / "fig6.txt").read_text() == f"New clients. Not shown at this scale: {reason}.\n"
+    assert axes_of(missing).texts[0].get_text() == f"not shown:\n{reason}"
     assert rows(tmp_path / "figures" / "fig6.csv") == []
 
 
@@ -419,7 +420,7 @@ def test_only_the_direction_at_a_smaller_scale():
     found = of_seeds([[1, 1]] * 2, [[4, 4]] * 2, "direction")
     assert decide("key", saved, found, "test_accuracy").status == "direction agrees"
     assert decide("key", epochs, found, "test_accuracy").status == "not compared"
-    assert decide("key", saved, told({}, skipped="no"), "test_accuracy").status == "not run"
+    assert decide("key", saved, told({}, skipped=Reason(Kind.LEFT_OUT, "no")), "test_accuracy").status == "not run"
 
 
 @pytest.mark.parametrize(("figure", "claim", "message"), [

@@ -30,6 +30,7 @@ from fedrepro.experiments.study_plan import Case, Studied
 from fedrepro.runs import gather
 from fedrepro.runs import run as runs
 from fedrepro.runs.paths import Paths
+from fedrepro.runs.reasons import Kind, Reason
 from fedrepro.studies import activations, tsne
 from fedrepro.training import checkpoint, executors, replay
 from fedrepro.training.replay import Replay
@@ -653,17 +654,17 @@ def paths(tmp_path) -> Paths:
 @pytest.mark.parametrize("name", NAMES)
 def test_plan(name, paths):
     plan = plans(asked(name), paths)
-    found, title = plan[name], registry.find("studies", name).Study.title
+    found = plan[name]
     assert list(plan) == NAMES and {other.skipped for key, other in plan.items() if key != name} == {
-        f"no {registry.find('studies', other).Study.title} at this scale" for other in NAMES if other != name
+        Reason(Kind.NO_STUDY, study=TITLES[other]) for other in NAMES if other != name
     }
     assert list(found.series) == ["FedAvg", "Prox"] and len(found.cases) == 2 and found.skipped is None
     names = [(piece.experiment, piece.name) for piece in study_plan.pieces([found, found])]
     assert names == [(f"{name}_p_fig", "FedAvg_s0"), (f"{name}_p_fig", "Prox_s0")]
     assert study_plan.notes([found, found]) == [case.note for case in found.cases]
-    assert plans(asked(name) | {"studies": {name: None}}, paths)[name].skipped == f"no {title} at this scale"
-    assert plans(asked(name), paths, scale="other")[name].skipped == "no time"
-    assert plans(asked(name), paths, only_finished=True)[name].skipped == "2 of 2 runs are not finished"
+    assert plans(asked(name) | {"studies": {name: None}}, paths)[name].skipped == Reason(Kind.NO_STUDY, study=TITLES[name])
+    assert plans(asked(name), paths, scale="other")[name].skipped == Reason(Kind.LEFT_OUT, "no time")
+    assert plans(asked(name), paths, only_finished=True)[name].skipped == Reason(Kind.NOT_FINISHED, missing=2, total=2)
     other = plans(asked(name, **MORE[name]), paths)[name]
     assert [case.run.id for case in other.cases] == [case.run.id for case in found.cases]  # the runs stay as they are
 
@@ -776,7 +777,7 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     more = {"studies": {name: SMALL[name] | MORE[name] for name in NAMES}}
     found = plans(BASE | more, Paths())
     assert all("runs" in case.table.parts for studied in found.values() for case in studied.cases)
-    reasons = {name: f"2 of 2 studies of {title} are not finished" for name, title in TITLES.items()}
+    reasons = {name: Reason(Kind.NOT_FINISHED, missing=2, total=2, study=title) for name, title in TITLES.items()}
     assert {name: item.skipped for name, item in plans(BASE | more, Paths(), only_finished=True).items()} == reasons
     params = parse(Params, merge(SETTINGS, fig(**BASE | more)), "test")
     stale = prune.prune(
@@ -786,7 +787,7 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
 
     assert main.main(["prune", "--yes"]) == 0
     assert not list(Path("results/runs/p").iterdir())
-    reasons = {name: f"2 of 2 runs are kept without their weights, which {title} need" for name, title in TITLES.items()}
+    reasons = {name: Reason(Kind.WEIGHTS_GONE, missing=2, total=2, study=title) for name, title in TITLES.items()}
     assert {name: item.skipped for name, item in plans(BASE | more, Paths()).items()} == reasons
     write(BASE | more)
     Path("workflow/experiments").mkdir(parents=True)
@@ -794,7 +795,7 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     capsys.readouterr()
     assert main.main(["list"]) == 0
     listed = capsys.readouterr().out
-    assert f"2 of {2 + len(NAMES)} runs" in listed and all(reason in listed for reason in reasons.values())
+    assert f"2 of {2 + len(NAMES)} runs" in listed and all(str(reason) in listed for reason in reasons.values())
     assert {item.skipped for item in plans(ALL, Paths()).values()} == {None}
 
 
@@ -807,7 +808,8 @@ def check_gathered(out: Path) -> None:
         assert note["series"]["FedAvg"]["config"] == config and note["series"]["FedAvg"]["runs"][0]["seed"] == 0
         assert tuple(table[0]) == ("series", "seed", "run", *study.columns)
         note, table = gathered(plans(nothing, Paths())[name], nothing, out)
-        assert (note["settings"], note["series"], note["skipped"], table) == (None, {}, f"no {study.title} at this scale", [])
+        assert (note["settings"], note["series"], table) == (None, {}, [])
+        assert note["reason"] == {"kind": "no study", "study": study.title}
 
 
 def test_a_study_follows_its_run_to_the_shelf_later(here, capsys):

@@ -12,7 +12,7 @@ from fedrepro.report import paper as spec
 from fedrepro.report.documents import build as page
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import VERDICTS, Paper
-from support.results import arrives, made, store
+from support.results import arrives, made, store, waits
 
 LABELS = ("FedFusion conv", "FedAvg", "two-stream L2, weight 0.001")
 PAPERS = {"fedmmd": "FedMMD & FedFusion", "fedmax": "FedMAX", "fed2": "Psi-Net / Fed2", "fedcl": "FedCL <b>"}
@@ -76,7 +76,7 @@ def build(folder: Path, papers: list[str], compare: str = "full") -> Path:
     """`<folder>/reports/<scale>` with all that the pipeline leaves there, and the runs' folders. What the papers show is the
     same, and so are their figures: one is drawn."""
     scale = folder / "reports" / ("paper" if compare == "full" else "quick")
-    results = {"first": first(compare), "second": made({}, compare, skipped="3 of 3 runs are not finished")}
+    results = {"first": first(compare), "second": made({}, compare, skipped=waits(3, 3))}
     given, place = read(folder, papers[0]), scale / papers[0]
     for name, found in results.items():
         store(found, place / "data", name)

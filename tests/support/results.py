@@ -5,17 +5,21 @@ import json
 from pathlib import Path
 
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.runs import reasons
+from fedrepro.runs.reasons import Kind, Reason
 
 OFFICIAL = "MNIST (official release)"
 ALGORITHMS = {"FedMMD": "fedmmd", "FedAvg": "fedavg", "L2": "l2"}
 
 
 def made(series: dict[str, dict[int, list[float]]], compare: str = "full", lost: dict | None = None, **changes) -> Results:
-    """Results of label -> seed -> test accuracies from round 0 on; `lost`: (label, seed) -> status of a run that diverged."""
+    """Results of label -> seed -> test accuracies from round 0 on; `lost`: (label, seed) -> status of a run that diverged;
+    `skipped`: the reason, as text that of the settings."""
     scale = {"none": "quick", "direction": "small", "full": "paper"}[compare]
     dataset, skipped = changes.pop("dataset", OFFICIAL), changes.pop("skipped", None)
     note = {"paper": "p", "experiment": "fig", "scale": scale, "scale_note": f"how scale {scale} is", "compare": compare}
-    note |= {"skipped": skipped, "training": {"evaluate_every": 1, "rounds": 20} | changes, "series": {}}
+    note |= reasons.write(Reason(Kind.LEFT_OUT, skipped) if isinstance(skipped, str) else skipped)
+    note |= {"training": {"evaluate_every": 1, "rounds": 20} | changes, "series": {}}
     rows = []
     for label, seeds in series.items():
         algorithm = ALGORITHMS.get(label, label)
@@ -28,6 +32,11 @@ def made(series: dict[str, dict[int, list[float]]], compare: str = "full", lost:
                 for r, value in enumerate(curve)
             ]
     return Results(note, rows)
+
+
+def waits(missing: int, total: int) -> Reason:
+    """So many runs are not finished."""
+    return Reason(Kind.NOT_FINISHED, missing=missing, total=total)
 
 
 def record(algorithm: str, seed: int, curve: list[float], status: str | None, dataset: str) -> dict:

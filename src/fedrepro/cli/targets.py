@@ -87,9 +87,9 @@ def _line(target: str, title: str, items: list[Planned], left: list[Entry], para
     # the files that say that the runs and studies are over
     wanted = {run.summary for item in items for run in item.runs} | set(study_plan.notes(studied))
     if not wanted:
-        reasons = dict.fromkeys(item.skipped for item in items if item.skipped)
+        reasons = dict.fromkeys(str(item.skipped) for item in items if item.skipped)
         return Line(target, title, "skipped" if reasons else "needs no runs", "", "; ".join(reasons))
-    lost = [found.skipped for found in studied if found.skipped]  # nothing is left to make them from
+    lost = [str(found.skipped) for found in studied if found.skipped]  # nothing is left to make them from
     done, all_of_them = sum(path.exists() for path in wanted), len(wanted) + len(lost)
     whole = not any(item.waiting for item in items)  # else other series wait, which `only_finished` leaves out
     if done == all_of_them and whole:

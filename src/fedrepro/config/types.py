@@ -167,7 +167,7 @@ def _explain(model: type[BaseModel], item: Any) -> str:
     if item["type"] == "extra_forbidden":
         valid = ", ".join(sorted(_fields_at(model, item["loc"][:-1])))
         return f"{key}: unknown key" + (f": choose from {valid}" if valid else "")
-    message = item["msg"].removeprefix("Value error, ")
+    message = str(item["ctx"]["error"]) if item["type"] == "value_error" else item["msg"]  # ours, without pydantic's words
     given = f" (got {item['input']!r})" if isinstance(item["input"], str | int | float) else ""
     return f"{key}: {message}{given}" if key else message
 

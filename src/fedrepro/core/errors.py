@@ -24,6 +24,15 @@ class UserError(Exception):
         super().__init__(masked(message))
 
 
+@contextlib.contextmanager
+def located(where: str) -> Iterator[None]:
+    """Say where a UserError of the block happened: `where` comes before its message."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+
+
 def masked(text: str) -> str:
     """With what may be secret in URLs as ***: user and password, which may hold @ and / themselves, and what follows a ?."""
     text = re.sub(r"\S+", lambda word: _without_user(word[0]), text)

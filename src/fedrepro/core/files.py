@@ -16,7 +16,8 @@ from typing import IO, Any
 
 from fedrepro.core.errors import UserError
 
-AGAIN = "delete it and run again"
+RERUN = "run again"
+AGAIN = f"delete it and {RERUN}"
 NO_LOCKS = {errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # what network disks say of a lock
 SEAL = "seal"  # the key of the digest over all others
 MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk that several share, whose process a number is
@@ -179,11 +180,11 @@ def parsed(content: bytes, path: Path, *keys: str, advice: str = AGAIN) -> dict[
     return values
 
 
-def read_whole_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any]:
+def read_whole_json(path: Path, *keys: str) -> dict[str, Any]:
     """As `read_json`, of a file that has to be there."""
-    values = read_json(path, *keys, advice=advice)
+    values = read_json(path, *keys)
     if values is None:
-        raise UserError(f"{path}: not there; {advice.removeprefix('delete it and ')}")
+        raise UserError(f"{path}: not there; {RERUN}")
     return values
 
 
@@ -192,7 +193,7 @@ def read_records(path: Path, *keys: str) -> list[dict[str, Any]]:
     try:
         records = json.loads(read_file(path).decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path}: not there; {AGAIN.removeprefix('delete it and ')}") from None
+        raise UserError(f"{path}: not there; {RERUN}") from None
     except (ValueError, RecursionError):
         raise UserError(f"{path}: damaged; {AGAIN}") from None
     if not isinstance(records, list) or not all(isinstance(one, dict) and one.keys() >= set(keys) for one in records):

@@ -20,9 +20,11 @@ from fedrepro.data import datasets
 from fedrepro.experiments.finished_runs import Data, Finder, stored_runs
 from fedrepro.experiments.jobs import Piece
 from fedrepro.experiments.resolve import BESIDE, at_scale, configs
-from fedrepro.runs.gather import UNFINISHED, Gathering
+from fedrepro.runs import reasons
+from fedrepro.runs.gather import Gathering
 from fedrepro.runs.integrity import is_kept
 from fedrepro.runs.paths import Paths
+from fedrepro.runs.reasons import Kind, Reason
 from fedrepro.runs.run import Run, code_digest, run_id
 
 log = logging.getLogger(__name__)
@@ -46,12 +48,16 @@ class Planned:
     name: str
     training: Experiment | None
     series: tuple[Series, ...]
-    skipped: str | None = None
+    skipped: Reason | None = None
     waiting: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     elsewhere: tuple[Run, ...] = ()
-    lacking: bool = False  # skipped since its data are not here
     where: str = ""
+
+    @property
+    def lacking(self) -> bool:
+        """Whether it is skipped since its data are not here."""
+        return self.skipped is not None and self.skipped.kind == Kind.DATA_MISSING
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -69,7 +75,7 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml", data: Data | N
         for name, values in experiments.items():
             where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
             training = at_scale(params, paper, name, values, file)
-            if isinstance(training, str):
+            if isinstance(training, Reason):
                 planned[paper][name] = Planned(paper, name, None, (), training)
                 continue
             try:
@@ -78,7 +84,7 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml", data: Data | N
                     for label, choice in training.series.items()
                 )
             except Unavailable as error:
-                planned[paper][name] = Planned(paper, name, None, (), f"data not available: {error}", lacking=True)
+                planned[paper][name] = Planned(paper, name, None, (), Reason(Kind.DATA_MISSING, str(error)))
                 continue
             item = Planned(paper, name, training, series, where=where)
             planned[paper][name] = _reportable(item) if params.only_finished else _remarked(item, data, finder)
@@ -113,7 +119,7 @@ def _reportable(planned: Planned) -> Planned:
         return planned
     done = tuple(series for series in planned.series if not set(series.runs) & set(missing))
     waiting = replace(planned, series=done, waiting=tuple(series.label for series in planned.series))
-    reason = f"{len(missing)} of {count(len(planned.runs), 'run')} {'is' if len(missing) == 1 else 'are'} {UNFINISHED}"
+    reason = Reason(Kind.NOT_FINISHED, missing=len(missing), total=len(planned.runs))
     return waiting if len(done) > 1 else replace(waiting, training=None, series=(), skipped=reason)
 
 
@@ -131,7 +137,7 @@ def remarks(chosen: list[Planned], compare: str = "none") -> list[str]:
     others are trained without them. `compare`: how far the scale is held against the papers."""
     about: dict[str, list[str]] = {}
     for item in chosen:
-        lacking = [item.skipped] if item.lacking and item.skipped else []
+        lacking = [str(item.skipped)] if item.lacking else []
         for remark in (*item.remarks, *lacking):
             about.setdefault(remark, []).append(f"{item.paper} {item.name}")
     told = [f"{', '.join(names)}: {remark}" for remark, names in about.items()] + _shelved(chosen)
@@ -207,7 +213,7 @@ def note(planned: Planned, params: Params) -> dict[str, Any]:
         **({"scale_like": list(params.alike)} if params.alike else {}),
         "scale_note": params.active.note,
         "compare": params.active.compare,
-        "skipped": planned.skipped,
+        **reasons.write(planned.skipped),
         "training": training,
         "series": {label: {"algorithm": config["algorithm"], "config": config} for label, config in configs.items()},
         **({"missing": missing} if missing else {}),

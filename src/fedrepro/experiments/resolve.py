@@ -8,8 +8,9 @@ from fedrepro.config import registry
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Experiment, Params, RunConfig
 from fedrepro.config.types import Choice, parse
-from fedrepro.core.errors import UserError, unknown
+from fedrepro.core.errors import UserError, located, unknown
 from fedrepro.data import datasets, partitions
+from fedrepro.runs.reasons import Kind, Reason
 from fedrepro.training.batches import augmentation
 
 CHOSEN = ("dataset", "partition", "model", "algorithm", "schedule", "task")  # by name, each with options of its own
@@ -24,7 +25,7 @@ def check(params: Params, file: str = "params.yaml") -> None:
         for paper, experiments in params.papers.items():
             for name, values in experiments.items():
                 training = at_scale(other, paper, name, values, file)
-                for label, choice in () if isinstance(training, str) else training.series.items():
+                for label, choice in () if isinstance(training, Reason) else training.series.items():
                     where = f"{file}: papers.{paper}.{name} at scale {scale}"
                     config = next(configs(other, training, choice, f"{where}: series.{label}"))  # the seed has no say in it
                     for study, settings in training.studies.items():
@@ -32,7 +33,7 @@ def check(params: Params, file: str = "params.yaml") -> None:
                             check_study(study, settings, config, where)
 
 
-def at_scale(params: Params, paper: str, name: str, values: dict, file: str) -> Experiment | str:
+def at_scale(params: Params, paper: str, name: str, values: dict, file: str) -> Experiment | Reason:
     """An experiment with the active scale's overlay; where that leaves it out, why."""
     overlay = dict(params.active.experiments.get(paper, {}).get(name, {}))
     where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
@@ -40,7 +41,7 @@ def at_scale(params: Params, paper: str, name: str, values: dict, file: str) -> 
     if reason is not None and reason is not False:  # with either it is not skipped, though one that it is like is
         if not isinstance(reason, str) or not reason.strip():
             raise UserError(f"{where}: skip: expected the reason as text (got {reason!r})")
-        return reason
+        return Reason(Kind.LEFT_OUT, reason)
     _check_series(values, overlay, f"{file}: scales.{params.scale}.experiments.{paper}.{name}")
     training = parse(Experiment, merge(values, overlay), where)
     _check_studies(training, where)
@@ -58,18 +59,14 @@ def _check_series(values: dict, overlay: dict, where: str) -> None:
 def _check_studies(training: Experiment, where: str) -> None:
     """Their names and keys, so that nobody learns of a misspelt one after the runs that it looks at."""
     for name, values in training.studies.items():
-        try:
+        with located(where):
             studies.settings(name, values)
-        except UserError as error:
-            raise UserError(f"{where}: {error}") from None
 
 
 def check_study(name: str, values: dict[str, Any], config: RunConfig, where: str) -> None:
     """That a run with this config can meet a study's settings. Raises UserError, beginning with `where`."""
-    try:
+    with located(f"{where}: studies.{name}"):
         studies.create(name, values, config).check()
-    except UserError as error:
-        raise UserError(f"{where}: studies.{name}: {error}") from None
 
 
 def configs(params: Params, training: Experiment, choice: Choice, where: str) -> Iterator[RunConfig]:
@@ -79,11 +76,10 @@ def configs(params: Params, training: Experiment, choice: Choice, where: str) ->
     shared = merge(shared, _overrides(own.pop("with", {}), where))
     for seed in training.seeds or params.active.seeds:
         values = shared | {"algorithm": {"name": choice.name, **own}, "seed": seed}
-        try:
-            config = resolve(parse(RunConfig, values, where))
+        config = parse(RunConfig, values, where)
+        with located(where):
+            config = resolve(config)
             _suited(config)
-        except UserError as error:
-            raise UserError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
         yield config
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import parse
-from fedrepro.core.errors import UserError
+from fedrepro.core.errors import UserError, located
 from fedrepro.core.files import is_whole, sealed
 from fedrepro.experiments.resolve import resolve
 from fedrepro.runs.paths import Paths
@@ -51,7 +51,5 @@ def read(path: Path, paths: Paths) -> list[Run]:
 
 
 def _resolved(values: Any, path: Path) -> RunConfig:
-    try:
+    with located(str(path)):
         return resolve(parse(RunConfig, values, "a run"))
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None

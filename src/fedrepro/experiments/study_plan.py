@@ -25,10 +25,11 @@ from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.jobs import Piece
 from fedrepro.experiments.plan import Planned
 from fedrepro.experiments.resolve import check_study
-from fedrepro.runs import integrity
-from fedrepro.runs.gather import UNFINISHED, Gathering
+from fedrepro.runs import integrity, reasons
+from fedrepro.runs.gather import Gathering
 from fedrepro.runs.integrity import is_kept
 from fedrepro.runs.paths import Paths
+from fedrepro.runs.reasons import Kind, Reason
 from fedrepro.runs.run import Run
 from fedrepro.studies import Study
 
@@ -63,7 +64,7 @@ class Studied:
     planned: Planned
     study: str
     series: dict[str, tuple[Case, ...]]
-    skipped: str | None = None
+    skipped: Reason | None = None
     waiting: tuple[str, ...] = ()
 
     @property
@@ -88,17 +89,17 @@ def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
     title = registry.find("studies", name).Study.title
     values = planned.training.studies.get(name) if planned.training else None
     if planned.skipped or values is None:
-        return Studied(planned, name, {}, planned.skipped or f"no {title} at this scale", planned.waiting)
+        return Studied(planned, name, {}, planned.skipped or Reason(Kind.NO_STUDY, study=title), planned.waiting)
     for run in planned.runs:
         check_study(name, values, run.config, planned.where)
     found = {series.label: [find(run, name, values, paths, planned.paper) for run in series.runs] for series in planned.series}
     cases, labels = [case for group in found.values() for case in group], planned.waiting or tuple(found)
     if None in cases:
-        reason = f"{cases.count(None)} of {len(cases)} runs are kept without their weights, which {title} need"
+        reason = Reason(Kind.WEIGHTS_GONE, missing=cases.count(None), total=len(cases), study=title)
         return Studied(planned, name, {}, reason, labels)
     missing = [case for case in cases if not case.note.exists()] if params.only_finished else []
     if missing:
-        reason = f"{len(missing)} of {len(cases)} studies of {title} are {UNFINISHED}"
+        reason = Reason(Kind.NOT_FINISHED, missing=len(missing), total=len(cases), study=title)
         return Studied(planned, name, {}, reason, labels)
     return Studied(planned, name, {label: tuple(group) for label, group in found.items()}, waiting=planned.waiting)
 
@@ -224,7 +225,7 @@ def note(studied: Studied, params: Params) -> dict[str, Any]:
     """What the gathered results of a study say beside their numbers."""
     asked = studied.planned.training.studies.get(studied.study) if studied.planned.training else None
     settings = studies.settings(studied.study, asked)
-    own = {"experiment": f"{studied.planned.name}-{studied.study}", "skipped": studied.skipped}
+    own = {"experiment": f"{studied.planned.name}-{studied.study}", **reasons.write(studied.skipped)}
     own |= {"study": studied.study, "settings": settings and settings.model_dump(mode="json")}
     shared = experiments.note(studied.planned, params)
     if studied.skipped:

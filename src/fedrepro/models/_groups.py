@@ -14,7 +14,7 @@ from pydantic import BeforeValidator
 from fedrepro.core.errors import UserError, not_among
 from fedrepro.models._blocks import Block, Conv, Depthwise, Head
 from fedrepro.models._net import Groups, Net
-from fedrepro.models.base import assemble
+from fedrepro.models.base import joined
 
 WAYS = ("consecutive", "interleaved")
 
@@ -70,10 +70,7 @@ def _split(net: Net, first: int, labels: Sequence[Sequence[int]], norm: bool, ge
     """With the blocks from the place `first` on in groups. Raises UserError, the reason alone, where that cannot be."""
     blocks, image, model = net.plan
     grouped = [_grouped(block, labels, norm) for block in blocks[first:]]
-    try:
-        return assemble([*_widened(blocks[:first], len(labels)), *grouped], image, net.init, generator, model)
-    except UserError as error:
-        raise UserError(str(error).removeprefix(f"model {model}: ")) from None
+    return joined([*_widened(blocks[:first], len(labels)), *grouped], image, net.init, generator, model)
 
 
 def _splits(net: Net, *given: Any) -> bool:

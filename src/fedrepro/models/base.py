@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fedrepro.config import registry
 from fedrepro.config.types import Choice, Count, Frozen, Positive, Rate
-from fedrepro.core.errors import UserError
+from fedrepro.core.errors import UserError, located
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Norm, Shape, Weighted, linear, multiple
 from fedrepro.models._net import Layers, Net, Plan, Stage
 
@@ -90,14 +90,20 @@ def assemble(
 ) -> Net:
     """A network of these blocks, the last of which is its head; the extractor ends before the first dense one. Raises UserError
     where the images are too small or a width does not suit its groups."""
+    with located(f"model {model}"):
+        return joined(blocks, shape, init, generator, model)
+
+
+def joined(blocks: Sequence[Block | Head], shape: Shape, init: Init, generator: torch.Generator, model: str) -> Net:
+    """As `assemble`; errors do not name the model."""
     *inner, head = blocks
     if len(names := {block.name for block in blocks}) < len(blocks):
         raise TypeError(f"model {model}: each of its blocks needs a name of its own ({', '.join(sorted(names))})")
     first = next((place for place, block in enumerate(inner) if block.flat), len(inner))
     with torch.device("meta"):  # no weights yet, so that torch's global generator is not touched
-        extractor = _stage(inner[:first], shape, shape, model)
-        hidden = _stage(inner[first:], (math.prod(extractor.shape),), shape, model)
-        with _suiting(head, shape, model):
+        extractor = _stage(inner[:first], shape, shape)
+        hidden = _stage(inner[first:], (math.prod(extractor.shape),), shape)
+        with _suiting(head, shape):
             scores = linear(*hidden.shape, head.outputs, head.groups, head.order)
     net = Net(extractor, hidden, scores, init, Plan(blocks, shape, model))
     net = net.to_empty(device="cpu")
@@ -105,26 +111,26 @@ def assemble(
     return net
 
 
-def _stage(blocks: Sequence[Block], inputs: Shape, image: Shape, model: str) -> Stage:
+def _stage(blocks: Sequence[Block], inputs: Shape, image: Shape) -> Stage:
     """Their layers, without values; each learns from the one before what it gets."""
     found, shape = {}, inputs
     for block in blocks:
-        with _suiting(block, image, model):
+        with _suiting(block, image):
             found[block.name] = layers = Layers(block, shape)
         shape = layers.shape
     return Stage(found, inputs)
 
 
 @contextmanager
-def _suiting(block: Block | Head, image: Shape, model: str) -> Iterator[None]:
+def _suiting(block: Block | Head, image: Shape) -> Iterator[None]:
     """What torch says of a block whose groups do not suit its widths, or that has nothing left to look at."""
     try:
         yield
     except ValueError as error:
-        raise UserError(f"model {model}: {block.name}: {error}") from error
+        raise UserError(f"{block.name}: {error}") from error
     except RuntimeError as error:
         size = "x".join(map(str, image[1:]))
-        raise UserError(f"model {model}: images of {size} are too small for its pooling layers") from error
+        raise UserError(f"images of {size} are too small for its pooling layers") from error
 
 
 def initialise(module: nn.Module, init: str, generator: torch.Generator) -> None:

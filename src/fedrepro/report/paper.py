@@ -13,7 +13,7 @@ from fedrepro.config.json_schema import NAMES, Schema, some, untitled
 from fedrepro.config.params import Params
 from fedrepro.config.types import Frozen, Key, parse
 from fedrepro.core import provenance
-from fedrepro.core.errors import UserError
+from fedrepro.core.errors import UserError, located
 from fedrepro.report import palette
 from fedrepro.report.figures.base import ALL, Figure
 from fedrepro.report.inputs.gathered import Results
@@ -150,10 +150,8 @@ def of_kind(room: str, values: Any, where: str) -> Figure | Table:
         return values
     name, usual = ROOMS[room]
     kind = values.get("kind", usual)
-    try:
+    with located(f"{where}.kind"):
         model = getattr(registry.find(f"report.{room}", kind), name)
-    except UserError as error:
-        raise UserError(f"{where}.kind: {error}") from None
     return parse(model, {"kind": kind} | values, where)
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.core.files import read_whole_json, replacing
-from fedrepro.runs import integrity
+from fedrepro.runs import integrity, reasons
 from fedrepro.runs.integrity import is_kept
 
 log = logging.getLogger(__name__)
-UNFINISHED = "not finished"  # how a reason ends where training is all that is missing: pages then say the command
 TOLD = ("commit", "device", "executor", "hardware", "torch")  # of the environment
 
 
@@ -39,7 +38,7 @@ class Gathering:
     @property
     def staying(self) -> str:
         """The message for then."""
-        return f"{self.note['skipped'] or unfinished(self.note['missing'])}; the numbers that are there stay"
+        return f"{reasons.read(self.note) or reasons.unfinished(self.note['missing'])}; the numbers that are there stay"
 
 
 def gather(given: Gathering, out: Path) -> None:
@@ -69,11 +68,6 @@ def gather(given: Gathering, out: Path) -> None:
     text = json.dumps(given.note | {"series": described}, indent=1)
     with replacing(out / f"{name}.json") as path:
         path.write_text(text + "\n", encoding="utf-8")
-
-
-def unfinished(labels: Sequence[str]) -> str:
-    """The message for series that are not finished."""
-    return f"the runs of {', '.join(labels)} are {UNFINISHED}"
 
 
 def _record(folder: Path) -> dict[str, Any]:

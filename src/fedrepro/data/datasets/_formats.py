@@ -33,7 +33,7 @@ def reading(where: Path | str, advice: str = "") -> Iterator[None]:
     except UserError:
         raise
     except FileNotFoundError:
-        raise UserError(f"{where}: not there{told.replace('delete it and ', '')}") from None
+        raise UserError(f"{where}: not there{told}") from None
     except Exception as error:  # decoders raise nearly anything on damaged input
         if interrupted(error):
             raise KeyboardInterrupt from error

@@ -44,6 +44,7 @@ def collect(key: str, spec: Paper, folder: Path, partitions: list[Path]) -> Cont
             "title": figure.title,
             "experiments": figure.experiments(spec.figures),
             "caption": (folder / "figures" / f"{name}.txt").read_text(encoding="utf-8").strip(),
+            "remark": figure.remark(found),
             "skipped": figure.skipped(found),
             "shows": figure.shows,
         }

@@ -16,7 +16,7 @@ from fedrepro.report.inputs.panel import split_source
 from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts.rules import NOT_COMPARED, NOT_RUN, RULES
 from fedrepro.report.verdicts.summary import PAPER, US, made, tally
-from fedrepro.runs.gather import UNFINISHED
+from fedrepro.runs.reasons import Kind, Reason
 
 UNJUDGED = (NOT_COMPARED, NOT_RUN)
 BROAD = 1000  # pixels of a picture over both columns of a page, which has 1400; over one it has 660
@@ -121,32 +121,33 @@ def view(content: Content) -> View:
 
     def entry(item: dict[str, Any], **own: Any) -> Entry:
         key, behind = item["key"], [content.results[name] for name in item["experiments"]]
-        skipped = item["skipped"] if "skipped" in item else absence([found.skipped for found in behind])
+        reasons = [found.skipped for found in behind]
+        if "skipped" in item:
+            skipped = item["skipped"] and str(item["skipped"])
+            reasons.append(item["skipped"])
+        else:
+            skipped = absence(reasons)
         partial = not skipped and any(found.skipped or found.missing for found in behind)
-        lacking = [skipped, *(found.skipped for found in behind)]
-        asked = command(f"{content.key}_{key}", scale, partial) if not skipped or trainable(lacking) else None
+        asked = command(f"{content.key}_{key}", scale, partial) if not skipped or trainable(reasons) else None
         told = {"experiments": item["experiments"], "label": called(spec, key), "claims": beside[key]}
         title = item["title"].removeprefix(f"{told['label']}: ")  # beside the label it need not say it again
         told["title"] = title[:1].upper() + title[1:]
         return Entry(key, skipped=skipped, partial=partial, command=asked, files=files(spec, key), **told, **own)
 
-    figures = [
-        entry(item, text=item["caption"].removeprefix(item["title"] + ".").strip(), picture=picture(content, item))
-        for item in content.figures
-    ]
+    figures = [entry(item, text=item["remark"], picture=picture(content, item)) for item in content.figures]
     told = ("rows", "panels", "numeric", "best")
     tables = [entry(item, text=item["remark"], **{name: item[name] for name in told}) for item in content.tables]
     return View(content.key, spec, content.results, figures, tables, partitions(content), scale)
 
 
-def absence(reasons: list[str | None]) -> str | None:
+def absence(reasons: list[Reason | None]) -> str | None:
     """Why nothing of several experiments was run; None where something was."""
-    return "; ".join(dict.fromkeys(filter(None, reasons))) if all(reasons) else None
+    return "; ".join(map(str, dict.fromkeys(reasons))) if all(reasons) else None
 
 
-def trainable(reasons: Iterable[str | None]) -> bool:
+def trainable(reasons: Iterable[Reason | None]) -> bool:
     """Whether training is what some of it lacks: other reasons are of the settings, and a command would not change them."""
-    return any(reason.endswith(UNFINISHED) for reason in reasons if reason)
+    return any(reason.kind == Kind.NOT_FINISHED for reason in reasons if reason)
 
 
 def judged(claims: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -155,7 +155,7 @@ class Quoted:
         asked = quantities.read(cell, f"{self.folder}: {experiment}")
         results = self.evidence.results[source(experiment, asked.study)]
         if absent := results.absent([label for label in asked.labels if label in results.missing]):
-            return absent
+            return str(absent)
         for label in asked.labels:
             _check_series(results, experiment, label)
         panel = self.evidence.panel(Ref(experiment=experiment))

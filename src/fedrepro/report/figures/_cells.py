@@ -13,6 +13,7 @@ from fedrepro.report.numbers import amount
 from fedrepro.report.quantities.base import Cell
 from fedrepro.report.statistics import Estimate, estimate
 from fedrepro.report.tables.base import Refs
+from fedrepro.runs.reasons import Kind, Reason
 
 
 class OfCells(base.Figure):
@@ -52,10 +53,10 @@ class OfCells(base.Figure):
         fields = quantities.model(self.cell.get("kind"), "cell").model_fields
         return "target" in fields and "target" not in self.cell
 
-    def _absent(self, evidence: Evidence, ref: Ref) -> str | None:
+    def _absent(self, evidence: Evidence, ref: Ref) -> Reason | None:
         """Why an experiment is not shown."""
         reason = evidence.results[source(ref.experiment, self._study)].skipped
-        return reason or ("no target at this scale" if self._aims and evidence.panel(ref).target is None else None)
+        return reason or (Reason(Kind.NO_TARGET) if self._aims and evidence.panel(ref).target is None else None)
 
     def value(self, panel: Panel, label: str) -> Estimate | None:
         """Mean and standard deviation over seeds on the axis; None where there is no number."""
@@ -72,7 +73,7 @@ class OfCells(base.Figure):
         panel = evidence.panel(self.panels[0])
         return self.of("", panel.target or 0).axis(panel.measure)
 
-    def skipped(self, evidence: Evidence) -> str | None:
+    def skipped(self, evidence: Evidence) -> Reason | None:
         reasons = [self._absent(evidence, ref) for ref in self.panels]
         return None if None in reasons else reasons[0]
 

@@ -9,12 +9,13 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.ticker import AutoLocator
 
-from fedrepro.report.figures._style import PAPER, TARGET, WAITS
+from fedrepro.report.figures._style import PAPER, TARGET
 from fedrepro.report.figures.base import Figure, Part
 from fedrepro.report.inputs.panel import Evidence
 
@@ -79,7 +80,7 @@ def _title(part: Part, columns: int) -> str:
 def _reason(part: Part, columns: int) -> str:
     """Why a panel is not drawn, in its place."""
     width = 15 * COLUMN if columns == 1 else 8.6 * PAGE / columns
-    return "not shown:\n" + textwrap.fill(part.skipped, round(width))
+    return "not shown:\n" + textwrap.fill(str(part.skipped), round(width))
 
 
 def _scale(drawing: plt.Figure, figure: Figure, evidence: Evidence) -> None:
@@ -144,7 +145,8 @@ def _legend(drawing: plt.Figure, width: int) -> None:
         found |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in found}
     if not found:
         return
-    names = [name for name in found if not name.endswith(WAITS) or name.removesuffix(WAITS) not in found]
+    waits = {name: handle.get_gid() for name, handle in found.items() if isinstance(handle, Artist)}
+    names = [name for name in found if waits.get(name) not in found]
     names.sort(key=(PAPER, TARGET).__contains__)
     longest = max(map(len, names))
     most = (2 if longest > 12 else 3) if width == 1 else 3 if longest > 24 else 6

@@ -9,6 +9,7 @@ from fedrepro.report.figures._style import ordered
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Evidence, source
 from fedrepro.report.inputs.references import Known
+from fedrepro.runs.reasons import Kind, Reason
 
 Row = Mapping[str, str]
 
@@ -51,9 +52,9 @@ class OfStudy(base.Figure):
     def labels(self, results: Results) -> list[str]:
         return [label for label in self.series or results.labels if self.rows(results, label)]
 
-    def skipped(self, evidence: Evidence) -> str | None:
+    def skipped(self, evidence: Evidence) -> Reason | None:
         results = self.first(evidence)
-        return results.absent(self.series) or (None if self.labels(results) else "no finished run has what it shows")
+        return results.absent(self.series) or (None if self.labels(results) else Reason(Kind.NO_VALUES))
 
     def grid(self, evidence: Evidence) -> list[list[base.Part]]:
         """A row for each series, in it a panel for each value of `by`."""

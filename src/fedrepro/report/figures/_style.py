@@ -8,13 +8,13 @@ from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.palette import POOL, Look, shades
 from fedrepro.report.statistics import Estimate
-from fedrepro.runs.gather import UNFINISHED
+from fedrepro.runs.reasons import UNFINISHED
 
 # Paul Tol's muted scheme, with grey for its palest: ten that the colour-blind tell apart
 MUTED = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#777777")
 REPORTED = {"fmt": "D", "color": "0.35", "markersize": 3.5, "markerfacecolor": "white"}  # the paper's numbers beside ours
 PAPER, TARGET = "in the paper", "target"  # in a legend, below all series
-WAITS = f": {UNFINISHED}"  # behind the name of a series there
+WAITS = f": {UNFINISHED}"  # behind the name of a series there, whose line has the series as its id
 DASHED = (0, (3, 1.2))  # the paper's curves
 
 

@@ -10,6 +10,7 @@ from fedrepro.core.formatting import count
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Evidence, Shown, source, split_source
 from fedrepro.report.inputs.references import Known
+from fedrepro.runs.reasons import Reason
 
 ALL = "all"  # scales, of a remark
 
@@ -20,7 +21,7 @@ class Part:
 
     title: str
     draw: Callable[[Any], None]
-    skipped: str | None = None
+    skipped: Reason | None = None
 
 
 class Figure(Frozen):
@@ -58,7 +59,7 @@ class Figure(Frozen):
         """Rows of panels."""
         return [[Part("", lambda axes: self.draw(axes, evidence), self.skipped(evidence))]]
 
-    def skipped(self, evidence: Evidence) -> str | None:
+    def skipped(self, evidence: Evidence) -> Reason | None:
         """Why nothing is drawn."""
         return self.first(evidence).skipped
 
@@ -70,13 +71,17 @@ class Figure(Frozen):
         raise NotImplementedError
 
     def caption(self, evidence: Evidence) -> str:
-        """What a reader must know beside the picture: what was measured, seeds, data, scale."""
+        """The title, and what a reader must know beside the picture."""
+        return f"{self.title}. {self.remark(evidence)}"
+
+    def remark(self, evidence: Evidence) -> str:
+        """What was measured, seeds, data, scale; or why it is not shown."""
         if reason := self.skipped(evidence):
-            return f"{self.title}. Not shown at this scale: {reason}."
+            return f"Not shown at this scale: {reason}."
         note = self.first(evidence).note
         remark = filter(None, [self.remarks.get(ALL), self.first(evidence).at_scale(self.remarks)])
-        text = " ".join([f"{self.title}.", *remark, *self.told(evidence), *unfinished(self, evidence)])
-        return f"{text} Scale {note['scale']}: {note['scale_note']}."
+        scale = f"Scale {note['scale']}: {note['scale_note']}."
+        return " ".join([*remark, *self.told(evidence), *unfinished(self, evidence), scale])
 
     def told(self, evidence: Evidence) -> list[str]:
         """Whole sentences between title and scale."""
@@ -116,9 +121,9 @@ def unfinished(figure: Figure, evidence: Evidence) -> list[str]:
     return [f"Not finished{'' if alone else f' ({where[name]})'}: {', '.join(own)}." for name, own in missing.items()]
 
 
-def absent(reasons: Mapping[str, str]) -> list[str]:
+def absent(reasons: Mapping[str, Reason]) -> list[str]:
     """A sentence for each reason why parts, by their names, are not shown."""
-    alike: dict[str, list[str]] = {}
+    alike: dict[Reason, list[str]] = {}
     for name, reason in reasons.items():
         alike.setdefault(reason, []).append(name)
     return [f"{'; '.join(own)} {'are' if len(own) > 1 else 'is'} not shown: {reason}." for reason, own in alike.items()]

@@ -42,7 +42,7 @@ class Figure(base.Figure, Ref):
         for index, label in enumerate(self._labels(panel)):
             _line(axes, panel, label, self._seeds(panel, label), drawn[label], window, index, self._step(panel, label))
         for label in [label for label in panel.results.missing if label in drawn]:
-            axes.plot([], [], color=drawn[label].colour, **drawn[label].marks, label=label + WAITS)
+            axes.plot([], [], color=drawn[label].colour, **drawn[label].marks, label=label + WAITS, gid=label)
         if panel.full and self._keys(panel):
             _paper(axes, panel, self._theirs(panel, evidence.curves), drawn, window)
         self._frame(axes, panel)

@@ -9,6 +9,7 @@ from fedrepro.report.inputs.panel import Evidence, Panel
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import between
 from fedrepro.report.statistics import Curve
+from fedrepro.runs.reasons import Reason
 
 
 class Figure(curves.Figure):
@@ -23,7 +24,7 @@ class Figure(curves.Figure):
         if self.shown:
             known.at("shown").refuse("the axis is as long as the differences are")
 
-    def skipped(self, evidence: Evidence) -> str | None:
+    def skipped(self, evidence: Evidence) -> Reason | None:
         return super().skipped(evidence) or evidence.panel(self).results.absent([self.baseline])
 
     def _labels(self, panel: Panel) -> list[str]:

@@ -15,6 +15,7 @@ from fedrepro.report.inputs.panel import Evidence, source
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.palette import DASHES, MARKERS, Look
 from fedrepro.report.statistics import EQUAL
+from fedrepro.runs.reasons import Reason
 
 
 class Figure(base.Figure):
@@ -42,7 +43,7 @@ class Figure(base.Figure):
         found = {name: evidence.study(name, self.of) for name in self.names}
         return {name: results for name, results in found.items() if not results.absent(self.series)}
 
-    def skipped(self, evidence: Evidence) -> str | None:
+    def skipped(self, evidence: Evidence) -> Reason | None:
         return None if self._found(evidence) else evidence.study(next(iter(self.names)), self.of).absent(self.series)
 
     def first(self, evidence: Evidence) -> Results:

@@ -8,6 +8,7 @@ from pydantic import Field
 from fedrepro.report.figures import base
 from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.inputs.references import Known
+from fedrepro.runs.reasons import Reason
 
 
 class Figure(base.Figure):
@@ -44,7 +45,7 @@ class Figure(base.Figure):
         parts = [part for row in figure.grid(evidence) for part in row]
         return [base.Part(part.title or _called(figure), part.draw, part.skipped) for part in parts]
 
-    def skipped(self, evidence: Evidence) -> str | None:
+    def skipped(self, evidence: Evidence) -> Reason | None:
         reasons = [figure.skipped(evidence) for figure in self.members(evidence.figures)]
         return None if None in reasons else reasons[0]
 

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from fedrepro import __version__
 from fedrepro.core.files import read_whole_json
 from fedrepro.report.statistics import Curve
-from fedrepro.runs.gather import unfinished
+from fedrepro.runs import reasons
+from fedrepro.runs.reasons import Reason, unfinished
 
 Value, Default = TypeVar("Value"), TypeVar("Default")
 
@@ -24,8 +25,8 @@ class Results:
     rows: list[dict[str, str]]
 
     @property
-    def skipped(self) -> str | None:
-        return self.note["skipped"]
+    def skipped(self) -> Reason | None:
+        return reasons.read(self.note)
 
     @property
     def scales(self) -> tuple[str, ...]:
@@ -56,7 +57,7 @@ class Results:
         """The series that are not finished."""
         return self.note.get("missing", [])
 
-    def absent(self, labels: Sequence[str] = ()) -> str | None:
+    def absent(self, labels: Sequence[str] = ()) -> Reason | None:
         """Why there is nothing of all of these series."""
         return self.skipped or (unfinished(labels) if labels and set(labels) <= set(self.missing) else None)
 

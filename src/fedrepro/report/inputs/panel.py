@@ -14,6 +14,7 @@ from fedrepro.report import palette as looks
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.palette import Look
 from fedrepro.report.statistics import Curve, best, rounds_to
+from fedrepro.runs.reasons import Reason
 
 
 def _known(name: str) -> str:
@@ -106,7 +107,7 @@ class Panel:
         return MEASURES[self.shown.measure]
 
     @property
-    def skipped(self) -> str | None:
+    def skipped(self) -> Reason | None:
         return self.results.skipped
 
     @property

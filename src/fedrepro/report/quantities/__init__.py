@@ -5,7 +5,7 @@ from typing import Any
 
 from fedrepro.config import registry
 from fedrepro.config.types import parse
-from fedrepro.core.errors import UserError
+from fedrepro.core.errors import located
 from fedrepro.report.quantities.base import Cell
 
 
@@ -20,7 +20,5 @@ def read(values: Any, where: str) -> Cell:
 
 def model(kind: str | None, where: str) -> type[Cell]:
     """The class of a kind. Raises UserError that lists the valid ones."""
-    try:
+    with located(f"{where}.kind"):
         return registry.find("report.quantities", kind).Cell
-    except UserError as error:
-        raise UserError(f"{where}.kind: {error}") from None

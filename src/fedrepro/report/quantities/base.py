@@ -75,6 +75,10 @@ class Cell(Frozen):
         """The same where nothing is lost or absent."""
         raise NotImplementedError
 
+    def problems(self, panel: Panel) -> dict[int, str]:
+        """Seed -> why it has no value, where nothing is lost or absent and a seed alone can lack one."""
+        return {}
+
     def needs(self, reported: float | str, tolerance: float) -> int:
         """Rounds that a run must have to say anything of a claim."""
         return 0
@@ -155,10 +159,15 @@ class OfCurves(Cell):
         return unpaired(curves)
 
     def values(self, panel: Panel) -> tuple[list[float], str]:
+        problem = _told(self.problems(panel))
+        return ([], problem) if problem else (list(self._by_seed(panel).values()), "")
+
+    def problems(self, panel: Panel) -> dict[int, str]:
+        return {seed: value for seed, value in self._by_seed(panel).items() if isinstance(value, str)}
+
+    def _by_seed(self, panel: Panel) -> dict[int, float | str]:
         method, *baseline = (panel.curves(label) for label in self.labels)
-        found = {seed: self.value(panel, method[seed], baseline[0][seed] if baseline else None) for seed in sorted(method)}
-        problem = _told({seed: value for seed, value in found.items() if isinstance(value, str)})
-        return ([], problem) if problem else (list(found.values()), "")
+        return {seed: self.value(panel, method[seed], baseline[0][seed] if baseline else None) for seed in sorted(method)}
 
 
 class Saving:
@@ -211,10 +220,14 @@ class ToTarget(OfCurves):
             return f"{'both ' * (len(told) > 1)}{told[self.series]}"
         return "; ".join(f"{label}: {text}" for label, text in told.items())
 
+    def reached(self, panel: Panel, label: str) -> list[int | None]:
+        """When each seed's run is at the target; None where it never is."""
+        curves = sorted(self.curves(panel, label).items())
+        return [panel.rounds_to(curve, self.target, self.smooth) for _, curve in curves]
+
     def _reached(self, panel: Panel, label: str) -> str:
-        curves = self.curves(panel, label)
-        reached = [panel.rounds_to(curve, self.target, self.smooth) for _, curve in sorted(curves.items())]
-        never = f"not within {max(curve[-1][0] for curve in curves.values())} rounds"
+        reached = self.reached(panel, label)
+        never = f"not within {max(curve[-1][0] for curve in self.curves(panel, label).values())} rounds"
         there = [str(round) for round in reached if round is not None]
         when = f"round{'s' if len(there) > 1 else ''} {', '.join(there)}"
         if len(there) == len(reached):

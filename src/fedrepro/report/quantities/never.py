@@ -27,7 +27,7 @@ class Cell(base.ToTarget):
 
     def arrived(self, panel: Panel) -> str:
         text = super().arrived(panel)
-        return f"reached in {text}" if text.startswith("round") else text
+        return f"reached in {text}" if text and any(round is not None for round in self.reached(panel, self.series)) else text
 
     def against(self, measure: Measure) -> str:
         return f"the best value is held against {amount(measure, self.target)}"

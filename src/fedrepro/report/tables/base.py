@@ -10,6 +10,7 @@ from fedrepro.report.inputs.panel import Evidence, Panel, Ref
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, arrivals, factor, over, unit
 from fedrepro.report.tables._grid import Grid, Row
+from fedrepro.runs.reasons import Reason
 
 Named = Annotated[
     Ref,
@@ -158,7 +159,7 @@ def received(panels: list[Panel]) -> list[str]:
 
 def not_run(panels: list[Panel]) -> list[str]:
     """A sentence on the panels that were not run, those with one reason together."""
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[Reason, list[str]] = {}
     for panel in panels:
         if panel.skipped:
             reasons.setdefault(panel.skipped, []).append(panel.name)

@@ -13,7 +13,8 @@ from fedrepro.report.tables import base
 from fedrepro.report.tables._grid import Row, mark
 
 FINAL = 5  # rounds whose mean is the final accuracy
-PRINTED, FOLLOWS = "Paper's rounds", "Paper's saving (%)"
+PRINTED, SAVING = "Paper's rounds", "Paper's saving"
+FOLLOWS = f"{SAVING} (%)"
 
 
 class Table(base.WithTargets):
@@ -101,7 +102,7 @@ class Table(base.WithTargets):
         single = ", of single rounds" if self.smooth > 1 else ""
         parts.append(f"Saved: 1 - rounds / rounds of {self.baseline}{single}, seed by seed")
         if panels[0].full and self.savings:
-            parts.append(f"{FOLLOWS.removesuffix(' (%)')}: {self.savings_from}")
+            parts.append(f"{SAVING}: {self.savings_from}")
         elif panels[0].full:
             parts.append(f"{PRINTED}: " + ("as it prints them" if self.reported else "the first crossing of its curve"))
         parts += [f"{name}: mean of the last {FINAL} rounds" for name in dict.fromkeys(_final(panel) for panel in panels)]

@@ -13,7 +13,7 @@ from fedrepro.report.statistics import Estimate, estimate
 from fedrepro.report.verdicts import rules
 from fedrepro.report.verdicts.claim import Claim
 from fedrepro.report.verdicts.rules import CALIBRATED, DISAGREES, FAILS, NONE_REPORTED, NOT, NOT_COMPARED, NOT_RUN, OWN
-from fedrepro.runs.gather import unfinished
+from fedrepro.runs.reasons import unfinished
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,9 @@ def _decide(key: str, claim: Claim, panel: Panel, held: float | None) -> Verdict
     cell = panel.results.at_scale(claim.scales, claim.cell)
     for results in (panel.results, *panel.others.values()):
         if results.skipped:
-            return verdict(NOT_RUN, results.skipped)
+            return verdict(NOT_RUN, str(results.skipped))
         if missing := [label for label in cell.labels if label in results.missing]:
-            return verdict(NOT_RUN, unfinished(missing))
+            return verdict(NOT_RUN, str(unfinished(missing)))
     values, problem = cell.found(panel)
     ours = estimate(values) if values else None
     arrived = cell.arrived(panel) if problem or cell.word else ""

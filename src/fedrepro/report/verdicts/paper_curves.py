@@ -8,6 +8,8 @@ from fedrepro.report.inputs.panel import Panel, Shown
 from fedrepro.report.statistics import SLACK, Curve
 from fedrepro.report.verdicts.claim import Claim
 
+SEED = 0  # whose run the paper's curves are taken for
+
 
 def contradiction(experiments: Mapping[str, Shown], claim: Claim, plotted: Mapping[str, Curve]) -> str:
     """What the claim's cell finds in the digitised curves, `plotted`, as if they were one seed's; empty where that is what the
@@ -16,17 +18,17 @@ def contradiction(experiments: Mapping[str, Shown], claim: Claim, plotted: Mappi
     if not curves:
         return ""
     rows = [
-        {"series": label, "seed": "0", "round": str(round), shown.measure: str(value)}
+        {"series": label, "seed": str(SEED), "round": str(round), shown.measure: str(value)}
         for label, curve in curves.items()
         for round, value in curve
     ]
-    runs = {label: {"runs": [{"seed": 0, "status": "finished"}]} for label in curves}
+    runs = {label: {"runs": [{"seed": SEED, "status": "finished"}]} for label in curves}
     panel = Panel(claim.experiment, shown, Results({"series": runs, "compare": "full"}, rows))
     if cell.absent(panel):  # e.g. the round of the claim is not among those that were read off
         return ""
     values, problem = cell.found(panel)
     if problem:
-        return problem.removeprefix("seed 0: ")
+        return cell.problems(panel).get(SEED, problem)
     said = cell.show(values[0], panel.measure, digits=cell.digits(claim.reported, panel.measure))
     if cell.word:
         agrees = all(margin * cell.holds > SLACK for margins in cell.required(panel) for margin in margins)

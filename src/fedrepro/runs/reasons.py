@@ -1,0 +1,73 @@
+"""Why an experiment, a study or an artifact has no numbers: data, which code decides on, and the sentence that shows it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from fedrepro.core.formatting import count
+
+UNFINISHED = "not finished"
+
+
+class Kind(StrEnum):
+    LEFT_OUT = "left out"  # by the scale's settings, whose words are the text
+    DATA_MISSING = "data missing"  # the text says how to get them
+    NOT_FINISHED = "not finished"  # training is all that is missing, so that pages say the command
+    NO_STUDY = "no study"  # the settings ask for none
+    WEIGHTS_GONE = "weights gone"  # of kept runs, which a study would start from
+    NO_TARGET = "no target"  # the settings have none at this scale
+    NO_VALUES = "no values"  # the finished runs have none of what is shown
+    UNKNOWN = "unknown"  # numbers that earlier code gathered tell the sentence alone
+
+
+@dataclass(frozen=True)
+class Reason:
+    """`missing` of `total` runs, or of studies called `study`; or all runs of the `series`. `str` makes the sentence."""
+
+    kind: Kind
+    text: str = ""
+    missing: int = 0
+    total: int = 0
+    study: str = ""
+    series: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        match self.kind:
+            case Kind.DATA_MISSING:
+                return f"data not available: {self.text}"
+            case Kind.NOT_FINISHED if self.series:
+                return f"the runs of {', '.join(self.series)} are {UNFINISHED}"
+            case Kind.NOT_FINISHED if self.study:
+                return f"{self.missing} of {self.total} studies of {self.study} are {UNFINISHED}"
+            case Kind.NOT_FINISHED:
+                return f"{self.missing} of {count(self.total, 'run')} {'is' if self.missing == 1 else 'are'} {UNFINISHED}"
+            case Kind.NO_STUDY:
+                return f"no {self.study} at this scale"
+            case Kind.WEIGHTS_GONE:
+                return f"{self.missing} of {self.total} runs are kept without their weights, which {self.study} need"
+            case Kind.NO_TARGET:
+                return "no target at this scale"
+            case Kind.NO_VALUES:
+                return "no finished run has what it shows"
+        return self.text
+
+
+def unfinished(series: Sequence[str]) -> Reason:
+    """Why there is nothing of these series."""
+    return Reason(Kind.NOT_FINISHED, series=tuple(series))
+
+
+def write(reason: Reason | None) -> dict[str, Any]:
+    """What the note of gathered results holds of it: the sentence, and what it was made from."""
+    if reason is None:
+        return {"skipped": None}
+    return {"skipped": str(reason), "reason": {key: value for key, value in asdict(reason).items() if value}}
+
+
+def read(note: Mapping[str, Any]) -> Reason | None:
+    """What `write` left there."""
+    if note["skipped"] is None:
+        return None
+    stored = note.get("reason", {"kind": Kind.UNKNOWN, "text": note["skipped"]})
+    return Reason(**stored | {"kind": Kind(stored["kind"]), "series": tuple(stored.get("series", ()))})
