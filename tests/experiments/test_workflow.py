@@ -1,5 +1,6 @@
 """What the rules of Snakemake read, without Snakemake."""
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,15 @@ def test_studies_are_jobs_of_their_own_that_wait_for_their_runs():
 def test_settings_that_cannot_be_met_are_refused():
     with pytest.raises(UserError, match=r"^params.yaml: papers.p.one at scale quick: .*nonsense"):
         made(papers={"p": {"one": {"model": {"name": "nonsense"}}}})
+
+
+@pytest.mark.parametrize("series", [["fedavg"], "fedavg", 7, {"A": ["x"]}, {"A": None}, {"A": {"name": ["x"]}}, {7: "fedavg"}])
+def test_series_that_name_no_method_are_refused(series):
+    """Before pages assign looks to them."""
+    values = copy.deepcopy(SETTINGS)
+    values["papers"]["p"]["one"]["series"] = series
+    with pytest.raises(UserError, match=r"^params.yaml: papers: p.one.series.*: expected "):
+        Workflow(values, Capacity(cores=2), dry=True, requested=())
 
 
 def test_mlflow_is_asked_only_after_something_was_trained(monkeypatch):

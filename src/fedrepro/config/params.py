@@ -160,6 +160,15 @@ class Experiment(Training):
         return self
 
 
+def _check_series(where: str, series: Any) -> None:
+    """Raise ValueError for what names no methods. Pages assign looks to all series, also of experiments that a scale skips."""
+    if not isinstance(series, dict) or not all(isinstance(label, str) for label in series):
+        raise ValueError(f"{where}: expected names of series, each with its method")
+    for label, given in series.items():
+        if not isinstance(given.get("name", "") if isinstance(given, dict) else given, str):
+            raise ValueError(f"{where}.{label}: expected a method, such as fedavg or {{name: fedprox, mu: 0.1}}")
+
+
 class Scale(Frozen):
     """How large to run: an overlay on every experiment, and how far its numbers may be held against a paper's."""
 
@@ -203,7 +212,11 @@ class Params(Frozen):
     @field_validator("papers")
     @classmethod
     def _inherit(cls, papers: dict[str, dict]) -> dict[str, dict]:
-        return {paper: inherited(experiments, paper) for paper, experiments in papers.items()}
+        whole = {paper: inherited(experiments, paper) for paper, experiments in papers.items()}
+        for paper, experiments in whole.items():
+            for name, values in experiments.items():
+                _check_series(f"{paper}.{name}.series", values.get("series", {}))
+        return whole
 
     @model_validator(mode="after")
     def _names_exist(self) -> "Params":
