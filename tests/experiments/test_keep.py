@@ -50,7 +50,7 @@ def study(run: Run, text: str = "unit,x\n1,2\n") -> None:
 
 
 def item(paths: Paths):
-    return plan.plan(params(), paths)["p"]["one"]
+    return plan(params(), paths)["p"]["one"]
 
 
 def kept(paths: Paths) -> Path:
