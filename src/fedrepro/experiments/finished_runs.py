@@ -142,6 +142,7 @@ def stored_runs(folder: Path) -> dict[str, Run]:
     for run in begun_runs(folder):
         if kept:
             integrity.summary(run.folder)
+            integrity.check_rows(run.folder)
         there = found.get(asked := same(run.config, run.data))
         if run.summary.exists() and not (there and there.code == code_digest(there.config)):
             found[asked] = run

@@ -161,6 +161,11 @@ def metrics(folder: Path) -> Rows:
     return _rows(content, path, advice(folder))
 
 
+def check_rows(folder: Path) -> None:
+    """Raise UserError if a kept run's metrics.csv is not the one that was kept. Its rows are not parsed."""
+    _content(folder / "metrics.csv", advice(folder))
+
+
 def table(path: Path) -> Rows:
     """The rows of a finished study's table, likewise."""
     again = advice(path.parent, path)
