@@ -254,7 +254,8 @@ def test_code_that_is_edited_after_the_plan_trains_nothing_under_the_old_name(pr
     assert without and trained() == without | {"l2"} != without
 
 
-def test_a_changed_number_reruns_what_it_touches(project):
+def test_a_changed_number_reruns_what_it_touches(project, tmp_path):
+    project = shutil.copytree(project, tmp_path / "other")
     before = summaries(project)
     params = yaml.safe_load((project / "params.yaml").read_text(encoding="utf-8"))
     params["papers"][PAPER]["fig4d"]["series"]["FedMMD"]["weight"] = 0.2
@@ -284,8 +285,9 @@ def remember(folder: Path) -> dict[str, list[str]]:
     return json.loads((folder / f".snakemake/made-quick/{PAPER}/ledger.json").read_text(encoding="utf-8"))
 
 
-def test_a_changed_target_redraws_what_shows_it_and_a_lost_file_is_made_again(project):
+def test_a_changed_target_redraws_what_shows_it_and_a_lost_file_is_made_again(project, tmp_path):
     """The experiments file is part of what artifacts are made from; the job makes those anew and no others."""
+    project = shutil.copytree(project, tmp_path / "other")
     path = project / "workflow" / "experiments" / f"{PAPER}.yaml"
     text = path.read_text(encoding="utf-8")
     snakemake(project, "--cores", "2", PAPER)
