@@ -59,15 +59,15 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        f"{work.reports}/index.html",
-        [f"{work.reports}/report.pdf"] if pdf.available() else [],
-        work.notebooks,
+        f"{reports.folder}/index.html",
+        [f"{reports.folder}/report.pdf"] if pdf.available() else [],
+        reports.notebooks,
         work.mirrored,
 
 
 onsuccess:
     mirror_rest()
-    text = summary.told(made(), work.reports, work.stamps, time.time() - work.began)
+    text = summary.told(made(), reports.folder, reports.stamps, time.time() - work.began)
     logger.info(text, extra={"event": Event.END})
 
 

@@ -105,7 +105,9 @@ def test_targets_name_their_files():
     work = made()
     assert work.targets.keys() == TARGETS
     assert set(work.targets["train"]) == set(work.targets["train_p"]) == {run.summary for run in work.runs}
-    assert work.targets["p"] == [work.stamp("p", incremental.ALL)] and work.targets["f1"] == [work.stamp("p", "f1")]
+    assert work.targets["p"] == [work.reports.stamp("p", incremental.ALL)] and work.targets["f1"] == [
+        work.reports.stamp("p", "f1")
+    ]
     assert set(work.targets["data"]) == {*work.prepared(work.runs), *work.partitions(work.runs)}
 
 
@@ -114,30 +116,30 @@ def test_who_reports_what_is_finished_asks_for_no_data():
 
 
 def test_a_stamp_follows_settings_and_runs():
-    before = made().stamp("p", "f1")
-    assert made().stamp("p", "f1") == before
-    assert made(papers={"p": {"one": {"lr": 0.2}}}).stamp("p", "f1") != before
-    assert made(papers={"p": {"two": {"lr": 0.2}}}).stamp("p", "f1") == before
+    before = made().reports.stamp("p", "f1")
+    assert made().reports.stamp("p", "f1") == before
+    assert made(papers={"p": {"one": {"lr": 0.2}}}).reports.stamp("p", "f1") != before
+    assert made(papers={"p": {"two": {"lr": 0.2}}}).reports.stamp("p", "f1") == before
 
 
 def test_what_an_artifact_waits_for():
     work = made()
-    assert set(work.finished("p", ["f2"])) == {run.summary for run in work.plan["p"]["two"].runs}
-    assert set(work.finished("p")) == {run.summary for run in work.runs}
+    assert set(work.reports.finished("p", ["f2"])) == {run.summary for run in work.plan["p"]["two"].runs}
+    assert set(work.reports.finished("p")) == {run.summary for run in work.runs}
 
 
 def test_snakemakes_own_report_shows_pictures_tables_and_verdicts():
     work = made()
-    shown = {file: found for file in work.files("p") if (found := work.shown("p", file))}
+    shown = {file: found for file in work.reports.files("p") if (found := work.reports.shown("p", file))}
     assert {Path(file).name for file in shown} == {"f1.png", "f2.png", "verdicts.csv"}
     assert shown["reports/quick/p/tables/verdicts.csv"]["subcategory"] == "Verdicts"
     assert shown["reports/quick/p/figures/f1.png"]["labels"] == {"name": "f1", "title": "One"}
 
 
 def test_a_notebook_of_the_first_figure_that_was_run():
-    assert made().notebooks == [Path("reports/quick/notebooks/p_f1.ipynb")]
+    assert made().reports.notebooks == [Path("reports/quick/notebooks/p_f1.ipynb")]
     skipped = {"quick": {"experiments": {"p": {"one": {"skip": "no time"}}}}}
-    assert made(scales=skipped).notebooks == [Path("reports/quick/notebooks/p_f2.ipynb")]
+    assert made(scales=skipped).reports.notebooks == [Path("reports/quick/notebooks/p_f2.ipynb")]
 
 
 def test_studies_are_jobs_of_their_own_that_wait_for_their_runs():

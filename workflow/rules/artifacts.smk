@@ -8,21 +8,21 @@ for paper in work.papers:
         name:
             f"artifacts_{paper}"
         input:
-            work.finished(paper),
+            reports.finished(paper),
         output:
-            [reported(paper, file) for file in work.files(paper)],
-            stamp=work.stamp(paper),
+            [reported(paper, file) for file in reports.files(paper)],
+            stamp=reports.stamp(paper),
         log:
             f"logs/{work.params.scale}/artifacts/{paper}.log",
         localrule: True
         params:
             paper=work.papers[paper],
-            wanted={key: work.known[paper][key] for key in work.papers[paper].artifacts},
+            wanted={key: reports.known[paper][key] for key in work.papers[paper].artifacts},
             folder=lambda wildcards, output: str(Path(output[0]).parent.parent),
-            gathered=work.gathering(paper),
+            gathered=reports.gathering(paper),
             stamps=lambda wildcards, output: str(Path(output.stamp).parent),
-            captions=str(work.captions(paper)),
-            code=work.report_code,
+            captions=str(reports.captions(paper)),
+            code=reports.code,
         script:
             "../scripts/artifacts.py"
 
@@ -30,17 +30,17 @@ for paper in work.papers:
 # a single one asks for no other runs than its own
 rule artifact:
     input:
-        lambda wildcards: work.finished(wildcards.paper, [wildcards.artifact]),
+        lambda wildcards: reports.finished(wildcards.paper, [wildcards.artifact]),
     output:
-        stamp=f"{work.stamps}/{{paper}}/{{artifact}}-{{known}}",
+        stamp=f"{reports.stamps}/{{paper}}/{{artifact}}-{{known}}",
     log:
         f"logs/{work.params.scale}/artifact/{{paper}}-{{artifact}}-{{known}}.log",
     params:
         paper=lambda wildcards: work.papers[wildcards.paper],
         wanted=lambda wildcards: {wildcards.artifact: wildcards.known},
-        folder=f"{work.reports}/{{paper}}",
-        gathered=lambda wildcards: work.gathering(wildcards.paper, [wildcards.artifact]),
+        folder=f"{reports.folder}/{{paper}}",
+        gathered=lambda wildcards: reports.gathering(wildcards.paper, [wildcards.artifact]),
         stamps=lambda wildcards, output: str(Path(output.stamp).parent),
-        code=work.report_code,
+        code=reports.code,
     script:
         "../scripts/artifacts.py"

@@ -15,6 +15,7 @@ try:
     work = Workflow(config, capacity, workflow.is_main_process, workflow.output_settings.dryrun)
 except UserError as error:
     raise WorkflowError(str(error)) from None
+reports = work.reports
 if work.gpu_slots:
     workflow.global_resources.setdefault("gpu", work.gpu_slots)
 
@@ -39,7 +40,7 @@ for name, files in work.targets.items():
 
 def reported(paper, file):
     """An artifact's file, marked for `snakemake --report` where that shows it."""
-    shown = work.shown(paper, file)
+    shown = reports.shown(paper, file)
     return report(update(file), **shown) if shown else update(file)
 
 
@@ -66,4 +67,4 @@ if workflow.is_main_process:
         )
     )
     mlflow_mirror.settle(work.params.mlflow_uri, work.mirrored)
-    work.distrust_stamps()
+    reports.distrust_stamps()

@@ -3,31 +3,31 @@
 
 rule page:
     input:
-        [work.stamp(paper) for paper in work.papers],
-        work.heatmaps,
+        [reports.stamp(paper) for paper in work.papers],
+        reports.heatmaps,
     output:
-        f"{work.reports}/index.html",
-        [f"{work.reports}/{paper}/index.html" for paper in work.papers],
-        f"{work.reports}/report.tex",
-        f"{work.reports}/metrics.json",
-        f"{work.reports}/curves.csv",
+        f"{reports.folder}/index.html",
+        [f"{reports.folder}/{paper}/index.html" for paper in work.papers],
+        f"{reports.folder}/report.tex",
+        f"{reports.folder}/metrics.json",
+        f"{reports.folder}/curves.csv",
     log:
         f"logs/{work.params.scale}/page.log",
     params:
         papers=work.papers,
-        partitions=work.partition_maps,
-        whole=work.whole_papers,
+        partitions=reports.partition_maps,
+        whole=reports.whole_papers,
         folder=lambda wildcards, output: str(Path(output[0]).parent),
-        code=work.report_code,
+        code=reports.code,
     script:
         "../scripts/page.py"
 
 
 rule pdf:
     input:
-        f"{work.reports}/report.tex",
+        f"{reports.folder}/report.tex",
     output:
-        f"{work.reports}/report.pdf",
+        f"{reports.folder}/report.pdf",
     log:
         f"logs/{work.params.scale}/pdf.log",
     script:
@@ -36,31 +36,31 @@ rule pdf:
 
 rule crate:
     input:
-        f"{work.reports}/index.html",
+        f"{reports.folder}/index.html",
     output:
         f"results/crate-{work.params.scale}.zip",
     log:
         f"logs/{work.params.scale}/crate.log",
     params:
         papers=work.papers,
-        gathered={paper: work.gathering(paper) for paper in work.papers},
+        gathered={paper: reports.gathering(paper) for paper in work.papers},
         reports=lambda wildcards, input: str(Path(input[0]).parent),
-        code=work.report_code,
+        code=reports.code,
     script:
         "../scripts/crate.py"
 
 
 rule notebook:
     input:
-        lambda wildcards: work.stamp(wildcards.paper),
+        lambda wildcards: reports.stamp(wildcards.paper),
     output:
-        update(f"{work.reports}/notebooks/{{paper}}_{{figure}}.ipynb"),  # stays where it was worked on
+        update(f"{reports.folder}/notebooks/{{paper}}_{{figure}}.ipynb"),  # stays where it was worked on
     log:
         f"logs/{work.params.scale}/notebook/{{paper}}_{{figure}}.log",
     params:
         spec=lambda wildcards: work.papers[wildcards.paper],
         scale=work.params.scale,
-        code=work.report_code,
+        code=reports.code,
     script:
         "../scripts/notebook.py"
 

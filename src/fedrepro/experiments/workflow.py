@@ -21,12 +21,10 @@ from fedrepro.data import datasets
 from fedrepro.experiments import cost, jobs, partition_jobs, plan, resolve, study_plan
 from fedrepro.experiments.jobs import Job, Piece
 from fedrepro.experiments.plan import Planned
-from fedrepro.report import artifacts, incremental
+from fedrepro.experiments.reports import Reports
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.panel import split_source
-from fedrepro.report.verdicts.summary import VERDICTS
 from fedrepro.runs import mlflow_mirror
-from fedrepro.runs.gather import Gathering
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.training import devices, runner
@@ -94,6 +92,7 @@ class Workflow:
             paper: {name: study_plan.plan(item, self.params, self.paths) for name, item in group.items()}
             for paper, group in self.plan.items()
         }
+        self.reports = Reports(self.params, self.paths, self.papers, self.plan, self.studies, build)
         self.runs = plan.unique(self._all_planned())
         self.run_pieces = plan.pieces(self.plan)
         self.study_pieces = study_plan.pieces(chain.from_iterable(map(self.studies_of, self.plan)))
@@ -157,13 +156,7 @@ class Workflow:
     @cached_property
     def remarks(self) -> list[str]:
         """What is to be said before anything is trained: about what is requested, and about numbers that stay as they are."""
-        stays = [
-            f"{paper} {source}: {given.staying}"
-            for paper in self.papers
-            for source, given in self.gathering(paper).items()
-            if given.stays(self.reports / paper / "data")
-        ]
-        return plan.remarks(self.requested_experiments, self.params.active.compare) + stays
+        return plan.remarks(self.requested_experiments, self.params.active.compare) + self.reports.kept_as_they_are
 
     def _mixed(self) -> set[str]:
         """The experiments whose runs may share jobs with others': none where a single artifact is requested, else those of the
@@ -221,8 +214,8 @@ class Workflow:
         for paper, group in self.plan.items():
             runs = plan.unique(list(group.values()))
             found[f"train_{paper}"] = [*(run.summary for run in runs), *study_plan.notes(self.studies_of(paper))]
-            found[paper] = [self.stamp(paper)]
-        return {name: [self.stamp(paper, key)] for name, (paper, key) in self.artifacts.items()} | found
+            found[paper] = [self.reports.stamp(paper)]
+        return {name: [self.reports.stamp(paper, key)] for name, (paper, key) in self.artifacts.items()} | found
 
     @property
     def device_options(self) -> dict[str, Any]:
@@ -272,114 +265,6 @@ class Workflow:
         """The data set, with its options, in a folder below data/prepared."""
         known = {datasets.key(run.config.dataset): run.config.dataset for run in self.runs}
         return known[folder].model_dump() if folder in known else folder
-
-    @cached_property
-    def heatmaps(self) -> list[Path]:
-        """Of the partitions. Where only what is finished is reported nothing is fetched: those that a report lacks and whose
-        data are there."""
-        if not self.params.only_finished:
-            return [path.with_suffix(".png") for job in self.partition_jobs for path in job.configs]
-        groups = self.plan.items()
-        return [path for paper, group in groups for path in partition_jobs.wanted(group, self.paths, self.reports / paper)]
-
-    # reports
-
-    @property
-    def reports(self) -> Path:
-        return Path("reports", self.params.scale)
-
-    @property
-    def stamps(self) -> Path:
-        """Which artifacts are up to date, by content."""
-        return self.build / f"made-{self.params.scale}"
-
-    @cached_property
-    def report_code(self) -> str:
-        return provenance.report_digest()
-
-    def gathering(self, paper: str, keys: Collection[str] | None = None) -> dict[str, Gathering]:
-        """What reports get of each source of some artifacts of a paper (None: of all)."""
-        found = {}
-        for source in self.papers[paper].sources(keys):
-            experiment, study = split_source(source)
-            found[source] = (
-                study_plan.gathering(self.studies[paper][experiment][study], self.params)
-                if study
-                else plan.gathering(self.plan[paper][experiment], self.params)
-            )
-        return found
-
-    def finished(self, paper: str, keys: Collection[str] | None = None) -> list[Path]:
-        """The files that say that all runs and studies behind some artifacts are over."""
-        return list(dict.fromkeys(path for source in self.gathering(paper, keys).values() for path in source.over))
-
-    @cached_property
-    def known(self) -> dict[str, dict[str, str]]:
-        """Paper -> artifact -> digest of all that it follows from, as far as it is known before anything is run."""
-
-        def digest(paper: str, keys: Collection[str] | None = None) -> str:
-            about = spec.identity(self.papers[paper], keys)
-            return provenance.digest([about, self.report_code, str(self.gathering(paper, keys))])
-
-        return {
-            paper: {key: digest(paper, [key]) for key in own.artifacts} | {incremental.ALL: digest(paper)}
-            for paper, own in self.papers.items()
-        }
-
-    def stamp(self, paper: str, key: str = incremental.ALL) -> Path:
-        """The file that says that an artifact is up to date, or that all are."""
-        return incremental.stamp(self.stamps / paper, key, self.known[paper][key])
-
-    def files(self, paper: str) -> list[str]:
-        """All of a paper's artifacts, and the numbers that they were made from."""
-        own = self.papers[paper]
-        named = [name for key in own.artifacts for name in artifacts.files(own, key)]
-        return [str(self.reports / paper / name) for name in (*named, *artifacts.data(own))]
-
-    def captions(self, paper: str) -> Path:
-        """The folder of the captions that `snakemake --report` shows."""
-        return self.stamps / paper / "captions"
-
-    def shown(self, paper: str, file: str) -> dict[str, Any] | None:
-        """What `snakemake --report` says of an artifact's file; None of one that it does not show."""
-        key, room = Path(file).stem, Path(file).parent.name
-        ending, group = {"figures": (".png", "Figures"), "tables": (".csv", "Tables")}.get(room, (None, None))
-        if Path(file).suffix != ending:
-            return None
-        own, verdicts = self.papers[paper], key == VERDICTS
-        return {
-            "caption": str((self.captions(paper) / f"{key}.rst").resolve()),
-            "category": own.title,
-            "subcategory": "Verdicts" if verdicts else group,
-            "labels": {"name": key, "title": "All claims" if verdicts else own[key].title},
-        }
-
-    @property
-    def notebooks(self) -> list[Path]:
-        """Of each paper that of the first figure that was run: `fedrepro notebook` writes any other."""
-        found = []
-        for paper, own in self.papers.items():
-            run = (key for key, figure in own.figures.items() if self._was_run(paper, figure.experiments(own.figures)))
-            found += [self.reports / "notebooks" / f"{paper}_{key}.ipynb" for key in list(run)[:1]]
-        return found
-
-    def _was_run(self, paper: str, experiments: Iterable[str]) -> bool:
-        return any(self.plan[paper][name].runs for name in experiments)
-
-    @property
-    def partition_maps(self) -> dict[str, dict[Path, Path]]:
-        """Paper -> the heat maps of its pages, each with the one that it is a copy of."""
-        return {paper: partition_jobs.shown(group, self.paths, self.reports / paper) for paper, group in self.plan.items()}
-
-    @property
-    def whole_papers(self) -> list[str]:
-        """Those that wait for no run."""
-        return [paper for paper, group in self.plan.items() if not any(item.waiting for item in group.values())]
-
-    def distrust_stamps(self) -> None:
-        """Forget that artifacts are up to date whose files were changed or removed."""
-        for paper, own in self.papers.items():
-            incremental.distrust(own, self.reports / paper, self.stamps / paper)
 
     # MLflow
 
