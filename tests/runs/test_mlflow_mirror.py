@@ -3,7 +3,6 @@
 import json
 import logging
 import math
-import os
 import subprocess
 import time
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedrepro.config.params import RunConfig
-from fedrepro.core.files import MACHINE, held
+from fedrepro.core.files import held
 from fedrepro.core.metrics import USUAL
 from fedrepro.runs.mlflow_mirror import METRICS_PER_CALL, mirror, settle
 from fedrepro.runs.run import Run
@@ -204,24 +203,6 @@ def test_an_interrupted_copy_is_replaced(store, monkeypatch):
     copy = store.copies("interrupted")[run.id]
     assert copy.info.status == "FINISHED" and copy.info.run_id != left.info.run_id
     assert len(store.curve(run, "test_accuracy", "interrupted")) == ROUNDS + 1
-
-
-@pytest.mark.parametrize(("began", "left"), [
-    ("elsewhere 1 {now}", True), ("elsewhere 1 {hours_ago}", False),
-    ("{here} {parent} {now}", True), ("{here} {parent} {hours_ago}", False), ("{here} {own} {now}", False), ("{here}", False),
-])  # fmt: skip
-def test_a_copy_that_another_process_makes_is_left_to_it(store, began, left):
-    """For an hour, or as long as it runs here; what this process broke off is its own to replace."""
-    now, name = time.time(), f"shared {began} {left}"
-    run = finished_run(store.folder / name / "digits-fedmmd-s0-dddd")
-    mirror([(name, "fig1", "FedMMD", run)], store.uri, "quick")
-    copy = store.copies(name)[run.id]
-    told = {"here": MACHINE, "parent": os.getppid(), "own": os.getpid(), "now": now, "hours_ago": now - 9000}
-    store.client.set_tag(copy.info.run_id, "copied", began.format(**told))
-    store.client.delete_tag(copy.info.run_id, "digest")
-    again = mirror([(name, "fig1", "FedMMD", run)], store.uri, "quick")
-    assert (again.new, again.present, again.problem) == ((0, 1, None) if left else (1, 0, None))
-    assert (store.copies(name)[run.id].info.run_id == copy.info.run_id) == left
 
 
 def test_one_process_at_a_time_writes_a_database(store, monkeypatch):

@@ -1,9 +1,8 @@
 """Finished runs, copied once each into MLflow for browsing and comparing.
 
 The run folders are the truth and MLflow is a view of them: a copy may be deleted and made again, and a store that does not
-answer costs a warning, never a result. One MLflow experiment per paper, one MLflow run per run folder. A copy is complete once
-it has its digest tag and an end; anything less was interrupted and is replaced by the next call. A database is written by one
-process at a time, the others wait; on a server what another process has begun within the hour is left to it.
+answer costs a warning, never a result. One MLflow experiment per paper, one MLflow run per run. A copy that MLflow still calls
+running was interrupted and is replaced by the next call. A database is written by one process at a time, the others wait.
 """
 
 import contextlib
@@ -13,7 +12,6 @@ import math
 import os
 import re
 import sqlite3
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ from typing import Any
 
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError, interrupted, masked
-from fedrepro.core.files import MACHINE, alive, alone, read_whole_json
+from fedrepro.core.files import alone, read_whole_json
 from fedrepro.core.metrics import MEASURES
 from fedrepro.runs.run import FILES, LOG, Run, read_metrics
 
@@ -39,7 +37,6 @@ SETTINGS = {  # for the whole process, where the user has set nothing else; read
     "MLFLOW_LOGGING_LEVEL": "WARNING",
 }
 COPIED = (*FILES, LOG, "model.safetensors")
-PATIENCE = 3600  # seconds in which whoever began a copy may end it
 LARGEST_FILE, METRICS_PER_CALL = 5_000_000, 1000  # bytes, larger weights stay in the run folder; MLflow takes no more
 
 
@@ -59,7 +56,6 @@ class Finished:
 
     run: Run
     tags: dict[str, str]
-    digest: str
     start: int
     end: int
 
@@ -78,8 +74,13 @@ def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, sc
                 experiment = _experiment(client, uri, paper)
                 copies = _copies(client, experiment)
                 for finished in runs:
-                    there = _update(client, experiment, finished, copies[finished.run.id])
-                    new, present = new + (not there), present + there
+                    if copy := copies.get(finished.tags["digest"]):
+                        for key, value in finished.tags.items() - copy.data.tags.items():
+                            client.set_tag(copy.info.run_id, key, value)
+                        present += 1
+                    else:
+                        _copy(client, experiment, finished)
+                        new += 1
     except Exception as error:  # whatever a store, its driver or the network raises: a broken view must not stop the pipeline
         if interrupted(error):
             raise KeyboardInterrupt from error
@@ -123,10 +124,10 @@ def _read(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -
 
 def _finished(run: Run, tags: dict[str, str]) -> Finished:
     summary, commit = _json(run.summary), _json(run.folder / "environment.json", commit="unknown")["commit"]
-    own = {"run": run.id, "seed": str(run.config.seed), "data": run.data, "code": run.code, "commit": commit}
     digest = provenance.digest([summary, (run.folder / "metrics.csv").read_text(encoding="utf-8")], 32)
+    own = {"run": run.id, "digest": digest, "seed": str(run.config.seed), "data": run.data, "code": run.code, "commit": commit}
     own |= {"status": summary["status"], "mlflow.note.content": f"{_told(summary)} (scale {tags['scale']})"}
-    return Finished(run, tags | own, digest, *_times(run))
+    return Finished(run, tags | own, *_times(run))
 
 
 def _told(summary: dict[str, Any]) -> str:
@@ -196,47 +197,23 @@ def _experiment(client: Any, uri: str, paper: str) -> str:
     return found.experiment_id
 
 
-def _copies(client: Any, experiment: str) -> dict[str, list]:
-    """run id -> its MLflow runs: one, or more where a copy broke off."""
-    found = defaultdict(list)
+def _copies(client: Any, experiment: str) -> dict[str, Any]:
+    """digest -> the complete MLflow run that has it; interrupted ones are deleted."""
+    found = {}
     for copy in client.search_runs([experiment], max_results=50_000):  # the most that MLflow gives
-        found[copy.data.tags.get("run", "")].append(copy)
+        if copy.info.status == "RUNNING":
+            client.delete_run(copy.info.run_id)
+        else:
+            found[copy.data.tags.get("digest")] = copy
     return found
 
 
-def _update(client: Any, experiment: str, finished: Finished, copies: list) -> bool:
-    """Delete what broke off, renew the tags of a complete copy or make one. Returns whether it was there before, or another
-    process is at it."""
-    begun = [copy for copy in copies if "digest" not in copy.data.tags or copy.info.status == "RUNNING"]
-    broken = [copy for copy in begun if not _fresh(copy)]
-    if len(broken) < len(begun):
-        return True
-    for copy in broken:
-        client.delete_run(copy.info.run_id)
-    for copy in copies:  # one with another digest is the same run made elsewhere, on other hardware
-        if copy not in broken and copy.data.tags["digest"] == finished.digest:
-            for key, value in finished.tags.items() - copy.data.tags.items():
-                client.set_tag(copy.info.run_id, key, value)
-            return True
-    _copy(client, experiment, finished)
-    return False
-
-
-def _fresh(copy: Any) -> bool:
-    """Whether another process may be making it, which began within the hour: one that runs here, or one elsewhere."""
-    told = re.fullmatch(r"(\w+) (\d{1,9}) ([\d.]+)", copy.data.tags.get("copied", ""))
-    if not told or time.time() - float(told[3]) > PATIENCE:
-        return False
-    return told[1] != MACHINE or (int(told[2]) != os.getpid() and alive(int(told[2])))
-
-
 def _copy(client: Any, experiment: str, finished: Finished) -> None:
-    """One new MLflow run; the digest tag and the end come last."""
+    """One new MLflow run; the end comes last."""
     from mlflow.entities import Metric, Param
 
     run = finished.run
-    told = {"copied": f"{MACHINE} {os.getpid()} {time.time():.0f}"}
-    made = client.create_run(experiment, start_time=finished.start, tags=finished.tags | told).info.run_id
+    made = client.create_run(experiment, start_time=finished.start, tags=finished.tags).info.run_id
     client.log_batch(made, params=[Param(*item) for item in _flat(run.config.model_dump(mode="json"))])
     metrics = [Metric(*point) for point in _curves(finished)]
     for start in range(0, len(metrics), METRICS_PER_CALL):
@@ -244,7 +221,6 @@ def _copy(client: Any, experiment: str, finished: Finished) -> None:
     for path in (run.folder / name for name in COPIED):
         if path.exists() and path.stat().st_size <= LARGEST_FILE:
             client.log_artifact(made, str(path))
-    client.set_tag(made, "digest", finished.digest)
     client.set_terminated(made, "FINISHED" if finished.tags["status"] == "finished" else "FAILED", finished.end)
 
 
