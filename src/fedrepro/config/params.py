@@ -45,19 +45,23 @@ class Gpus(NamedTuple):
 class Proxy(Frozen):
     """Training images that the server holds: a random `share` of those in use, the same for every method of a seed."""
 
-    share: Share
-    batch_size: Count = 64  # of estimates on them, and of those that clients make on their own images
-    augment: bool = False  # as the clients do; drawn anew every round
-    removed: bool = False  # from what clients are dealt; else some hold these images too
+    share: Share = Field(description="the part of the training images in use that the server holds")
+    batch_size: Count = Field(64, description="of estimates on them, and of those that clients make on their own images")
+    augment: bool = Field(False, description="augment them as the clients do, in every round")
+    removed: bool = Field(False, description="take them from the clients' images; else clients may hold them too")
 
 
 class Scaling(Frozen):
     """What becomes of pixels, 0 to 255: a plain name, or `normalised` with moments of one's own."""
 
-    name: Literal["raw", "unit", "half", "standardised", "normalised"]
-    # per channel, of pixels as 0 to 1; None: the training images'
-    mean: Annotated[tuple[Fraction, ...], Field(min_length=1), Listed] | None = None
-    std: Annotated[tuple[Positive, ...], Field(min_length=1), Listed] | None = None
+    name: Literal["raw", "unit", "half", "standardised", "normalised"] = Field(
+        description="raw: 0 to 255; unit: 0 to 1; half: -0.5 to 0.5; standardised: each image by its own mean and deviation; "
+        "normalised: each channel by its mean and deviation"
+    )
+    mean: Annotated[tuple[Fraction, ...], Field(min_length=1), Listed] | None = Field(
+        None, description="of normalised: per channel, of pixels as 0 to 1; null: the training images'"
+    )
+    std: Annotated[tuple[Positive, ...], Field(min_length=1), Listed] | None = Field(None, description="likewise")
 
     @model_validator(mode="before")
     @classmethod
@@ -85,29 +89,29 @@ class Scaling(Frozen):
 class Training(Frozen):
     """What every series of an experiment shares; defaults are FedAvg's plainest form."""
 
-    dataset: PlainChoice
-    train_images: Count | None = None  # keep only the first n of a fixed shuffle (scales small and quick)
-    test_images: Count | None = None
-    inputs: Scaling = Scaling(name="unit")
-    augment: tuple[Change, ...] = ()
-    partition: Choice
-    model: Choice
-    clients_per_round: Count
-    rounds: Count
-    local_epochs: Count
-    batch_size: Count
-    lr: Positive
-    schedule: Choice = Choice(name="constant")  # of the rate, from round to round
-    momentum: Fraction = 0.0
-    keep_momentum: bool = False  # a client goes on with it when it takes part next; else each round begins without
-    nesterov: bool = False
-    weight_decay: NonNegative = 0.0
-    weighting: Literal["uniform", "samples"] = "uniform"
-    task: Choice = Choice(name="classification")
-    proxy: Proxy | None = None
-    measures: Measures = USUAL
-    evaluate_every: Count = 1
-    precision: Literal["float32", "float64", "tf32", "bfloat16"] = "float32"
+    dataset: PlainChoice = Field(description="a data set, with its options")
+    train_images: Count | None = Field(None, description="use only so many training images, the first of a fixed shuffle")
+    test_images: Count | None = Field(None, description="use only so many test images, likewise")
+    inputs: Scaling = Field(Scaling(name="unit"), description="how pixels are scaled")
+    augment: tuple[Change, ...] = Field((), description="random changes of training images, in this order")
+    partition: Choice = Field(description="which client holds which images, with its options")
+    model: Choice = Field(description="the network, with its options")
+    clients_per_round: Count = Field(description="clients that take part in a round")
+    rounds: Count = Field(description="communication rounds")
+    local_epochs: Count = Field(description="epochs that a client trains in a round")
+    batch_size: Count = Field(description="images of a local step")
+    lr: Positive = Field(description="learning rate of the first round")
+    schedule: Choice = Field(Choice(name="constant"), description="of the learning rate, from round to round")
+    momentum: Fraction = Field(0.0, description="of SGD")
+    keep_momentum: bool = Field(False, description="a client keeps its momentum until it takes part again; else it starts at 0")
+    nesterov: bool = Field(False, description="use Nesterov's momentum")
+    weight_decay: NonNegative = Field(0.0, description="of SGD")
+    weighting: Literal["uniform", "samples"] = Field("uniform", description="the server averages clients equally, or by images")
+    task: Choice = Field(Choice(name="classification"), description="the loss, and what is predicted")
+    proxy: Proxy | None = Field(None, description="training images that the server holds; null: none")
+    measures: Measures = Field(USUAL, description="what is measured after a round")
+    evaluate_every: Count = Field(1, description="measure after every so many rounds, and after the last")
+    precision: Literal["float32", "float64", "tf32", "bfloat16"] = Field("float32", description="of local training")
 
     @model_validator(mode="after")
     def _has_momentum(self) -> "Training":
@@ -147,9 +151,11 @@ class Experiment(Training):
     `{name: fedavg, with: {lr: 0.01}}`.
     """
 
-    series: dict[str, Choice]
-    seeds: Seeds | None = None
-    studies: dict[str, dict[str, Any] | None] = {}  # study -> its settings; null: not here
+    series: dict[str, Choice] = Field(
+        description="label -> algorithm with its options; `with` overrides settings of the training"
+    )
+    seeds: Seeds | None = Field(None, description="a run of each series for each seed; null: the scale's")
+    studies: dict[str, dict[str, Any] | None] = Field({}, description="study -> its settings; null: leave it out")
 
     @model_validator(mode="after")
     def _has_series(self) -> "Experiment":
@@ -172,10 +178,12 @@ def _check_series(where: str, series: Any) -> None:
 class Scale(Frozen):
     """How large to run: an overlay on every experiment, and how far its numbers may be held against a paper's."""
 
-    like: str | None = None  # another scale, over which this one is laid
-    seeds: Seeds
-    compare: Literal["none", "direction", "full"]
-    note: str
+    like: str | None = Field(None, description="another scale, whose settings this one takes over")
+    seeds: Seeds = Field(description="of experiments that name none of their own")
+    compare: Literal["none", "direction", "full"] = Field(
+        description="what of a claim is judged at this scale: nothing, the direction of differences, or the numbers too"
+    )
+    note: str = Field(description="what pages say of this scale")
     experiments: dict[str, dict[str, dict[str, Any]]] = {}  # paper -> experiment -> overlay; {skip: reason} leaves one out
 
     @field_validator("experiments")
@@ -187,17 +195,27 @@ class Scale(Frozen):
 class Params(Frozen):
     """params.yaml."""
 
-    scale: str = "quick"
-    data_mirror: str | None = None
-    device: Device = "auto"
-    devices: Numbers | None = None  # the GPUs that may be used; None: all
-    gpu_jobs_per_device: Count = 1
-    executor: Executor = "auto"  # not what is learnt, but how
-    cores_per_run: Count = 1  # likewise
-    checkpoint_seconds: NonNegative = 30
-    kept: bool = True  # results/kept answers; false: whoever trains, trains all of it
-    only_finished: bool = False  # report the series that are finished, of experiments that have two or all of theirs
-    mlflow_uri: str = "sqlite:///mlflow.db"
+    scale: str = Field("quick", description="the scale to run: one of `scales`")
+    data_mirror: str | None = Field(
+        None, description="folder or URL that has the data sets' files; null: FEDREPRO_DATA_MIRROR, or the official sources"
+    )
+    device: Device = Field("auto", description="where runs are trained; auto: on a GPU where there is one")
+    devices: Numbers | None = Field(
+        None, description="GPUs to use, such as [0, 1], counted from 0 in CUDA_VISIBLE_DEVICES; null: all"
+    )
+    gpu_jobs_per_device: Count = Field(1, description="jobs that share a GPU")
+    executor: Executor = Field("auto", description="how the clients of a round are trained; changes speed, not the method")
+    cores_per_run: Count = Field(
+        1, description="cores of a training job on a processor, over which sequential clients are spread"
+    )
+    checkpoint_seconds: NonNegative = Field(30, description="a run saves its state at most this often")
+    kept: bool = Field(True, description="reuse the committed runs in results/kept; false: train everything")
+    only_finished: bool = Field(
+        False, description="train nothing: report the series whose runs are all finished, where an experiment has two or more"
+    )
+    mlflow_uri: str = Field(
+        "sqlite:///mlflow.db", description="MLflow's database file or server, to which finished runs are copied"
+    )
     scales: dict[Key, Scale]
     papers: dict[Key, dict[Key, dict[str, Any]]]
 
