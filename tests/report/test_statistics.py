@@ -6,7 +6,7 @@ import random
 import pytest
 from scipy import stats
 
-from fedrepro.report.statistics import MOST, POWER, T975, Estimate, at_round, best, distance, estimate, mean_last, rounds_to
+from fedrepro.report.statistics import MOST, POWER, Estimate, at_round, best, distance, estimate, mean_last, rounds_to
 
 CURVE = list(enumerate([0.95, 0.1, 0.9, 0.2, 0.7, 0.8, 0.9]))  # round 0 stands before any training
 
@@ -112,12 +112,9 @@ def test_so_many_seeds_show_it_in_four_of_five_tries(effect):
     assert shown[needed] > POWER - 0.02 and (needed == 2 or shown[needed - 1] < POWER + 0.02) and needed < MOST
 
 
-def test_quantiles():
-    assert len(T975) == 30
-    for freedom, value in enumerate(T975, start=1):
-        assert value == pytest.approx(stats.t.ppf(0.975, freedom), abs=5.1e-4)
-    many = estimate([float(value) for value in range(100)])  # beyond the table its last, somewhat larger quantile
-    assert many.half_width == pytest.approx(T975[-1] * many.std / 10) and T975[-1] > stats.t.ppf(0.975, 99)
+@pytest.mark.parametrize(("seeds", "quantile"), [(2, 12.706), (3, 4.303), (4, 3.182), (5, 2.776), (31, 2.042), (100, 1.984)])
+def test_an_interval_is_as_wide_as_printed_quantiles_of_t_make_it(seeds, quantile):
+    assert Estimate(0.0, 2.0, seeds).half_width == pytest.approx(quantile * 2 / math.sqrt(seeds), rel=1e-12)
 
 
 def test_distance():

@@ -4,10 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# 97.5 % quantiles of Student's t for 1..30 degrees of freedom: scipy.stats.t.ppf(0.975, n), to spare the reports a slow import
-T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
-T975 += (2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
-
 Curve = Sequence[tuple[int, float]]  # (round, value), in the order of rounds
 EQUAL = 1e-12  # less is the rounding of float64, where numbers are about 1
 SLACK = 1e-9  # the last bits of a number decide nothing: what lies on an edge lies on it
@@ -52,7 +48,11 @@ class Estimate:
 
     @property
     def half_width(self) -> float | None:
-        return None if self.std is None else T975[min(self.n - 1, len(T975)) - 1] * self.std / math.sqrt(self.n)
+        if self.std is None:
+            return None
+        from scipy.special import stdtrit  # slow to import
+
+        return round(float(stdtrit(self.n - 1, 0.975)), 3) * self.std / math.sqrt(self.n)  # rounded as printed tables have it
 
     @property
     def low(self) -> float | None:
