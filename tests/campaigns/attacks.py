@@ -32,7 +32,7 @@ import yaml
 from fedrepro.cli import main
 from fedrepro.config import strict_yaml
 from fedrepro.core import provenance
-from fedrepro.core.files import MACHINE, json_text
+from fedrepro.core.files import MACHINE, digest, json_text
 from fedrepro.data.datasets import _download, _fetch, mnist
 from fedrepro.experiments.workflow import Workflow
 from support import settings
@@ -615,7 +615,7 @@ def tampered(scene: Scene) -> Iterator[tuple[Work, str]]:
             note = path.with_name("summary.json")
             told = json.loads(note.read_text(encoding="utf-8"))
             told["final"]["test_accuracy"] = 0.999 if kind == "accuracy" else told["final"]["test_accuracy"]
-            told["metrics"] = provenance.hashlib.sha256(text.encode()).hexdigest()
+            told["metrics"] = digest(text)
             if draw.random() < 0.5:
                 del told["metrics"]
             _rewrite(note, told, draw)

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from fedrepro.cli import main
-from fedrepro.core.errors import Failures, UserError, explained, interrupted, located, masked
+from fedrepro.core.errors import Failures, UserError, explained, interrupted, located, masked, nearest, unknown
 
 
 @pytest.mark.parametrize(("text", "shown"), [
@@ -17,6 +17,7 @@ from fedrepro.core.errors import Failures, UserError, explained, interrupted, lo
     ("'http://host/?secret'", "'http://host/?***'"),
     ("Max retries exceeded with url: /api/2?token=secret (Caused by", "Max retries exceeded with url: /api/2?*** (Caused by"),
     ("postgresql://name:secret@host/db", "postgresql://***@host/db"),
+    *((text, text) for text in ("see /a@b/c?", "me@there.org", "http://host:80/a/b.gz: HTTP 404", "sqlite:///a/b.db")),
 ])  # fmt: skip
 def test_secrets_in_urls_are_masked(text, shown):
     assert masked(text) == shown and str(UserError(text)) == shown
@@ -30,19 +31,13 @@ def test_a_long_text_is_masked_in_time_that_grows_with_its_length(text):
     assert time.process_time() - began < 5
 
 
-@pytest.mark.parametrize(
-    "text", ("is it there? see /a@b/c", "me@there.org", "http://host:80/a/b.gz: HTTP 404", "sqlite:///a/b.db")
-)
-def test_what_is_no_secret_is_shown(text):
-    assert masked(text) == text
-
-
 @pytest.mark.parametrize(("error", "words"), [
     (OSError(errno.ENOSPC, "No space left on device", "results/x"), "x: No space left on device; free .*goes on"),
     (OSError(errno.EROFS, "Read-only file system", "results/x"), "x: Read-only file system; make it writable: .*goes on"),
+    (OSError(errno.ENOTDIR, "Not a directory", "results/x"), "x: Not a directory; choose another path"),
     (MemoryError(), "memory is full .*smaller scale"),
     (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "memory is full .*libtorch_cpu.so"),
-], ids=("full", "read-only", "memory", "libraries"))  # fmt: skip
+], ids=("full", "read-only", "wrong path", "memory", "libraries"))  # fmt: skip
 def test_a_full_or_closed_place_is_one_message(error, words):
     failures = Failures()
     with failures.of("run"):
@@ -51,15 +46,12 @@ def test_a_full_or_closed_place_is_one_message(error, words):
         failures.tell()
 
 
-def test_where_a_mistake_is_comes_before_what_it_is():
+def test_a_crash_stays_a_crash():
+    assert explained(OSError(errno.ENOENT, "gone", "x")) is None and explained(ValueError("x")) is None
     with pytest.raises(UserError, match=r"^a\.yaml: lr: expected a number$"), located("a.yaml"), located("lr"):
         raise UserError("expected a number")
     with pytest.raises(ValueError, match="^a crash$"), located("a.yaml"):
         raise ValueError("a crash")
-
-
-def test_a_crash_stays_a_crash():
-    assert explained(OSError(errno.ENOENT, "gone", "x")) is None and explained(ValueError("x")) is None
 
 
 def test_an_interruption_that_broke_off_the_making_of_a_class_is_one(capsys, monkeypatch):
@@ -72,16 +64,13 @@ def test_an_interruption_that_broke_off_the_making_of_a_class_is_one(capsys, mon
     def makes_a_class():
         type("Made", (), {"field": Field()})
 
-    with pytest.raises((RuntimeError, KeyboardInterrupt)) as caught:
-        makes_a_class()
-    assert interrupted(caught.value) and not interrupted(ValueError("a crash")) and not interrupted(None)
-
     def fails_on_the_way_out():
         try:
             raise KeyboardInterrupt("terminated")
         finally:
             raise AssertionError("the stack of modes is not what it was")
 
+    assert not interrupted(ValueError("a crash")) and not interrupted(None)
     failures = Failures()
     for stopped in (makes_a_class, fails_on_the_way_out):
         with pytest.raises(KeyboardInterrupt), failures.of("a run"):
@@ -90,3 +79,10 @@ def test_an_interruption_that_broke_off_the_making_of_a_class_is_one(capsys, mon
     for anywhere in ("fedrepro.config.json_schema.of_settings", "fedrepro.cli.main.logging.basicConfig"):
         monkeypatch.setattr(anywhere, lambda **_: makes_a_class())
         assert main.main(["schema"]) == 130 and capsys.readouterr().err.startswith("stopped; the same command goes on")
+
+
+def test_an_unknown_name_is_answered_with_the_nearest():
+    assert nearest("FIG5c", ["fig4a", "fig5c_start", "fig5c", "table1"])[0] == "fig5c"
+    assert nearest("fig2", ["fig2a", "fig2b", "fig2c", "fig2d", "fedcl_fig2"])[0] == "fedcl_fig2"
+    assert str(unknown("thing", "x", ["a", "b"])) == "unknown thing 'x': choose from a, b"
+    assert str(unknown("thing", "x", [])) == "unknown thing 'x': choose from nothing"

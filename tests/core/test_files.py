@@ -1,4 +1,4 @@
-"""Files that take their place whole, and what killed processes leave beside them."""
+"""Atomic writes, what killed processes leave, and locks."""
 
 import errno
 import fcntl
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import MACHINE, alive, alone, held, holding, part, replacing
+from fedrepro.core.files import MACHINE, alive, alone, held, part, replacing
 from fedrepro.training import run as engine
 from support.federation import a_run, config, images, partition
 
@@ -37,6 +37,9 @@ def test_what_killed_processes_left_goes_with_the_next_whole_file(tmp_path):
     with replacing(path) as temporary:
         assert temporary == part(path)
         temporary.write_text("whole")
+    with pytest.raises(ValueError, match="no"), replacing(path) as temporary:
+        temporary.write_text("half")
+        raise ValueError("no")
     assert set(tmp_path.iterdir()) == {path, *kept} and path.read_text() == "whole"
 
 
@@ -55,15 +58,6 @@ def test_a_run_that_ends_leaves_what_another_process_is_making(tmp_path):
     assert len(killed) == 2 and sorted(tmp_path.rglob("*.part")) == sorted(made)
 
 
-def test_a_block_that_fails_leaves_the_old_file(tmp_path):
-    path = tmp_path / "a"
-    path.write_text("old")
-    with pytest.raises(ValueError, match="no"), replacing(path) as temporary:
-        temporary.write_text("half")
-        raise ValueError("no")
-    assert list(tmp_path.iterdir()) == [path] and path.read_text() == "old"
-
-
 def as_on_nfs(handle, wanted):
     """Linux makes its locks there of fcntl's, which ask for a file that may be written."""
     if fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
@@ -71,28 +65,24 @@ def as_on_nfs(handle, wanted):
     return flock(handle, wanted)
 
 
+def without_locks(*_):
+    raise OSError(errno.ENOSYS, "Function not implemented")
+
+
 flock = fcntl.flock
 
 
-@pytest.mark.parametrize("disk", [flock, as_on_nfs])
+@pytest.mark.parametrize("disk", [flock, as_on_nfs, without_locks])
 def test_only_one_process_holds_a_file(disk, tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", disk)
-    path = tmp_path / "log.txt"
+    path, locks = tmp_path / "log.txt", disk is not without_locks
     assert not held(path) and not path.exists()
-    with holding(path):
-        assert held(path)
-        with pytest.raises(UserError, match=f"{tmp_path}: another process is at work in it"), holding(path):
-            pass
+    with alone(path, wait=False), alone(tmp_path / "lock"):
+        assert held(path) == locks
+        if locks:
+            with pytest.raises(UserError, match=f"{tmp_path}: another process is at work in it"), alone(path, wait=False):
+                pass
     assert not held(path) and path.exists()
-
-
-def test_on_a_disk_without_locks_nobody_is_told_to_wait(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with holding(tmp_path / "log.txt"), alone(tmp_path / "lock"):
-        assert not held(tmp_path / "log.txt")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "dangling", "folder"])
@@ -100,12 +90,12 @@ def test_a_lock_is_a_file(kind, tmp_path):
     """A pipe is not waited for, nothing is written through a link."""
     path, other = tmp_path / "lock", tmp_path / "other"
     other.write_text("mine")
-    {"pipe": os.mkfifo, "folder": Path.mkdir}.get(kind, lambda path: path.symlink_to(other if kind == "link" else "absent"))(
-        path
-    )
-    for enter in (alone, holding):
-        with pytest.raises(UserError, match=f"{path}: not a file; delete it"), enter(path):
-            pass
+    if kind in ("pipe", "folder"):
+        {"pipe": os.mkfifo, "folder": Path.mkdir}[kind](path)
+    else:
+        path.symlink_to(other if kind == "link" else "absent")
+    with pytest.raises(UserError, match=f"{path}: not a file; delete it"), alone(path):
+        pass
     assert not held(path) and other.read_text() == "mine" and not (tmp_path / "absent").exists()
 
 

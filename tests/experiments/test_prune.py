@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import holding
+from fedrepro.core.files import alone
 from fedrepro.experiments import keep, prune
 from fedrepro.experiments.finished_runs import Data
 from fedrepro.experiments.plan import plan
@@ -55,8 +55,8 @@ def test_prune_spares_what_is_being_trained(paths, caplog):
     half = paths.data / "partitions" / ".digits.npz.abc-1.part"
     half.parent.mkdir(parents=True)
     half.write_text("")
-    with holding(stale.log):
-        with pytest.raises(UserError, match="another process is at work in it"), holding(stale.log):
+    with alone(stale.log, wait=False):
+        with pytest.raises(UserError, match="another process is at work in it"), alone(stale.log, wait=False):
             pass
         assert prune.prune(one(), paths, delete=True, other_code=True) == [] and f"spared {stale.folder}" in caplog.text
     assert prune.prune(one(), paths, delete=True, other_code=True) == [stale.folder] and half.exists()

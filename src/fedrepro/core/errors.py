@@ -1,4 +1,4 @@
-"""The one exception that a user is meant to read, and what becomes of several in one job."""
+"""Errors that a user can mend, and what becomes of several in one job."""
 
 import contextlib
 import difflib
@@ -15,10 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class UserError(Exception):
-    """Something the user can mend: the command line prints its message without a traceback and exits with code 2.
-
-    The message names the key and the file, and lists the valid values. Secrets in URLs are masked.
-    """
+    """An error that the user can mend: the command line prints its message, secrets masked, and exits with code 2."""
 
     def __init__(self, message: str) -> None:
         super().__init__(masked(message))
@@ -26,7 +23,7 @@ class UserError(Exception):
 
 @contextlib.contextmanager
 def located(where: str) -> Iterator[None]:
-    """Say where a UserError of the block happened: `where` comes before its message."""
+    """Prefix the message of a UserError in the block with where it happened."""
     try:
         yield
     except UserError as error:
@@ -34,7 +31,7 @@ def located(where: str) -> Iterator[None]:
 
 
 def masked(text: str) -> str:
-    """With what may be secret in URLs as ***: user and password, which may hold @ and / themselves, and what follows a ?."""
+    """Replace secrets in URLs by ***: user and password, which may hold @ and / themselves, and what follows a ?."""
     text = re.sub(r"\S+", lambda word: _without_user(word[0]), text)
     for start in (r"\w:/", "url: "):
         url = rf"(?<={start})(/[^\s?'\"]*)(\?[^\s'\")]+)?"
@@ -49,29 +46,29 @@ def _without_user(word: str) -> str:
     return f"{word[: start.end()]}***{word[end:]}" if start else word
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNMAPPED = "failed to map segment"  # the loader's words where a library does not fit into memory
-CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
-WRONG = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG)  # a path that leads nowhere
 GOES_ON = "what is finished stays, and the same command goes on"
+REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), f"free some space: {GOES_ON}"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), f"make it writable: {GOES_ON}"),
+    **dict.fromkeys(
+        (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG),
+        "choose another path, or move away what is in its place",
+    ),
+}
 
 
 def explained(error: BaseException) -> UserError | None:
-    """What is to be said of a failure that no code is to blame for: a full disk, a closed folder, a path that
-    leads nowhere, no memory; else None."""
+    """Turn a failure that no code is to blame for into a UserError: no memory, a full disk, a closed folder, a path that leads
+    nowhere. None for any other."""
     if isinstance(error, MemoryError) or (isinstance(error, ImportError) and UNMAPPED in str(error)):
         return UserError(f"memory is full ({error or 'no more could be had'}): use a smaller scale or fewer cores; {GOES_ON}")
-    if not isinstance(error, OSError) or error.errno not in (*FULL, *CLOSED, *WRONG):
-        return None
-    reason, where = os.strerror(error.errno), error.filename or "a file's disk"
-    if error.errno in WRONG:
-        return UserError(f"{where}: {reason}; choose another path, or move away what is in its place")
-    what = "free some space" if error.errno in FULL else "make it writable"
-    return UserError(f"{where}: {reason}; {what}: {GOES_ON}")
+    remedy = REMEDIES.get(error.errno) if isinstance(error, OSError) else None
+    return UserError(f"{error.filename or 'a file'}: {os.strerror(error.errno)}; {remedy}") if remedy else None
 
 
 def stoppable() -> None:
-    """SIGTERM ends the work as Ctrl-C does: at a checkpoint."""
+    """Let SIGTERM end the work as Ctrl-C does: at a checkpoint."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt("terminated")
@@ -81,38 +78,35 @@ def stoppable() -> None:
 
 
 def interrupted(error: BaseException | None) -> bool:
-    """Whether it stands for Ctrl-C, or came of it: in Python 3.11 what breaks off the making of a class, as imports do, is a
-    RuntimeError, and what ends the work on the way out may fail in its turn."""
+    """Return whether an error is Ctrl-C or came of it: what interrupts the definition of a class, as in an import, is a
+    RuntimeError in Python 3.11, and clean-up may fail in its turn."""
     return error is not None and (
         isinstance(error, KeyboardInterrupt) or interrupted(error.__cause__) or interrupted(error.__context__)
     )
 
 
 class Unavailable(UserError):
-    """Data that are not here and that nobody may fetch for the user; the message says how to get them.
-
-    What needs them is left out of a plan and shown with this reason.
-    """
+    """Data that are not here and that only the user may fetch; what needs them is left out of a plan, with this reason."""
 
 
-FEW = 8  # names that are all told
-NEAREST = 4  # of more, so many
+FEW = 8  # valid names that a message lists all
+NEAREST = 4  # names of more
 
 
 def unknown(kind: str, name: str, valid: Collection[str], more: str = "") -> UserError:
-    """What answers a name that does not exist: all names where there are few, else the nearest; `more` says where all stand."""
+    """Return the error for an unknown name: it lists all names where they are few, else the nearest, and `more`."""
     if len(valid) <= FEW:
         return UserError(not_among(kind, name, valid))
     return UserError(f"unknown {kind} '{name}': nearest are {', '.join(nearest(name, valid))}{more}")
 
 
 def not_among(kind: str, name: str, valid: Collection[str]) -> str:
-    """What is said of a name that does not exist, with all names that do."""
+    """Return the message for an unknown name, with all valid ones."""
     return f"unknown {kind} '{name}': choose from {', '.join(valid) or 'nothing'}"
 
 
 def nearest(name: str, valid: Collection[str]) -> list[str]:
-    """The names most like it, the most like first."""
+    """Return the valid names that are most like one, the best first."""
     lower = {key.lower(): key for key in valid}
     within = [key for low, key in lower.items() if name.lower() in low]
     within.sort(key=lambda key: (not key.lower().endswith(f"_{name.lower()}"), len(key)))  # the same of some paper first
@@ -121,14 +115,14 @@ def nearest(name: str, valid: Collection[str]) -> list[str]:
 
 
 class Failures:
-    """What went wrong in a list of independent pieces of work: each is tried, and the failures are told at the end."""
+    """Failures of independent pieces of work: all are tried, and what failed is raised at the end."""
 
     def __init__(self) -> None:
         self.found: dict[str, Exception] = {}
 
     @contextlib.contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Do the piece `name`; if it fails, that is logged and the block ends."""
+        """Run the block for the piece `name`; log and keep its failure."""
         try:
             yield
         except Exception as caught:
@@ -142,7 +136,7 @@ class Failures:
             self.found[name] = error if crash else error.with_traceback(None)
 
     def tell(self) -> None:
-        """Raises what was found, if anything: a `UserError` if all are, else the one crash or a group of all."""
+        """Raise what failed, if anything: a UserError if all are, else the one crash or a group of all."""
         if not self.found:
             return
         if all(isinstance(error, UserError) for error in self.found.values()):
@@ -157,7 +151,7 @@ class Failures:
 
 @contextlib.contextmanager
 def collected(failures: Failures | None) -> Iterator[Failures]:
-    """Where the failures of a list of work go: to the caller's, if there are such; else what fails is raised at the end."""
+    """Yield the caller's failures to add to, or new ones that are raised at the end."""
     found = Failures() if failures is None else failures
     yield found
     if failures is None:

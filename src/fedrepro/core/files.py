@@ -1,4 +1,4 @@
-"""Files that are whole or absent, whoever is killed or writes beside; what a damaged one is answered with."""
+"""Write files atomically, lock them, and read small JSON files with clear errors."""
 
 import contextlib
 import errno
@@ -16,32 +16,30 @@ from typing import IO, Any
 
 from fedrepro.core.errors import UserError
 
-RERUN = "run again"
-AGAIN = f"delete it and {RERUN}"
+AGAIN = "delete it and run again"
 NO_LOCKS = {errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # what network disks say of a lock
 SEAL = "seal"  # the key of the digest over all others
 MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk that several share, whose process a number is
 
 
 @contextlib.contextmanager
-def holding(path: Path) -> Iterator[None]:
-    """Hold a file, made where there is none, until the block ends. Raises UserError while another process holds it. A file
-    system that knows no locks leaves it open who does."""
-    check_lock(path)
+def alone(path: Path, wait: bool = True) -> Iterator[None]:
+    """Let one process at a time into the block, by a lock on a file that ends with its process, however that ends.
+
+    A file system that knows no locks lets all in. Raises UserError while another process has the lock, unless this one is to
+    `wait` for it, and where the path is a link, which would be written through, or no file: a pipe would be waited for.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise UserError(f"{path}: not a file; {AGAIN}")
     with path.open("a") as file:  # NFS locks only what may be written
-        if lock(file) is False:
+        if lock(file, wait) is False:
             raise UserError(f"{path.parent}: another process is at work in it; wait for its end")
         yield
 
 
-def check_lock(path: Path) -> None:
-    """Raise UserError for a link, which would be written through, and for what is no file: a pipe would be waited for."""
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise UserError(f"{path}: not a file; {AGAIN}")
-
-
 def check_regular(path: Path, advice: str = AGAIN) -> None:
-    """Raise UserError for a folder, and for a pipe, which would be waited for. Of a file that is absent nothing is said."""
+    """Raise UserError for a folder, and for a pipe, which would be waited for; not for a file that is absent."""
     if path.exists() and not path.is_file():
         raise UserError(f"{path}: not a file; {advice}")
 
@@ -56,7 +54,7 @@ def check_own(folder: Path) -> None:
 
 
 def held(path: Path) -> bool:
-    """Whether a process holds it; also where this one may not ask, since the file is somebody else's."""
+    """Return whether a process has the lock; also True where this one may not ask, since the file is somebody else's."""
     if path.exists() and not path.is_file():
         return False
     try:
@@ -69,7 +67,7 @@ def held(path: Path) -> bool:
 
 
 def lock(file: IO[str], wait: bool = False) -> bool | None:
-    """Whether an open file is locked by this process now, until it is closed; None where the file system knows no locks."""
+    """Lock an open file until it is closed. Returns whether it worked; None where the file system knows no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -83,7 +81,7 @@ def lock(file: IO[str], wait: bool = False) -> bool | None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to, of this process alone; it takes the place of `path` in one step when the block ends well."""
+    """Yield a path to write to, of this process alone, which replaces `path` in one step when the block ends well."""
     temporary = part(path)
     try:
         yield temporary
@@ -96,22 +94,22 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def part(path: Path) -> Path:
-    """Where this process makes what will be at `path`."""
+    """Return the temporary file in which this process writes what will be at `path`."""
     return path.with_name(f".{path.name}.{MACHINE}-{os.getpid()}.part")
 
 
 def sweep(path: Path) -> None:
-    """Away with the parts of `path` that processes of this machine left when they were killed."""
+    """Remove the temporary files of `path` that killed processes of this machine left."""
     _remove(abandoned(path))
 
 
 def abandoned(path: Path) -> list[Path]:
-    """These parts."""
+    """Return these files."""
     return sorted(filter(_abandoned, path.parent.glob(f".{glob.escape(path.name)}.{MACHINE}-*.part")))
 
 
 def sweep_below(folder: Path) -> None:
-    """The same in a folder and those within, whatever was to be made; parts of earlier code, which name no machine, go too."""
+    """Remove all such files in a folder and those within; also those of earlier code, which name no machine."""
     _remove(filter(_abandoned, list(folder.rglob(".*.part"))))
 
 
@@ -126,7 +124,7 @@ def _remove(parts: Iterable[Path]) -> None:
 
 
 def alive(process: int) -> bool:
-    """Whether a process of this machine with this number runs."""
+    """Return whether a process of this machine with this number runs."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -136,27 +134,18 @@ def alive(process: int) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Only one process at a time is in such a block with this lock file; the lock ends with its process, however that ends. A
-    file system that knows no locks lets all in."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    check_lock(path)
-    with path.open("a") as file:
-        lock(file, wait=True)
-        yield
-
-
 def read_file(path: Path, advice: str = AGAIN) -> bytes:
-    """What a file holds. Raises UserError for a folder, and for a pipe, which would be waited for."""
+    """Read a whole file. Raises UserError for a folder, and for a pipe, which would be waited for."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise UserError(f"{path}: not a file; {advice}")
     return path.read_bytes()
 
 
 def read_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any] | None:
-    """A small file that this package wrote, with these keys; None where there is none. Raises UserError where it is damaged, or
-    not what its seal says (earlier code wrote none); `advice` says what to do then."""
+    """Read a small file that this package wrote, with these keys; None where there is none.
+
+    Raises UserError, ending with `advice`, where it is damaged, or not what its seal says (earlier code wrote none).
+    """
     try:
         content = read_file(path, advice)
     except (FileNotFoundError, NotADirectoryError):
@@ -165,11 +154,8 @@ def read_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any] | N
 
 
 def parsed(content: bytes, path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any]:
-    """The same of what was read already; `path` is for messages."""
-    try:
-        values = json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError):
-        raise UserError(f"{path}: damaged; {advice}") from None
+    """Parse such a file that was read already; `path` is for messages."""
+    values = _parsed(content, path, advice)
     if not isinstance(values, dict):
         raise UserError(f"{path}: damaged, holds no keys and values; {advice}")
     if missing := [key for key in keys if key not in values]:
@@ -180,22 +166,27 @@ def parsed(content: bytes, path: Path, *keys: str, advice: str = AGAIN) -> dict[
     return values
 
 
+def _parsed(content: bytes, path: Path, advice: str) -> Any:
+    try:
+        return json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise UserError(f"{path}: damaged; {advice}") from None
+
+
 def read_whole_json(path: Path, *keys: str) -> dict[str, Any]:
     """As `read_json`, of a file that has to be there."""
     values = read_json(path, *keys)
     if values is None:
-        raise UserError(f"{path}: not there; {RERUN}")
+        raise UserError(f"{path}: not there; run again")
     return values
 
 
 def read_records(path: Path, *keys: str) -> list[dict[str, Any]]:
-    """A list of records that this package wrote, each with these keys. Raises UserError where it is damaged or not there."""
+    """Read a list of records that this package wrote, each with these keys. Raises UserError where it is damaged or absent."""
     try:
-        records = json.loads(read_file(path).decode("utf-8"))
+        records = _parsed(read_file(path), path, AGAIN)
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path}: not there; {RERUN}") from None
-    except (ValueError, RecursionError):
-        raise UserError(f"{path}: damaged; {AGAIN}") from None
+        raise UserError(f"{path}: not there; run again") from None
     if not isinstance(records, list) or not all(isinstance(one, dict) and one.keys() >= set(keys) for one in records):
         raise UserError(f"{path}: damaged, expected a list of records with {', '.join(keys) or 'names'}; {AGAIN}")
     return records

@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import hashlib
 import io
 import json
 import logging
@@ -17,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fedrepro.core import files
 from fedrepro.core.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def forget() -> None:
 def digest(value: Any, length: int = 10) -> str:
     """Short hash of plain values, independent of the order of keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:length]
+    return files.digest(text)[:length]
 
 
 @_remembered
@@ -91,7 +91,9 @@ def modules(config: Any) -> tuple[str, ...]:
 @_remembered
 def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY) -> str | None:
     """`code_digest` of a commit's files; None where there is no such commit, or it lacks one of the modules."""
-    packed = _git("archive", "--format=tar", "--end-of-options", commit, ".") if HASH.fullmatch(commit) else None
+    if not HASH.fullmatch(commit):
+        return None
+    packed, _ = _git("archive", "--format=tar", "--end-of-options", commit, ".")
     if packed is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
@@ -198,7 +200,8 @@ def commit(modules: tuple[str, ...] = ()) -> str:
         if not is_commit(name):
             raise UserError(f"FEDREPRO_COMMIT: {name!r} names no commit; set what `git rev-parse HEAD` prints")
         return name
-    same = _git("status", "--porcelain", "--", ".") == b"" or committed_digest(name, modules) == code_digest(modules)
+    changes, _ = _git("status", "--porcelain", "--", ".")
+    same = changes == b"" or committed_digest(name, modules) == code_digest(modules)
     return name if same else f"{name}{DIRTY}"
 
 
@@ -208,11 +211,11 @@ def head() -> tuple[str | None, str]:
     words, which are logged once."""
     if not any(os.path.exists(folder / ".git") for folder in PACKAGE.parents):
         return None, ""
-    name, words = _asked("rev-parse", "--verify", "--short=10", "HEAD")
+    name, words = _git("rev-parse", "--verify", "--short=10", "HEAD")
     if name is None:
         log.warning("the commit that results come from is not recorded; git: %s", words)
         return None, words
-    tracked = _git("ls-files", "--", "__init__.py")  # a copy may lie in another's checkout
+    tracked, _ = _git("ls-files", "--", "__init__.py")  # a copy may lie in another's checkout
     return (name.decode().strip() if tracked else None), ""
 
 
@@ -221,18 +224,15 @@ def commit_date(commit: str) -> str | None:
     """When a commit was made, in UTC, as 2026-11-22T17:22:40+00:00 (earlier runs tell the day alone); None where this checkout
     does not have it."""
     name = commit.removesuffix(DIRTY)
+    if not HASH.fullmatch(name):
+        return None
     # unlike `git show` and `git log`, this prints the same whatever the user's configuration says
-    found = _git("rev-list", "--max-count=1", "--timestamp", "--end-of-options", name, "--") if HASH.fullmatch(name) else None
+    found, _ = _git("rev-list", "--max-count=1", "--timestamp", "--end-of-options", name, "--")
     return datetime.fromtimestamp(int(found.split()[0]), UTC).isoformat() if found else None
 
 
-def _git(*words: str) -> bytes | None:
-    """What git prints in the package's folder; None where it fails or is not there."""
-    return _asked(*words)[0]
-
-
-def _asked(*words: str) -> tuple[bytes | None, str]:
-    """The same, with why it failed."""
+def _git(*words: str) -> tuple[bytes | None, str]:
+    """Ask git in the package's folder, as `_printed` does."""
     env = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
     # `git status` would run the program that a configuration may name here
     return _printed("git", "-C", str(PACKAGE), "-c", "core.fsmonitor=false", *words, env=env)
@@ -252,30 +252,18 @@ def environment(device: Any, modules: tuple[str, ...] = ()) -> dict[str, Any]:
     """The commit, versions and hardware that the numbers of a run with these modules may depend on in their last digits."""
     import torch
 
-    named = _found("the commit", commit, modules)
-    date = _found("the date of the commit", commit_date, named)
+    name = commit(modules)
     return {
-        "commit": named,
-        "commit_date": None if date == UNKNOWN else date,
+        "commit": name,
+        "commit_date": commit_date(name),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda if device.type == "cuda" else None,
         "system": platform.system(),
         "device": device.type,
-        "hardware": _found("the hardware", hardware, device),
+        "hardware": hardware(device),
         "threads": torch.get_num_threads(),
     }
-
-
-def _found(what: str, find: Callable, *about: Any) -> Any:
-    """What can be found out; "unknown" where that fails, with a warning: no result is lost to what only describes it."""
-    try:
-        return find(*about)
-    except UserError:
-        raise
-    except Exception as error:
-        log.warning("%s that a result comes from is not recorded: %s: %s", what, type(error).__name__, error)
-        return UNKNOWN
 
 
 def hardware(device: Any) -> str:
@@ -293,12 +281,11 @@ def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        told, _ = _printed("sysctl", "-n", "machdep.cpu.brand_string")  # macOS
-        return (told or b"").decode().strip() or platform.processor() or UNKNOWN
-    told = {
-        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))
-    }  # of the first core
-    if "model name" not in told:
+        name, _ = _printed("sysctl", "-n", "machdep.cpu.brand_string")  # macOS
+        return (name or b"").decode().strip() or platform.processor() or UNKNOWN
+    pairs = (line.partition(":") for line in reversed(lines))  # the first core's come last
+    core = {key.strip(): value.strip() for key, _, value in pairs}
+    if "model name" not in core:
         return platform.machine()
-    kind = ", ".join(f"{name} {told[key]}" for key, name in KIND.items() if key in told)  # clouds give several kinds one name
-    return f"{told['model name']} ({kind})" if kind else told["model name"]
+    kind = ", ".join(f"{name} {core[key]}" for key, name in KIND.items() if key in core)  # clouds give several kinds one name
+    return f"{core['model name']} ({kind})" if kind else core["model name"]

@@ -24,7 +24,7 @@ import torch
 from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import GOES_ON, UserError
-from fedrepro.core.files import check_own, digest, holding, read_json, replacing, sweep_below, write_json
+from fedrepro.core.files import alone, check_own, digest, read_json, replacing, sweep_below, write_json
 from fedrepro.core.metrics import MEASURES
 from fedrepro.data import source_label
 from fedrepro.data.datasets import Dataset
@@ -78,7 +78,7 @@ def train(
         return True
     _make(run.folder)
     check_own(run.folder)
-    with holding(run.log), _Log(run.log):
+    with alone(run.log, wait=False), _Log(run.log):
         # at the start: what is committed while this process trains is not what it runs
         environment = provenance.environment(device, provenance.modules(run.config))
         write_json(run.folder / "config.json", run.record() | {"dataset": source_label.describe(dataset.meta)})
