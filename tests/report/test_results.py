@@ -1,7 +1,6 @@
 """Results as data frames, and the notebook that goes on from them, on the numbers that are committed."""
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -80,17 +79,6 @@ def test_a_paper_without_a_claim_has_the_columns_of_verdicts(tmp_path):
     (folder / "verdicts.csv").write_text(",".join(name.capitalize() for name in made) + "\n", encoding="utf-8")
     found = results.verdicts("mine", "quick", tmp_path)
     assert found.empty and tuple(found) == made
-
-
-def test_what_the_readme_does_in_python(tmp_path, monkeypatch, capsys):
-    told, by_hand = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
-    monkeypatch.chdir(ROOT)
-    found: dict = {}
-    exec(told, found)
-    assert all(len(found[name]) for name in ("curves", "runs", "verdicts"))
-    monkeypatch.chdir(tmp_path)
-    exec(by_hand, {})
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["1", "2", "3"]
 
 
 def test_the_package_offers_its_version_and_the_results():

@@ -215,10 +215,9 @@ def notebook(options: argparse.Namespace) -> int:
 
 
 def docs(options: argparse.Namespace) -> int:
-    from fedrepro.cli import docs as guide
+    from fedrepro.cli import docs as configuration
 
-    changed = guide.write()
-    sys.stdout.write("".join(f"wrote {path}\n" for path in changed) or "README.md and docs/ are up to date\n")
+    sys.stdout.write(f"{configuration.PAGE} {'written' if configuration.write() else 'is up to date'}\n")
     return 0
 
 

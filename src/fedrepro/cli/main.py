@@ -138,7 +138,7 @@ COMMANDS = (  # name, function, those of the shared options that it obeys, what 
         "delete runs and partitions that no scale of the settings names any more",
     ),
     ("notebook", commands.notebook, "params scale", "write a notebook that goes on from a figure's numbers"),
-    ("docs", commands.docs, "", "write README's table of artifacts and docs/ anew from the committed results"),
+    ("docs", commands.docs, "", "write docs/configuration.md from the descriptions of the settings"),
     ("schema", commands.schema, "", "print the JSON schema of the settings file, or of what says what artifacts are"),
 )
 

@@ -59,7 +59,6 @@ MODULES = {  # below the package: old -> new
     "report.phrases": "report.settings_text",
     "report.plain": "report.documents.dvc_files",
     "report.plotted": "report.verdicts.paper_curves",
-    "report.quoting": "report.documents.quotes",
     "report.rendering": "report.documents.templating",
     "report.rules": "report.verdicts.rules",
     "report.schema": "report.paper",
