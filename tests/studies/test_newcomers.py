@@ -1,6 +1,5 @@
 """New clients after a finished run: who they are, how they train, what a study leaves, and what reports make of it."""
 
-import csv
 import json
 import math
 from pathlib import Path
@@ -92,7 +91,7 @@ def test_what_the_server_holds_stays_its_own(removed):
     assert bool(np.intersect1d(np.concatenate(new.train), new.proxy).size) == (not removed)
     Study(settings(images=60), run).check()
     if removed:
-        with pytest.raises(UserError, match=r"images: the run's clients share 60 train images \(got 61\)"):
+        with pytest.raises(UserError, match="^images: .*61"):
             Study(settings(images=61), run).check()
 
 
@@ -103,11 +102,8 @@ def test_the_same_for_every_series_of_a_seed():
     for mine, equal in ((one.permutations, same.permutations), (one.train[1], same.train[1]), (one.test[1], same.test[1])):
         assert np.array_equal(mine, equal)
     assert not np.array_equal(one.permutations, other.permutations) and not np.array_equal(one.train[1], other.train[1])
-
-
-def test_more_clients_do_not_change_the_first():
-    few, many = invite(settings(clients=2), permuted(), images()), invite(settings(clients=6), permuted(), images())
-    assert np.array_equal(few.permutations, many.permutations[:2]) and np.array_equal(few.train[1], many.train[1])
+    many = invite(settings(clients=6), permuted(), images())  # more clients do not change the first
+    assert np.array_equal(one.permutations, many.permutations[:3]) and np.array_equal(one.train[1], many.train[1])
 
 
 # ---- how they train
@@ -115,7 +111,7 @@ def test_more_clients_do_not_change_the_first():
 
 @pytest.mark.parametrize(
     "algorithm",
-    [{"name": "fedavg"}, {"name": "fedfusion", "operator": "multi"}, {"name": "fedmmd"}, {"name": "fedprox", "mu": 1.0}],
+    [{"name": "fedfusion", "operator": "multi"}, {"name": "fedprox", "mu": 1.0}],
     ids=str,
 )
 def test_as_the_clients_of_a_round_do(algorithm, monkeypatch):
@@ -159,12 +155,8 @@ def test_new_clients_get_the_importance_of_the_final_weights():
     omega = importance("fisher", fed.algorithm, state.weights, server.proxy())
     assert omega and all(torch.equal(found.received[OMEGA + name], value) for name, value in omega.items())
     assert any(not torch.equal(state.server[OMEGA + name], value) for name, value in omega.items())  # that of the round before
-
-
-def test_new_clients_get_no_importance_in_a_round_in_which_none_is_sent():
-    """Though the server still has that of the round before."""
-    found = adaptation(settings(), algorithm={"name": "fedcl", "every": 2}, proxy={"share": 0.25})
-    assert found.received.keys() == set(found.federation.algorithm.names)
+    without = adaptation(settings(), algorithm={"name": "fedcl", "every": 2}, proxy={"share": 0.25})
+    assert without.received.keys() == set(without.federation.algorithm.names)  # in a round in which none is sent
 
 
 def test_dropout_and_augmentation():
@@ -215,18 +207,6 @@ def test_an_estimate_is_of_all_epochs(tmp_path):
         assert run.partition.options == case.run.config.partition.options | {"clients": clients}
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    (asked() | {"partition": {"name": "iid", "clients": 3}}, "their pixel order: partition.permute_pixels must be true"),
-    (asked(clients=31), r"clients: the run's clients share 30 test images \(got 31\)"),
-    (asked(images=61), r"images: the run's clients share 60 train images \(got 61\)"),
-    (asked(epoch=3), "study newcomers: epoch: unknown key: choose from clients, epochs, images, target"),
-])  # fmt: skip
-def test_settings_that_cannot_be(changes, message, tmp_path):
-    with pytest.raises(UserError, match=message) as error:
-        plans(changes, Paths(data=tmp_path / "data", results=tmp_path / "results"))
-    assert "papers.p.fig" in str(error.value)
-
-
 def test_committed_ones_are_found():
     """Their runs and settings, in today's words."""
     found = []
@@ -239,17 +219,10 @@ def test_committed_ones_are_found():
     assert len(found) == len(list(Path(__file__).parents[2].glob("results/kept/*/*/newcomers-*.json"))) >= 4
 
 
-def test_what_other_code_made_is_found(tmp_path):
-    run = permuted()
-    study = Study(settings(), run)
-    (tmp_path / "newcomers-0123456789.json").write_text(json.dumps({"settings": settings().model_dump(), "code": "older"}))
-    assert study_plan.finished_in(tmp_path, study) == [tmp_path / "newcomers-0123456789.json"]
-    assert study_plan.finished_in(tmp_path, Study(settings(epochs=5), run)) == []
-
-
 @pytest.mark.parametrize(("stored", "found"), [
     ({"clients": 3, "target": 0.9, "epochs": 4}, True),  # before there was a choice of images
     ({"clients": 3, "target": 0.9, "epochs": 4, "gone": 1}, False),
+    ({"clients": 3, "target": 0.9, "epochs": 5}, False),
 ])  # fmt: skip
 def test_settings_that_came_and_went(stored, found, tmp_path):
     """A setting that a stored study lacks counts at its default; one that today's code does not know makes it another."""
@@ -258,6 +231,9 @@ def test_settings_that_came_and_went(stored, found, tmp_path):
 
 
 # ---- reports
+
+
+MISSING = Reason(Kind.NOT_FINISHED, missing=2, total=2)
 
 
 def told(series: dict[str, dict[int, list[int | None]]], compare: str = "full", skipped: Reason | None = None) -> Results:
@@ -299,29 +275,19 @@ def test_arrivals():
     assert arrivals(found, "Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
     mean, arrived, clients = bars.summary(found, "Conv")
     assert (mean.mean, arrived, clients) == (pytest.approx(4 / 3), 3, 4)
-
-
-def test_an_accuracy_that_is_no_number_is_no_arrival():
-    found = told({"Conv": {0: [1]}})
     found.rows[-1]["accuracy"] = "nan"
-    assert arrivals(found, "Conv") == {0: {0: None}}
+    assert arrivals(found, "None")[1] == {0: 2, 1: None}
 
 
-def test_who_does_not_arrive_is_named():
+def test_who_does_not_arrive_is_shown():
     found = told({"Conv": {0: [1, None]}, "Multi": {0: [None, None]}, "None": {0: [3, 4]}})
-    text = FIGURE.caption(shown(found))
-    assert "Conv: 1 of 2 new clients did not arrive within 4 epochs; the mean (hatched) is over the others, so too low." in text
-    assert "Multi: 2 of 2 new clients did not arrive within 4 epochs." in text and "None: " not in text
-    assert "the protocol is our reading" in text and "Diamonds: the paper's means" in text and "of one run." in text
     axes = axes_of(found)
     heights = [patch.get_height() for patch in axes.patches]
     assert heights == [1.0, 3.5] and [patch.get_hatch() for patch in axes.patches] == [bars.OPEN, None]
     assert [text.get_text() for text in axes.texts] == ["1 of 2\narrive", "0 of 2\narrive"]
-    assert axes.get_ylabel() == "epochs to 90 % own-test\naccuracy"
     assert [name.get_text() for name in axes.get_xticklabels()] == ["Conv", "Multi", "None"]
-    assert "a fresh order of pixels, as many training images as a client of the run, drawn at random" in text
-    found.settings["images"] = 50
-    assert "a fresh order of pixels, 50 training images, drawn at random" in FIGURE.caption(shown(found))
+    caption = FIGURE.caption(shown(found))
+    assert "Conv: 1 of 2" in caption and "Multi: 2 of 2" in caption and "None: " not in caption
 
 
 def test_whiskers_are_standard_deviations():
@@ -332,59 +298,34 @@ def test_whiskers_are_standard_deviations():
     assert ends == [pytest.approx((2 - 2**0.5, 2 + 2**0.5)), pytest.approx((3 - (4 / 3) ** 0.5, 3 + (4 / 3) ** 0.5))]
 
 
-def test_the_papers_range_is_drawn_from_its_low_to_its_high():
-    axes = axes_of(told({"Conv": {0: [1, 3]}, "None": {0: [2, 4], 1: [2, 4]}}))
-    ranges = [lines.get_segments() for lines in axes.collections if hasattr(lines, "get_segments")]
-    drawn = [found[0] for found in ranges if len(found) == 1 and found[0][0][0] == pytest.approx(0.38)]  # beside the first bar
-    assert [[low[1], high[1]] for low, high in drawn] == [pytest.approx([62.3, 68.1])]
-
-
-def test_smaller_scales_do_not_show_the_papers_numbers():
-    found = told({"Conv": {0: [1, 2]}}, "direction")
-    assert "Diamonds" not in FIGURE.caption(shown(found)) and axes_of(found).get_legend() is None
-    assert FIGURE.numbers(shown(found))[1][-3:] == ["", "", ""]
+def test_the_papers_range_is_drawn_at_its_own_scale_alone():
+    """Beside the first bar, from the low to the high of `bars`."""
     whole = told({"Conv": {seed: [1, 2] for seed in range(3)}})
+    ranges = [lines.get_segments() for lines in axes_of(whole).collections if hasattr(lines, "get_segments")]
+    drawn = [found[0] for found in ranges if len(found) == 1 and found[0][0][0] == pytest.approx(0.38)]
+    assert [[low[1], high[1]] for low, high in drawn] == [pytest.approx([62.3, 68.1])]
     assert FIGURE.numbers(shown(whole))[1] == ["Conv", "1.50", "0.55", 6, 6, 65.2, 62.3, 68.1]  # root of 6 x 0.25 / 5
-    assert "over 2 new clients of each of 3 seeds' runs." in FIGURE.caption(shown(whole))
+    smaller = told({"Conv": {0: [1, 2]}}, "direction")
+    assert axes_of(smaller).get_legend() is None and FIGURE.numbers(shown(smaller))[1][-3:] == ["", "", ""]
 
 
 def test_files(tmp_path):
-    store_rows = told({"Conv": {0: [1, 3]}, "None": {0: [None, 4]}})
-    tmp_path.joinpath("data").mkdir()
-    (tmp_path / "data" / "fig-newcomers.json").write_text(json.dumps(store_rows.note))
-    with (tmp_path / "data" / "fig-newcomers.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(store_rows.rows[0]))
-        writer.writeheader()
-        writer.writerows(store_rows.rows)
-    artifacts.make(PAPER, ["fig6"], tmp_path)
-    assert all((tmp_path / "figures" / f"fig6.{kind}").stat().st_size for kind in ("pdf", "png", "txt"))
-    conv, none = rows(tmp_path / "figures" / "fig6.csv")
-    assert (conv["Mean epochs"], conv["Standard deviation"], conv["Arrived"], conv["Paper's low"]) == (
-        "2.00",
-        "1.41",
-        "2",
-        "62.3",
-    )
-    assert (none["Mean epochs"], none["Standard deviation"], none["New clients"], none["Arrived"]) == ("4.00", "", "2", "1")
-    assert none["Paper's mean"] == ""
-
-
-def test_without_data_it_says_why(tmp_path):
-    reason = Reason(Kind.NOT_FINISHED, missing=2, total=2)
-    missing = told({}, skipped=reason)
-    store(missing, tmp_path / "data", "fig-newcomers")
-    artifacts.make(PAPER, ["fig6"], tmp_path)
-    assert (tmp_path / "figures" / "fig6.txt").read_text() == f"New clients. Not shown at this scale: {reason}.\n"
-    assert axes_of(missing).texts[0].get_text() == f"not shown:\n{reason}"
-    assert rows(tmp_path / "figures" / "fig6.csv") == []
+    """With results, and without."""
+    for found, shown in (
+        (told({"Conv": {0: [1, 3]}, "None": {0: [None, 4]}}), ["2.00", "4.00"]),
+        (told({}, skipped=MISSING), []),
+    ):
+        store(found, tmp_path / "data", "fig-newcomers")
+        artifacts.make(PAPER, ["fig6"], tmp_path)
+        assert all((tmp_path / "figures" / f"fig6.{kind}").stat().st_size for kind in ("pdf", "png", "txt"))
+        assert [row["Mean epochs"] for row in rows(tmp_path / "figures" / "fig6.csv")] == shown
+    assert str(MISSING) in (tmp_path / "figures" / "fig6.txt").read_text()
 
 
 SAVED = {"kind": "epochs_saved", "series": "Conv", "baseline": "None"}
 
 
 EPOCHS = {"kind": "epochs", "series": "Conv"}
-FEW = "Conv: 1 of 2 new clients arrive"
-LATE = "Conv, seed 0: 1 of 2 new clients are not at 90 % within 4 epochs"
 
 
 def of_seeds(conv: list, none: list, compare: str = "full") -> Results:
@@ -392,26 +333,25 @@ def of_seeds(conv: list, none: list, compare: str = "full") -> Results:
     return told({"Conv": dict(enumerate(conv)), "None": dict(enumerate(none))}, compare)
 
 
-@pytest.mark.parametrize(("cell", "conv", "none", "reported", "status", "ours", "why"), [
-    (EPOCHS, [[1, 2]], [[4, 4]], 2, "undecided", "1.5 epochs (1 seed)", "0.5 epochs from"),
-    (EPOCHS, [[1, 2], [2, 1]], [[4, 4]] * 2, 2, "reproduced", "1.5 ± 0.0 epochs (n = 2)", "0.5 epochs from"),
-    (EPOCHS, [[1, None]], [[4, 4]], 2, "undecided", FEW, LATE),
-    (EPOCHS, [[None, None]] * 2, [[4, 4]] * 2, 2, "not reproduced", "Conv: 0 of 4 new clients arrive", "Conv, seed 0: 2 of 2"),
-    (SAVED, [[1, 1]], [[4, 4]], 0.5, "undecided", "75.0 % (1 seed)", "25.0 points from"),
-    (SAVED, [[1, 1]] * 2, [[4, 4]] * 2, 0.75, "reproduced", "75.0 ± 0.0 % (n = 2)", "0.0 points from"),
-    (SAVED, [[1, 1], [2, 2]], [[2, 2], [4, 4]], 0.5, "reproduced", "50.0 ± 0.0 % (n = 2)", "0.0 points from"),  # in pairs
-    (SAVED, [[4, 4]] * 2, [[2, 2]] * 2, 0.75, "not reproduced", "-100.0 ± 0.0 % (n = 2)", "the direction is not as reported"),
-    (SAVED, [[1, 1]] * 2, [[None, 4]] * 2, 0.75, "partly", "Conv: 4 of 4 new clients arrive; None: 2 of 4", "None, seed 0: 1 "),
-    (SAVED, [[1, 1]], [[None, 4]], 0.75, "undecided", "Conv: 2 of 2 new clients arrive; None: 1 of 2", "None, seed 0: 1 of 2"),
-    (SAVED, [[None, 1]], [[None, 4]], 0.75, "undecided", FEW, "Conv, seed 0: 1 of 2"),
-    (SAVED, [[1, 1]], [[0, 0]], 0.75, "not compared", "-", "the new clients of None need no training"),
-    (SAVED, [[1, 1]] * 2, [[4, 4]], 0.75, "not compared", "-", "seed 1: no run of None with this seed"),
+@pytest.mark.parametrize(("cell", "conv", "none", "reported", "status"), [
+    (EPOCHS, [[1, 2]], [[4, 4]], 2, "undecided"),  # 1.5 of one seed
+    (EPOCHS, [[1, 2], [2, 1]], [[4, 4]] * 2, 2, "reproduced"),
+    (EPOCHS, [[1, None]], [[4, 4]], 2, "undecided"),
+    (EPOCHS, [[None, None]] * 2, [[4, 4]] * 2, 2, "not reproduced"),
+    (SAVED, [[1, 1]], [[4, 4]], 0.5, "undecided"),  # 75 % of one seed
+    (SAVED, [[1, 1]] * 2, [[4, 4]] * 2, 0.75, "reproduced"),
+    (SAVED, [[1, 1], [2, 2]], [[2, 2], [4, 4]], 0.5, "reproduced"),  # in pairs
+    (SAVED, [[4, 4]] * 2, [[2, 2]] * 2, 0.75, "not reproduced"),  # the other direction
+    (SAVED, [[1, 1]] * 2, [[None, 4]] * 2, 0.75, "partly"),
+    (SAVED, [[1, 1]], [[None, 4]], 0.75, "undecided"),
+    (SAVED, [[None, 1]], [[None, 4]], 0.75, "undecided"),
+    (SAVED, [[1, 1]], [[0, 0]], 0.75, "not compared"),  # those of None need no training
+    (SAVED, [[1, 1]] * 2, [[4, 4]], 0.75, "not compared"),  # no seed 1 of None
 ])  # fmt: skip
-def test_verdicts(cell, conv, none, reported, status, ours, why):
+def test_verdicts(cell, conv, none, reported, status):
     values = {"text": "t", "source": "s", "experiment": "fig", "cell": cell, "reported": reported}
     claim = claims.read(values | {"tolerance": 0.5 if cell == EPOCHS else 0.2}, "test")
-    found = decide("key", claim, of_seeds(conv, none), "test_accuracy")
-    assert found.status == status and found.found.startswith(ours) and why in found.why
+    assert decide("key", claim, of_seeds(conv, none), "test_accuracy").status == status
 
 
 def test_only_the_direction_at_a_smaller_scale():
@@ -424,11 +364,11 @@ def test_only_the_direction_at_a_smaller_scale():
 
 
 @pytest.mark.parametrize(("figure", "claim", "message"), [
-    ({"target": {"paper": 0.9}}, {}, "figures.f: target: unknown key: choose from bars, bars_from, experiment"),
-    ({"kind": "curves"}, {}, "figures.f: bars: unknown key"),
-    ({"experiment": "other"}, {}, "figures.f: experiment 'other' has no newcomers in params.yaml"),
-    ({}, {"experiment": "other"}, "claims.c.cell: experiment 'other' has no newcomers in params.yaml"),
-    ({}, {"cell": {"kind": "epochs_saved", "series": "Conv"}}, "claims.c.cell: baseline: Field required"),
+    ({"target": {"paper": 0.9}}, {}, "figures.f: target: "),
+    ({"kind": "curves"}, {}, "figures.f: bars: "),
+    ({"experiment": "other"}, {}, "figures.f: experiment 'other'"),
+    ({}, {"experiment": "other"}, "claims.c.cell: experiment 'other'"),
+    ({}, {"cell": {"kind": "epochs_saved", "series": "Conv"}}, "claims.c.cell: baseline: "),
 ])  # fmt: skip
 def test_artifacts_that_do_not_fit(figure, claim, message, tmp_path):
     values = {"text": "t", "source": "s", "experiment": "fig", "cell": SAVED, "reported": 0.3} | claim

@@ -1,7 +1,6 @@
 """Studies of finished runs: all are planned, made, cut off, kept and pruned alike, and rounds come again to the bit."""
 
 import json
-import shutil
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -22,7 +21,7 @@ from fedrepro.config.params import Params
 from fedrepro.config.types import parse
 from fedrepro.core import rng
 from fedrepro.core.errors import Failures, UserError
-from fedrepro.core.files import read_json, write_json
+from fedrepro.core.files import read_json
 from fedrepro.experiments import finished_runs, keep, prune, study_plan, study_runner
 from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.cost import entries
@@ -58,10 +57,6 @@ def permuted(**changes):
 
 
 # ---- what each of them is
-
-
-def test_every_study_has_an_example():
-    assert sorted(EXAMPLES) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -115,7 +110,7 @@ def made(tmp_path, monkeypatch, request) -> Made:
     return Made(tmp_path, monkeypatch, request.param)
 
 
-def test_a_study(made):
+def test_a_study(made, monkeypatch):
     case = made.case()
     assert case.table.parent == made.run.folder and not case.note.exists()
     assert case.table.name.startswith(f"{made.name}-")
@@ -126,16 +121,9 @@ def test_a_study(made):
     told = json.loads(case.note.read_text())
     assert told["settings"] == case.study.settings.model_dump(mode="json") and told["run"] == "made-s0"
     assert told["environment"]["device"] == "cpu" and told["code"]
-
-
-def test_another_number_is_another_study(made):
-    assert made.case(0).table != made.case(1).table
-
-
-def test_done_is_done(made, monkeypatch):
-    made.conduct(made.case())
-    monkeypatch.setattr(type(made.case().study), "begin", None)
-    assert made.conduct(made.case()) == []
+    assert made.case(1).table != case.table
+    monkeypatch.setattr(type(case.study), "begin", None)
+    assert made.conduct(made.case()) == []  # done is done
 
 
 def test_killed_and_called_again_it_ends_the_same(made, monkeypatch):
@@ -153,11 +141,18 @@ def test_killed_and_called_again_it_ends_the_same(made, monkeypatch):
     assert made.conduct(case) == [] and case.table.read_bytes() == whole and not case.begun.exists()
 
 
+def failing(monkeypatch, case: Case) -> None:
+    """Let this study fail and no other."""
+    begin = type(case.study).begin
+    fails = lambda study, scene: 1 / 0 if study == case.study else begin(study, scene)  # noqa: E731
+    monkeypatch.setattr(type(case.study), "begin", fails)
+
+
+@pytest.mark.parametrize("made", NAMES[:1], indirect=True)
 def test_what_is_done_stays_done_where_a_later_one_of_its_job_fails(made, monkeypatch):
     first, second = made.case(0), made.case(1)
-    begin = type(first.study).begin
     with monkeypatch.context() as patch:
-        patch.setattr(type(first.study), "begin", lambda study, scene: begin(study, scene) if study == first.study else 1 / 0)
+        failing(patch, second)
         with pytest.raises(ZeroDivisionError):
             study_runner.conduct([first, second], made.paths, device="cpu", together=True)
     whole = first.table.read_bytes()
@@ -166,26 +161,18 @@ def test_what_is_done_stays_done_where_a_later_one_of_its_job_fails(made, monkey
         made.patch(patch, lambda answer, unit: pytest.fail("again"))
         assert made.conduct(first) == [] and first.table.read_bytes() == whole
     assert not first.begun.exists()
-    with monkeypatch.context() as patch:  # on the command line a note stays, and nobody passes its study again
-        patch.setattr(type(first.study), "begin", lambda study, scene: begin(study, scene) if study == second.study else 1 / 0)
-        first.note.unlink()
-        first.table.unlink()
-        with pytest.raises(ZeroDivisionError):
-            study_runner.conduct([second, first], made.paths, device="cpu")
-    assert second.note.exists() and not second.begun.exists()
 
 
+@pytest.mark.parametrize("made", NAMES[:1], indirect=True)
 def test_one_that_fails_does_not_keep_the_others_from_their_end(made, monkeypatch):
     first, second = made.case(0), made.case(1)
-    begin = type(first.study).begin
-    with monkeypatch.context() as patch:
-        patch.setattr(type(first.study), "begin", lambda study, scene: begin(study, scene) if study == second.study else 1 / 0)
-        failures = Failures()
-        assert study_runner.conduct([first, second], made.paths, device="cpu", failures=failures) == []
-        assert list(failures.found) == [f"{first.study.title} of made-s0"]
-        second.note.unlink()
-        with pytest.raises(ZeroDivisionError):
-            study_runner.conduct([first, second], made.paths, device="cpu")
+    failing(monkeypatch, first)
+    failures = Failures()
+    assert study_runner.conduct([first, second], made.paths, device="cpu", failures=failures) == []
+    assert len(failures.found) == 1 and second.note.exists() and not second.begun.exists()
+    second.note.unlink()
+    with pytest.raises(ZeroDivisionError):
+        study_runner.conduct([first, second], made.paths, device="cpu")
     assert second.note.exists() and not first.note.exists()
 
 
@@ -194,15 +181,13 @@ def units(case) -> list[str]:
     return list(dict.fromkeys(row[0] for row in json.loads(case.begun.read_text(encoding="utf-8"))["rows"]))
 
 
-@pytest.mark.parametrize(("shelf", "then"), [
-    ("runs", "delete .*/tsne-1.csv and tsne-1.json to make the study anew"), ("kept", "git restore .*/r brings back"),
-])  # fmt: skip
+@pytest.mark.parametrize(("shelf", "then"), [("runs", "delete "), ("kept", "git restore ")])
 def test_a_damaged_note_is_told_with_what_brings_it_back(shelf, then, tmp_path):
     folder = tmp_path / shelf / "p" / "r"
     folder.mkdir(parents=True)
     (folder / "tsne-1.json").write_text("{}")
     listed(tmp_path / shelf)
-    with pytest.raises(UserError, match=rf"tsne-1\.json: damaged, lacks settings, code; {then}"):
+    with pytest.raises(UserError, match=rf"tsne-1\.json: .*{then}"):
         study_plan.finished_in(folder, studies.create("tsne", EXAMPLES["tsne"][0], permuted()))
 
 
@@ -215,7 +200,7 @@ def test_a_damaged_table_of_an_unfinished_study_is_noticed(made, monkeypatch):
     whole = case.begun.read_text(encoding="utf-8")
     for old, new in (('"rows"', '"wors"'), ("0.5", "0.6"), ('"run": "', '"run": "another'), ("}", ""), (whole, "\0")):
         case.begun.write_text(whole.replace(old, new, 1), encoding="utf-8")
-        with pytest.raises(UserError, match=r"\.begun: .*; delete it to begin the study anew"):
+        with pytest.raises(UserError, match=r"\.begun: "):
             made.conduct(case)
 
 
@@ -235,7 +220,7 @@ def test_other_data(made, monkeypatch):
     data = images()
     data.meta["identity"] = "other"
     monkeypatch.setattr(study_runner.runner, "dataset", lambda *arguments: data)
-    with pytest.raises(UserError, match="not the data that made-s0 was trained on"):
+    with pytest.raises(UserError, match="made-s0"):
         made.conduct(made.case())
 
 
@@ -247,24 +232,22 @@ def test_made_as_the_run_was_trained(made):
         assert study_runner._executor(made.run, CPU) == used
 
 
-def test_without_final_weights(tmp_path, monkeypatch):
-    made = Made(tmp_path, monkeypatch, "newcomers")
-    (made.run.folder / "model.safetensors").unlink()
-    with pytest.raises(UserError, match="model.safetensors: no such file; new clients start from it"):
-        made.conduct(made.case())
-
-
-def test_a_run_that_diverged_has_no_final_weights(tmp_path, monkeypatch):
+def test_without_final_weights_or_with_those_of_a_run_that_diverged(tmp_path, monkeypatch):
     made = Made(tmp_path, monkeypatch, "newcomers", rounds=1)
-    state, stored = checkpoint.load(made.run.folder / "model.safetensors", made.run.id)
-    checkpoint.save(made.run.folder / "model.safetensors", replace(state, diverged=True), stored, made.run.id)
+    path = made.run.folder / "model.safetensors"
+    state, stored = checkpoint.load(path, made.run.id)
+    path.unlink()
+    with pytest.raises(UserError, match="model.safetensors"):
+        made.conduct(made.case())
+    checkpoint.save(path, replace(state, diverged=True), stored, made.run.id)
     made.conduct(made.case())
     assert rows(made.case().table) == [] and made.case().note.exists()
 
 
-def test_a_run_that_diverged_has_the_rounds_before(tmp_path, monkeypatch):
-    made = Made(tmp_path, monkeypatch, "activations", lr=3e38)
-    assert made.conduct(made.case()) == [] and {row["round"] for row in rows(made.case().table)} == {"1"}
+@pytest.mark.parametrize(("name", "lr", "rounds"), [("activations", 3e38, {"1"}), ("tsne", 1e30, set())])
+def test_a_run_that_diverged_has_the_rounds_before(name, lr, rounds, tmp_path, monkeypatch):
+    made = Made(tmp_path, monkeypatch, name, lr=lr)
+    assert made.conduct(made.case()) == [] and {row["round"] for row in rows(made.case().table)} == rounds
 
 
 # ---- rounds again
@@ -308,13 +291,10 @@ FUSION = {"name": "fedfusion", "operator": "multi"}
 
 
 @pytest.mark.parametrize(("executor", "algorithm", "stored"), [
-    ("sequential", {"name": "fedavg"}, {2, 3}),
     ("sequential", {"name": "fedavg"}, ()),
-    ("sequential", FUSION, {3}),
-    ("stacked", {"name": "fedavg"}, {3}),
-    ("stacked", FUSION, {2, 3}),
-    ("stacked", {"name": "fedmmd"}, ()),
     ("sequential", {"name": "scaffold"}, {2}),  # whose clients keep something
+    ("stacked", FUSION, {2, 3}),
+    ("stacked", {"name": "fedmmd"}, {3}),
 ])  # fmt: skip
 def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monkeypatch):
     """Local weights after training, what was received, and the state that follows."""
@@ -338,10 +318,9 @@ def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monk
     assert replay.stored(run.folder) == [2, 3]  # what was missing is there now
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_replayed_round_has_the_same_bits_with_every_method(name, precision, tmp_path):
-    run = finished(tmp_path, "auto", frozenset({3}), algorithm={"name": name}, precision=precision)
+def test_a_replayed_round_has_the_same_bits_with_every_method(name, tmp_path):
+    run = finished(tmp_path, "auto", frozenset({3}), algorithm={"name": name}, precision="float64")
     again = Replay(federation(run.config), run.folder, {3})
     assert again.reach(3)
     found, (final, _) = again.round().after, checkpoint.load(run.folder / "model.safetensors", run.id)
@@ -376,27 +355,17 @@ def test_a_resumed_run_stores_the_same(tmp_path):
         assert replay.snapshot(run.folder, round).read_bytes() == replay.snapshot(whole.folder, round).read_bytes()
 
 
-def test_neighbouring_rounds_are_trained_once(tmp_path, monkeypatch):
-    run = config(**LIVELY)
-    again, trainings = Replay(federation(run), tmp_path, {2, 3}), Trainings(monkeypatch)
-    for round in (1, 2, 3):
-        assert again.reach(round) and again.round().round == round
-    assert len(trainings.seen) == 3
-    assert replay.stored(tmp_path) == [2, 3]
-
-
-def test_rounds_that_are_not_those_of_the_run_are_refused(tmp_path):
+@pytest.mark.parametrize(("factor", "refused"), [(1 + 1e-5, False), (1.01, True)])
+def test_rounds_that_are_not_those_of_the_run_are_refused(factor, refused, tmp_path):
     """As on a machine that rounds otherwise, where that leads away."""
     run = finished(tmp_path, "sequential", frozenset())
     path = run.folder / "metrics.csv"
     told = runs.read_metrics(path)
-    for factor, refused in ((1 + 1e-5, False), (1.01, True)):
-        path.write_text(runs.written([*told[:2], told[2] | {"train_loss": factor * told[2]["train_loss"]}, *told[3:]]))
-        again = Replay(federation(run.config, executor="sequential"), run.folder, {2, 3})
-        with pytest.raises(UserError, match="round 2, trained again here, has the train loss") if refused else nullcontext():
-            assert again.reach(2) and again.round().round == 2
-        assert replay.stored(run.folder) == ([] if refused else [2])  # what was on the way is not the run's either
-        shutil.rmtree(run.folder / "snapshots")
+    path.write_text(runs.written([*told[:2], told[2] | {"train_loss": factor * told[2]["train_loss"]}, *told[3:]]))
+    again = Replay(federation(run.config, executor="sequential"), run.folder, {2, 3})
+    with pytest.raises(UserError, match="round 2") if refused else nullcontext():
+        assert again.reach(2) and again.round().round == 2
+    assert replay.stored(run.folder) == ([] if refused else [2])  # what was on the way is not the run's either
 
 
 def test_a_state_that_is_stored_anew_keeps_nothing_of_the_one_before(tmp_path):
@@ -468,27 +437,21 @@ def test_divergences_by_hand():
     assert activations.divergences(means[:1].expand(3, 2)).abs().max() < 1e-16  # who agree
 
 
-def test_not_the_other_direction():
-    means = torch.tensor([[0.0, 0.0], [4.0, 0.0]], dtype=torch.float64)
-    p, q = means[1].softmax(0), means.mean(0).softmax(0)
-    forward, backward = ((a * (a / b).log()).sum() / 2 for a, b in ((p, q), (q, p)))
-    found = activations.divergences(means)[1]
-    assert found == pytest.approx(float(forward), abs=1e-15) and abs(forward - backward) > 0.01
-
-
-def test_a_mean_activation_is_over_the_clients_own_images(monkeypatch):
-    """One image at a time, through the network that the client ends with."""
+@pytest.mark.parametrize("augment", [(), ("flip",)], ids=["plain", "augmented"])
+def test_a_mean_activation_is_over_the_clients_own_images(augment, monkeypatch):
+    """Augmented once, as in training, through the network that the client ends with, and whatever the chunks."""
     monkeypatch.setattr(activations, "CHUNK", 7)
-    fed = federation(permuted(algorithm={"name": "fedfusion", "operator": "conv"}))
+    algorithm = {"name": "fedfusion", "operator": "conv"}
+    fed = federation(permuted(algorithm=algorithm, augment=augment, partition={"name": "iid", "clients": 4}))
     again = Replay(fed, Path("nowhere"), ())
     assert again.reach(1)
-    trained = again.round().trained[1]
-    client, own, total = trained.client.number, fed.algorithm.personal(trained.weights, trained.received), 0
-    index = fed.data.train_index(client, 1)
-    for image in index:
-        total = total + fed.algorithm.forward(own, fed.data.images(image[None], client, None)).penultimate[0]
+    trained = again.round().trained[-1]
+    client, own = trained.client.number, fed.algorithm.personal(trained.weights, trained.received)
+    changes = rng.generator(fed.config.seed, "activations", 1, client) if augment else None
+    chunks = fed.data.train_index(client, 1).split(7)
+    seen = [fed.algorithm.forward(own, fed.data.images(chunk, client, changes)).penultimate for chunk in chunks]
     found = activations.mean(fed, 1, trained)
-    assert torch.allclose(found, total / len(index), rtol=1e-12, atol=1e-14) and found.abs().max() > 0
+    assert torch.allclose(found, torch.cat(seen).mean(0), rtol=1e-12, atol=1e-14) and found.abs().max() > 0
 
 
 def test_rows_of_activations(tmp_path, monkeypatch):
@@ -500,15 +463,6 @@ def test_rows_of_activations(tmp_path, monkeypatch):
 
 
 # ---- activations in a plane
-
-
-@pytest.mark.parametrize(("settings", "words"), [
-    ({"rounds": [1, 4]}, r"rounds: the run has 3 \(got 4\)"),
-    ({"rounds": [1], "clients": [0, 4]}, r"clients: the run has 0 to 3 \(got 4\)"),
-])  # fmt: skip
-def test_a_plane_of_what_is_not_there(settings, words, paths):
-    with pytest.raises(UserError, match=f"^params.yaml: papers.p.fig at scale quick: studies.tsne: {words}"):
-        plans({"partition": {"clients": 4}, "rounds": 3, "studies": {"tsne": settings}}, paths)
 
 
 def test_rows_of_a_plane(tmp_path, monkeypatch):
@@ -530,66 +484,25 @@ def test_rows_of_a_plane(tmp_path, monkeypatch):
     assert all(int(row["class"]) in held[int(row["client"])] for row in found if row["round"] == "1")
 
 
-def test_images_of_a_client_stay_the_same_and_are_never_augmented(monkeypatch):
-    """So that rounds and methods can be compared."""
-    settings = permuted(augment=("flip",), partition={"name": "iid", "clients": 4}, algorithm={"name": "fedavg"})
-    fed, seen = federation(settings), []
-    study = studies.create("tsne", {"rounds": [1, 2], "images": 5}, settings)
-    original = fed.data.images
-    monkeypatch.setattr(fed.data, "images", lambda *arguments: seen.append(arguments) or original(*arguments))
-    again = Replay(fed, Path("nowhere"), ())
-    for round in (1, 2):
-        assert again.reach(round)
-        replayed = again.round()
-        seen.clear()
-        assert len(list(study.measure(fed, replayed))) == 15
-        assert all(generator is None for *_, generator in seen)
-        for index, client, _ in seen:
-            held = fed.data.train_index(client, round)
-            assert set(index.tolist()) <= set(held.tolist())
-            order = torch.randperm(len(held), generator=rng.generator(0, "tsne", client=client))[:5]
-            assert torch.equal(index, held[order])
-
-
 def test_a_plane_is_of_what_clients_end_with(monkeypatch):
-    """After their local training, with what they have beside their weights; the accuracy is of the round's end, too."""
-    fed, seen, tested = federation(permuted()), [], []
+    """After their local training, with what they have beside their weights; of the same images in every round, never
+    augmented; the accuracy is of the round's end, too."""
+    settings = permuted(augment=("flip",), partition={"name": "iid", "clients": 4}, clients_per_round=4)
+    fed, seen, tested = federation(settings), [], []
     monkeypatch.setattr(tsne, "embedded", lambda rows: seen.append(rows) or np.zeros((len(rows), 2)))
     monkeypatch.setattr(fed, "tested", lambda *given: tested.append(given) or {"test_accuracy": 0.25})
     again = Replay(fed, Path("nowhere"), ())
-    assert again.reach(1)
+    assert again.reach(2)
     replayed = again.round()
-    rows = list(studies.create("tsne", {"rounds": [1], "images": 5}, fed.config).measure(fed, replayed))
+    rows = list(studies.create("tsne", {"rounds": [2], "images": 5}, fed.config).measure(fed, replayed))
     weights, server, _ = tested[-1]
     assert weights is replayed.after.weights and server is replayed.after.server and all(row[-1] == 0.25 for row in rows)
     last = min(replayed.trained, key=lambda trained: trained.client.number)
     number, own = last.client.number, fed.algorithm.personal(last.weights, last.received)
-    held = fed.data.train_index(number, 1)
+    held = fed.data.train_index(number, 2)
     index = held[torch.randperm(len(held), generator=rng.generator(0, "tsne", client=number))[:5]]
     expected = fed.algorithm.forward(own, fed.data.images(index, number, None)).penultimate
     assert np.allclose(seen[0][:5], expected.detach().numpy(), rtol=1e-12)
-
-
-def test_mean_activations_are_of_augmented_images():
-    """Augmented once, as a client's images are in training."""
-    fed = federation(permuted(augment=("flip",), partition={"name": "iid", "clients": 4}))
-    again = Replay(fed, Path("nowhere"), ())
-    assert again.reach(1)
-    last = again.round().trained[-1]
-    number, own = last.client.number, fed.algorithm.personal(last.weights, last.received)
-    index = fed.data.train_index(number, 1)
-
-    def mean(changes):
-        return fed.algorithm.forward(own, fed.data.images(index, number, changes)).penultimate.double().mean(0).detach()
-
-    found = activations.mean(fed, 1, last)
-    assert torch.allclose(found, mean(rng.generator(fed.config.seed, "activations", 1, number)), rtol=1e-12)
-    assert not torch.allclose(found, mean(None), rtol=1e-3)
-
-
-def test_a_plane_of_a_run_that_diverged_is_empty(tmp_path, monkeypatch):
-    made = Made(tmp_path, monkeypatch, "tsne", lr=1e30)
-    assert made.conduct(made.case()) == [] and rows(made.case().table) == []
 
 
 def test_clusters_stay_apart():
@@ -683,40 +596,36 @@ def test_what_studies_cost(paths):
         assert (plane.most, new.most) == (1, 2 if device == "cpu" else 1)  # who trains stacked has all in one
 
 
-def test_several_studies_of_a_run(paths):
-    found = plans(BASE | {"studies": SMALL}, paths)
-    assert [piece.experiment for piece in study_plan.pieces(found.values())] == [
-        f"{name}_p_fig" for name in NAMES for _ in (0, 1)
-    ]
-    cases = [case for studied in found.values() for case in studied.cases]
-    folders = {case.run.folder for case in cases}
-    assert study_plan.snapshots(cases).rounds == {folder: {2} for folder in folders}
-    assert all(list(told["studies"]) == NAMES for told in study_plan.listed(cases).values())
-
-
-@pytest.mark.parametrize(("values", "message"), [
-    ({"newcomer": {}}, "unknown study 'newcomer': choose from activations, "),
-    ({"newcomer": None}, "unknown study 'newcomer': choose from activations, "),
-    ({"activations": {"evry": 1}}, "study activations: evry: unknown key: choose from every"),
-    ({"activations": {"every": 0}}, "study activations: every: "),
-    ({"activations": 3}, "studies.activations: "),
-    ({"newcomers": {"clients": 3}}, "study newcomers: target: Field required"),
-    ({"tsne": {"rounds": [2, 1]}}, "study tsne: rounds: values must be strictly increasing"),
-    ({"tsne": {"rounds": []}}, "study tsne: rounds: "),
-    ({"tsne": {"images": 1}}, "study tsne: images: "),
+@pytest.mark.parametrize(("values", "key"), [
+    ({"newcomer": {}}, "unknown study 'newcomer'"),
+    ({"newcomer": None}, "unknown study 'newcomer'"),
+    ({"activations": {"evry": 1}}, "study activations: evry"),
+    ({"activations": {"every": 0}}, "study activations: every"),
+    ({"activations": 3}, "studies.activations"),
+    ({"newcomers": {"clients": 3}}, "study newcomers: target"),
+    ({"newcomers": SMALL["newcomers"] | {"clients": 31}}, "studies.newcomers: clients"),  # of 30 test images
+    ({"newcomers": SMALL["newcomers"] | {"images": 61}}, "studies.newcomers: images"),  # of 60
+    ({"tsne": {"rounds": [2, 1]}}, "study tsne: rounds"),
+    ({"tsne": {"rounds": []}}, "study tsne: rounds"),
+    ({"tsne": {"rounds": [1, 3]}}, "studies.tsne: rounds"),  # of 2
+    ({"tsne": {"images": 1}}, "study tsne: images"),
+    ({"tsne": {"rounds": [1], "clients": [0, 3]}}, "studies.tsne: clients"),  # of 0 to 2
 ])  # fmt: skip
-def test_mistakes_name_the_key(values, message, paths):
+def test_mistakes_name_the_key(values, key, paths):
     """Before anything is trained."""
-    params = parse(Params, merge(SETTINGS, fig(studies=values)), "test")
     with pytest.raises(UserError, match="params.yaml: papers.p.fig at scale quick: ") as error:
-        experiments.plan(params, paths)
-    assert message in str(error.value)
+        plans(BASE | {"studies": values}, paths)
+    assert key in str(error.value)
 
 
-def test_one_series_has_no_study_of_its_own(paths):
-    series = {"FedAvg": {"name": "fedavg", "with": {"studies": {}}}}
-    with pytest.raises(UserError, match="with: studies cannot be set for one series"):
-        plans({"series": series}, paths)
+@pytest.mark.parametrize("changes", [
+    {"series": {"FedAvg": {"name": "fedavg", "with": {"studies": {}}}}},
+    {"partition": {"name": "iid", "clients": 3}, "studies": {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}}},
+])  # fmt: skip
+def test_studies_that_an_experiment_cannot_have(changes, paths):
+    """One for a series of its own; new clients where clients do not differ by their pixel order."""
+    with pytest.raises(UserError, match=r"papers\.p\.fig.*(studies|permute_pixels)"):
+        plans(changes, paths)
 
 
 def gathered(found: Studied, changes: dict, out: Path) -> tuple[dict, list[dict[str, str]]]:
@@ -812,39 +721,28 @@ def check_gathered(out: Path) -> None:
         assert note["reason"] == {"kind": "no study", "study": study.title}
 
 
-def test_a_study_follows_its_run_to_the_shelf_later(here, capsys):
-    """Runs that were finished, and kept, before the studies were asked for."""
+def test_studies_follow_their_runs_to_the_shelf_later(here, capsys):
+    """Runs that were finished, and kept, before the studies were asked for; what nobody can vouch for is refused before, and a
+    study goes with the run that its note names alone."""
     write(BASE)
     assert main.main(["train"]) == 0 and main.main(["keep"]) == 0
-    write(ALL)
+    params = write(ALL)
     assert main.main(["plan", "--export", "runs.json"]) == 0  # of runs that are kept, where their weights lie
     assert [sorted(record["studies"]) for record in json.loads(Path("runs.json").read_text())] == [NAMES] * 2
     assert main.main(["train"]) == 0
-    capsys.readouterr()
-    assert main.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2
-    assert len(made_in("results/kept", "json")) == 2 * len(NAMES)
-
-
-def test_a_study_goes_to_the_shelf_with_its_own_run_alone(here):
-    """Not with another run of the same settings: its note names the one that it is of, and reports hold it to that."""
-    params = write(ALL)
-    assert main.main(["train"]) == 0
+    note = made_in("results/runs", "json")[0]
+    for path, changed in (
+        (note, json.dumps(read_json(note) | {"code": "other"})),
+        (note.with_suffix(".csv"), note.with_suffix(".csv").read_text() + "\n"),
+    ):
+        told = path.read_text()
+        path.write_text(changed)
+        capsys.readouterr()
+        assert main.main(["keep"]) == 2 and f"error: {path}: " in capsys.readouterr().err
+        path.write_text(told)
+    assert not made_in("results/kept", "json")
     item = experiments.plan(params, Paths())["p"]["fig"]
     own = {("p", finished_runs.same(run.config, run.data)): run.id for run in item.runs}
-    assert {note.parent.name for _, note in keep._studied(item, Paths(), own)} == set(own.values())
     assert list(keep._studied(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
-
-
-def test_keep_refuses_studies_that_nobody_can_vouch_for(here, capsys):
-    write(BASE)
-    assert main.main(["train"]) == 0 and main.main(["keep"]) == 0
-    write(ALL)
-    assert main.main(["train"]) == 0
-    note = made_in("results/runs", "json")[0]
-    table, told = note.with_suffix(".csv"), note.read_text()
-    write_json(note, read_json(note) | {"code": "other"})
-    assert main.main(["keep"]) == 2 and f"{note}: comes from code that commit " in capsys.readouterr().err
-    note.write_text(told)
-    table.write_text(table.read_text() + "\n")
-    assert main.main(["keep"]) == 2 and f"{table}: changed since it was written" in capsys.readouterr().err
-    assert not made_in("results/kept", "json")
+    assert main.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2
+    assert len(made_in("results/kept", "json")) == 2 * len(NAMES)
