@@ -33,7 +33,7 @@ configfile: "params.yaml"
 report: "workflow/report/overview.rst"
 
 
-# with `--sdm apptainer` jobs run in it; README, "Container", says how it is built
+# with `--sdm apptainer` jobs run in it; docs/container.md says how it is built
 container: "fedrepro.sif"
 
 

@@ -332,20 +332,6 @@ def test_what_was_measured_with_a_look_in_its_only_epoch_is_less_in_more(tmp_pat
         assert found.seconds == pytest.approx(cost_model.START + each * found.samples)
 
 
-def test_what_one_machine_measured_may_be_left_aside(tmp_path, monkeypatch):
-    """For a page that says the same wherever it is written."""
-    run, paths = a_run(tmp_path, config()), Paths(results=tmp_path)
-
-    def seconds(known: cost_model.Known, measure=None) -> float:
-        return cost_model.cost(run, known, "sequential", torch.device("cpu"), measure).seconds
-
-    guess = seconds(cost_model.Known(paths))
-    monkeypatch.setattr(cost_model, "_measure", lambda *_: dict.fromkeys(cost_model.SPEEDS, 9.0))
-    measured = seconds(cost_model.Known(paths), lambda: None)
-    assert measured != guess
-    assert [seconds(cost_model.Known(paths, measured=known)) for known in (True, False)] == [measured, guess]
-
-
 def test_a_time_is_the_middle_one_of_three(monkeypatch):
     """Of what the first call spends beside its work nothing counts, unless the work is long."""
     for spent, expected in (((0.9, 0.1, 0.5, 0.2), 0.2), ((1.5,), 1.5)):

@@ -67,16 +67,15 @@ class Cost:
 
 
 class Known:
-    """What was counted and measured here before, in a file that is read once and written by `save`; what was measured may be
-    left aside, since another machine has other speeds."""
+    """What was counted and measured here before, in a file that is read once and written by `save`."""
 
-    def __init__(self, paths: Paths, measured: bool = True) -> None:
-        self._path, self._measured = paths.results / "speed.json", measured
+    def __init__(self, paths: Paths) -> None:
+        self._path = paths.results / "speed.json"
         self._values = read_json(self._path) or {}
         self._saved = len(self._values)
 
     def measured(self, key: str) -> bool:
-        return self._measured and key in self._values
+        return key in self._values
 
     def find(self, key: str, parts: set[str], make: Callable[[], dict[str, float]]) -> dict[str, float]:
         """The value of a key, which has these parts; made where it is not known. Raises UserError where the file is damaged."""
@@ -193,13 +192,6 @@ def _method(config: RunConfig, shape: tuple[int, ...], classes: int) -> FedAvg:
     task, draw = tasks.create(config.task, classes), rng.generator(0, "estimate")
     net = copy.deepcopy(_network(config.model.model_dump_json(), shape, task.outputs))  # a method may change it
     return algorithms.create(config.algorithm, net, draw, task)
-
-
-def size(config: RunConfig) -> tuple[int, int]:
-    """Weights of a run's network, with what it keeps of batches, and multiply-adds of an image on its way through it."""
-    shape, _, _ = datasets.extent(config.dataset)
-    method = _method(_drawn(config), shape, len(datasets.classes(config.dataset)))
-    return sum(tensor.numel() for tensor in method.net.state_dict().values()), flops(method, shape) // 2
 
 
 @functools.lru_cache(maxsize=1)

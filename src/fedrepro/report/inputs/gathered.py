@@ -86,12 +86,6 @@ class Results:
         seeds = {str(run["seed"]) for run in self.runs(label) if run["status"] == "finished"}
         return [row for row in self._by_series.get(label, []) if row["seed"] in seeds]
 
-    def first(self, seeds: int) -> "Results":
-        """The results of the first so many seeds of each series."""
-        series = {label: of | {"runs": _first(of["runs"], seeds)} for label, of in self.note["series"].items()}
-        kept = {(label, str(run["seed"])) for label, of in series.items() for run in of["runs"]}
-        return Results(self.note | {"series": series}, [row for row in self.rows if (row["series"], row["seed"]) in kept])
-
     @functools.cached_property
     def _by_series(self) -> dict[str, list[dict[str, str]]]:
         """Dozens of claims ask for the rows of a series, of thousands of rows in all."""
@@ -103,10 +97,6 @@ class Results:
     def diverged(self, label: str) -> list[str]:
         """What is to be said of the runs that diverged."""
         return [f"seed {run['seed']} {run['status']}" for run in self.runs(label) if run["status"] != "finished"]
-
-
-def _first(runs: list[dict[str, Any]], seeds: int) -> list[dict[str, Any]]:
-    return sorted(runs, key=lambda run: run["seed"])[:seeds]
 
 
 class Stored(dict):
