@@ -1,6 +1,6 @@
 """Long tests that draw their cases: kills at random times, bad inputs, damaged files, full disks. No part of the default run.
 
-Each is one command, `python -m tests.campaigns.<module> --seed 0 --count 10`, that draws from a seed, prints its figures and ends
+Each is one command, `python -m tests.campaigns.<module> --seed 0 --count 10`. It draws from a seed, prints its figures and ends
 with exit code 1 where a case failed, with the command that repeats that case alone.
 """
 
