@@ -23,8 +23,6 @@ scales:
 papers:
   paper: {fig: {rounds: 9}}
 """
-LISTS = ["&a0 [" + "1, " * 9 + "]", *(f"&a{level} [" + f"*a{level - 1}, " * 9 + "]" for level in range(1, 9))]
-BOMB = f"model: {{width: [{', '.join(LISTS)}]}}"  # 600 letters, 9^9 values
 
 
 def refused(model, values, *words):
@@ -259,13 +257,9 @@ def test_unreadable_params(text, words, tmp_path):
     ("rounds: 1:30.5", "line 1: 1:30.5 would be read as a number of base 60"),
     ("seed: " + "9" * 400, "line 1: a whole number of more than 18 digits"),
     ("a: " + "[" * 5000, "line 1: nested deeper than 60 levels"),
-    ("a: &a " + "[" * 40 + "]" * 40 + "\nb: " + "[" * 40 + "*a" + "]" * 40, "line 2: nested deeper than 60 levels"),
-    ("a: &a [1, *a]", r"line 1: \*a stands within what it repeats"),
-    ("a: &a {b: [" + "1, " * 99 + "]}\nb: [" + "*a, " * 100 + "]", "line 2: aliases repeat more than 10000 values; write out"),
-    (BOMB, "line 1: aliases repeat more than 10000 values"),
+    ("a: &a [1]\nb: *a", r"line 2: \*a repeats what stands elsewhere; write it out"),
     ("papers: {}\n__use_yte__: true", "line 2: the key __use_yte__ would make a template of the file"),
-], ids=("key", "inner key", "octal", "sixties", "sixties with a point", "giant", "deep", "deep by aliases", "ring", "large",
-        "bomb", "template"))  # fmt: skip
+], ids=("key", "inner key", "octal", "sixties", "sixties with a point", "giant", "deep", "alias", "template"))  # fmt: skip
 def test_yaml_that_could_be_misread_is_refused(text, words, tmp_path):
     (tmp_path / "params.yaml").write_text(text)
     with pytest.raises(UserError, match=f"params.yaml: {words}"):
@@ -281,10 +275,6 @@ def test_a_scale_that_is_like_another(tmp_path):
     assert (params.active.seeds, params.active.compare, params.active.note) == ((3, 4), "none", "mine too")
     assert params.active.experiments == {"paper": {"fig": {"rounds": 2, "lr": 0.5}}}
     assert params.alike == ("mine", "quick") and read_params(tmp_path / "params.yaml").alike == ()
-
-
-def test_aliases_that_repeat_little_are_read():
-    assert strict_yaml.load("a: &a {x: [1, 2]}\nb: *a\nc: {<<: *a, y: 3}")["c"] == {"x": [1, 2], "y": 3}
 
 
 def test_like_null_is_like_none(tmp_path):
@@ -321,20 +311,6 @@ def test_an_experiment_like_another():
     assert found["second"] == {"lr": 0.2, "partition": partition, "series": first["series"]}
     assert found["third"] == {"lr": 0.2, "partition": third["partition"], "series": third["series"]}
     assert second["like"] == "first", "what was given is not changed"
-
-
-def test_no_two_settings_are_one_object():
-    """As YAML aliases would be: a change by `dvc exp run -S` or `--config` then reaches both, or is lost without a word."""
-    seen: set[int] = set()
-
-    def walk(value: object) -> None:
-        if isinstance(value, dict | list):
-            assert id(value) not in seen, f"a YAML alias: {value}"
-            seen.add(id(value))
-            for part in value.values() if isinstance(value, dict) else value:
-                walk(part)
-
-    walk(strict_yaml.read(Path(__file__).parents[2] / "params.yaml"))
 
 
 @pytest.mark.parametrize("mark", "\u061c\u200b\u200f\u2028\u202e\u2060\u2066\ufeff", ids=ascii)

@@ -1,4 +1,4 @@
-"""YAML without its traps: what two readers could take for two things is refused, with its line."""
+"""Read YAML strictly: refuse, with its line, what two readers could take for two things."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,6 @@ from fedrepro.core.errors import UserError
 
 FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML was built with it
 DEPTH = 60  # levels; deeper ones would exhaust the stack
-REPEATED = 10_000  # values that aliases may stand for; nine aliases in nine levels would stand for 9^9
 DIGITS = 18
 TEMPLATE = "__use_yte__"  # Snakemake, which reads params.yaml too, takes a file with this key for a template and runs its code
 OCTAL = re.compile(r"[-+]?0[0-9_]+")
@@ -62,7 +61,7 @@ def _refused(where: Any, why: str) -> UserError:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A YAML file as a dictionary. Raises UserError when it is missing, does not parse or could be misread."""
+    """Read a YAML file as a dictionary. Raises UserError when it is missing, does not parse or could be misread."""
     try:
         values = load(path.read_text(encoding="utf-8"))
     except UserError as error:
@@ -79,40 +78,20 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def load(text: str) -> Any:
-    """What a YAML text says. Raises UserError, beginning with the line, for what is refused; YAMLError for what is no YAML."""
+    """Parse a YAML text. Raises UserError, beginning with the line, for what is refused; YAMLError for what is no YAML."""
     if found := HIDDEN.search(text):
         line = text.count("\n", 0, found.start()) + 1
         raise UserError(f"line {line}: the invisible character U+{ord(found[0]):04X} makes the text read other than it looks")
-    _check_extent(text)
+    _check_structure(text)
     return yaml.load(text, _Strict)  # a SafeLoader
 
 
-def _check_extent(text: str) -> None:
-    """Refuse a text that is nested too deep, or that aliases make much larger than it looks."""
-    anchored: dict[str, tuple[int, int]] = {}  # how many values an anchor names, and in how many levels
-    begun: list[tuple[str | None, int, list[int]]] = []  # each level's anchor, the values before it, the levels of its parts
-    values = repeated = 0
+def _check_structure(text: str) -> None:
+    """Refuse a text that is nested too deep, and aliases, which may make it much larger than it looks."""
+    depth = 0
     for event in yaml.parse(text, FAST):
-        if isinstance(event, yaml.CollectionStartEvent):
-            begun.append((event.anchor, values, [0]))
-            values, levels = values + 1, 0
-        elif isinstance(event, yaml.ScalarEvent):
-            values, levels = values + 1, 0
-            anchored[event.anchor] = 1, 0
-        elif isinstance(event, yaml.AliasEvent):
-            if event.anchor in (anchor for anchor, _, _ in begun):
-                raise _refused(event, f"*{event.anchor} stands within what it repeats")
-            size, levels = anchored.get(event.anchor, (0, 0))
-            values, repeated = values + size, repeated + size
-            if repeated > REPEATED:
-                raise _refused(event, f"aliases repeat more than {REPEATED} values; write out those that are needed")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before, parts = begun.pop()
-            levels = 1 + max(parts)
-            anchored[anchor] = values - before, levels
-        else:
-            continue
-        if len(begun) + levels > DEPTH:
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEPTH:
             raise _refused(event, f"nested deeper than {DEPTH} levels")
-        if begun:
-            begun[-1][2].append(levels)
+        if isinstance(event, yaml.AliasEvent):
+            raise _refused(event, f"*{event.anchor} repeats what stands elsewhere; write it out")
