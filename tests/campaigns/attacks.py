@@ -157,7 +157,7 @@ def names(scene: Scene) -> Iterator[tuple[Work, str]]:
     elif where == "curves":
         paper |= {"curves": name, "curves_from": "x"}
     elif where == "option":
-        option = draw.choice(["--scale", "--paper", "--experiment", "--data-mirror", "--results", "--params", "--device"])
+        option = draw.choice(["--scale", "--data-mirror", "--results", "--params", "--device"])
         arguments = (
             draw.choice(["train", "plan"]),
             f"{option}={name}",

@@ -63,7 +63,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for command in (("train", "--budget", "0s"), ("list",), ("plan", "--experiment", "first", "--export", "runs.json")):
+        for command in (("train", "--budget", "0s"), ("list",), ("plan", "--export", "runs.json")):
             self.write()
             if (ended := cases.command(folder, *command)).code not in (0, 3):
                 raise SystemExit(f"nothing is wrong, and yet: {ended.text}")

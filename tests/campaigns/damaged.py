@@ -79,7 +79,7 @@ def listed() -> int:
 def gathered() -> int:
     """What reports read, of an experiment and its study, into `out`."""
     params, paths = read_params(), Paths()
-    for item in plan.select(plan.plan(params, paths), None, None):
+    for item in plan.every(plan.plan(params, paths)):
         gather.gather(plan.gathering(item, params), Path("out"))
         study = study_plan.plan(item, params, paths)["newcomers"]
         gather.gather(study_plan.gathering(study, params), Path("out"))

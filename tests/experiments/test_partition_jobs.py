@@ -11,7 +11,7 @@ from PIL.PngImagePlugin import PngInfo
 from fedrepro.data import datasets, partitions
 from fedrepro.data.partitions import _store
 from fedrepro.experiments import partition_jobs
-from fedrepro.experiments.plan import plan, select, unique
+from fedrepro.experiments.plan import every, plan, unique
 from fedrepro.report.figures import _partition_heatmap
 from support.experiments import one, params
 from support.federation import config
@@ -25,7 +25,7 @@ def test_each_partition_is_drawn_by_one_job(paths):
     assert list(found) == ["p_digits_rgb", "p_digits"]
     assert [len(drawing.configs) for drawing in found.values()] == [2, 4]  # the seeds; Prox shares those of "one"
     assert [drawing.dataset.name for drawing in found.values()] == ["digits_rgb", "digits"]
-    runs = unique(select(planned, None, None))
+    runs = unique(every(planned))
     listed = [path for drawing in found.values() for path in drawing.configs]
     assert len(listed) == len(set(listed)) and set(listed) == {paths.partition(run.config, run.data) for run in runs}
 

@@ -15,7 +15,7 @@ from fedrepro.core.files import read_json
 from fedrepro.data import datasets
 from fedrepro.experiments import finished_runs, keep, prune, resolve, run_list, study_plan
 from fedrepro.experiments import plan as experiments
-from fedrepro.experiments.plan import pieces, plan, select, unique
+from fedrepro.experiments.plan import every, pieces, plan, unique
 from fedrepro.runs import integrity
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import Kind, Reason
@@ -94,7 +94,7 @@ def test_one_run_per_series_and_seed(paths):
 
 def test_a_shared_baseline_is_trained_once(paths):
     planned = plan(params(), paths)
-    assert len(unique(select(planned, None, None))) == 6
+    assert len(unique(every(planned))) == 6
     assert planned["p"]["one"].series[1].runs == planned["p"]["two"].series[0].runs
     assert {path for path, *_ in experiments.listed(planned)} == {"p"} and len(experiments.listed(planned)) == 8
 
@@ -105,7 +105,7 @@ def test_pieces_never_repeat_a_run(paths):
     assert [f"{piece.experiment}_{piece.name}" for piece in found] == [
         f"p_{name}_s{seed}" for name in ("one_FedMMD", "one_FedAvg", "two_Prox") for seed in (0, 1)
     ]
-    assert [piece.work for piece in found] == unique(select(planned, None, None))
+    assert [piece.work for piece in found] == unique(every(planned))
     kept(planned["p"]["two"].series[1].runs[0], paths, "old")
     left = pieces(plan(params(), paths))[4:]
     assert [(piece.experiment, piece.name) for piece in left] == [("p_two", "Prox_s1")]
@@ -221,21 +221,21 @@ def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
     listed(paths.results / "kept")
     planned = plan(params(), paths)
     assert planned["p"]["one"].runs == item.runs and planned["p"]["one"].elsewhere == item.runs[:2]
-    assert experiments.remarks(select(planned, None, None)) == [
+    assert experiments.remarks(every(planned)) == [
         "p one: 2 runs are kept, but of other data: Digits (mirror); only_finished=true reports what is kept"
     ]
     for run in item.runs[:2]:
         finish(run)
-    assert experiments.remarks(select(plan(params(), paths), None, None)) == []
+    assert experiments.remarks(every(plan(params(), paths))) == []
 
 
 def test_data_that_cannot_be_had_do_not_stop_a_plan(paths, tmp_path):
     """Only who trains on them is stopped, by what fetches them; the plan says it."""
     settings = one(dataset="mnist").model_copy(update={"data_mirror": str(tmp_path / "absent")})
     planned = plan(settings, paths)
-    (remark,) = experiments.remarks(select(planned, "p", ["one"]))
+    (remark,) = experiments.remarks([planned["p"]["one"]])
     assert remark.startswith("p one: mnist cannot be had: ") and "absent" in remark
-    assert experiments.remarks(select(planned, "p", ["two"])) == []
+    assert experiments.remarks([planned["p"]["two"]]) == []
     item = planned["p"]["one"]
     (told,) = experiments.remarks([item, replace(item, name="again"), replace(item, paper="q")])
     assert told == remark.replace("p one: ", "p one, p again, q one: ")  # once, however many wait for it
@@ -257,7 +257,7 @@ def test_a_copy_that_lies_here_is_trained_on_and_told_where_no_mirror_is_set(pat
     for given, expected in ((None, [told]), (str(mirror), [])):
         planned = plan(one(dataset="mnist").model_copy(update={"data_mirror": given}), paths)
         assert {run.data for run in planned["p"]["one"].runs} == {copied}
-        assert experiments.remarks(select(planned, "p", ["one"])) == expected
+        assert experiments.remarks([planned["p"]["one"]]) == expected
 
 
 def test_a_plan_assumes_the_official_release_and_training_asks_the_data(paths, tmp_path):
@@ -343,7 +343,7 @@ def test_only_finished(paths):
 
 def test_one_seed_decides_nothing(paths):
     """Said where claims are judged and something is to be trained."""
-    chosen = select(plan(one(seeds=[3]), paths), "p", ["one"])
+    chosen = [plan(one(seeds=[3]), paths)["p"]["one"]]
     (told,) = experiments.remarks(chosen, "full")
     assert told.startswith("1 of 1 experiment to be trained has one seed, which decides no claim") and "`seeds`" in told
     assert experiments.remarks(chosen, "none") == []
@@ -466,18 +466,8 @@ def test_skip_needs_a_reason(skip, paths):
         plan(params(scales={"quick": {"experiments": {"p": {"one": {"skip": skip}}}}}), paths)
 
 
-def test_select(paths):
-    planned = plan(params(), paths)
-    assert [item.name for item in select(planned, "p", None)] == ["one", "two"]
-    assert [item.name for item in select(planned, None, ["two"])] == ["two"]
-    with pytest.raises(UserError, match="unknown paper 'q': choose from p"):
-        select(planned, "q", None)
-    with pytest.raises(UserError, match="unknown experiment 'three': choose from one, two"):
-        select(planned, "p", ["one", "three"])
-
-
 def test_runs_travel_as_a_file(paths, tmp_path):
-    runs = unique(select(plan(params(), paths), None, None))
+    runs = unique(every(plan(params(), paths)))
     finish(runs[0])
     run_list.write(runs, tmp_path / "runs.json")
     elsewhere = Paths(results=tmp_path / "elsewhere")
@@ -508,7 +498,7 @@ def test_runs_travel_as_a_file(paths, tmp_path):
     ("data", None, "is not that of its run"),
 ])  # fmt: skip
 def test_a_list_of_runs_writes_nowhere_else(key, value, words, paths, tmp_path):
-    runs = experiments.unique(experiments.select(experiments.plan(params(), paths), None, None))[:1]
+    runs = experiments.unique(experiments.every(experiments.plan(params(), paths)))[:1]
     run_list.write(runs, tmp_path / "runs.json")
     [record] = json.loads((tmp_path / "runs.json").read_text())
     changed = record[key] | value if key == "config" else value
@@ -541,14 +531,6 @@ def test_a_partitions_file_is_named_by_what_it_depends_on(paths):
         run.config.model_copy(update={key: value}) for key, value in (("seed", 1), ("train_images", 50), ("test_images", 9))
     ]
     assert len({stored, *(paths.partition(config, run.data) for config in others), paths.partition(run.config, "x")}) == 5
-
-
-def test_an_experiment_that_two_papers_have_asks_for_the_paper(paths):
-    planned = plan(params(papers={"p": {"one": {}, "two": {}}, "q": {"one": params().papers["p"]["one"]}}), paths)
-    with pytest.raises(UserError, match="experiment 'one': several papers have one; add --paper with one of p, q"):
-        select(planned, None, ["one"])
-    assert [item.paper for item in select(planned, "q", ["one"])] == ["q"]
-    assert [item.name for item in select(planned, None, ["two"])] == ["two"]
 
 
 # ---- what is kept
@@ -662,7 +644,7 @@ def test_keep_refuses_a_commit_that_lacks_the_methods_file(paths, history, monke
 
 
 def test_prune_lists_what_no_scale_names(paths):
-    everything = {run for scale in ("quick", "long") for run in unique(select(plan(params(scale=scale), paths), None, None))}
+    everything = {run for scale in ("quick", "long") for run in unique(every(plan(params(scale=scale), paths)))}
     for run in everything:
         finish(run)
     some = next(iter(everything))

@@ -146,7 +146,7 @@ def test_one_command_plans_with_a_mirrors_copy(project, tmp_path, monkeypatch):
     write_all(tmp_path / "mirror" / "mnist", mnist_files(200, 40))
     snakemake(other, "--cores", "2", "data", "--config", f"data_mirror={tmp_path / 'mirror'}")
     monkeypatch.chdir(other)
-    runs = plan.unique(plan.select(plan.plan(read_params(), Paths()), None, None))
+    runs = plan.unique(plan.every(plan.plan(read_params(), Paths())))
     meta = json.loads((Paths().prepared("mnist") / "meta.json").read_text(encoding="utf-8"))
     assert {run.data for run in runs} == {meta["identity"]} and not meta["official"]
     assert set(Path("data/partitions").glob("*.npz")) == {Paths().partition(run.config, run.data) for run in runs}

@@ -25,7 +25,7 @@ def test_every_kept_result_is_named_by_todays_settings(monkeypatch):
     found = set()
     for scale in ("small", "paper"):
         planned = plan.plan(read_params(overrides={"scale": scale}), Paths())
-        found |= {run.folder for run in plan.unique(plan.select(planned, None, None)) if is_kept(run.folder)}
+        found |= {run.folder for run in plan.unique(plan.every(planned)) if is_kept(run.folder)}
     assert {str(folder) for folder in records} == {str(folder) for folder in found}
 
 

@@ -1,4 +1,4 @@
-"""What each command does: from the parsed options to the exit code. They import what they need, so that each starts fast."""
+"""The commands of `fedrepro`: each takes the parsed options and returns the exit code. They import late, to start fast."""
 
 import argparse
 import json
@@ -6,199 +6,215 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from fedrepro.core.errors import Failures, UserError
+from fedrepro.core.errors import Failures, UserError, unknown
 from fedrepro.core.formatting import count
-from fedrepro.runs.integrity import is_kept
 
 PARAMS = Path("params.yaml")
-
-
-def _settings(options: argparse.Namespace):
-    from fedrepro.config.params import read_params
-    from fedrepro.runs.paths import Paths
-
-    given = {key: getattr(options, key) for key in ("scale", "data_mirror", "device", "executor")}
-    params = read_params(options.params, {key: value for key, value in given.items() if value is not None})
-    return params.on(getattr(options, "cores", None) or available()), Paths(results=options.results)
+log = logging.getLogger("fedrepro")
 
 
 def available() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _selected(options: argparse.Namespace, bring: bool = True):
-    """Settings, folders and the experiments that the options choose. `bring`: after their data were fetched or drawn, where
-    only the data tell which runs are meant."""
-    from fedrepro.experiments import plan as experiments
-    from fedrepro.experiments import resolve
+class Project:
+    """The settings and folders that a command's options name, and the plan that follows from them."""
 
-    params, paths = _settings(options)
+    def __init__(self, options: argparse.Namespace) -> None:
+        from fedrepro.config.params import read_params
+        from fedrepro.runs.paths import Paths
 
-    def choose(planned):
-        chosen = experiments.select(planned, options.paper, options.experiment)
-        if options.targets:
-            from fedrepro.cli import targets
+        settings = {key: getattr(options, key) for key in ("scale", "data_mirror", "device") if getattr(options, key)}
+        self.file = str(options.params)
+        self.params = read_params(options.params, settings).on(options.cores or available())
+        self.paths = Paths(results=options.results)
 
-            own = targets.selected(options.targets, planned, params)
-            chosen = [item for item in chosen if item in own]
-            if not chosen:
-                raise UserError(f"{' '.join(options.targets)}: none of it belongs to what --paper and --experiment name")
+    def plan(self, choose: Callable[[dict], list] | None = None) -> dict:
+        """Plan all experiments, after the data that `choose` needs are here, where only they tell which runs are meant."""
+        from fedrepro.experiments import plan, resolve
+
+        where = self.params, self.paths, self.file
+        planned = plan.plan_training(*where, choose) if choose else plan.plan(*where)
+        resolve.check(self.params, self.file)
+        return planned
+
+    def select(self, targets: list[str], bring: bool = True) -> list:
+        """Return the experiments of some targets, or all, and log what a user should know of them. `bring`: get their data."""
+        from fedrepro.experiments import plan
+
+        def choose(planned: dict) -> list:
+            if not targets:
+                return plan.every(planned)
+            from fedrepro.cli.targets import selected
+
+            return selected(targets, planned, self.params)
+
+        chosen = choose(self.plan(choose if bring else None))
+        if not all(item.lacking for item in chosen):  # then an error says it
+            for remark in plan.remarks(chosen, self.params.active.compare):
+                log.warning(remark)
         return chosen
 
-    file = str(options.params)
-    planned = experiments.plan_training(params, paths, file, choose) if bring else experiments.plan(params, paths, file)
-    resolve.check(params, file)
-    chosen = choose(planned)
-    if not all(item.lacking for item in chosen):  # then an error says it
-        for remark in experiments.remarks(chosen, params.active.compare):
-            logging.getLogger("fedrepro").warning(remark)
-    return params, paths, chosen
+    def at_once(self, cores: int) -> int:
+        """Return how many jobs may be at work at once."""
+        from fedrepro.training import devices
+
+        return devices.at_once(self.params.device, self.params.gpus, cores)
 
 
 def list_targets(options: argparse.Namespace) -> int:
     from fedrepro.cli import targets
-    from fedrepro.experiments import plan as experiments
-    from fedrepro.experiments import resolve
-    from fedrepro.training import devices
 
-    params, paths = _settings(options)
-    planned = experiments.plan(params, paths, str(options.params))
-    resolve.check(params, str(options.params))
-    experiments.select(planned, options.paper, None)
-    cores = devices.at_once(params.device, params.gpus, options.cores)
-    found = targets.lines(planned, params, paths, cores, options.paper)
-    sys.stdout.write(f"scale {params.scale}; left: time on {count(cores, 'core')}, rough where never measured\n")
+    project = Project(options)
+    found = targets.lines(project.plan(), project.params, project.paths, project.at_once(options.cores))
+    sys.stdout.write(
+        f"scale {project.params.scale}; left: time on {count(options.cores, 'core')}, rough where never measured\n"
+    )
     sys.stdout.write(targets.table(found) + "\n")
     return 0
 
 
+@dataclass(frozen=True)
+class Work:
+    """Runs to train and studies to make of them; what both are given, and what runs are given alone."""
+
+    runs: list
+    cases: list
+    paths: Any
+    shared: dict[str, Any]
+    alone: dict[str, Any]
+
+
 def train(options: argparse.Namespace) -> int:
-    from fedrepro.config.params import mirror
-    from fedrepro.experiments import plan as experiments
-    from fedrepro.experiments import run_list, study_plan, study_runner
-    from fedrepro.runs.paths import Paths
+    from fedrepro.experiments import study_plan, study_runner
     from fedrepro.training import runner
 
-    deadline = None if options.budget is None else time.monotonic() + options.budget
-    failures = Failures()
-    if options.runs:
-        _refuse_choices(options)
-        paths = Paths(results=options.results)
-        runs = run_list.read(options.runs, paths)
-        where = {"device": options.device or "auto", "executor": options.executor or "auto"}
-        cases, given = study_plan.read(options.runs, paths), {"mirror": mirror(options.data_mirror), "device": where["device"]}
-        more = {"deadline": deadline, "snapshots": study_plan.snapshots(cases).rounds, "failures": failures}
-        left = runner.train(runs, paths, mirror=given["mirror"], **where, **more)
-    else:
-        params, paths, chosen = _selected(options)
-        if params.only_finished:
-            logging.getLogger("fedrepro").warning("%s: only_finished: true trains nothing", options.params)
-        if chosen and all(item.lacking for item in chosen):
-            raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
-        cases = study_plan.unfinished(chosen, params, paths)
-        given = {"mirror": params.mirror, "device": params.device, "gpus": params.gpus}
-        left = runner.train(
-            experiments.unique(chosen),
-            paths,
-            **given,
-            executor=params.executor,
-            cores=params.cores_per_run,
-            checkpoint_seconds=params.checkpoint_seconds,
-            deadline=deadline,
-            snapshots=study_plan.snapshots(cases).rounds,
-            failures=failures,
-        )
-    cases = [case for case in cases if case.run.summary.exists()]  # of a run that failed there is nothing to study
-    left = left or study_runner.conduct(cases, paths, deadline=deadline, failures=failures, **given)
-    failures.tell()
+    work = _listed(options) if options.runs else _chosen(Project(options), options.targets)
+    limits = {"deadline": None if options.budget is None else time.monotonic() + options.budget, "failures": Failures()}
+    snapshots = study_plan.snapshots(work.cases).rounds
+    left = runner.train(work.runs, work.paths, **work.shared, **work.alone, **limits, snapshots=snapshots)
+    cases = [case for case in work.cases if case.run.summary.exists()]  # of a run that failed there is nothing to study
+    left = left or study_runner.conduct(cases, work.paths, **work.shared, **limits)
+    limits["failures"].tell()
     return 3 if left else 0
 
 
-def _refuse_choices(options: argparse.Namespace) -> None:
-    """A list of runs says itself which they are."""
-    given = {f"--{name}": getattr(options, name) for name in ("scale", "paper", "experiment")}
-    given |= {"--params": options.params if options.params != PARAMS else None, "targets": options.targets}
-    if refused := [name for name, value in given.items() if value]:
+def _chosen(project: Project, targets: list[str]) -> Work:
+    """What the settings ask for."""
+    from fedrepro.experiments import plan, study_plan
+
+    params, paths, chosen = project.params, project.paths, project.select(targets)
+    if params.only_finished:
+        log.warning("%s: only_finished: true trains nothing", project.file)
+    if chosen and all(item.lacking for item in chosen):
+        raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
+    shared = {"mirror": params.mirror, "device": params.device, "gpus": params.gpus}
+    alone = {"executor": params.executor, "cores": params.cores_per_run, "checkpoint_seconds": params.checkpoint_seconds}
+    return Work(plan.unique(chosen), study_plan.unfinished(chosen, params, paths), paths, shared, alone)
+
+
+def _listed(options: argparse.Namespace) -> Work:
+    """What a list of runs asks for, which says itself which they are."""
+    from fedrepro.config.params import mirror
+    from fedrepro.experiments import run_list, study_plan
+    from fedrepro.runs.paths import Paths
+
+    choices = {"--scale": options.scale, "--params": options.params != PARAMS, "targets": options.targets}
+    if refused := [name for name, value in choices.items() if value]:
         raise UserError(f"--runs: trains what is in the list, and cannot be combined with {', '.join(refused)}")
+    paths = Paths(results=options.results)
+    shared = {"mirror": mirror(options.data_mirror), "device": options.device or "auto"}
+    return Work(run_list.read(options.runs, paths), study_plan.read(options.runs, paths), paths, shared, {})
 
 
 def plan(options: argparse.Namespace) -> int:
-    from fedrepro.experiments import cost, run_list, study_plan
-    from fedrepro.experiments import plan as experiments
-    from fedrepro.runs.run import run_id
-    from fedrepro.training import devices
+    from fedrepro.experiments import cost
 
-    params, paths, chosen = _selected(options, bring=bool(options.export))
+    project = Project(options)
+    chosen = project.select(options.targets, bring=bool(options.export))
     if options.export:
-        every = study_plan.unfinished(chosen, params, paths)
-        cases = [case for case in every if case.run.id == run_id(case.run.config, case.run.data)]
-        if len(cases) < len(every):
-            told = f"left out: {count(len(every) - len(cases), 'study', 'studies')} of runs that earlier code trained"
-            logging.getLogger("fedrepro").warning("%s; make them where these runs lie", told)
-        runs = {run.folder: run for run in (*experiments.unique(chosen), *(case.run for case in cases))}  # some of kept runs
-        run_list.write(list(runs.values()), options.export, study_plan.listed(cases))
-    left = cost.entries(chosen, params, paths, lambda name: sys.stderr.write(f"measuring the speed of {name}\n"))
-    cores = devices.at_once(params.device, params.gpus, options.cores)
-    sys.stdout.write(cost.plan(chosen, left, cores, params.scale) + "\n")
+        _export(chosen, project, options.export)
+    left = cost.entries(
+        chosen, project.params, project.paths, lambda name: sys.stderr.write(f"measuring the speed of {name}\n")
+    )
+    sys.stdout.write(cost.plan(chosen, left, project.at_once(options.cores), project.params.scale) + "\n")
     return 0
 
 
-def keep(options: argparse.Namespace) -> int:
-    from fedrepro.experiments import keep as keeping
-    from fedrepro.experiments import plan as experiments
+def _export(chosen: list, project: Project, path: Path) -> None:
+    """Write the unfinished runs and studies of some experiments to a file."""
+    from fedrepro.experiments import plan, run_list, study_plan
+    from fedrepro.runs.run import run_id
 
-    keeping.settle(options.results)
-    _, paths, chosen = _selected(options)
-    folders = keeping.keep(chosen, paths)
+    unfinished = study_plan.unfinished(chosen, project.params, project.paths)
+    cases = [case for case in unfinished if case.run.id == run_id(case.run.config, case.run.data)]
+    if len(cases) < len(unfinished):
+        text = f"left out: {count(len(unfinished) - len(cases), 'study', 'studies')} of runs that earlier code trained"
+        log.warning("%s; make them where these runs lie", text)
+    runs = {run.folder: run for run in (*plan.unique(chosen), *(case.run for case in cases))}  # some of kept runs
+    run_list.write(list(runs.values()), path, study_plan.listed(cases))
+
+
+def keep(options: argparse.Namespace) -> int:
+    from fedrepro.experiments import keep, plan
+    from fedrepro.runs.integrity import is_kept
+
+    keep.settle(options.results)
+    project = Project(options)
+    chosen = project.select(options.targets)
+    folders = keep.keep(chosen, project.paths)
     sys.stdout.writelines(f"{folder}\n" for folder in folders)
-    runs = experiments.unique(chosen)
-    told = f"{sum(run.summary.exists() for run in runs)} of {count(len(runs), 'run')} are finished"
+    runs = plan.unique(chosen)
+    text = f"{sum(run.summary.exists() for run in runs)} of {count(len(runs), 'run')} are finished"
     kept = sum(is_kept(run.folder) for run in runs)
     if folders:
-        sys.stdout.write(f"kept {count(len(folders), 'run')}; {told}\n")
+        sys.stdout.write(f"kept {count(len(folders), 'run')}; {text}\n")
     else:
-        sys.stdout.write(f"nothing to keep: {told}{f', {kept} of them kept before' if kept else ''}\n")
+        sys.stdout.write(f"nothing to keep: {text}{f', {kept} of them kept before' if kept else ''}\n")
     return 0
 
 
 def store(options: argparse.Namespace) -> int:
     from fedrepro.runs import dvc_store
 
-    paths, papers = _papers(options)
-    for paper in papers:
-        sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.store(paths.runs(paper), paths.stored(paper)))
+    for runs, stored in _folders(options):
+        sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.store(runs, stored))
     return 0
 
 
 def restore(options: argparse.Namespace) -> int:
     from fedrepro.runs import dvc_store
 
-    paths, papers = _papers(options)
-    for paper in papers:
-        sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.restore(paths.stored(paper), paths.runs(paper)))
+    for runs, stored in _folders(options):
+        sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.restore(stored, runs))
     return 0
 
 
-def _papers(options: argparse.Namespace):
-    """Folders, and the papers that the options choose."""
-    from fedrepro.experiments import plan as experiments
-
-    params, paths = _settings(options)
-    return paths, experiments.papers(options.paper, params.papers)
+def _folders(options: argparse.Namespace) -> list[tuple[Path, Path]]:
+    """Where the runs of a paper, or of all, lie, and where DVC has them."""
+    project = Project(options)
+    papers = list(project.params.papers)
+    if options.paper and options.paper not in papers:
+        raise unknown("paper", options.paper, papers)
+    chosen = [options.paper] if options.paper else papers
+    return [(project.paths.runs(paper), project.paths.stored(paper)) for paper in chosen]
 
 
 def prune(options: argparse.Namespace) -> int:
-    from fedrepro.experiments import prune as pruning
+    from fedrepro.experiments import prune
 
-    params, paths = _settings(options)
-    found = pruning.prune(params, paths, delete=options.yes, file=str(options.params), other_code=options.other_code)
+    project = Project(options)
+    found = prune.prune(project.params, project.paths, delete=options.yes, file=project.file, other_code=options.other_code)
     for path in found:
         sys.stdout.write(f"{'deleted' if options.yes else 'would delete'} {path}\n")
     if not found:
-        sys.stdout.write(f"nothing to prune: {options.params} names all that is there\n")
+        sys.stdout.write(f"nothing to prune: {project.file} names all that is there\n")
     elif not options.yes:
         sys.stdout.write(f"{count(len(found), 'folder or file', 'folders and files')}; --yes deletes them\n")
     return 0
@@ -207,7 +223,7 @@ def prune(options: argparse.Namespace) -> int:
 def notebook(options: argparse.Namespace) -> int:
     from fedrepro.report.documents import notebook
 
-    params, _ = _settings(options)
+    params = Project(options).params
     path = notebook.write(options.target, params, options.out)
     made = f"snakemake --cores 2 {options.target} --config scale={params.scale}"
     sys.stdout.write(f"{path}\nthe figure's numbers, where they are not there yet: {made}\n")

@@ -1,4 +1,4 @@
-"""The command line, `fedrepro`: its commands stand in `COMMANDS`."""
+"""The command line `fedrepro`."""
 
 import argparse
 import io
@@ -16,7 +16,7 @@ from fedrepro.training import progress_bar
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command. Exit code 0; 2 for the user's mistakes, told in one message; 3 when a time budget ended the work."""
+    """Run one command. Returns 0; 2 for the user's mistakes, with one message; 3 when a time budget ended the work."""
     try:
         stoppable()
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _unread() -> bool:
-    """Whether nobody reads what is written, as after `| head`; the rest of it then goes nowhere."""
+    """Return whether nobody reads the output, as after `| head`; the rest of it then goes nowhere."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -56,37 +56,12 @@ def _unread() -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fedrepro", description="Reproduce four federated-learning papers.")
     parser.add_argument("--version", action="version", version=f"fedrepro {__version__}")
-    subparsers, cores = parser.add_subparsers(required=True), commands.available()
-    for name, command, obeyed, text in COMMANDS:
+    subparsers = parser.add_subparsers(required=True)
+    for name, command, options, text in COMMANDS:
         sub = subparsers.add_parser(name, help=text, allow_abbrev=False)
-        silent = dict.fromkeys(("scale", "data_mirror", "device", "executor")) | {"results": Path("results")}
-        sub.set_defaults(command=command, targets=[], **silent)
-        for option in obeyed.split():
-            sub.add_argument(f"--{option}", dest=option.replace("-", "_"), **COMMON[option])
-        if name in ("train", "plan", "keep"):
-            sub.add_argument("targets", nargs="*", metavar="target", help="only what this figure, table or paper needs")
-        if name in ("list", "plan"):
-            sub.add_argument("--cores", type=_cores, default=cores, help=f"for which the time is told ({cores})")
-        if name == "notebook":
-            sub.add_argument("target", help="a figure, as `fedrepro list` names it")
-            sub.add_argument("--out", type=Path, help="file (reports/<scale>/notebooks/<paper>_<figure>.ipynb)")
-        if name == "train":
-            sub.add_argument("--budget", type=_seconds, help="stop cleanly after this long, e.g. 90s, 9m, 2h")
-            sub.add_argument(
-                "--runs", type=Path, help="a list of runs that `fedrepro plan --export` wrote, instead of settings"
-            )
-        if name == "plan":
-            sub.add_argument(
-                "--export", type=Path, help="write the unfinished runs to this file, for a machine without settings"
-            )
-        if name == "schema":
-            told = "settings: params.yaml (the default); artifacts: workflow/experiments/<paper>.yaml"
-            sub.add_argument("of", nargs="?", choices=("settings", "artifacts"), default="settings", help=told)
-        if name == "prune":
-            sub.add_argument("--yes", action="store_true", help="delete; without it the folders are only listed")
-            sub.add_argument(
-                "--other-code", action="store_true", help="also finished runs whose settings are named, but of earlier code"
-            )
+        sub.set_defaults(command=command, scale=None, data_mirror=None, device=None, cores=None, results=Path("results"))
+        for option in options.split():
+            sub.add_argument(option, **OPTIONS[option])
     return parser
 
 
@@ -103,44 +78,37 @@ def _cores(text: str) -> int:
     return int(text)
 
 
-COMMON: dict[str, dict[str, Any]] = {  # options that several commands share
-    "params": {"type": Path, "default": commands.PARAMS, "help": "settings file (params.yaml)"},
-    "scale": {"help": "overrides the scale of the settings file"},
-    "data-mirror": {"help": "folder or URL with the data sets' files"},
-    "device": {"help": "auto, cpu or cuda"},
-    "executor": {"help": "auto, sequential or stacked; on CUDA also sequential+graph, stacked+graph"},
-    "paper": {"help": "only this paper"},
-    "experiment": {"action": "append", "help": "only this experiment; may be given several times"},
-    "results": {"type": Path, "default": Path("results"), "help": "where runs lie (results)"},
+OPTIONS: dict[str, dict[str, Any]] = {
+    "targets": {"nargs": "*", "metavar": "target", "help": "only what this figure, table, paper or experiment needs"},
+    "target": {"help": "a figure, as `fedrepro list` names it"},
+    "of": {
+        **{"nargs": "?", "choices": ("settings", "artifacts"), "default": "settings"},
+        "help": "settings: params.yaml (the default); artifacts: workflow/experiments/<paper>.yaml",
+    },
+    "--params": {"type": Path, "default": commands.PARAMS, "help": "settings file (params.yaml)"},
+    "--scale": {"help": "overrides the scale of the settings file"},
+    "--data-mirror": {"help": "folder or URL with the data sets' files"},
+    "--device": {"help": "auto, cpu or cuda"},
+    "--paper": {"help": "only this paper"},
+    "--results": {"type": Path, "default": Path("results"), "help": "where runs lie (results)"},
+    "--cores": {"type": _cores, "default": commands.available(), "help": "for which the time is told (all of this machine)"},
+    "--budget": {"type": _seconds, "help": "stop cleanly after this long, e.g. 90s, 9m, 2h"},
+    "--runs": {"type": Path, "help": "a list of runs that `fedrepro plan --export` wrote, instead of settings"},
+    "--export": {"type": Path, "help": "write the unfinished runs to this file, for a machine without settings"},
+    "--yes": {"action": "store_true", "help": "delete; without it the folders are only listed"},
+    "--other-code": {"action": "store_true", "help": "also finished runs whose settings are named, but of earlier code"},
+    "--out": {"type": Path, "help": "file (reports/<scale>/notebooks/<paper>_<figure>.ipynb)"},
 }
-WORK = "params scale data-mirror device executor paper experiment results"
-COMMANDS = (  # name, function, those of the shared options that it obeys, what it does
-    (
-        "list",
-        commands.list_targets,
-        "params scale data-mirror device executor paper results",
-        "every target with its title, its state and what is left of it",
-    ),
-    ("train", commands.train, WORK, "train what is not finished"),
-    ("plan", commands.plan, WORK, "what would run, and what it costs"),
-    (
-        "keep",
-        commands.keep,
-        "params scale data-mirror paper experiment results",
-        "copy finished runs to results/kept, to be committed",
-    ),
-    ("store", commands.store, "params paper results", "give results/stored, which is DVC's, the finished runs that it lacks"),
-    ("restore", commands.restore, "params paper results", "give results/runs the finished runs that DVC brought"),
-    (
-        "prune",
-        commands.prune,
-        "params data-mirror results",
-        "delete runs and partitions that no scale of the settings names any more",
-    ),
-    ("notebook", commands.notebook, "params scale", "write a notebook that goes on from a figure's numbers"),
+PLACE = "--params --data-mirror --results"
+COMMANDS = (  # name, function, its options, what it does
+    ("list", commands.list_targets, f"{PLACE} --scale --device --cores", "every target with its title, its state and its cost"),
+    ("train", commands.train, f"targets {PLACE} --scale --device --budget --runs", "train what is not finished"),
+    ("plan", commands.plan, f"targets {PLACE} --scale --device --cores --export", "what would run, and what it costs"),
+    ("keep", commands.keep, f"targets {PLACE} --scale", "copy finished runs to results/kept, to be committed"),
+    ("store", commands.store, "--params --paper --results", "copy finished runs to results/stored, which is DVC's"),
+    ("restore", commands.restore, "--params --paper --results", "copy runs that DVC brought to results/runs"),
+    ("prune", commands.prune, f"{PLACE} --yes --other-code", "delete runs and partitions that no scale names any more"),
+    ("notebook", commands.notebook, "target --params --scale --out", "write a notebook that goes on from a figure's numbers"),
     ("docs", commands.docs, "", "write docs/configuration.md from the descriptions of the settings"),
-    ("schema", commands.schema, "", "print the JSON schema of the settings file, or of what says what artifacts are"),
+    ("schema", commands.schema, "of", "print the JSON schema of the settings file, or of what says what artifacts are"),
 )
-
-if __name__ == "__main__":
-    sys.exit(main())

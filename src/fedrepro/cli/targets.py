@@ -31,13 +31,13 @@ class Line:
     reason: str = ""  # why it is skipped
 
 
-def lines(planned: Plan, params: Params, paths: Paths, cores: int, only: str | None = None) -> list[Line]:
-    """All targets, or those of one paper, each under the shortest name that no other paper's has."""
+def lines(planned: Plan, params: Params, paths: Paths, cores: int) -> list[Line]:
+    """Return all targets, each under the shortest name that no other paper's has."""
     specs = spec.read_all(params)
     named = spec.targets(specs)
     found = []
-    left = bill.entries(plan.select(planned, only, None), params, paths)
-    for paper, specification in specs.items() if only is None else [(only, specs[only])]:
+    left = bill.entries(plan.every(planned), params, paths)
+    for paper, specification in specs.items():
         found.append(_line(paper, specification.title, list(planned[paper].values()), left, params, paths, cores))
         for key in specification.artifacts:
             target = key if named.get(key) == (paper, key) else f"{paper}_{key}"
@@ -64,7 +64,6 @@ def selected(targets: Iterable[str], planned: Plan, params: Params) -> list[Plan
     """The experiments behind some targets: a paper's, a figure's, a table's, or one by its own name. Raises UserError."""
     specs = spec.read_all(params)
     named = spec.targets(specs)
-    every = [item for group in planned.values() for item in group.values()]
     found: dict[tuple[str, str], Planned] = {}
     for target in targets:
         if target in planned:
@@ -72,7 +71,7 @@ def selected(targets: Iterable[str], planned: Plan, params: Params) -> list[Plan
         elif target in named:
             paper, key = named[target]
             own = [planned[paper][name] for name in _experiments(specs[paper], key)]
-        elif not (own := [item for item in every if item.name == target]):
+        elif not (own := [item for item in plan.every(planned) if item.name == target]):
             raise unknown("target", target, [*planned, *named], "; `fedrepro list` shows all")
         found |= {(item.paper, item.name): item for item in own}
     return list(found.values())

@@ -14,7 +14,7 @@ from fedrepro.config.types import Choice
 from fedrepro.core import provenance
 from fedrepro.data import datasets
 from fedrepro.data.partitions import _store
-from fedrepro.experiments.plan import Planned, select
+from fedrepro.experiments.plan import Planned, every
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 
@@ -33,7 +33,7 @@ def drawings(planned: dict[str, dict[str, Planned]], paths: Paths) -> list[Drawi
     draw a partition."""
     seen: set[Path] = set()
     found: dict[str, Drawing] = {}
-    for item in select(planned, None, None):
+    for item in every(planned):
         for run in item.runs:
             if (path := paths.partition(run.config, run.data)) not in seen:
                 seen.add(path)

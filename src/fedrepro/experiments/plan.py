@@ -14,7 +14,7 @@ from typing import Any
 from fedrepro import algorithms
 from fedrepro.config.params import Experiment, Params, RunConfig
 from fedrepro.config.types import Choice
-from fedrepro.core.errors import Unavailable, UserError, unknown
+from fedrepro.core.errors import Unavailable
 from fedrepro.core.formatting import count
 from fedrepro.data import datasets
 from fedrepro.experiments.finished_runs import Data, Finder, stored_runs
@@ -95,12 +95,12 @@ def plan_training(
     params: Params,
     paths: Paths,
     file: str = "params.yaml",
-    choose: Callable[[dict[str, dict[str, Planned]]], Iterable[Planned]] = lambda planned: select(planned, None, None),
+    choose: Callable[[dict[str, dict[str, Planned]]], Iterable[Planned]] | None = None,
 ) -> dict[str, dict[str, Planned]]:
     """`plan`, once the data of the experiments that `choose` picks are here, where only they tell which runs are meant."""
     data = Data(params, paths)
     planned = plan(params, paths, file, data)
-    brought = data.bring(run.config.dataset for item in choose(planned) for run in item.runs)
+    brought = data.bring(run.config.dataset for item in (choose or every)(planned) for run in item.runs)
     return plan(params, paths, file, data) if brought else planned
 
 
@@ -166,26 +166,9 @@ def _runs(params: Params, training: Experiment, choice: Choice, data: Data, find
         yield finder.find(config, data.identity(config.dataset), params.only_finished)
 
 
-def select(planned: dict[str, dict[str, Planned]], paper: str | None, names: list[str] | None) -> list[Planned]:
-    """The experiments of one paper (or all) with these names (or all). Raises UserError for a name that is unknown, or that
-    several papers have."""
-    chosen = [item for key in papers(paper, planned) for item in planned[key].values()]
-    valid = [item.name for item in chosen]
-    for name in names or []:
-        if name not in valid:
-            raise unknown("experiment", name, valid, "; `fedrepro list` shows all")
-        if valid.count(name) > 1:
-            owners = ", ".join(item.paper for item in chosen if item.name == name)
-            raise UserError(f"experiment '{name}': several papers have one; add --paper with one of {owners}")
-    return [item for item in chosen if not names or item.name in names]
-
-
-def papers(paper: str | None, known: Iterable[str]) -> list[str]:
-    """The one that is named, or all. Raises UserError for a name that is unknown."""
-    names = list(known)
-    if paper is not None and paper not in names:
-        raise unknown("paper", paper, names)
-    return [name for name in names if paper in (None, name)]
+def every(planned: dict[str, dict[str, Planned]]) -> list[Planned]:
+    """Return the experiments of all papers."""
+    return [item for group in planned.values() for item in group.values()]
 
 
 def unique(chosen: list[Planned]) -> list[Run]:

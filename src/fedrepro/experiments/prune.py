@@ -29,7 +29,7 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml",
     for scale in params.scales:
         wanted = params.model_copy(update={"only_finished": False, "scale": scale})
         planned = plan.plan(wanted, paths, file, finished_runs.Data(wanted, paths, absent=True))
-        for run in plan.unique(plan.select(planned, None, None)):
+        for run in plan.unique(plan.every(planned)):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}
             if not is_kept(run.folder):
@@ -38,7 +38,7 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml",
                 spared.add(own)  # with `kept: false` it answers
             if run.data == finished_runs.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
                 untold[run.folder.parent].add((finished_runs.question(run.config), run.data))
-        for item in plan.select(planned, None, None):
+        for item in plan.every(planned):
             for studied in study_plan.plan(item, wanted, paths).values():
                 named |= {path for case in studied.cases for path in study_plan.files(case)}
     runs, stored = paths.results / "runs", paths.results / "stored"

@@ -129,7 +129,7 @@ class Workflow:
     # which work there is
 
     def _all_planned(self) -> list[Planned]:
-        return plan.select(self.plan, None, None)
+        return plan.every(self.plan)
 
     @cached_property
     def requested_experiments(self) -> list[Planned]:
@@ -151,7 +151,7 @@ class Workflow:
     def _needing_data(self, planned: Mapping[str, Mapping[str, Planned]]) -> list[Planned]:
         """The experiments whose data a command brings: all where it names a rule or a file, which may need any."""
         files = any(word.startswith(("data/", "reports/", "results/")) for word in self.requested)
-        return plan.select(planned, None, None) if files or self.requested & set(spec.RULES) else self._requested(planned)
+        return plan.every(planned) if files or self.requested & set(spec.RULES) else self._requested(planned)
 
     @cached_property
     def remarks(self) -> list[str]:
