@@ -14,9 +14,9 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from fedrepro.cli.terminal import Event, log_filters, summary
 from fedrepro.cli.terminal import failures as failure
-from fedrepro.cli.terminal.progress import Progress, position
+from fedrepro.cli.terminal.progress import Progress
 from fedrepro.cli.terminal.screen import Screen
-from fedrepro.core.errors import UserError, nearest, not_among, unknown
+from fedrepro.core.errors import UserError, unknown
 from fedrepro.core.formatting import count, duration
 from fedrepro.experiments import cost as bill
 from fedrepro.experiments.cost_model import Cost
@@ -65,22 +65,15 @@ def asked(runs: list[Path]) -> dict[str, list[bill.Entry]]:
 # ---- the line
 
 
-def test_where_a_run_is(tmp_path):
-    run = entry("run", 1, folder=tmp_path)
-    assert position(run) is None
-    reach(tmp_path / "run", 3)
-    assert position(run) == {"round": 3, "rounds": 40, "measure": "test_accuracy", "value": 0.813}
-    assert position(replace(run, over=tmp_path / "run/newcomers-1.json")) is None  # a study's share is not the run's
-    (tmp_path / "run/progress.json").write_text("")
-    assert position(run) is None
-
-
 def test_the_line_says_runs_round_accuracy_and_time_left(runs):
     clock = Clock()
     progress = Progress(clock)
     assert progress.line() == ""
     progress.asked = asked(runs)
     progress.running = {7: "train_x", 8: "train_y"}
+    assert progress.line() == "0 of 3 runs done | fig a | fig c"
+    runs[0].mkdir()
+    (runs[0] / "progress.json").write_text("")  # as after a loss of power
     assert progress.line() == "0 of 3 runs done | fig a | fig c"
     finish(runs[0])
     reach(runs[1], 20)
@@ -105,29 +98,21 @@ def test_of_a_job_the_run_is_shown_that_was_last_at_work(runs):
     assert progress.line() == "0 of 3 runs done | fig b: round 200/40, test accuracy 81.3 %"
 
 
-def test_what_was_done_before_does_not_count_as_speed(runs):
-    clock = Clock()
-    progress = Progress(clock)
-    reach(runs[2], 20)  # resumed: a quarter of all is there
-    progress.asked = asked(runs)
-    progress.running = {1: "train_y"}
-    progress.line()
-    clock.now += 1000
-    assert progress.left() is None
-    reach(runs[2], 40)
-    assert progress.left() == pytest.approx(2000)
-
-
-def test_what_is_done_before_the_first_line_does_not_count_as_speed(runs):
-    """The clock begins with the line, and so does what is counted."""
+@pytest.mark.parametrize(("before", "at_first", "seconds", "left"), [
+    (20, 20, 1000, None),  # resumed: a quarter of all is there, and nothing is done since
+    (20, 40, 1000, 2000),
+    (0, 0, 1, None),
+])  # fmt: skip
+def test_only_what_is_done_since_the_first_line_counts_as_speed(runs, before, at_first, seconds, left):
     clock = Clock()
     progress = Progress(clock)
     progress.asked = asked(runs)
-    reach(runs[2], 20)
+    reach(runs[2], before)
     progress.running = {1: "train_y"}
     progress.line()
-    clock.now += 1
-    assert progress.left() is None
+    clock.now += seconds
+    reach(runs[2], at_first)
+    assert progress.left() == (left and pytest.approx(left))
 
 
 # ---- the screen
@@ -223,7 +208,6 @@ Not done.
 def test_failures_of_a_job(tmp_path):
     log = tmp_path / "page.log"
     failure.write(log, {"page": KeyError("x")})
-    assert json.loads(failure.file(log).read_text()) == [{"name": "page", "message": "KeyError: 'x'"}]
     assert failure.told("page", [str(log), "slurm.log"], {}) == f"FAILED page: KeyError: 'x'\n  its log: {log}"
     failure.file(log).unlink()  # a process that was killed
     assert failure.told("page", [str(log)], {}) == f"FAILED page: its process ended without a message\n  its log: {log}"
@@ -284,11 +268,6 @@ def test_the_cost_is_that_of_the_jobs_that_run(caplog):
     assert told.getMessage() == bill.asked(jobs["train_a"], 2)
 
 
-def test_studies_come_after_the_runs():
-    assert bill.seconds([entry("a", 60), entry("b", 60), entry("c", 30, True)], 2) == 90
-    assert bill.seconds([], 2) == 0
-
-
 def test_a_bill_by_hand():
     """Two runs of a sample and 1e12 operations each, and a study of one of them, on two cores."""
     study = replace(entry("c", 1800, True), group="new clients after them, at most")
@@ -302,56 +281,28 @@ def test_a_bill_by_hand():
     assert last == "about 2.5 h on 2 cores"
 
 
-def test_runs_of_several_cores_are_fewer_at_once():
+def test_runs_of_several_cores_are_fewer_at_once_and_studies_come_after_them():
     def run(name: str, cores: int) -> bill.Entry:
         found = entry(name, 60)
         return replace(found, cost=replace(found.cost, cores=cores))
 
     assert [bill.seconds([run("a", cores), run("b", cores)], 4) for cores in (1, 2, 4, 8)] == [60, 60, 120, 120]
+    assert bill.seconds([entry("a", 60), entry("b", 60), entry("c", 30, True)], 2) == 90
+    assert bill.seconds([], 2) == 0
 
 
-@pytest.mark.parametrize(
-    ("costs", "cores", "told"),
-    [
-        ([(3600, 1, 10)], 4, "cores_per_run=4 the clients of the run are"),
-        ([(3600, 1, 10), (60, 1, 10)], 4, "cores_per_run=2 the clients of each run are"),
-        ([(3600, 1, 3)], 16, "cores_per_run=3 "),
-        ([(3600, 1, 10)], 8, "cores_per_run=5 "),  # two turns either way
-        ([(3600, 4, 10)], 4, None),
-        ([(3600, 1, 10)], 1, None),
-        ([(3600, 1, 10), (3600, 1, 1)], 8, None),
-        ([(60, 1, 10)], 8, None),
-    ],
-)
-def test_cores_that_stay_idle_are_told(costs, cores, told):
-    found = [replace(entry(str(cost), 0), cost=Cost(1, 1, 1e12, *cost)) for cost in costs]
-    text = bill.asked(found, cores)
-    assert told in text if told else "cores_per_run" not in text
-    assert "cores_per_run" not in bill.asked(found, cores, here=False)
-
-
-def test_an_unknown_target_is_answered_with_the_nearest():
-    targets, command = [f"fig{number}{letter}" for number in (4, 5) for letter in "abcdef"], []
-    suggest = log_filters.suggestion(targets, lambda: command)
-
-    def answer(*names: str, exception: str = "MissingRuleException") -> str:
-        command[:] = names
-        told = record("no rule", event=LogEvent.ERROR, exception=exception)
-        assert suggest(told)
-        return told.getMessage()
-
-    more = "; `fedrepro list` shows all"
-    for name in ("fig4g", "fig-4d"):
-        assert answer("fig4a", name) == str(unknown("target", name, targets, more))
-    assert answer("reports/x.pdf", "x.pdf", "fig4a") == answer("fig4g", exception="WorkflowError") == "no rule"
-
-
-def test_nearest_names():
-    assert nearest("FIG5c", ["fig4a", "fig5c_start", "fig5c", "table1"])[0] == "fig5c"
-    assert nearest("fig2", ["fig2a", "fig2b", "fig2c", "fig2d", "fedcl_fig2"])[0] == "fedcl_fig2"
-    assert str(unknown("thing", "x", ["a", "b"])) == "unknown thing 'x': choose from a, b"
-    assert str(unknown("thing", "x", [])) == not_among("thing", "x", []) == "unknown thing 'x': choose from nothing"
-    assert not_among("thing", "x", "012345678").endswith("0, 1, 2, 3, 4, 5, 6, 7, 8")  # where no other place lists them
+@pytest.mark.parametrize(("command", "exception", "wrong"), [
+    (["fig4a", "fig4g"], "MissingRuleException", "fig4g"),
+    (["fig4a", "fig-4d"], "MissingRuleException", "fig-4d"),
+    (["reports/x.pdf", "x.pdf", "fig4a"], "MissingRuleException", None),
+    (["fig4g"], "WorkflowError", None),
+])  # fmt: skip
+def test_an_unknown_target_is_answered_with_the_nearest(command, exception, wrong):
+    targets = [f"fig{number}{letter}" for number in (4, 5) for letter in "abcdef"]
+    told = record("no rule", event=LogEvent.ERROR, exception=exception)
+    assert log_filters.suggestion(targets, lambda: command)(told)
+    expected = str(unknown("target", wrong, targets, "; `fedrepro list` shows all")) if wrong else "no rule"
+    assert told.getMessage() == expected
 
 
 # ---- the end

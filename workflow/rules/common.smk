@@ -59,7 +59,7 @@ if workflow.is_main_process:
     for remark in work.remarks:
         logger.warning(remark)
     cores = work.slots() * (work.params.cores_per_run if work.cluster else 1)
-    logger.addFilter(log_filters.announcement(work.costs_of_rules, cores, not work.cluster))
+    logger.addFilter(log_filters.announcement(work.costs_of_rules, cores))
     logger.addFilter(
         log_filters.suggestion(
             ["all", *work.targets],

@@ -1,6 +1,5 @@
 """What work costs before it starts, added up: by experiment, and as time on the cores given. A run's cost: `estimate.py`."""
 
-import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.training import devices
 
-LONG = 600  # seconds of a run for which more cores are worth a word
 HEAD = f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'time':>8}"
 
 
@@ -92,27 +90,11 @@ def plan(chosen: Iterable[Planned], found: Collection[Entry], cores: int, scale:
     return "\n".join([*lines, _line(f"scale {scale}, one after the other", str(len(runs)), found), _together(found, cores)])
 
 
-def asked(found: Collection[Entry], cores: int, here: bool = True) -> str:
-    """A table of what was asked for and is not over. `here`: the cores are of this machine."""
+def asked(found: Collection[Entry], cores: int) -> str:
+    """A table of what was asked for and is not over."""
     lines = [_line(group, str(len(own)), own) for group, own in _grouped(found).items()]
     first = f"To be trained: {_together(found, cores)}, rough where it was never measured here (`fedrepro plan` does)."
-    return "\n".join([first, HEAD, *lines, *(_idle(found, cores) if here else ())])
-
-
-def _idle(found: Collection[Entry], cores: int) -> list[str]:
-    """What may be said of cores that have nothing to do, where the work is long enough to care."""
-    costs = [entry.cost for entry in found if not entry.studies]
-    if not costs or max(cost.seconds for cost in costs) < LONG:
-        return []
-    most = min(cost.most for cost in costs)
-    turns = math.ceil(most / max(cores // len(costs), 1))
-    each = math.ceil(most / turns)  # with more of them the last client is done no sooner
-    if each <= max(cost.cores for cost in costs):
-        return []
-    told = "the run" if len(costs) == 1 else "each run"
-    return [
-        f"With --config cores_per_run={each} the clients of {told} are shared out over {each} cores: the same bits, sooner."
-    ]
+    return "\n".join([first, HEAD, *lines])
 
 
 def _together(found: Collection[Entry], cores: int) -> str:

@@ -55,15 +55,13 @@ CALL = 2e-3  # seconds that a step takes beside its operations
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run: samples trained on, samples evaluated on, operations, seconds, the cores that its job reserves for so long,
-    and how many it could use."""
+    """Of one run: samples trained on and evaluated on, operations, and seconds for which its job reserves so many cores."""
 
     samples: float
     evaluated: float
     operations: float
     seconds: float
     cores: int = 1
-    most: int = 1
 
 
 class Known:
@@ -74,7 +72,7 @@ class Known:
         self._values = read_json(self._path) or {}
         self._saved = len(self._values)
 
-    def measured(self, key: str) -> bool:
+    def __contains__(self, key: str) -> bool:
         return key in self._values
 
     def find(self, key: str, parts: set[str], make: Callable[[], dict[str, float]]) -> dict[str, float]:
@@ -116,16 +114,10 @@ def cost(
     shared = executors.shares(_named(config, speed["operations"], executor, device), device)
     most = config.clients_per_round if shared else 1
     turns = math.ceil(most / cores) / most  # the share of the clients that are trained on the same core
-    seconds = (
-        START
-        + HELP * (turns < 1)
-        + samples * speed["train"] * turns
-        + evaluated * speed["evaluate"]
-        + trained * speed["aggregate"]
-    )
-    seconds += surveyed * speed["survey"]
+    seconds = START + HELP * (turns < 1) + samples * speed["train"] * turns
+    seconds += evaluated * speed["evaluate"] + trained * speed["aggregate"] + surveyed * speed["survey"]
     operations = (_forwards(config, speed) * samples + evaluated) * speed["operations"]
-    return Cost(samples, evaluated, operations, seconds, cores, most)
+    return Cost(samples, evaluated, operations, seconds, cores)
 
 
 def _forwards(config: RunConfig, counted: dict[str, float]) -> float:
@@ -152,9 +144,9 @@ def _speed(
     settings, code = config.model_dump(mode="json", exclude=UNTIMED), provenance.code_digest(provenance.modules(config))
     about = [datasets.key(config.dataset), provenance.hardware(device), torch.__version__]
     key = provenance.digest([executor, settings, code, about, sorted(SPEEDS)])
-    if measure is None and not known.measured(key):
-        return _guess(config, known, executor, device)
-    if not known.measured(key):
+    if key not in known:
+        if measure is None:
+            return _guess(config, known, executor, device)
         measure()
     found = known.find(key, SPEEDS, lambda: _measure(config, known, executor, device))
     known.save()

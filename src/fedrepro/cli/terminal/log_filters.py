@@ -13,10 +13,10 @@ log = logging.getLogger("snakemake.logging")
 Filter = Callable[[logging.LogRecord], bool]
 
 
-def announcement(jobs: Mapping[str, list[cost.Entry]], cores: int, here: bool = True) -> Filter:
+def announcement(jobs: Mapping[str, list[cost.Entry]], cores: int) -> Filter:
     """Log once, as soon as it is known which jobs a command takes, what they cost; with it the line of progress gets the jobs.
 
-    `jobs`: rule -> what is trained in it; `cores`, `here`: as `bill.asked` takes them.
+    `jobs`: rule -> what is trained in it; `cores`: for which the time is told.
     """
     told = False
 
@@ -26,7 +26,7 @@ def announcement(jobs: Mapping[str, list[cost.Entry]], cores: int, here: bool = 
             told = True
             asked = {rule: jobs[rule] for rule in record.stats if rule in jobs}
             if entries := [entry for group in asked.values() for entry in group]:
-                log.info(cost.asked(entries, cores, here), extra={"event": Event.COST, "asked": asked})
+                log.info(cost.asked(entries, cores), extra={"event": Event.COST, "asked": asked})
         return True
 
     return announce
