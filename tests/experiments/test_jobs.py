@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedrepro.algorithms import fedcl
-from fedrepro.core.errors import Failures, UserError
+from fedrepro.core.errors import UserError
 from fedrepro.core.files import read_json
 from fedrepro.experiments import cost_model
 from fedrepro.experiments.jobs import WORTH, Job, Piece, decide, decided, makespan, pack
@@ -32,7 +32,7 @@ def loads(costs: list[float], jobs: list[list[int]]) -> list[float]:
     return [sum(costs[piece] for piece in job) for job in jobs]
 
 
-@pytest.mark.parametrize("least", [1, 2, 8, 1000])
+@pytest.mark.parametrize("least", [1, 2, 4, 8, 1000])
 @pytest.mark.parametrize("seed", range(30))
 def test_what_every_packing_is(seed, least):
     costs = drawn(seed)
@@ -43,16 +43,9 @@ def test_what_every_packing_is(seed, least):
     assert len(jobs) <= least or min(found) >= WORTH  # none too small, unless a core had nothing to do
     assert found == sorted(found, reverse=True)  # the longest first
     assert all(job == sorted(job) for job in jobs)  # in the order of the plan
+    # no job is longer than the shortest by more than one of its pieces: that one would have gone there
+    assert all(load - min(costs[piece] for piece in job) <= min(found) + 1e-9 for job, load in zip(jobs, found, strict=True))
     assert jobs == pack(costs, least)
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_balanced(seed):
-    """No job is longer than the shortest by more than one of its pieces: that one would have gone there."""
-    costs = drawn(seed)
-    jobs = pack(costs, 4)
-    shortest = min(loads(costs, jobs))
-    assert all(sum(costs[piece] for piece in job) - min(costs[piece] for piece in job) <= shortest + 1e-9 for job in jobs)
 
 
 @pytest.mark.parametrize(("costs", "least", "jobs"), [
@@ -98,6 +91,10 @@ def test_other_processes_have_the_jobs_of_the_main_process(tmp_path):
     second = decide(known, float, 3, folder)
     assert len(second) == 3 and first[0].pieces[0] not in [piece for job in second for piece in job.pieces]
     assert by_name(decided(known, folder)) == by_name(first) | by_name(second)
+    assert decided(known[:5], folder) == []  # of other settings: some of each job's runs are not in the plan any more
+    for piece in known:
+        finish(piece)
+    assert decide(known, float, 2, folder) == [] and decided(known, folder) == []  # what is over is forgotten
 
 
 def test_a_name_means_one_job(tmp_path):
@@ -136,21 +133,17 @@ def test_short_runs_of_mixed_experiments_share_jobs(tmp_path):
     assert {"p_fig4"} in found and all(len(names) > 1 for names in found if names != {"p_fig4"}) and len(jobs) < 5
 
 
-@pytest.mark.parametrize(("seconds", "count"), [(2.0, 2), (20.0, 3), (300.0, 12)])
-def test_what_is_alike_is_recorded_once(tmp_path, seconds, count):
+@pytest.mark.parametrize(("alike", "seconds", "least", "sizes"), [
+    (2, 2.0, 2, [6, 6]), (2, 20.0, 2, [4, 4, 4]), (2, 300.0, 2, [1] * 12), (12, 3.0, 1, [12]), (12, 3.0, 4, [3] * 4),
+])  # fmt: skip
+def test_what_is_alike_is_recorded_once(tmp_path, alike, seconds, least, sizes):
     """Seeds of one series share a job, as long as that leaves work for every core and a long run its own job."""
-    known = [Piece("p_fig", f"{i}", i, tmp_path / f"run{i}" / "summary.json", f"series {i // 2}") for i in range(12)]
-    jobs = decide(known, lambda work: seconds, 2, tmp_path / "packed")
+    known = [Piece("p_fig", f"{i}", i, tmp_path / f"run{i}" / "summary.json", f"series {i // alike}") for i in range(12)]
+    jobs = decide(known, lambda work: seconds, least, tmp_path / "packed")
     assert sorted(sum((job.work for job in jobs), [])) == list(range(12)) and all(job.work == sorted(job.work) for job in jobs)
-    assert len(jobs) == count and len({len(job.work) for job in jobs}) == 1
-    if count < 12:
+    assert [len(job.work) for job in jobs] == sizes
+    if alike == 2 and max(sizes) > 1:
         assert all(len({piece.alike for piece in job.pieces}) == len(job.work) / 2 for job in jobs)
-
-
-def test_of_much_that_is_alike_every_core_has_a_part(tmp_path):
-    known = [Piece("p_fig", f"{i}", i, tmp_path / f"run{i}" / "summary.json", "series") for i in range(8)]
-    for least in (1, 2, 4):
-        assert [len(job.work) for job in decide(known, lambda work: 3.0, least, tmp_path / f"{least}")] == [8 // least] * least
 
 
 def test_what_nobody_asks_for_takes_no_cores(tmp_path):
@@ -160,21 +153,6 @@ def test_what_nobody_asks_for_takes_no_cores(tmp_path):
     for mixed in (set(), set(of.values())):
         jobs = decide(known, float, 4, tmp_path / f"{len(mixed)}", mixed & {"p_fig1"}, lambda work: of[work] == "p_fig1")
         assert len([job for job in jobs if {of[work] for work in job.work} == {"p_fig1"}]) == 4
-
-
-def test_what_is_over_is_forgotten(tmp_path):
-    known, folder = pieces(tmp_path, 2), tmp_path / "packed"
-    decide(known, float, 2, folder)
-    finish(known[0])
-    assert [job.work for job in decide(known, float, 2, folder)] == [[known[1].work]] and len(decided(known, folder)) == 1
-    finish(known[1])
-    assert decide(known, float, 2, folder) == [] and decided(known, folder) == []
-
-
-def test_a_job_of_other_settings_is_no_job(tmp_path):
-    """A job that was planned before a number changed: its runs are not in the plan any more."""
-    decide(pieces(tmp_path, 3), float, 1, tmp_path / "packed")
-    assert decided(pieces(tmp_path, 2), tmp_path / "packed") == []
 
 
 @pytest.mark.parametrize(("costs", "workers", "expected"), [([], 2, 0), ([3, 2, 2], 1, 7), ([3, 2, 2], 2, 4), ([9, 1], 4, 9)])
@@ -279,6 +257,7 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
     ({"model": {"width": 0.1}}, True),
     ({"precision": "float32"}, True),
     ({"inputs": "raw"}, True),
+    ({"dataset": "mnist"}, True),
 ])  # fmt: skip
 def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, changes, anew):
     """Of the code too; what stands there under earlier keys is in nobody's way."""
@@ -286,15 +265,18 @@ def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, chan
     monkeypatch.setattr(cost_model, "_measure", lambda *_: measured.append(1) or dict.fromkeys(cost_model.SPEEDS, 1.0))
     (tmp_path / "speed.json").write_text('{"0123456789": {"train": 1.0}}', encoding="utf-8")
 
-    def cost(**given) -> int:
-        cost_model.cost(
-            a_run(tmp_path, config(**given)), cost_model.Known(paths), "sequential", torch.device("cpu"), lambda: None
-        )
+    def cost(executor: str = "sequential", **given) -> int:
+        run, known = a_run(tmp_path, config(**given)), cost_model.Known(paths)
+        cost_model.cost(run, known, executor, torch.device("cpu"), lambda: None)
         return len(measured)
 
     assert [cost(), cost(), cost(**changes)] == [1, 1, 1 + anew]
-    monkeypatch.setattr(cost_model.provenance, "code_digest", lambda *_: "faster")
-    assert cost() == 2 + anew and len(read_json(tmp_path / "speed.json")) == 3 + anew
+    with monkeypatch.context() as patched:
+        patched.setattr(cost_model.provenance, "code_digest", lambda *_: "faster")
+        assert cost() == 2 + anew and len(read_json(tmp_path / "speed.json")) == 3 + anew
+        patched.setattr(cost_model.provenance, "hardware", lambda device: "another chip")
+        assert cost() == 3 + anew
+    assert cost("plain") == 4 + anew
 
 
 def test_a_cost_by_hand(tmp_path, monkeypatch):
@@ -342,19 +324,6 @@ def test_a_time_is_the_middle_one_of_three(monkeypatch):
         assert next(clock, None) is None
 
 
-def test_a_speed_is_that_of_one_executor_data_set_and_processor(tmp_path, monkeypatch):
-    measured, known = [], cost_model.Known(Paths(results=tmp_path))
-    monkeypatch.setattr(cost_model, "_measure", lambda *_: measured.append(1) or dict.fromkeys(cost_model.SPEEDS, 1.0))
-
-    def cost(executor: str = "sequential", **given) -> int:
-        cost_model.cost(a_run(tmp_path, config(**given)), known, executor, torch.device("cpu"), lambda: None)
-        return len(measured)
-
-    assert [cost(), cost("plain"), cost(dataset="mnist"), cost()] == [1, 2, 3, 3]
-    monkeypatch.setattr(cost_model.provenance, "hardware", lambda device: "another chip")
-    assert cost() == 4
-
-
 def test_operations_are_those_of_images_and_classes(tmp_path):
     """8 x 8 pixels, 28 x 28 of ten classes, as large of 26; all remembered side by side."""
     known = cost_model.Known(Paths(results=tmp_path))
@@ -371,77 +340,66 @@ def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):
 # ---- a job whose runs fail
 
 
-def three(tmp_path, monkeypatch, errors: dict[str, Exception]) -> list[str]:
-    """The runs of one job that are tried, where some of them fail."""
-    data, tried = images(), []
+@pytest.fixture
+def tried(monkeypatch) -> dict[str, Exception | None]:
+    """Name of each run that `train` tries -> the error of it, which a test sets before; data and partitions are made."""
+    errors: dict[str, Exception | None] = {}
 
     def attempt(run, *arguments):
-        tried.append(run.id)
-        if run.id in errors:
-            raise errors[run.id]
+        error = errors.setdefault(run.id, None)
+        if error:
+            raise error
         return True
 
     monkeypatch.setattr(engine, "train", attempt)
-    monkeypatch.setattr(training, "dataset", lambda *arguments: data)
+    monkeypatch.setattr(training, "dataset", lambda *arguments: replace(images(), meta={"identity": "made"}))
     monkeypatch.setattr(training, "partition", lambda *arguments: None)
-    monkeypatch.setitem(data.meta, "identity", "made")
-    code = code_digest(config())
-    runs = [replace(a_run(tmp_path / name, config()), code=code) for name in "abc"]
-    training.train(runs, Paths(tmp_path), device="cpu")
-    return tried
+    return errors
 
 
-def test_a_failing_run_leaves_the_others_to_be_trained(tmp_path, monkeypatch, caplog):
-    assert three(tmp_path, monkeypatch, {}) == ["a", "b", "c"]
-    with pytest.raises(UserError, match="^b: too few images$"):
-        three(tmp_path, monkeypatch, {"b": UserError("too few images")})
-    with pytest.raises(UserError, match="^a: one\nc: two$"):
-        three(tmp_path, monkeypatch, {"a": UserError("one"), "c": UserError("two")})
-    with pytest.raises(RuntimeError, match="broken") as crash:
-        three(tmp_path, monkeypatch, {"a": RuntimeError("broken")})
-    assert crash.value.__notes__ == ["failed: a"] and "a failed: RuntimeError: broken" in caplog.text
-    with pytest.raises(ExceptionGroup, match="failed: a, b") as crashes:
-        three(tmp_path, monkeypatch, {"a": RuntimeError("broken"), "b": UserError("too few images")})
-    assert len(crashes.value.exceptions) == 2
+def train(folder: Path, datasets: dict[str, str]) -> None:
+    """Train runs on these data sets."""
+    chosen = {name: config(dataset=dataset) for name, dataset in datasets.items()}
+    runs = [Run(folder / name, asks, "made", code_digest(asks)) for name, asks in chosen.items()]
+    training.train(runs, Paths(folder), device="cpu")
 
 
-def test_data_that_cannot_be_read_leave_the_runs_on_others_to_be_trained(tmp_path, monkeypatch, caplog):
+@pytest.mark.parametrize(("errors", "kind", "words"), [
+    ({"b": UserError("too few images")}, UserError, "^b: too few images$"),
+    ({"a": UserError("one"), "c": UserError("two")}, UserError, "^a: one\nc: two$"),
+    ({"a": RuntimeError("broken")}, RuntimeError, "broken"),
+    ({"a": RuntimeError("broken"), "b": UserError("too few images")}, ExceptionGroup, "failed: a, b"),
+])  # fmt: skip
+def test_a_failing_run_leaves_the_others_to_be_trained(tmp_path, tried, errors, kind, words, caplog):
+    tried.update(errors)
+    with pytest.raises(kind, match=words) as caught:
+        train(tmp_path, dict.fromkeys("abc", "digits"))
+    assert tried.keys() == set("abc") and caplog.text.count("failed") == len(errors)
+    if kind is RuntimeError:
+        assert caught.value.__notes__ == ["failed: a"] and "a failed: RuntimeError: broken" in caplog.text
+
+
+def test_data_that_cannot_be_read_leave_the_runs_on_others_to_be_trained(tmp_path, tried, monkeypatch, caplog):
     """They are tried once, and told once."""
-    asked, tried = [], []
+    asked, made = [], training.dataset
 
     def dataset(choice, *_):
         asked.append(choice.name)
         if choice.name == "digits":
             raise UserError("damaged")
-        return replace(images(), meta={"identity": "made"})
+        return made()
 
     monkeypatch.setattr(training, "dataset", dataset)
-    monkeypatch.setattr(training, "partition", lambda *arguments: None)
-    monkeypatch.setattr(engine, "train", lambda run, *arguments: tried.append(run.id) or True)
-    chosen = {name: config(dataset="mnist" if name in "ce" else "digits") for name in "abcde"}
-    runs = [Run(tmp_path / name, asks, "made", code_digest(asks)) for name, asks in chosen.items()]
     with pytest.raises(UserError, match="^digits: damaged$"):
-        training.train(runs, Paths(tmp_path), device="cpu")
-    assert tried == ["c", "e"] and asked == ["digits", "mnist", "mnist"] and caplog.text.count("failed") == 1
+        train(tmp_path, {name: "mnist" if name in "ce" else "digits" for name in "abcde"})
+    assert list(tried) == ["c", "e"] and asked == ["digits", "mnist", "mnist"] and caplog.text.count("failed") == 1
 
 
-def test_a_damaged_end_does_not_keep_the_others_from_theirs(tmp_path, monkeypatch, caplog):
-    tried = []
-    monkeypatch.setattr(training, "dataset", lambda *_: replace(images(), meta={"identity": "made"}))
-    monkeypatch.setattr(training, "partition", lambda *_: None)
-    monkeypatch.setattr(engine, "train", lambda run, *_: tried.append(run.id) or True)
-    runs = [Run(tmp_path / name, config(), "made", code_digest(config())) for name in "ab"]
-    runs[0].folder.mkdir()
-    (runs[0].folder / "model.safetensors").write_bytes(b"xx")
-    training.summarise(runs)  # as Snakemake does before any job: told, not raised
-    assert "a failed" in caplog.text and tried == []
+def test_a_damaged_end_does_not_keep_the_others_from_theirs(tmp_path, tried, caplog):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "model.safetensors").write_bytes(b"xx")
+    training.summarise([Run(tmp_path / "a", config(), "made", code_digest(config()))])  # as before a job: told, not raised
+    assert "a failed" in caplog.text and not tried
     with pytest.raises(UserError, match="model.safetensors"):
-        training.train(runs, Paths(tmp_path), device="cpu")
-    assert tried == ["b"]
-
-
-def test_nobody_takes_an_interruption_for_a_failure():
-    failures = Failures()
-    with pytest.raises(KeyboardInterrupt), failures.of("a"):
-        raise KeyboardInterrupt
-    failures.tell()
+        train(tmp_path, dict.fromkeys("ab", "digits"))
+    assert list(tried) == ["b"]
