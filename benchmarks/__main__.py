@@ -101,6 +101,7 @@ def described(run: plan.Settings, mirror: str | None) -> dict[str, Any]:
         },
         "datasets": identities,
         "workloads": {name: summary.facts(workload) for name, workload in run.workloads.items()},
+        "kernels": [],
         "measurements": [],
         "scans": [],
     }
@@ -113,7 +114,7 @@ def continued(result: dict[str, Any], run: plan.Settings, folder: Path) -> dict[
     if old["hardware"] != result["hardware"] or not result["versions"].items() <= old["versions"].items():
         return result
     merged = {key: old[key] | result[key] for key in ("versions", "datasets", "workloads")}
-    for key, again in (("measurements", run.comparisons), ("scans", run.scans)):
+    for key, again in (("kernels", run.comparisons), ("measurements", run.comparisons), ("scans", run.scans)):
         merged[key] = [record for record in old[key] if not again or record["workload"] not in run.workloads]
     return result | merged
 
@@ -137,7 +138,7 @@ def run(chosen: argparse.Namespace) -> Path:
     result = continued(described(what, chosen.mirror), what, chosen.output)
     when = {"date": result["date"], "commit": provenance.commit()}
     for record in plan.measurements(what):
-        key = "scans" if "change" in record else "measurements"
+        key = "scans" if "change" in record else "kernels" if "kernels" in record else "measurements"
         result[key].append(record | when)
         log.info("%s", summary.line(record))
         path = store(result, chosen.output)

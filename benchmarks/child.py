@@ -10,11 +10,11 @@ from benchmarks.workloads import Task
 
 
 def main(arguments: list[str]) -> None:
-    """A task as JSON, or the words `matrix DEVICE` to measure the matrix rate."""
-    if arguments[0] == "matrix":
-        result = machine.matrix_rate(arguments[1], clock.together)
-    elif arguments[0] == "versions":
+    """Do a task given as JSON, or one of `versions` and `kernels TASK`."""
+    if arguments[0] == "versions":
         result = machine.versions()
+    elif arguments[0] == "kernels":
+        result = importlib.import_module("benchmarks.contenders.ours").kernels(Task.from_json(arguments[1]))
     else:
         task = Task.from_json(arguments[0])
         meet = clock.together if task.contender in INDEPENDENT else clock.nothing

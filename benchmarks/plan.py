@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks import processes
 from benchmarks.contenders import INDEPENDENT, PEERS
-from benchmarks.workloads import SEED, Task, Workload, operations, steps, variant
+from benchmarks.workloads import SEED, Task, Workload, steps, variant
 from fedrepro.config.params import RunConfig
 
 log = logging.getLogger(__name__)
@@ -52,10 +52,11 @@ def comparisons(settings: Settings) -> Iterator[dict[str, Any]]:
     """Every contender once per repeat, taking turns: what the machine does over the minutes hits all of them alike."""
     for repeat in range(settings.repeats):
         for name, workload in settings.workloads.items():
+            if "ours" in settings.contenders and settings.device == "cpu":
+                yield {"workload": name, "repeat": repeat} | _kernels(settings, workload)
             for count in settings.processes:
-                rate = _rate(settings, count)
                 for contender in settings.contenders:
-                    about = {"workload": name, "contender": contender, "processes": count, "repeat": repeat, "rate": rate}
+                    about = {"workload": name, "contender": contender, "processes": count, "repeat": repeat}
                     yield about | _attempt(lambda a=about, w=workload: _compare(settings, w, a["contender"], a["processes"]))
 
 
@@ -66,16 +67,14 @@ def scans(settings: Settings) -> Iterator[dict[str, Any]]:
         changes = [{"cohort": cohort} for cohort in COHORTS if cohort <= config.partition.options["clients"]]
         if config.model.name != "logistic":  # it has no hidden units to scale
             changes += [{"width": width} for width in WIDTHS]
-        rate = _rate(settings, 1)
         for change in changes:
             task = _task(settings, "ours", variant(config, **change), SCAN_WARMUP)
-            described = {"steps": steps(task.config), "operations": operations(task.config)}
-            about = {"workload": name, "change": change, "rate": rate, **described}
+            about = {"workload": name, "change": change, "steps": steps(task.config)}
             yield about | _attempt(lambda t=task: processes.measure([t], settings.python))
 
 
 def _compare(settings: Settings, workload: Workload, contender: str, count: int) -> dict[str, Any]:
-    rounds = settings.rounds or (contender == "ours" and workload.ours) or workload.rounds
+    rounds = settings.rounds or (contender in ("ours", "jax") and workload.ours) or workload.rounds
     warmup = min(workload.warmup, rounds - 1)
     base = dataclasses.replace(_task(settings, contender, workload.config(rounds), warmup), processes=count)
     if contender == "flower":
@@ -93,10 +92,12 @@ def _task(settings: Settings, contender: str, config: RunConfig, warmup: int) ->
     )
 
 
-def _rate(settings: Settings, count: int) -> float:
-    """The machine's matrix rate now with so many processes at once, operations per second."""
-    results, _ = processes.together([["matrix", settings.device]] * count, settings.python, waits=True)
-    return sum(result["rate"] for result in results)
+def _kernels(settings: Settings, workload: Workload) -> dict[str, float]:
+    """The share and rate of this program's kernels, see `contenders.ours`."""
+    rounds = workload.ours or workload.rounds
+    task = _task(settings, "ours", workload.config(rounds), min(workload.warmup, rounds - 2))
+    results, _ = processes.together([["kernels", task.to_json()]], settings.python, waits=False)
+    return {"kernels": results[0]}
 
 
 def _attempt(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:

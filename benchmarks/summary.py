@@ -55,21 +55,10 @@ def steps_per_round(record: Record) -> float:
     return statistics.mean(counted) if record["contender"] in INDEPENDENT else sum(counted)
 
 
-def operations_per_round(described: dict[str, float]) -> float:
-    """Floating-point operations of a round with its share of the evaluation."""
-    return described["training"] + described["evaluation"] / EVALUATE_EVERY
-
-
-def share(record: Record, operations: dict[str, float]) -> float:
-    """Of the matrix rate that the machine had at the time."""
-    return operations_per_round(operations) / seconds(record) / record["rate"]
-
-
-def rates(result: dict[str, Any]) -> dict[int, float]:
-    """The machine's matrix rate by the number of processes at once, operations per second: median over the turns."""
-    counted = {(r["processes"], r["workload"], r["repeat"]): r["rate"] for r in result["measurements"]}
-    found = {count: [rate for key, rate in counted.items() if key[0] == count] for count in sorted({key[0] for key in counted})}
-    return {count: statistics.median(values) for count, values in found.items()}
+def kernels(result: dict[str, Any], workload: str) -> dict[str, float] | None:
+    """The median share of this program's processor time inside kernels, and their operations per second, over the turns."""
+    turns = [record["kernels"] for record in result["kernels"] if record["workload"] == workload]
+    return {key: statistics.median(turn[key] for turn in turns) for key in ("share", "rate")} if turns else None
 
 
 def measured(records: Iterable[Record]) -> str:
@@ -79,11 +68,11 @@ def measured(records: Iterable[Record]) -> str:
 
 
 def rows(result: dict[str, Any], workload: str, processes: int) -> list[dict[str, Any]]:
-    """One row per contender: seconds (median, least, most over the repeats), steps per second, ratio to ours, share of the
-    matrix rate, memory in bytes, accuracy by round."""
+    """One row per contender: seconds (median, least, most over the repeats), steps per second, ratio to ours,
+    memory in bytes, accuracy by round."""
     chosen = [r for r in result["measurements"] if (r["workload"], r["processes"]) == (workload, processes)]
     names = list(dict.fromkeys(record["contender"] for record in chosen))
-    made = [_row(result, workload, [r for r in chosen if r["contender"] == name]) for name in names]
+    made = [_row([r for r in chosen if r["contender"] == name]) for name in names]
     ours = next((row["seconds"] for row in made if row["contender"] == "ours" and "seconds" in row), None)
     for row in made:
         row["ratio"] = row["seconds"] / ours if ours and "seconds" in row else None
@@ -94,13 +83,13 @@ def rows(result: dict[str, Any], workload: str, processes: int) -> list[dict[str
     return made
 
 
-def _row(result: dict[str, Any], workload: str, records: list[Record]) -> dict[str, Any]:
+def _row(records: list[Record]) -> dict[str, Any]:
     row = {"contender": records[0]["contender"]}
     good = [record for record in records if "results" in record]
     if not good:
         return row | {"failed": records[0]["failed"]}
     each = [seconds(record) for record in good]
-    median, work = statistics.median(each), result["workloads"][workload]["operations"]
+    median = statistics.median(each)
     device = [run["device_peak_bytes"] for record in good for run in record["results"] if run["device_peak_bytes"]]
     return row | {
         "seconds": median,
@@ -108,7 +97,6 @@ def _row(result: dict[str, Any], workload: str, records: list[Record]) -> dict[s
         "most": max(each),
         "steps": steps_per_round(good[0]),
         "steps_per_second": steps_per_round(good[0]) / median,
-        "share": statistics.median(share(record, work) for record in good),
         "memory": statistics.median(record["peak_bytes"] for record in good),
         "device_memory": max(device) if device else None,
         "curve": {int(key): value for key, value in good[0]["results"][0]["accuracy"].items()},
@@ -123,9 +111,11 @@ def _common_round(made: list[dict[str, Any]]) -> int | None:
 
 def line(record: Record) -> str:
     """A measurement in a few words, for the log."""
+    if "kernels" in record:
+        return f"{record['workload']}: {record['kernels']['share']:.0%} of the time in kernels"
     about = _words(record.get("change", {}).items()) or f"{record['contender']}, {record['processes']} processes"
     outcome = f"{seconds(record):.4g} s per round" if "results" in record else f"failed: {record['failed']}"
-    return f"{record['workload']}, {about}: {outcome}, matrix product {record['rate'] / 1e9:.0f} GFLOP/s"
+    return f"{record['workload']}, {about}: {outcome}"
 
 
 def _words(items: Iterable[tuple[str, Any]]) -> str:

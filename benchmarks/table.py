@@ -5,7 +5,13 @@ from typing import Any
 
 from benchmarks import summary
 
-TITLES = {"ours": "this program", "loader": "DataLoader loop", "flower": "Flower simulation", "pfl": "pfl-research"}
+TITLES = {
+    "ours": "this program",
+    "loader": "DataLoader loop",
+    "jax": "JAX loop",
+    "flower": "Flower simulation",
+    "pfl": "pfl-research",
+}
 FAR = 0.05  # accuracies further apart than this are pointed at
 
 
@@ -13,7 +19,7 @@ def render(result: dict[str, Any]) -> str:
     """The whole page."""
     parts = [_head(result)]
     for name, described in result["workloads"].items():
-        parts += [_workload(name, described), _comparison(result, name), _scans(result, name)]
+        parts += [_workload(name, described), _kernels(result, name), _comparison(result, name), _scans(result, name)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -21,7 +27,6 @@ def _head(result: dict[str, Any]) -> str:
     hardware, protocol = result["hardware"], result["protocol"]
     used = hardware.get("gpu") or f"{hardware['processor']}, {hardware['cores']} cores"
     versions = {f"{key} ({side})": value for side, found in result["versions"].items() for key, value in found.items()}
-    rates = summary.rates(result)
     return "\n".join(
         [
             f"# Benchmarks, {used}",
@@ -29,13 +34,10 @@ def _head(result: dict[str, Any]) -> str:
             f"- Machine: {hardware['processor']}, {hardware['cores']} cores, {hardware['memory_gib']:g} GiB, "
             f"{hardware['system']}",
             "- Versions: " + ", ".join(f"{key} {value}" for key, value in versions.items()),
-            "- Matrix product, float32: "
-            + ", ".join(f"{value / 1e9:.1f} GFLOP/s with {count} process(es)" for count, value in rates.items()),
             f"- Protocol: turns of every contender, taken alternately; {protocol['threads_per_process']} "
             "thread per process; warm-up rounds excluded, device synchronised at both ends of a round; a turn's number is its "
             f"median round plus 1/{protocol['evaluate_every']} of what an evaluation adds; the table has the median turn and, "
-            f"in brackets, the least and the most, and holds a turn against the matrix rate of that turn; our executor: "
-            f"{protocol['executor']}.",
+            f"in brackets, the least and the most; our executor: {protocol['executor']}.",
         ]
     )
 
@@ -49,12 +51,23 @@ def _workload(name: str, described: dict[str, Any]) -> str:
     )
 
 
+def _kernels(result: dict[str, Any], name: str) -> str:
+    """How much of its time this program computes, and how fast."""
+    found = summary.kernels(result, name)
+    if not found:
+        return ""
+    return (
+        f"In one process, this program spends {found['share']:.0%} of the processor time of a round's training inside the "
+        f"kernels of convolution, matrix product and pooling, at {found['rate'] / 1e9:.1f} GFLOP/s."
+    )
+
+
 def _comparison(result: dict[str, Any], name: str) -> str:
     counts = sorted({record["processes"] for record in result["measurements"] if record["workload"] == name})
     made = {count: summary.rows(result, name, count) for count in counts}
     lines = [
-        "| processes | | s per round | steps/s | times ours | matrix rate used | x matrix time | memory, MiB | accuracy |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| processes | | s per round | steps/s | times ours | memory, MiB | accuracy |",
+        "|---|---|---|---|---|---|---|",
     ]
     lines += [_row(count, row) for count, found in made.items() for row in found]
     notes = [note for count, found in made.items() for note in _notes(result["workloads"][name], count, found)]
@@ -67,13 +80,12 @@ def _comparison(result: dict[str, Any], name: str) -> str:
 def _row(count: int, row: dict[str, Any]) -> str:
     title = TITLES[row["contender"]]
     if "failed" in row:
-        return f"| {count} | {title} | failed: {row['failed'].replace('|', '/')} | | | | | | |"
+        return f"| {count} | {title} | failed: {row['failed'].replace('|', '/')} | | | | |"
     memory = f"{row['memory'] / 2**20:.0f}" + (f" + {row['device_memory'] / 2**20:.0f} GPU" if row["device_memory"] else "")
     spread = f"{row['seconds']:.4g} ({row['least']:.4g}-{row['most']:.4g})"
     ratio = f"{row['ratio']:.2f}" if row["ratio"] else "-"
-    share, times = f"{row['share']:.1%}", f"{1 / row['share']:.2f}"
     accuracy = "-" if row["accuracy"] is None else f"{row['accuracy']:.1%} (round {row['round']})"
-    cells = (count, title, spread, f"{row['steps_per_second']:.4g}", ratio, share, times, memory, accuracy)
+    cells = (count, title, spread, f"{row['steps_per_second']:.4g}", ratio, memory, accuracy)
     return f"| {' | '.join(map(str, cells))} |"
 
 
@@ -99,8 +111,8 @@ def _scans(result: dict[str, Any], name: str) -> str:
     lines = [
         f"Scans, {summary.measured(records)}.",
         "",
-        "| this program, one process | s per round | ms per client | steps/s | matrix rate used |",
-        "|---|---|---|---|---|",
+        "| this program, one process | s per round | ms per client | steps/s |",
+        "|---|---|---|---|",
     ]
     return "\n".join(lines + [_scan(result, name, record) for record in records])
 
@@ -108,11 +120,11 @@ def _scans(result: dict[str, Any], name: str) -> str:
 def _scan(result: dict[str, Any], name: str, record: dict[str, Any]) -> str:
     change = ", ".join(f"{key} {value:g}" for key, value in record["change"].items())
     if "failed" in record:
-        return f"| {change} | failed: {record['failed'].replace('|', '/')} | | | |"
-    spent, share = summary.seconds(record), summary.share(record, record["operations"])
+        return f"| {change} | failed: {record['failed'].replace('|', '/')} | | |"
+    spent = summary.seconds(record)
     plain = [
         s for s, tested in zip(record["results"][0]["seconds"], record["results"][0]["evaluated"], strict=True) if not tested
     ]
     cohort = record["change"].get("cohort", result["workloads"][name]["config"]["clients_per_round"])
     client = 1000 * statistics.median(plain or [spent]) / cohort
-    return f"| {change} | {spent:.4g} | {client:.4g} | {record['steps'] / spent:.4g} | {share:.1%} |"
+    return f"| {change} | {spent:.4g} | {client:.4g} | {record['steps'] / spent:.4g} |"

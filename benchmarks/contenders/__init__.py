@@ -1,5 +1,5 @@
 """Who is compared. Each module has `run(task, clock)`: train, marking the clock after every round."""
 
-NAMES = ("ours", "loader", "flower", "pfl")
-PEERS = ("flower", "pfl")  # run in the environment of peers.txt
-INDEPENDENT = ("ours", "loader")  # two processes are two runs at once, not one run shared
+NAMES = ("ours", "loader", "jax", "flower", "pfl")
+PEERS = ("jax", "flower", "pfl")  # run in the environment of peers.txt
+INDEPENDENT = ("ours", "loader", "jax")  # two processes are two runs at once, not one run shared

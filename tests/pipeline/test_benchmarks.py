@@ -121,11 +121,13 @@ def test_peers_do_the_same_work(data, contender, count):
     python = command.interpreter(command.PEERS)
     if not python.exists():
         pytest.skip("the peers are not installed: uv run python -m benchmarks --install-peers")
-    tasks = [task(contender, data)] * (count if contender == "pfl" else 1)
+    if contender == "jax" and count == 2:
+        pytest.skip("two processes of the JAX loop are two runs, not one shared by them")
+    tasks = [task(contender, data, batch_size=10)] * (count if contender == "pfl" else 1)
     tasks = [dataclasses.replace(t, rank=rank, processes=count) for rank, t in enumerate(tasks)]
     found = processes.measure(tasks, str(python))["results"]
-    assert sum(run["steps"] for run in found) == ROUNDS * 4 * 3
-    loader = ran(task("loader", data))
+    assert sum(run["steps"] for run in found) == ROUNDS * 4 * 2
+    loader = ran(task("loader", data, batch_size=10))
     assert found[0]["accuracy"]["0"] == pytest.approx(loader.accuracy[0])
     assert abs(found[0]["accuracy"][str(ROUNDS)] - loader.accuracy[ROUNDS]) < 0.3
 
@@ -147,7 +149,7 @@ def run_of(seconds: float, accuracy: float, steps: int = 60) -> dict:
 @pytest.fixture
 def result() -> dict:
     def record(contender: str, count: int, runs: list[dict]) -> dict:
-        about = {"workload": "Y1", "contender": contender, "processes": count, "repeat": 0, "rate": 2e11}
+        about = {"workload": "Y1", "contender": contender, "processes": count, "repeat": 0}
         return about | {"results": runs, "peak_bytes": 2**30} | WHEN
 
     return {
@@ -158,19 +160,19 @@ def result() -> dict:
         "protocol": {"evaluate_every": 10, "executor": "auto", "threads_per_process": 1},
         "datasets": {"mnist": "abc"},
         "workloads": {"Y1": summary.facts(workloads.read()["Y1"])},
+        "kernels": [
+            {"workload": "Y1", "repeat": turn, "kernels": {"share": 0.5 + turn / 10, "rate": 2e9}} | WHEN for turn in (0, 1, 2)
+        ],
         "measurements": [
             record("ours", 2, [run_of(0.01, 0.85), run_of(0.01, 0.85)]),
             record("pfl", 2, [run_of(0.1, 0.95, 30), run_of(0.1, 0.95, 30)]),
-            {"workload": "Y1", "contender": "flower", "processes": 2, "repeat": 0, "rate": 2e11, "failed": "no actor | none"}
-            | WHEN,
+            {"workload": "Y1", "contender": "flower", "processes": 2, "repeat": 0, "failed": "no actor | none"} | WHEN,
         ],
         "scans": [
             {
                 "workload": "Y1",
                 "change": {"cohort": 50},
-                "rate": 1e11,
                 "steps": 300,
-                "operations": {"training": 1e9, "evaluation": 0},
             }
             | {"results": [run_of(0.05, 0.85)], "peak_bytes": 1}
             | WHEN
@@ -185,17 +187,12 @@ def test_numbers_of_the_table(result):
     assert pfl["ratio"] == pytest.approx(20) and ours["steps"] == pfl["steps"] == 60
     assert ours["accuracy"] == 0.85 and ours["round"] == 4
     assert flower["failed"] == "no actor | none" and flower["ratio"] is None
-    work = result["workloads"]["Y1"]["operations"]
-    assert ours["share"] == pytest.approx((work["training"] + work["evaluation"] / 10) / 0.01 / 2e11)
+    assert summary.kernels(result, "Y1") == {"share": 0.6, "rate": 2e9}
 
 
-def test_a_turn_is_held_against_the_matrix_rate_of_that_turn(result):
-    """A machine half as fast makes a round twice as long: the same share."""
-    first = result["measurements"][0]
-    result["measurements"].append(first | {"repeat": 1, "rate": 1e11, "results": [run_of(0.02, 0.85), run_of(0.02, 0.85)]})
-    assert summary.rates(result) == {2: 1.5e11}
-    shares = [summary.share(record, result["workloads"]["Y1"]["operations"]) for record in result["measurements"][::3]]
-    assert shares[0] == pytest.approx(shares[1]) and summary.rows(result, "Y1", 2)[0]["share"] == pytest.approx(shares[0])
+def test_kernels_take_a_share_of_the_time(data):
+    found = importlib.import_module("benchmarks.contenders.ours").kernels(task("ours", data))
+    assert 0.05 < found["share"] < 1 and found["rate"] > 1e6
 
 
 def test_table_from_a_stored_result(result, tmp_path, monkeypatch, capsys):
@@ -208,7 +205,7 @@ def test_table_from_a_stored_result(result, tmp_path, monkeypatch, capsys):
     assert page == capsys.readouterr().out == table.render(json.loads(path.read_text(encoding="utf-8")))
     assert "| 2 | pfl-research | 0.2 (0.2-0.2) | 300 | 20.00 |" in page
     assert "the accuracies lie 10.0% apart" in page and "failed: no actor / none" in page
-    assert "| cohort 50 | 0.1 |" in page
+    assert "| cohort 50 | 0.1 |" in page and "60% of the processor time" in page
     assert "1 turn of every contender, 2026-01-01 at abc." in page and "Scans, 2026-01-01 at abc." in page
 
 
@@ -216,7 +213,7 @@ def test_a_later_call_replaces_what_it_measures_again(result, tmp_path):
     """And keeps the rest, where machine and versions are the same; the peers' versions where it runs no peer."""
     command.store(result, tmp_path)
     known = workloads.read()
-    fresh = result | {"measurements": [], "scans": [], "versions": {"ours": {"torch": "2.13.0"}}}
+    fresh = result | {"kernels": [], "measurements": [], "scans": [], "versions": {"ours": {"torch": "2.13.0"}}}
 
     def kept(names: list[str], parts: tuple[str, ...], **changes) -> list[int]:
         words = ["--workloads", *names, "--contenders", "ours", "--parts", *parts]
