@@ -57,7 +57,7 @@ def steps_per_round(record: Record) -> float:
 
 def kernels(result: dict[str, Any], workload: str) -> dict[str, float] | None:
     """The median share of this program's processor time inside kernels, and their operations per second, over the turns."""
-    turns = [record["kernels"] for record in result["kernels"] if record["workload"] == workload]
+    turns = [record["kernels"] for record in result.get("kernels", ()) if record["workload"] == workload]
     return {key: statistics.median(turn[key] for turn in turns) for key in ("share", "rate")} if turns else None
 
 
