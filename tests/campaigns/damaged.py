@@ -90,10 +90,8 @@ def identified() -> int:
     """The data sets of a mirror, into `out`."""
     Path("out").mkdir()
     for name in ("mnist", "cifar10", "emnist_letters", "pneumonia"):
-        meta = [
-            datasets.identify(name, Path("raw"), Path("prepared") / name, "mirror"),
-            datasets.load(Path("prepared") / name).meta,
-        ]
+        datasets.provide(name, Path("raw"), Path("prepared") / name, "mirror")
+        meta = datasets.load(Path("prepared") / name).meta
         Path(f"out/{name}.json").write_text(json.dumps(meta), encoding="utf-8")
     return 0
 

@@ -1,5 +1,6 @@
 """Fetching, decoding and preparing: on small made files, and on real data where a mirror is at hand."""
 
+import contextlib
 import gzip
 import io
 import json
@@ -36,22 +37,39 @@ from fedrepro.data.datasets import (
     mnist,
     synthetic,
 )
-from fedrepro.data.source_label import COPY, NOTES, OFFICIAL, describe, described
-from support.files import IMAGES, cifar10_files, cifar_batch, damage, idx_bytes, leftovers, md5, mnist_files, tar_gz, write_all
+from fedrepro.data.source_label import DIFFERS, NOTES, OFFICIAL, describe, described
+from support.files import (
+    IMAGES,
+    cifar10_files,
+    cifar_batch,
+    damage,
+    declare,
+    idx_bytes,
+    leftovers,
+    md5,
+    mnist_files,
+    tar_gz,
+    write_all,
+)
 
 META_KEYS = {
     *("name", "title", "classes", "class_names", "shape", "train", "test"),
-    *("pixels", "arrays", "identity", "official", "source", "code", "mean", "std"),
+    *("pixels", "arrays", "identity", "official", "source", "release", "code", "mean", "std"),
 }
 
 
 @pytest.fixture
 def mirror(tmp_path):
     write_all(tmp_path / "mirror" / "mnist", mnist_files())
+    declare(tmp_path / "mirror")
     return tmp_path / "mirror"
 
 
 def ready(name: str, tmp_path: Path, mirror: Path) -> tuple[Path, Path]:
+    """Fetch from a mirror that declares its copy, where that can be read."""
+    if registry.find("datasets", name).FILES:
+        with contextlib.suppress(UserError):
+            declare(mirror, name)
     datasets.fetch(name, tmp_path / "raw", str(mirror))
     return tmp_path / "raw", tmp_path / "prepared" / name
 
@@ -92,7 +110,7 @@ def test_every_module_declares_the_contract():
 @pytest.mark.parametrize(("title", "source", "official", "note"), [
     ("MNIST", "official", True, OFFICIAL), ("synthetic devices (0, 0.5)", "drawn", False, "drawn here"),
     ("Chest X-Ray Images (Pneumonia)", "folder", False, NOTES["folder"]),
-    ("MNIST", "mirror", False, COPY),
+    ("MNIST", "mirror", False, f"mirror; {DIFFERS}"),
 ])  # fmt: skip
 def test_what_is_said_of_data_reads_back(title, source, official, note):
     """Titles have brackets of their own."""
@@ -110,7 +128,7 @@ def test_what_other_code_prepared_is_prepared_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "dataset_digest", lambda name: f"corrected {name}")
     monkeypatch.setattr(registry.find("datasets", "digits_rgb"), "PIXELS", None)
     datasets.provide("digits_rgb", raw, out)
-    assert (out / "arrays.npz").stat().st_mtime_ns > made and datasets.known("digits_rgb", out) == meta["pixels"]
+    assert (out / "arrays.npz").stat().st_mtime_ns > made and datasets.known("digits_rgb", raw, out) == meta["pixels"]
     without = {key: value for key, value in meta.items() if key not in ("code", "seal")}
     (out / "meta.json").write_text(json.dumps(without), encoding="utf-8")
     made = (out / "arrays.npz").stat().st_mtime_ns
@@ -374,6 +392,8 @@ def test_the_first_classes_of_cifar100(tmp_path):
     write_all(tmp_path / "mirror" / cifar100.FOLDER, {
         part: pickle.dumps(cifar_batch(count, b"fine_labels", 100)) for part, count in (("train", 230), ("test", 130))
     })  # fmt: skip
+    for name in ("cifar100", "cifar100_20"):
+        declare(tmp_path / "mirror", name)
     wholes, firsts = ([], [])
     for name, found in (("cifar100", wholes), ("cifar100_20", firsts)):
         raw, out = ready(name, tmp_path, tmp_path / "mirror")
@@ -428,6 +448,9 @@ def test_official_release_is_recognised_by_its_pixels_or_its_files(mirror, tmp_p
     raw, out = ready("mnist", tmp_path, mirror)
     pixels = datasets.prepare("mnist", raw, out)["pixels"]
     assert datasets.is_copy(out)
+    (mirror / "release.json").unlink()
+    shutil.rmtree(raw)
+    datasets.fetch("mnist", raw, str(mirror))
     monkeypatch.setattr(mnist, "PIXELS", pixels)
     assert describe(datasets.prepare("mnist", raw, out)) == "MNIST (official release)" and not datasets.is_copy(out)
     files = tuple(_fetch.File(name, ("http://localhost:1/",), md5(data)) for name, data in mnist_files().items())
@@ -693,7 +716,7 @@ def test_retinas_that_are_not_there_or_broken(tmp_path, monkeypatch):
     folder = retinas(mirror)
     broken = folder / "retinopathy" / "resized_train" / "3_left.png"
     broken.write_bytes(broken.read_bytes()[:60])
-    fails("raw/aptos/retinopathy/resized_train/3_left.png", "damaged")
+    fails("mirror/aptos/retinopathy/resized_train/3_left.png", "damaged")
     broken.unlink()
     fails("no picture 3_left, which", "trainLabels.csv lists")
     for text, words in (
@@ -712,7 +735,7 @@ def test_retinas_that_are_not_there_or_broken(tmp_path, monkeypatch):
     monkeypatch.undo()
     shutil.rmtree(folder)
     retinas(mirror)
-    fails("raw/aptos: no class has the 7 images")
+    fails("mirror/aptos: no class has the 7 images")
 
 
 @pytest.fixture
@@ -799,40 +822,32 @@ def test_grey_pictures_of_16_bits(tmp_path):
         datasets.prepare(choice, tmp_path / "raw", tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ["mnist", "chest_xray"])
-def test_a_mirror_that_was_mended_is_read_again_by_the_same_command(name, mirror, tmp_path):
-    """What it had served before does not stay: a page in the place of a file, a picture that was cut off."""
+@pytest.mark.parametrize(("name", "advice"), [
+    ("mnist", "mend it in the data mirror and run again"), ("chest_xray", "mend it and run again"),
+])  # fmt: skip
+def test_a_mirror_that_was_mended_is_read_again_by_the_same_command(name, advice, mirror, tmp_path):
+    """Not a page that it had served before in the place of a file."""
     xray_tree(mirror / "chest_xray")
     broken = {"mnist": mirror / "mnist" / IMAGES, "chest_xray": mirror / "chest_xray/train/NORMAL/0.png"}[name]
     whole = broken.read_bytes()
     broken.write_bytes(b"<html>Sign in</html>")
-    for given in (str(mirror), str(mirror)):
-        with pytest.raises(UserError, match=f"{broken.name}: truncated or damaged.*; mend it in the data mirror and run again"):
-            datasets.provide(name, tmp_path / "raw", tmp_path / "out", given)
-    copies = [path for path in (tmp_path / "raw" / name).rglob("*.[pg][nz]*")]
+    for _ in range(2):
+        with pytest.raises(UserError, match=f"{broken.name}: truncated or damaged.*; {advice}"):
+            datasets.provide(name, tmp_path / "raw", tmp_path / "out", str(mirror))
     broken.write_bytes(whole)
     datasets.provide(name, tmp_path / "raw", tmp_path / "out", str(mirror))
     assert datasets.load(tmp_path / "out").meta["name"] == name
-    assert len(copies) >= 4 and all(path.exists() for path in copies)
 
 
-@pytest.mark.parametrize("gone", [True, False])
-def test_copies_that_cannot_be_read_stay_where_their_mirror_is_gone(gone, mirror, tmp_path):
-    """They are the user's then, to mend; copies that the user has mended are not replaced."""
+def test_class_folders_of_a_mirror_that_is_gone(tmp_path):
+    """What was prepared from them stays."""
+    raw, out, mirror = tmp_path / "raw", tmp_path / "out", tmp_path / "mirror"
     xray_tree(mirror / "chest_xray")
-    raw, out, given = tmp_path / "raw", tmp_path / "out", str(mirror)
-    broken = "chest_xray/train/NORMAL/0.png"
-    (mirror / broken).write_bytes(b"<html>Sign in</html>")
-    with pytest.raises(UserError, match="mend it in the data mirror"):
-        datasets.provide("chest_xray", raw, out, given)
-    if gone:
-        (mirror / "chest_xray").rename(tmp_path / "elsewhere")
-        with pytest.raises(UserError, match=r"0\.png: truncated.*; mend it and run again"):
-            datasets.provide("chest_xray", raw, out, given)
-        (tmp_path / "elsewhere").rename(mirror / "chest_xray")
-    Image.new("RGB", (9, 9), (55, 55, 55)).save(raw / broken)
-    datasets.provide("chest_xray", raw, out, given)
-    assert datasets.load(out).train_x[0].unique().tolist() == [55]
+    first = datasets.identify("chest_xray", raw, out, str(mirror))
+    shutil.rmtree(mirror)
+    assert datasets.identify("chest_xray", raw, out, str(mirror)) == first
+    with pytest.raises(Unavailable):
+        datasets.fetch("chest_xray", raw, str(mirror))
 
 
 # Identity
@@ -853,6 +868,8 @@ def test_identity_without_prepared_data_touches_no_network(tmp_path, monkeypatch
 def test_identity_of_a_mirror_is_what_its_files_decode_to(mirror, tmp_path):
     raw, out = tmp_path / "raw", tmp_path / "out"
     identity = datasets.identify("mnist", raw, out, str(mirror))
+    assert not raw.exists()
+    datasets.provide("mnist", raw, out, str(mirror))
     assert identity == datasets.load(out).meta["pixels"] != mnist.PIXELS
     shutil.rmtree(mirror)
     shutil.rmtree(raw)
@@ -1092,7 +1109,7 @@ def test_a_description_that_is_damaged(mirror, tmp_path, text):
     raw, out = ready("mnist", tmp_path, mirror)
     datasets.prepare("mnist", raw, out)
     (out / "meta.json").write_text(text)
-    for read in (datasets.load, datasets.labels, lambda out: datasets.known("mnist", out)):
+    for read in (datasets.load, datasets.labels, lambda out: datasets.known("mnist", raw, out)):
         with pytest.raises(UserError, match=r"meta\.json: damaged.*delete the folder"):
             read(out)
 
@@ -1112,6 +1129,13 @@ def test_two_that_need_the_same_data_prepare_them_once(tmp_path):
     code += "print(len(datasets.load(Path('digits')).train_y))"
     calls = [subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [call.communicate(timeout=120)[0] for call in calls] == ["1438\n1438\n"] * 3
+
+
+def test_prepared_data_may_lie_beside_raw_data(tmp_path):
+    """Also in the folder that the data set's lock is named after."""
+    choice = TINY | {"beta": 0.5}
+    datasets.provide(choice, tmp_path, tmp_path / datasets.key(choice))
+    assert datasets.load(tmp_path / datasets.key(choice)).classes == 10
 
 
 def test_loading_what_is_missing_or_damaged(mirror, tmp_path):
@@ -1145,7 +1169,8 @@ def real_mirror(tmp_path_factory):
 
 def test_real_mnist_is_the_official_release(real_mirror, tmp_path):
     raw, out = tmp_path / "raw", tmp_path / "out"
-    assert datasets.identify("mnist", raw, out, real_mirror) == mnist.PIXELS
+    datasets.provide("mnist", raw, out, real_mirror)
+    assert datasets.identify("mnist", raw, out) == mnist.PIXELS
     data = datasets.load(out)
     assert describe(data.meta) == "MNIST (official release)"
     assert data.train_x.shape == (60000, 1, 28, 28) and data.test_x.shape == (10000, 1, 28, 28)

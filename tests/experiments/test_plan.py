@@ -22,7 +22,7 @@ from fedrepro.runs.reasons import Kind, Reason
 from fedrepro.runs.run import FILES, Run
 from support.code import change, forget
 from support.experiments import finish, listed, one, params
-from support.files import mnist_files, write_all
+from support.files import declare, mnist_files, write_all
 
 OLDER, OTHER = "01de700000", "07e4000000"  # code, and the commit that has it
 
@@ -249,9 +249,10 @@ def test_data_that_cannot_be_had_do_not_stop_a_plan(paths, tmp_path):
 def test_a_copy_that_lies_here_is_trained_on_and_told_where_no_mirror_is_set(paths, tmp_path):
     mirror = tmp_path / "mirror"
     write_all(mirror / "mnist", mnist_files())
+    declare(mirror)
     raw, prepared = paths.raw, paths.prepared("mnist")
     datasets.provide("mnist", raw, prepared, str(mirror))
-    copied = datasets.known("mnist", prepared)
+    copied = datasets.known("mnist", raw, prepared)
     delete = f"delete {raw / 'mnist'} and {prepared} to train on that"
     told = f"p one: mnist is a copy that differs from the official release; {delete}"
     for given, expected in ((None, [told]), (str(mirror), [])):
@@ -260,22 +261,17 @@ def test_a_copy_that_lies_here_is_trained_on_and_told_where_no_mirror_is_set(pat
         assert experiments.remarks([planned["p"]["one"]]) == expected
 
 
-def test_a_plan_assumes_the_official_release_and_training_asks_the_data(paths, tmp_path):
-    """Of a mirror's copy; of the data of the experiments that are trained alone."""
+def test_a_plan_takes_what_a_mirror_declares_and_else_the_official_release(paths, tmp_path):
+    """And fetches nothing for it, also where training follows."""
     for name in ("mnist", "fashion_mnist"):
         write_all(tmp_path / "mirror" / name, mnist_files())
+    copied = declare(tmp_path / "mirror")
     sets = {"one": {"dataset": "mnist"}, "two": {"dataset": "fashion_mnist"}}
     settings = params(data_mirror=str(tmp_path / "mirror"), papers={"p": sets})
-    planned = plan(settings, paths)
-    for name, release in (("one", "mnist"), ("two", "fashion_mnist")):
-        assert {run.data for run in planned["p"][name].runs} == {datasets.pinned(release)}
-        assert [remark.split(":")[0] for remark in planned["p"][name].remarks] == [f"{release} is not here yet"]
+    for planned in (plan(settings, paths), experiments.plan_training(settings, paths)):
+        for name, identity in (("one", copied), ("two", datasets.pinned("fashion_mnist"))):
+            assert {run.data for run in planned["p"][name].runs} == {identity} and not planned["p"][name].remarks
     assert not paths.data.exists()
-    trained = experiments.plan_training(settings, paths, choose=lambda planned: [planned["p"]["one"]])["p"]
-    copied = datasets.load(paths.prepared("mnist")).meta["pixels"]
-    assert {run.data for run in trained["one"].runs} == {copied} != {datasets.pinned("mnist")}
-    assert not trained["one"].remarks and trained["two"] == planned["p"]["two"] and not paths.prepared("fashion_mnist").exists()
-    assert plan(settings, paths)["p"] == trained
 
 
 def test_runs_of_data_that_nobody_knows_yet_are_named_when_they_are_trained(paths):

@@ -3,14 +3,18 @@
 import gzip
 import hashlib
 import io
+import json
 import pickle
 import struct
 import tarfile
+import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from fedrepro.data.datasets import cifar10
+from fedrepro.config import registry
+from fedrepro.data import datasets
+from fedrepro.data.datasets import _prepared, cifar10
 
 IMAGES = "train-images-idx3-ubyte.gz"
 
@@ -66,3 +70,16 @@ def tar_gz(path: Path, files: dict[str, bytes], links: dict[str, str] | None = N
             member = tarfile.TarInfo(name)
             member.type, member.linkname = tarfile.SYMTYPE, target
             archive.addfile(member)
+
+
+def declare(mirror: Path, name: str = "mnist") -> str:
+    """Have a mirror's folder declare what its files of a data set decode to. Return the checksum."""
+    module = registry.find("datasets", name)
+    options = [module.Params()] if hasattr(module, "Params") else []
+    with tempfile.TemporaryDirectory() as folder:
+        arrays = module.read(datasets.fetch(name, Path(folder), str(mirror)), *options)
+    pixels = _prepared.pixels(tuple(array if array.ndim == 4 else array.astype(np.int64) for array in arrays))
+    path = mirror / "release.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps(known | {datasets.key(name): {"release": "mirror", "pixels": pixels}}), encoding="utf-8")
+    return pixels

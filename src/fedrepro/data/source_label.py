@@ -2,20 +2,22 @@
 
 from typing import Any
 
-OFFICIAL, COPY = "official release", "mirror; differs from the official release"
-NOTES = {  # by their source, of what is not the official release
+OFFICIAL, DIFFERS = "official release", "differs from the official release"
+NOTES = {  # by their source, of what is neither the official release nor a mirror's copy
     "scikit-learn": "quick scale stand-in",
     "drawn": "drawn here",
     "folder": "user's copy, not checked against the official release",
     "own": "own files",
-    "mirror": COPY,
 }
 
 
 def describe(meta: dict[str, Any]) -> str:
-    """One honest phrase on prepared data, of their `meta.json`."""
-    official = meta["official"] and meta["source"] != "scikit-learn"
-    return f"{meta['title']} ({OFFICIAL if official else NOTES.get(meta['source'], meta['source'])})"
+    """One honest phrase on prepared data, of their `meta.json`; of a copy with the name of its release."""
+    source = meta["source"]
+    note = NOTES.get(source, source)
+    if source == "mirror":
+        note = f"{meta.get('release') or source}; {DIFFERS}"
+    return f"{meta['title']} ({OFFICIAL if meta['official'] and source != 'scikit-learn' else note})"
 
 
 def described(phrase: str) -> tuple[str, str]:

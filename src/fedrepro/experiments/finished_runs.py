@@ -22,8 +22,7 @@ from fedrepro.runs.run import Run, code_digest
 
 log = logging.getLogger(__name__)
 UNKNOWN = "unknown"  # in the place of an identity that nothing here can tell
-MAY_DIFFER = "planned as the official release, from which the mirror's may differ; training fetches it first"
-NAMED_LATER = "its runs get their names once it is; training prepares it first"
+NAMED_LATER = "is not here yet: its runs get their names once it is; training prepares it first"
 
 
 class Data:
@@ -38,36 +37,37 @@ class Data:
         self.told: dict[str, str] = {}
 
     def identity(self, choice: Choice) -> str:
-        """Without data it is the official release's, so that a plan does not end at data which it may not need: who trains on
-        them learns it from the job that fetches them. Raises Unavailable for data that no job may fetch."""
+        """The identity of what is prepared, else what the mirror declares, else the official release's. Raises Unavailable for
+        data that no job may fetch."""
         key = datasets.key(choice)
         if key not in self._found:
             self._found[key] = self._identify(key, choice)
         return self._found[key]
 
     def _identify(self, key: str, choice: Choice) -> str:
-        folder, mirror = self._paths.prepared(choice), self._params.mirror
+        raw, folder, mirror = self._paths.raw, self._paths.prepared(choice), self._params.mirror
         if self._absent:
-            return datasets.known(choice, folder, mirror) or UNKNOWN
+            return datasets.known(choice, raw, folder, mirror) or UNKNOWN
         release = datasets.pinned(choice) or UNKNOWN
         try:
-            if known := datasets.known(choice, folder, mirror):
-                if not mirror and datasets.is_copy(folder):
-                    here = f"{self._paths.raw / datasets.origin(choice)} and {folder}"
-                    self.told[key] = f"is a copy that differs from the official release; delete {here} to train on that"
-                return known
-            if key not in self._tried:
-                datasets.check_available(choice, self._paths.raw, mirror)
-                self.told[key] = f"is not here yet: {NAMED_LATER if release == UNKNOWN else MAY_DIFFER}"
+            identity = datasets.known(choice, raw, folder, mirror) or release
+            if not mirror and datasets.is_copy(folder):
+                here = f"{raw / datasets.origin(choice)} and {folder}"
+                self.told[key] = f"is a copy that differs from the official release; delete {here} to train on that"
+            if not (folder / datasets.META).exists() and key not in self._tried:
+                datasets.check_available(choice, raw, mirror)
+                if identity == UNKNOWN:
+                    self.told[key] = NAMED_LATER
+            return identity
         except Unavailable:
             raise
         except UserError as error:
             self.told[key] = f"cannot be had: {error}"
-        return release
+            return release
 
     def bring(self, choices: Iterable[Choice]) -> bool:
-        """Fetch or draw, and prepare, those data sets whose identity only the data can tell. Returns whether there were any: a
-        plan is to be made again then."""
+        """Prepare those data sets whose identity only the data can tell: the user's own, drawn ones. Returns whether there were
+        any: a plan is to be made again then."""
         sets = {datasets.key(choice): choice for choice in choices} if not self._absent else {}
         for key, choice in sets.items():
             where = self._paths.raw, self._paths.prepared(choice), self._params.mirror

@@ -85,4 +85,4 @@ def _name(run: Run) -> str:
 
 def _prepared(run: Run, paths: Paths) -> bool:
     folder = paths.prepared(run.config.dataset)
-    return (folder / datasets.META).exists() and datasets.known(run.config.dataset, folder) == run.data
+    return (folder / datasets.META).exists() and datasets.known(run.config.dataset, paths.raw, folder) == run.data

@@ -30,6 +30,8 @@ from fedrepro.runs.run import Run
 from fedrepro.training import devices, runner
 
 BUILD = Path(".snakemake")  # what a clone does not have: packed jobs and stamps
+# options of Snakemake's with which no job runs: no data are prepared then to name runs
+SHOWS = {"--summary", "-S", "--detailed-summary", "-D", "--dag", "--rulegraph", "--filegraph", "--d3dag", "--unlock"}
 FIRST = 10**9  # priority of what all training waits for
 Work = TypeVar("Work")
 
@@ -57,7 +59,7 @@ class Workflow:
         config: the settings, with the command line's laid over them.
         resources: what jobs may use.
         main: whether this process plans; one that does a job reads what was planned.
-        dry: whether nothing is done: then no data are fetched to learn which they are.
+        dry: whether nothing is done: then no data are prepared to learn which they are.
         requested: words of the command line, targets among them. Snakemake tells the targets only after it has read the rules.
 
     Raises UserError for settings that cannot be met.
@@ -82,7 +84,7 @@ class Workflow:
         self.params = params.on(self._cores_per_run(params))
         self.papers = spec.read_all(self.params)
         self.artifacts = spec.targets(self.papers)  # name on the command line -> paper and artifact
-        if main and not dry:
+        if main and not dry and not SHOWS & {word.partition("=")[0] for word in self.requested}:
             self.plan = plan.plan_training(self.params, self.paths, choose=self._needing_data)
         else:  # a job of its own finds the data
             self.plan = plan.plan(self.params, self.paths)

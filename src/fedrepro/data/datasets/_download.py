@@ -36,7 +36,7 @@ def md5_of(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def download(urls: tuple[str, ...], target: Path, md5: str | None = None) -> None:
+def download(urls: tuple[str, ...], target: Path, md5: str | None = None, most: int | None = None) -> None:
     """Download one file from the first address that delivers it.
 
     What a broken-off attempt left is kept for the next one only if a checksum will tell whether it fits.
@@ -46,7 +46,7 @@ def download(urls: tuple[str, ...], target: Path, md5: str | None = None) -> Non
     reasons, refused = [], False
     for url in urls:
         try:
-            reason = _attempts(url, part, md5)
+            reason = _attempts(url, part, md5, most or MAX_BYTES)
         except Absent as absent:
             reason, refused = str(absent), True
         if reason is None:
@@ -59,7 +59,7 @@ def download(urls: tuple[str, ...], target: Path, md5: str | None = None) -> Non
     raise (Absent if refused else Silent)(f"cannot download {target.name} ({'; '.join(reasons)})")
 
 
-def _attempts(url: str, part: Path, md5: str | None) -> str | None:
+def _attempts(url: str, part: Path, md5: str | None, most: int) -> str | None:
     """Download into `part`. Return None if it is complete and its checksum holds, else why the last attempt failed. Raises
     Absent if the server refuses the file."""
     import requests  # not part of the training core
@@ -73,7 +73,7 @@ def _attempts(url: str, part: Path, md5: str | None) -> str | None:
             part.unlink(missing_ok=True)
         resumed = part.exists()
         try:
-            _stream(url, part)
+            _stream(url, part, most)
         except (requests.RequestException, urllib3.exceptions.HTTPError, UnicodeDecodeError) as error:  # the last: of Location
             reason = f"{type(error).__name__}, tried {attempt + 1} times"
             continue
@@ -86,7 +86,7 @@ def _attempts(url: str, part: Path, md5: str | None) -> str | None:
     return reason
 
 
-def _stream(url: str, part: Path) -> None:
+def _stream(url: str, part: Path, most: int) -> None:
     """Append to `part` what is missing of `url`. Raises Absent if the server refuses the file."""
     import requests
     from tqdm import tqdm
@@ -112,7 +112,7 @@ def _stream(url: str, part: Path) -> None:
             tqdm(total=size or None, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None) as bar,
         ):
             since, then = time.monotonic(), start
-            while max(start, size) <= MAX_BYTES:
+            while max(start, size) <= most:
                 # whatever has arrived; .gz stays .gz whatever the server declares
                 chunk = response.raw.read1(CHUNK, decode_content=False)
                 if not chunk:
@@ -124,7 +124,7 @@ def _stream(url: str, part: Path) -> None:
                         raise requests.exceptions.ReadTimeout("too slow")
                     since, then = time.monotonic(), start
     part.unlink()
-    raise Absent(f"more than {MAX_BYTES} bytes, which no file of a data set has")
+    raise Absent(f"more than {most} bytes, which no such file has")
 
 
 def _answer(url: str, headers: dict[str, str]) -> Any:

@@ -27,7 +27,6 @@ SOURCES = {  # folder: its table, the table's columns of names and grades, its p
     "retinopathy": ("trainLabels.csv", ("image", "level"), "resized_train"),
 }
 FOLDERS = tuple(path for name, (*_, inner) in SOURCES.items() for path in (name, f"{name}/{inner}"))
-OPTIONAL = ()
 HOW = (
     "Kaggle asks for an account: unzip https://www.kaggle.com/competitions/aptos2019-blindness-detection/data into a folder "
     "aptos2019 (train.csv, train_images/) and https://www.kaggle.com/datasets/tanlikesmath/diabetic-retinopathy-resized into "

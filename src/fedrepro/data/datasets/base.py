@@ -5,7 +5,7 @@ official release's arrays, None where nobody here could compute it), FILES (the 
 below a mirror) and `read(raw)`, which returns train_x, train_y, test_x, test_y: images (N, C, H, W) uint8, or float32 where
 it declares `REAL = True`; labels (N,) from 0. `raw` is the set's folder of raw files: its own, or that of the set that it is
 a part of, its ORIGIN.
-A set of class folders that the user unpacks declares FOLDERS, OPTIONAL and HOW to get them instead of files; one that needs
+A set of class folders that the user unpacks declares FOLDERS and HOW to get them instead of files; one that needs
 no official files has FILES = () and reads what the user put into data/raw/<name>/, if anything; it may say where that comes
 from: SOURCE. A set with options declares frozen `Params` and takes them: `read(raw, params)`, and `extent(params)` instead of
 EXTENT; its TITLE may name them in braces. A set that is drawn may declare CHECKSUMS, options -> the checksum of the arrays, so
@@ -34,7 +34,7 @@ from fedrepro.config import registry
 from fedrepro.config.types import Choice, Frozen
 from fedrepro.core import files, provenance
 from fedrepro.core.errors import UserError
-from fedrepro.data.datasets import _fetch, _prepared
+from fedrepro.data.datasets import _fetch, _prepared, _release
 from fedrepro.data.datasets._formats import Arrays
 from fedrepro.data.datasets._prepared import META
 
@@ -145,20 +145,25 @@ def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
 
 
 def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
-    """Writes `out/arrays.npz` and, last, `out/meta.json`, and returns the latter. Same data, same bytes. Raises UserError."""
+    """Writes `out/arrays.npz` and, last, `out/meta.json`, and returns the latter. Same data, same bytes. Raises UserError, also
+    for a mirror's copy that is not what the mirror declares."""
     module, given = _module(choice)
     folder = raw / origin(choice)
     stamp = _fetch.verified_stamp(folder)
+    source = _fetch.place(folder, stamp)
     try:
-        with _fetch.writing(folder):
-            arrays = module.read(folder, *given)
-        _prepared.check(f"{folder}: {folder.name}", arrays, len(module.CLASSES), is_real(choice), extent(choice)[0])
+        with _fetch.writing(source):
+            arrays = module.read(source, *given)
+        _prepared.check(f"{source}: {folder.name}", arrays, len(module.CLASSES), is_real(choice), extent(choice)[0])
         _check_counts(choice, arrays)
     except UserError as error:
-        where = "" if str(folder) in str(error) else f"{folder}: "
+        where = "" if str(source) in str(error) else f"{source}: "
         raise UserError(f"{where}{error}; {_fetch.reject(folder, stamp)}") from None
     arrays = tuple(np.ascontiguousarray(a, a.dtype if a.ndim == 4 else np.int64) for a in arrays)
     meta = _meta(choice, stamp, arrays)
+    if problem := _release.check(key(choice), meta, stamp):
+        _fetch.forget(folder)
+        raise UserError(problem)
     with _fetch.writing(out):
         _prepared.write(out, arrays, meta)
     return meta
@@ -181,7 +186,7 @@ def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = Non
     them; one process at a time, the others wait. Raises UserError."""
     if (out / META).exists() and not _outdated(choice, raw, out):
         return
-    with _fetch.writing(raw), files.alone(raw / f".{key(choice)}.lock"):
+    with _fetch.writing(raw), files.alone(raw / f".{key(choice)}.provide.lock"):
         if not (out / META).exists():
             fetch(choice, raw, mirror)
             prepare(choice, raw, out)
@@ -214,24 +219,28 @@ def labels(out: Path) -> Labels:
 def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str:
     """The identity of the data that `prepare` into `prepared` wrote or will write.
 
-    Where only the data can tell it (`is_identified`), they are fetched or drawn, and prepared. Raises UserError.
+    Where only the data can tell it (`is_identified`), they are read or drawn, and prepared. Raises UserError.
     """
-    if is_identified(choice, raw, prepared, mirror):
-        return known(choice, prepared, mirror)
-    provide(choice, raw, prepared, mirror)
-    return _prepared.described(prepared)["identity"]
+    if not is_identified(choice, raw, prepared, mirror):
+        provide(choice, raw, prepared, mirror)
+    return known(choice, raw, prepared, mirror) or pinned(choice)
 
 
 def is_identified(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> bool:
-    """Whether the identity can be told without fetching or preparing anything, and is not of outdated data."""
-    return known(choice, prepared, mirror) is not None and not _outdated(choice, raw, prepared)
+    """Whether the identity is known before anything is prepared, and is not that of outdated data."""
+    found = known(choice, raw, prepared, mirror) or pinned(choice)
+    return found is not None and not _outdated(choice, raw, prepared)
 
 
-def known(choice: Choice | str, prepared: Path, mirror: str | None = None) -> str | None:
-    """The identity, where it can be told without fetching or preparing anything."""
+def known(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str | None:
+    """The identity of what is prepared, else as the mirror declares it, else the pinned one: nothing is fetched or prepared.
+    None where that cannot be told."""
     if (meta := files.read_json(prepared / META, "identity", advice=_prepared.ANEW)) is not None:
         return meta["identity"]
-    return None if mirror and _module(choice)[0].FILES else pinned(choice)
+    releases = _release.declared(raw, mirror) if mirror and _module(choice)[0].FILES else {}
+    if releases is None:
+        return None
+    return releases[key(choice)].pixels if key(choice) in releases else pinned(choice)
 
 
 def check_available(choice: Choice | str, raw: Path, mirror: str | None = None) -> None:
@@ -289,10 +298,11 @@ def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
         "train": len(arrays[1]),
         "test": len(arrays[3]),
         "pixels": pixels,
-        "arrays": {key: _prepared.digest(key, array) for key, array in zip(_prepared.KEYS, arrays, strict=False)},
+        "arrays": {part: _prepared.digest(part, array) for part, array in zip(_prepared.KEYS, arrays, strict=False)},
         "identity": _files_digest(choice) if module.PIXELS is None and official_files else pixels,
         "official": official_files or pixels == module.PIXELS,
         "source": stamp["source"],
+        "release": stamp.get("releases", {}).get(key(choice), {}).get("release"),
         "code": code(choice),
         "mean": mean,
         "std": std,

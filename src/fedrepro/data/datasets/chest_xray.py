@@ -20,7 +20,6 @@ FILES = ()
 MIRROR = ()
 TRAIN, VAL, TEST = ([f"{part}/{name}" for name in ("NORMAL", "PNEUMONIA")] for part in ("train", "val", "test"))
 FOLDERS = (*TRAIN, *TEST)
-OPTIONAL = tuple(VAL)
 HOW = (
     "Kaggle asks for an account: download https://www.kaggle.com/datasets/paultimothymooney/chest-xray-pneumonia, unzip it, "
     "and put its chest_xray folder (with train/ and test/ in it) there or below the data mirror"

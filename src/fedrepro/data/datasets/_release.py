@@ -1,0 +1,77 @@
+"""What a mirror declares of its copies: its file release.json, {data set: {"release": a name, "pixels": the arrays' checksum}}.
+
+A data set that it does not name is the official release. Of a URL the file is kept beside the raw data, so that planning reads
+the disk alone.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from fedrepro.config.types import Frozen, parse
+from fedrepro.core import files
+from fedrepro.core.errors import UserError
+from fedrepro.data.datasets._download import Absent, Silent, download
+
+NAME = "release.json"
+MAX_BYTES = 1 << 20
+
+
+class Release(Frozen):
+    """A release other than the official one."""
+
+    release: Annotated[str, Field(pattern=r"^[\w.,:+-]+( [\w.,:+-]+)*$", max_length=60)]
+    pixels: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+def is_url(mirror: str) -> bool:
+    return mirror.startswith(("http://", "https://"))
+
+
+def place(raw: Path, mirror: str) -> Path:
+    """Where the declaration of a mirror is read."""
+    return raw / f"release-{files.digest(mirror)[:8]}.json" if is_url(mirror) else Path(mirror).expanduser() / NAME
+
+
+def declared(raw: Path, mirror: str) -> dict[str, Release] | None:
+    """Data set (the name of its prepared folder) -> what its copy is; None where nothing here can tell: of an address that was
+    never asked, of a folder that is gone. Raises UserError for a damaged declaration."""
+    path = place(raw, mirror)
+    if (values := files.read_json(path, advice="correct it")) is None:
+        return None if is_url(mirror) or not path.parent.is_dir() else {}
+    return {key: parse(Release, entry, f"{path}: {key}") for key, entry in values.items()}
+
+
+def bring(raw: Path, mirror: str) -> None:
+    """Keep a URL's declaration. Raises UserError if it is not what runs were planned with, Silent without an answer."""
+    if not is_url(mirror):
+        return
+    path, before = place(raw, mirror), declared(raw, mirror) or {}
+    try:
+        download((f"{mirror.rstrip('/')}/{NAME}",), path, most=MAX_BYTES)
+    except Silent:
+        raise
+    except Absent:
+        path.unlink(missing_ok=True)
+    try:
+        changed = (declared(raw, mirror) or {}) != before
+    except UserError:
+        path.unlink()
+        raise
+    if changed:
+        raise UserError(f"{mirror}/{NAME}: changed what it declares. Start the same command again, it plans with that.")
+
+
+def check(key: str, meta: dict, stamp: dict) -> str | None:
+    """The problem with the identity that was found for a mirror's copy, where there is one."""
+    if "releases" not in stamp:  # not a mirror's, or fetched before mirrors declared anything
+        return None
+    where, entry = f"{NAME} of the data mirror: {key}", stamp["releases"].get(key)
+    if entry is None and not meta["official"]:
+        example = f'"{key}": {{"release": "a name", "pixels": "{meta["pixels"]}"}}'
+        return f"{where}: not there, though the files are not the official release. Declare what they are: {example}"
+    if entry is not None and entry["pixels"] != meta["identity"]:
+        found = "the official release" if meta["official"] else meta["identity"]
+        return f"{where}.pixels: {entry['pixels']}, but the files hold {found}. Correct the file or the data"
+    return None
