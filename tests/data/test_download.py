@@ -1,16 +1,13 @@
 """Fetching over HTTP: from a local server that breaks off, is busy, refuses or says nothing."""
 
-import contextlib
 import functools
 import itertools
 import json
 import os
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -18,69 +15,7 @@ from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
 from fedrepro.data.datasets import _download, _fetch, cifar10, mnist
 from fedrepro.data.source_label import describe
-from support.files import IMAGES, cifar10_files, damage, declare, leftovers, md5, mnist_files, write_all
-
-
-class Server(ThreadingHTTPServer):
-    """Serves `files` (path -> bytes) with ranges, unless it ignores them (None) or begins anew whatever is asked for (False);
-    the next `drops` answers break off, the next `busy` are of this `status`. `answers`: path -> what makes pieces to send."""
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.files, self.drops, self.busy, self.status, self.log, self.ranges = {}, 0, 0, 503, [], True
-        self.answers = {}
-        self.url = f"http://127.0.0.1:{self.server_port}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self):
-        server, data = self.server, self.server.files.get(self.path)
-        server.log.append((self.path, self.headers.get("Range")))
-        if self.path in server.answers:
-            with contextlib.suppress(ConnectionError):  # of who has heard enough
-                for piece in server.answers[self.path]():
-                    self.wfile.write(piece)
-            return
-        if server.busy:
-            server.busy -= 1
-            return self.send_error(server.status)
-        if data is None:
-            return self.send_error(404)
-        start = int((self.headers.get("Range") or "bytes=0-")[6:-1]) if server.ranges else 0
-        if start >= len(data) > 0:
-            return self.send_error(416)
-        part = start or (self.headers.get("Range") and server.ranges is False)
-        self.send_response(206 if part else 200)
-        if part:
-            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
-        self.send_header("Content-Length", str(len(data) - start))
-        self.end_headers()
-        body = data[start:]
-        if server.drops:
-            server.drops -= 1
-            body = damage(body)
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def direct(monkeypatch):
-    """Requests go where they say, and again without a pause."""
-    monkeypatch.setattr(_download, "BACKOFF", 0)
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def server(direct):
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+from support.files import IMAGES, cifar10_files, declare, leftovers, md5, mnist_files, write_all
 
 
 @pytest.fixture

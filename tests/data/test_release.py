@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from test_download import direct, server  # noqa: F401
 
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
@@ -70,7 +69,7 @@ def test_a_damaged_declaration(text, mirror, tmp_path):
         provide(tmp_path, mirror)
 
 
-def test_the_declaration_of_an_address_is_asked_by_a_job_and_kept(server, mirror, tmp_path, monkeypatch):  # noqa: F811
+def test_the_declaration_of_an_address_is_asked_by_a_job_and_kept(server, mirror, tmp_path, monkeypatch):
     pixels = declare(mirror)
     server.files = {f"/mnist/{name}": data for name, data in mnist_files().items()}
     server.files["/release.json"] = (mirror / "release.json").read_bytes()
