@@ -471,12 +471,8 @@ def test_runs_travel_as_a_file(paths, tmp_path):
     assert [run.folder for run in found] == [elsewhere.runs("p") / run.id for run in runs[1:]]
     assert [run.record() for run in found] == [run.record() for run in runs[1:]]
     records = json.loads((tmp_path / "runs.json").read_text())
-    (tmp_path / "runs.json").write_text(json.dumps([records[0] | {"studies": {"newcomers": []}}]))
-    with pytest.raises(UserError, match="changed since it was written"):
-        run_list.read(tmp_path / "runs.json", elsewhere)
-    unsealed = {key: value for key, value in records[0].items() if key != "seal"}
     for wrong in ([], {"newcomers": 7}):
-        (tmp_path / "runs.json").write_text(json.dumps([unsealed | {"studies": wrong}]))
+        (tmp_path / "runs.json").write_text(json.dumps([records[0] | {"studies": wrong}]))
         with pytest.raises(UserError, match="runs.json: .*: studies: expected name -> list of settings"):
             study_plan.read(tmp_path / "runs.json", elsewhere)
     records[0]["code"] = "older"
@@ -507,7 +503,7 @@ def test_a_list_of_runs_writes_nowhere_else(key, value, words, paths, tmp_path):
 @pytest.mark.parametrize("text", ["", "{}", "{}}", "null", '{"a": 1}', "[1]", '[{"config": {}}]'])
 def test_a_file_that_lists_no_runs(text, paths, tmp_path):
     (tmp_path / "runs.json").write_text(text)
-    with pytest.raises(UserError, match="runs.json: not a list of runs"):
+    with pytest.raises(UserError, match="runs.json: damaged.*; write it with: fedrepro plan --export"):
         run_list.read(tmp_path / "runs.json", paths)
 
 

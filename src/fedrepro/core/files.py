@@ -160,9 +160,9 @@ def parsed(content: bytes, path: Path, *keys: str, advice: str = AGAIN) -> dict[
         raise UserError(f"{path}: damaged, holds no keys and values; {advice}")
     if missing := [key for key in keys if key not in values]:
         raise UserError(f"{path}: damaged, lacks {', '.join(missing)}; {advice}")
-    if not is_whole(values):
+    seal = values.pop(SEAL, None)
+    if seal not in (None, _seal(values)):
         raise UserError(f"{path}: changed since it was written; {advice}")
-    values.pop(SEAL, None)
     return values
 
 
@@ -181,14 +181,14 @@ def read_whole_json(path: Path, *keys: str) -> dict[str, Any]:
     return values
 
 
-def read_records(path: Path, *keys: str) -> list[dict[str, Any]]:
+def read_records(path: Path, *keys: str, advice: str = AGAIN) -> list[dict[str, Any]]:
     """Read a list of records that this package wrote, each with these keys. Raises UserError where it is damaged or absent."""
     try:
-        records = _parsed(read_file(path), path, AGAIN)
+        records = _parsed(read_file(path), path, advice)
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path}: not there; run again") from None
     if not isinstance(records, list) or not all(isinstance(one, dict) and one.keys() >= set(keys) for one in records):
-        raise UserError(f"{path}: damaged, expected a list of records with {', '.join(keys) or 'names'}; {AGAIN}")
+        raise UserError(f"{path}: damaged, expected a list of records with {', '.join(keys) or 'names'}; {advice}")
     return records
 
 
@@ -199,18 +199,8 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 
 
 def json_text(values: dict[str, Any]) -> str:
-    """As `write_json` writes them."""
-    return json.dumps(sealed(values), indent=1, sort_keys=True) + "\n"
-
-
-def sealed(values: dict[str, Any]) -> dict[str, Any]:
-    """Values with a digest of them all."""
-    return values | {SEAL: _seal(values)}
-
-
-def is_whole(values: dict[str, Any]) -> bool:
-    """Whether what was read says what its seal says, if it has one."""
-    return values.get(SEAL) in (None, _seal({key: value for key, value in values.items() if key != SEAL}))
+    """As `write_json` writes them: with a seal, a digest of them all."""
+    return json.dumps(values | {SEAL: _seal(values)}, indent=1, sort_keys=True) + "\n"
 
 
 def _seal(values: dict[str, Any]) -> str:

@@ -237,17 +237,9 @@ def gathering(studied: Studied, params: Params) -> Gathering:
     """What reports get of a study of an experiment."""
     runs = () if studied.skipped else studied.planned.runs
     over = [*(run.summary for run in runs), *notes([studied])]
-    return Gathering(note(studied, params), folders(studied), tables(studied), studied.waiting, over)
-
-
-def folders(studied: Studied) -> dict[str, list[Path]]:
-    """Label -> the run folders of its seeds; none where the studies are skipped."""
-    return {} if studied.skipped else experiments.folders(studied.planned)
-
-
-def tables(studied: Studied) -> dict[str, list[Path]]:
-    """Label -> the studies' tables of its seeds."""
-    return {label: [case.table for case in cases] for label, cases in studied.series.items()}
+    folders = {} if studied.skipped else experiments.folders(studied.planned)
+    tables = {label: [case.table for case in cases] for label, cases in studied.series.items()}
+    return Gathering(note(studied, params), folders, tables, studied.waiting, over)
 
 
 def at_most(case: Case) -> Run:
