@@ -17,6 +17,7 @@ from fedrepro.data.datasets import synthetic
 from fedrepro.experiments import resolve
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.reasons import Why
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
 from support.results import made
@@ -124,15 +125,15 @@ def test_networks_that_answer_with_one_class_are_not_compared():
     assert claim.sources == ["e-activations", "e"] and claim.shown == ["e-activations"]
     divergences, rising = {"FedMAX": 3, "FedAvg": 4}, [0.1 * round for round in range(11)]
 
-    def why(curve: list[float], seeds: int = 2) -> str:
+    def why(curve: list[float], seeds: int = 2) -> Why:
         found = made({label: dict.fromkeys(range(seeds), own) for label, own in (("FedMAX", curve), ("FedAvg", rising))})
         keys = [(label, seed) for label in divergences for seed in range(seeds)]
         rows = [{"series": label, "seed": str(seed), "divergence": str(divergences[label])} for label, seed in keys]
-        return decide("c", claim, Results(found.note, rows), "test_accuracy", others=[found]).why
+        return decide("c", claim, Results(found.note, rows), "test_accuracy", others=[found]).reasons[0].why
 
-    assert why([0.1, *[0.7765] * 10]) == "FedMAX answers with one class: 77.65 % in the last 10 rounds of all seeds"
-    assert why([0.1, *[0.7765] * 9, 0.7766]) == "FedMAX's are closer"
-    assert why([0.1, *[0.7765] * 10], seeds=1) == "one seed has no interval"
+    assert why([0.1, *[0.7765] * 10]) == Why.ONE_CLASS
+    assert why([0.1, *[0.7765] * 9, 0.7766]) == Why.AS_CLAIMED
+    assert why([0.1, *[0.7765] * 10], seeds=1) == Why.ONE_SEED
 
 
 def test_whose_activations_are_closer_by_hand():
@@ -149,13 +150,13 @@ def test_whose_activations_are_closer_by_hand():
     unsure = verdict({"FedMAX": {0: [2, 4], 1: [5]}, "FedAvg": {0: [1, 7], 1: [4, 4]}})
     assert (unsure.status, unsure.found) == ("undecided", "+0.0 ± 317.6 % (n = 2)")  # 12.706 x 35.355 / sqrt 2
     sure = verdict({"FedMAX": {0: [3], 1: [3], 2: [3]}, "FedAvg": {0: [4], 1: [4], 2: [5]}})
-    assert (sure.status, sure.why) == ("reproduced", "FedMAX's are closer") and sure.ours.mean == pytest.approx(-0.3)
+    assert (sure.status, sure.reasons[0].why) == ("reproduced", Why.AS_CLAIMED) and sure.ours.mean == pytest.approx(-0.3)
     turned = verdict({"FedMAX": {0: [4], 1: [4], 2: [4.5]}, "FedAvg": {0: [3], 1: [3], 2: [3]}})
-    assert (turned.status, turned.why) == ("not reproduced", "FedAvg's are closer")
+    assert (turned.status, turned.reasons[0].why) == ("not reproduced", Why.OPPOSITE)
     alone = verdict({"FedMAX": {0: [3]}, "FedAvg": {0: [4], 1: [4]}})
-    assert alone.status == "not compared" and "seed 1: no run of FedMAX" in alone.why
+    assert (alone.status, alone.reasons[0].why) == ("not compared", Why.UNPAIRED)
     dead = verdict({"FedMAX": {0: [3], 1: [3, 1e-17, 0]}, "FedAvg": {0: [4], 1: [4]}})
-    assert dead.status == "not compared" and "the activations of FedMAX do not differ at all" in dead.why
+    assert (dead.status, dead.reasons[0].why) == ("not compared", Why.DEAD)
     nearly = verdict({"FedMAX": {0: [3], 1: [3, 1e-17]}, "FedAvg": {0: [4], 1: [4]}})
     assert nearly.ours.mean == pytest.approx(-0.4375)
 

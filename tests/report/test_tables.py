@@ -12,9 +12,11 @@ from fedrepro.report.documents import build as page
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Ref, Shown
 from fedrepro.report.paper import Paper
+from fedrepro.report.reasons import Why
 from fedrepro.report.tables.base import Table
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
+from fedrepro.report.verdicts.rules import Status
 from support.results import made, store
 from support.tables import OWN, REPORTED, ROUNDS, SERIES, SPEC, TABLE2, A, B, evidence, own, paper, reaches, read, table
 
@@ -351,7 +353,7 @@ def test_a_baseline_that_was_not_measured():
     found = own(made({"conv": {0: [0, 0.9]}, "FedAvg": {0: [0, 0.9]}}))
     rows = [row | ({OWN: ""} if row["series"] == "FedAvg" else {}) for row in found.rows]
     verdict = decide("k", claim({"kind": "difference", "last": 1}, reported=0.1), Results(found.note, rows), OWN)
-    assert (verdict.status, verdict.why) == ("not compared", f"no values of {OWN} for FedAvg")
+    assert (verdict.status, verdict.reasons[0].why) == (Status.NOT_COMPARED, Why.UNMEASURED)
 
 
 def test_captions_name_whose_accuracy_it_is():

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.statistics import estimate
+from fedrepro.report.statistics import Estimate, estimate
 
 NONE = "-"
 SCORES = {"accuracy": "accuracy", "loss": "loss", "macro_f1": "macro-F1"}
@@ -37,6 +37,60 @@ class Number:
     def __str__(self) -> str:
         interval, aside = f" ± {self.width}" if self.width else "", f" ({self.aside})" if self.aside else ""
         return f"{self.shown}{interval}{aside}"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How a quantity is printed: its value times `factor`, with the unit's name behind it."""
+
+    name: str
+    gap: str  # of a distance between two values
+    factor: int = 1
+    digits: int | None = None  # always; None: as many as are asked for, and `more`
+    more: int = 0
+    signed: bool = False
+
+    def text(self, value: float, digits: int = 1) -> str:
+        return self._text(value, digits, self.name, "+" if self.signed else "")
+
+    def distance(self, value: float, digits: int = 1) -> str:
+        """A distance between two values, which has no sign."""
+        return self._text(value, digits, self.gap)
+
+    def interval(self, found: Estimate, digits: int = 1) -> str:
+        """A mean with its 95 % interval, where there is one."""
+        if found.half_width is None:
+            return self.text(found.mean, digits)
+        mean, name = self.text(found.mean, digits).rsplit(" ", 1)
+        return f"{mean} ± {self.distance(found.half_width, digits).rsplit(' ', 1)[0]} {name}"
+
+    def mean(self, found: Estimate, digits: int = 1) -> str:
+        """The same with the number of seeds."""
+        return f"{self.interval(found, digits)} ({'1 seed' if found.half_width is None else f'n = {found.n}'})"
+
+    def _text(self, value: float, digits: int, name: str, sign: str = "") -> str:
+        digits = digits + self.more if self.digits is None else self.digits
+        number = f"{self.factor * value:{sign}z.{digits}f}"
+        if name == "rounds":  # they are counted
+            number = number.removesuffix(".0")
+            name = "round" if number == "1" else name
+        return f"{number} {name}"
+
+
+PERCENT = Unit("%", "points", 100, 1)
+CHANGE = Unit("%", "points", 100, 1, signed=True)  # against a baseline
+ROUNDS, EPOCHS = Unit("rounds", "rounds", digits=1), Unit("epochs", "epochs", digits=1)
+POINTS, NATS = Unit("points", "points", 100, signed=True), Unit("nats", "nats", more=1, signed=True)
+
+
+def of_measure(measure: Measure) -> Unit:
+    """Unit of a value of the measure; a loss has one digit more than a percentage."""
+    return Unit("%", "points", 100) if measure.percent else replace(NATS, signed=False)
+
+
+def of_difference(measure: Measure) -> Unit:
+    """Unit of a difference of two values of the measure."""
+    return POINTS if measure.percent else NATS
 
 
 def over(values: Sequence[float], digits: int) -> Number:

@@ -14,11 +14,11 @@ from fedrepro.report.documents.content import Content
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import split_source
 from fedrepro.report.paper import Paper
-from fedrepro.report.verdicts.rules import NOT_COMPARED, NOT_RUN, RULES
+from fedrepro.report.verdicts.rules import RULES, Status
 from fedrepro.report.verdicts.summary import PAPER, US, made, tally
 from fedrepro.runs.reasons import Kind, Reason
 
-UNJUDGED = (NOT_COMPARED, NOT_RUN)
+UNJUDGED = (Status.NOT_COMPARED, Status.NOT_RUN)
 BROAD = 1000  # pixels of a picture over both columns of a page, which has 1400; over one it has 660
 TITLES = {".pdf": "PDF", ".png": "PNG", ".csv": "CSV", ".tex": "TeX", ".txt": "Caption"}
 

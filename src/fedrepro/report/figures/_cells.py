@@ -11,6 +11,7 @@ from fedrepro.report.inputs.panel import Evidence, Panel, Ref, source
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import amount
 from fedrepro.report.quantities.base import Cell
+from fedrepro.report.reasons import sentence
 from fedrepro.report.statistics import Estimate, estimate
 from fedrepro.report.tables.base import Refs
 from fedrepro.runs.reasons import Kind, Reason
@@ -62,7 +63,7 @@ class OfCells(base.Figure):
         """Mean and standard deviation over seeds on the axis; None where there is no number."""
         cell = self.of(label, panel.target)
         values, _ = cell.found(panel)
-        return estimate([cell.drawn(value, panel.measure) for value in values]) if values else None
+        return estimate([cell.unit(panel.measure).factor * value for value in values]) if values else None
 
     def shown(self, evidence: Evidence) -> list[Panel]:
         """The panels that were run, of the results that the cell reads."""
@@ -71,7 +72,7 @@ class OfCells(base.Figure):
 
     def axis(self, evidence: Evidence) -> str:
         panel = evidence.panel(self.panels[0])
-        return self.of("", panel.target or 0).axis(panel.measure)
+        return self.of("", panel.target or 0).label(panel.measure)
 
     def skipped(self, evidence: Evidence) -> Reason | None:
         reasons = [self._absent(evidence, ref) for ref in self.panels]
@@ -93,6 +94,6 @@ class OfCells(base.Figure):
             {evidence.panel(ref).name: reason for ref in self.panels if (reason := self._absent(evidence, ref))}
         )
         for panel in panels:
-            problems = {label: self.of(label, panel.target).found(panel)[1] for label in panel.results.labels}
-            text += [f"No number of {label} ({panel.name}): {problem}." for label, problem in problems.items() if problem]
+            reasons = {label: self.of(label, panel.target).found(panel)[1] for label in panel.results.labels}
+            text += [f"No number of {label} ({panel.name}): {sentence(own)}." for label, own in reasons.items() if own]
         return [*text, base.data(results)]

@@ -8,8 +8,8 @@ from fedrepro.report.figures import _cells, base
 from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid, series, upright
 from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.inputs.references import Known
+from fedrepro.report.numbers import ROUNDS
 from fedrepro.report.palette import Look
-from fedrepro.report.quantities.base import ROUNDS
 
 WIDTH = 0.8  # of a group
 NEAR = 0.7  # of the last round: a bar as high as that may be as high because nobody looked further
@@ -56,10 +56,8 @@ class Figure(_cells.OfCells):
         return [*text, *super().told(evidence)]
 
     def _ends(self, panels: list) -> list[int]:
-        """The last round of each panel, where bars are rounds and one comes near it. A cell with a word for its claim has
-        values of the measure."""
-        cell = self.of("", 0)
-        if cell.absolute != ROUNDS or cell.word:
+        """The last round of each panel, where bars are rounds and one comes near it."""
+        if self.of("", 0).unit(panels[0].measure) is not ROUNDS:
             return []
         ends = [max(int(row["round"]) for row in panel.results.rows) for panel in panels]
         tops = [value.mean for panel in panels for label in panel.results.labels if (value := self.value(panel, label))]

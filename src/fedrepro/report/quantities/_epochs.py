@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 
 from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.reasons import Reason, Why
 from fedrepro.report.statistics import SLACK
 
 STUDY = "newcomers"
@@ -39,12 +40,13 @@ def margins(results: Results, label: str) -> list[float]:
     return [min(clients.values()) - results.settings["target"] for clients in best.values()]
 
 
-def late(results: Results, labels: list[str]) -> str:
+def late(results: Results, labels: list[str]) -> list[Reason]:
     """Whose new clients do not all arrive."""
-    settings, told = results.settings, []
-    for label in labels:
-        for seed, clients in arrivals(results, label).items():
-            if missing := list(clients.values()).count(None):
-                never = f"{missing} of {len(clients)} new clients are not at {100 * settings['target']:g} %"
-                told.append(f"{label}, seed {seed}: {never} within {settings['epochs']} epochs")
-    return "; ".join(told)
+    settings = results.settings
+    limits = {"target": f"{100 * settings['target']:g} %", "epochs": settings["epochs"]}
+    return [
+        Reason(Why.CLIENTS_LATE, {"missing": missing, "total": len(clients), "series": label} | limits, (seed,))
+        for label in labels
+        for seed, clients in arrivals(results, label).items()
+        if (missing := list(clients.values()).count(None))
+    ]

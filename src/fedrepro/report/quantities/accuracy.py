@@ -2,15 +2,15 @@
 the value at a `round`, averaged over the `smooth` rounds that end there."""
 
 import math
-from typing import ClassVar
 
 from pydantic import model_validator
 
 from fedrepro.config.types import Count
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import Panel
-from fedrepro.report.numbers import factor
+from fedrepro.report.numbers import Unit, of_measure
 from fedrepro.report.quantities import base
+from fedrepro.report.reasons import Reason, Why, reason
 from fedrepro.report.statistics import Curve, at_round, mean_last
 
 
@@ -18,13 +18,18 @@ class Cell(base.OfCurves):
     last: Count | None = None
     round: Count | None = None
     smooth: Count = 1
-    absolute: ClassVar[str | None] = "an accuracy"
 
     @model_validator(mode="after")
     def _one_reduction(self) -> "Cell":
         if (self.last is None) == (self.round is None):
             raise ValueError(f"a cell of kind {self.kind} needs last or round (one of them)")
         return self
+
+    def unit(self, measure: Measure) -> Unit:
+        return of_measure(measure)
+
+    def label(self, measure: Measure) -> str:
+        return measure.axis
 
     def about(self, measure: Measure) -> str:
         if self.last:
@@ -37,27 +42,12 @@ class Cell(base.OfCurves):
     def level(self, curve: Curve) -> float | None:
         return at_round(curve, self.round, self.smooth) if self.last is None else mean_last(curve, self.last)
 
-    def absent(self, panel: Panel) -> str:
+    def absent(self, panel: Panel) -> list[Reason]:
         short = [label for label in self.labels if None in map(self.level, panel.curves(label).values())]
-        return super().absent(panel) or (f"no value of {' and '.join(short)} at round {self.round}" if short else "")
+        return super().absent(panel) or ([reason(Why.NO_ROUND, series=short, round=self.round)] if short else [])
 
     def value(self, panel: Panel, curve: Curve, baseline: Curve | None) -> float:
         return self.level(curve)
 
-    def needs(self, reported: float, tolerance: float) -> int:
-        return self.round or self.last or 0
-
-    def digits(self, reported: float, measure: Measure) -> int:
-        return 2
-
-    def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
-        return base.level(value, measure, digits)
-
-    def gap(self, value: float, measure: Measure, digits: int) -> str:
-        return base.points(value, measure, False, digits)
-
-    def axis(self, measure: Measure) -> str:
-        return measure.axis
-
-    def drawn(self, value: float, measure: Measure) -> float:
-        return factor(measure) * value
+    def needs(self, reported: float | str, tolerance: float) -> int:
+        return self.round or self.last

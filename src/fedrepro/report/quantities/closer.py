@@ -9,8 +9,9 @@ from typing import ClassVar
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import Panel, Ref
 from fedrepro.report.inputs.references import Known
-from fedrepro.report.numbers import amount
+from fedrepro.report.numbers import CHANGE, Unit, amount
 from fedrepro.report.quantities import base
+from fedrepro.report.reasons import Reason, Why, reason
 from fedrepro.report.statistics import EQUAL
 
 ENDS = 10  # rounds
@@ -20,8 +21,21 @@ class Cell(base.Cell):
     baseline: str
     learned: str | None = None
     study: ClassVar = "activations"
-    word: ClassVar = "closer"
-    signed: ClassVar = True
+    contrast: ClassVar = True
+
+    @property
+    def expected(self) -> dict[str, base.Expected]:
+        return {"closer": base.Expected(sign=-1)}
+
+    @property
+    def numeric(self) -> bool:
+        return False
+
+    def unit(self, measure: Measure) -> Unit:
+        return CHANGE
+
+    def label(self, measure: Measure) -> str:
+        return f"divergence above {self.baseline}'s (%)"
 
     @property
     def others(self) -> list[str]:
@@ -36,38 +50,18 @@ class Cell(base.Cell):
         if self.learned:
             known.at("learned").ref(Ref(experiment=self.learned), self.labels)
 
-    def absent(self, panel: Panel) -> str:
-        found = {label: _means(panel, label) for label in self.labels}
-        if unmeasured := [label for label, seeds in found.items() if not seeds]:
-            return f"no activations of {' and '.join(unmeasured)}"
+    def absent(self, panel: Panel) -> list[Reason]:
+        means = {label: _means(panel, label) for label in self.labels}
+        if unmeasured := [label for label, seeds in means.items() if not seeds]:
+            return [reason(Why.UNMEASURED, what="activations", series=unmeasured)]
         if equal := [label for label in self.labels if _equal(panel, label)]:
-            return f"in most rounds the activations of {' and '.join(equal)} do not differ at all, as where every unit is dead"
-        if constant := [told for label in self.labels if (told := _constant(panel, label, self.learned))]:
-            return "; ".join(constant)
-        return base.unpaired(found)
+            return [reason(Why.DEAD, series=equal)]
+        constant = [found for label in self.labels for found in _constant(panel, label, self.learned)]
+        return constant or base.unpaired(means)
 
-    def values(self, panel: Panel) -> tuple[list[float], str]:
+    def values(self, panel: Panel) -> list[float]:
         method, other = (_means(panel, label) for label in self.labels)
-        return [method[seed] / other[seed] - 1 for seed in sorted(method)], ""
-
-    def margins(self, panel: Panel, label: str) -> list[float]:
-        return self.found(panel)[0]
-
-    def against(self, measure: Measure) -> str:
-        return f"{self.series} is held against {self.baseline}"
-
-    def sides(self, panel: Panel) -> tuple[str, str, str]:
-        closer, farther = (f"{one}'s are closer" for one in (self.series, self.baseline))
-        return closer, "the interval of the difference contains zero", farther
-
-    def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
-        return f"{100 * value:{'+' if signed else ''}z.{digits}f} %"
-
-    def axis(self, measure: Measure) -> str:
-        return f"divergence above {self.baseline}'s (%)"
-
-    def drawn(self, value: float, measure: Measure) -> float:
-        return 100 * value
+        return [method[seed] / other[seed] - 1 for seed in sorted(method)]
 
 
 def _means(panel: Panel, label: str) -> dict[int, float]:
@@ -81,15 +75,15 @@ def _equal(panel: Panel, label: str) -> bool:
     return any(2 * sum(value < EQUAL for value in values) > len(values) for values in seeds)
 
 
-def _constant(panel: Panel, label: str, learned: str | None) -> str:
-    """That a series' networks answer with one class; empty where they do not, or where one seed cannot tell."""
+def _constant(panel: Panel, label: str, learned: str | None) -> list[Reason]:
+    """That a series' networks answer with one class; one seed cannot tell."""
     if learned is None:
-        return ""
+        return []
     beside = panel.beside(learned)
     ends = [value for curve in beside.curves(label).values() for _, value in curve[-ENDS:]]
     if len(ends) < 2 * ENDS or max(ends) - min(ends) > EQUAL:
-        return ""
-    return f"{label} answers with one class: {amount(beside.measure, ends[0])} in the last {ENDS} rounds of all seeds"
+        return []
+    return [reason(Why.ONE_CLASS, series=label, value=amount(beside.measure, ends[0]), rounds=ENDS)]
 
 
 def _divergences(panel: Panel, label: str) -> dict[int, list[float]]:

@@ -1,35 +1,93 @@
-"""series - baseline of the same seed: of the means of the `last` rounds, or of the values at a `round`."""
+"""series - baseline of the same seed: of the means of the `last` rounds, or of the values at a `round`. A claim that reports a
+word is judged by its sign: that the series is "higher"; with `slack` that it is "no lower", by more than that where sizes are
+judged; with `than`, another experiment, that it has a lead and a "larger" one than there; with `whole`, another series, that it
+keeps "most" of the lead which that one has."""
 
 from typing import ClassVar
 
+from fedrepro.config.types import Fraction
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inputs.panel import Panel
-from fedrepro.report.numbers import between
+from fedrepro.report.inputs.panel import Panel, Ref
+from fedrepro.report.inputs.references import Known
+from fedrepro.report.numbers import Unit, between, of_difference
 from fedrepro.report.quantities import accuracy, base
+from fedrepro.report.reasons import Reason
 from fedrepro.report.statistics import Curve
+
+LEAST = 0.001  # a smaller lead is none: a tenth of a point, our choice, as papers print no more digits
 
 
 class Cell(accuracy.Cell):
     baseline: str
-    absolute: ClassVar = None
-    signed: ClassVar = True
+    slack: Fraction | None = None
+    than: str | None = None
+    whole: str | None = None
+    contrast: ClassVar = True
+
+    @property
+    def labels(self) -> list[str]:
+        return [*super().labels, *filter(None, [self.whole])]
+
+    @property
+    def others(self) -> list[str]:
+        return [self.than] if self.than else []
+
+    @property
+    def expected(self) -> dict[str, base.Expected]:
+        if self.slack is not None:
+            return {"no lower": base.Expected(tested=False)}
+        if self.numeric:
+            return {"higher": base.Expected(least=LEAST)}
+        return {"larger" if self.than else "most": base.Expected()}
+
+    @property
+    def numeric(self) -> bool:
+        return self.slack is None and self.than is None and self.whole is None
+
+    def unit(self, measure: Measure) -> Unit:
+        return of_difference(measure)
+
+    def label(self, measure: Measure) -> str:
+        return f"{measure.title} above {self.baseline} ({between(measure)})"
+
+    def check(self, known: Known, ref: Ref) -> None:
+        super().check(known, ref)
+        if self.than:
+            measure = ref.resolved(known.shown).measure
+            known.at("than").ref(Ref(experiment=self.than, measure=measure), self.labels)
 
     def limits(self, measure: Measure) -> tuple[float, float]:
         return (-1, 1) if measure.percent else base.Cell.limits(self, measure)
 
-    def of(self, series: str) -> "Cell":
-        """The same difference, of a series."""
-        options = {"last": self.last, "round": self.round, "smooth": self.smooth, "baseline": self.baseline}
-        return Cell(kind="difference", series=series, **options)
+    def lost(self, panel: Panel) -> list[Reason]:
+        return [found for one in self._panels(panel) for found in base.Cell.lost(self, one)]
+
+    def absent(self, panel: Panel) -> list[Reason]:
+        panels = self._panels(panel)
+        found = [found for one in panels for found in accuracy.Cell.absent(self, one)]
+        return found or base.unpaired({f"{self.series} in {one.key}": one.curves(self.series) for one in panels})
 
     def value(self, panel: Panel, curve: Curve, baseline: Curve) -> float:
         return self.level(curve) - self.level(baseline)
 
-    def digits(self, reported: float, measure: Measure) -> int:
-        return base.Cell.digits(self, reported, measure)
+    def lead(self, panel: Panel, series: str) -> list[float]:
+        """How far a series lies above the baseline."""
+        curves = panel.curves(series)
+        return [self.value(panel, curves[seed], curve) for seed, curve in sorted(panel.curves(self.baseline).items())]
 
-    def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
-        return base.points(value, measure, signed, digits)
+    def values(self, panel: Panel) -> list[float]:
+        lead = self.lead(panel, self.series)
+        if self.than:
+            return [here - there for here, there in zip(lead, self.lead(panel.beside(self.than), self.series), strict=True)]
+        if self.whole:
+            return [own - gain / 2 for own, gain in zip(lead, self.lead(panel, self.whole), strict=True)]
+        return lead
 
-    def axis(self, measure: Measure) -> str:
-        return f"{measure.title} above {self.baseline} ({between(measure)})"
+    def contrasts(self, panel: Panel) -> list[list[float]]:
+        values = self.values(panel)
+        if self.than or self.whole:  # of no lead none is larger, and nothing can be kept
+            return [self.lead(panel, self.whole or self.series), values]
+        return [[value + (self.slack or 0) for value in values]] if panel.full else [values]
+
+    def _panels(self, panel: Panel) -> list[Panel]:
+        return [panel, panel.beside(self.than)] if self.than else [panel]

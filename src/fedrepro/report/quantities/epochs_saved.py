@@ -4,23 +4,21 @@ run."""
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import Panel
 from fedrepro.report.quantities import base, epochs
-from fedrepro.report.quantities._epochs import late, means
+from fedrepro.report.quantities._epochs import means
+from fedrepro.report.reasons import Reason, Why, reason
 
 
 class Cell(base.Saving, epochs.Cell):
     baseline: str
 
-    def absent(self, panel: Panel) -> str:
-        found = {label: means(panel.results, label) for label in self.labels}
-        if problem := super().absent(panel) or base.unpaired(found):
-            return problem
-        return f"the new clients of {self.baseline} need no training" if 0 in found[self.baseline].values() else ""
-
-    def values(self, panel: Panel) -> tuple[list[float], str]:
-        if problem := late(panel.results, self.labels):
-            return [], problem
-        method, other = (means(panel.results, label) for label in self.labels)
-        return [1 - method[seed] / other[seed] for seed in method], ""
-
-    def axis(self, measure: Measure) -> str:
+    def label(self, measure: Measure) -> str:
         return f"epochs saved against {self.baseline} (%)"
+
+    def absent(self, panel: Panel) -> list[Reason]:
+        by_series = {label: means(panel.results, label) for label in self.labels}
+        idle = [reason(Why.NO_TRAINING, series=self.baseline)] if 0 in by_series[self.baseline].values() else []
+        return super().absent(panel) or base.unpaired(by_series) or idle
+
+    def values(self, panel: Panel) -> list[float]:
+        method, other = (means(panel.results, label) for label in self.labels)
+        return [1 - method[seed] / other[seed] for seed in method]

@@ -1,34 +1,32 @@
 """Rounds until a series has converged: the first whose value, as a mean of `smooth` rounds, comes within `within` of the best
 that its run has."""
 
-from typing import ClassVar
-
 from fedrepro.config.types import Count, NonNegative
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import Panel
-from fedrepro.report.numbers import between, factor
+from fedrepro.report.numbers import ROUNDS, Unit, between, factor
 from fedrepro.report.quantities import base
+from fedrepro.report.reasons import Reason
 from fedrepro.report.statistics import Curve
 
 
 class Cell(base.OfCurves):
     within: NonNegative
     smooth: Count = 1
-    absolute: ClassVar = base.ROUNDS
+
+    def unit(self, measure: Measure) -> Unit:
+        return ROUNDS
+
+    def label(self, measure: Measure) -> str:
+        return "rounds until it has converged"
 
     def about(self, measure: Measure) -> str:
         near = f"{factor(measure) * self.within:g} {between(measure)}"
         return f"The first round that comes within {near} of the best{base.averaged(self.smooth)}."
 
-    def absent(self, panel: Panel) -> str:
-        return super().absent(panel) or base.too_few(panel.curves(self.series).values(), self.smooth)
+    def absent(self, panel: Panel) -> list[Reason]:
+        return super().absent(panel) or base.too_short(panel.curves(self.series).values(), self.smooth)
 
     def value(self, panel: Panel, curve: Curve, baseline: None) -> float:
         near = panel.best(curve, self.smooth) - panel.sign * self.within
         return float(panel.rounds_to(curve, near, self.smooth))
-
-    def show(self, value: float, measure: Measure, signed: bool = True, digits: int = 1) -> str:
-        return base.counted(value, "round")
-
-    def axis(self, measure: Measure) -> str:
-        return "rounds until it has converged"

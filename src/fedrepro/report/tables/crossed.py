@@ -8,6 +8,7 @@ from fedrepro.report.inputs.panel import Evidence, Panel
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, over
 from fedrepro.report.quantities.base import Cell
+from fedrepro.report.reasons import sentence
 from fedrepro.report.settings_text import told_as
 from fedrepro.report.tables import base
 from fedrepro.report.tables._grid import Row
@@ -60,17 +61,17 @@ class Table(base.Table):
     def _number(self, panel: Panel, label: str) -> Number:
         cell = self._of(label)
         values, _ = cell.found(panel)
-        number = over([cell.drawn(value, panel.measure) for value in values], 2)
-        return number if number.value is None else Number(number.value, 2, number.half_width, number.n, signed=cell.signed)
+        number = over([cell.unit(panel.measure).factor * value for value in values], 2)
+        return number if number.value is None else Number(number.value, 2, number.half_width, number.n, signed=cell.contrast)
 
     def told(self, panels: list[Panel]) -> list[str]:
-        axes = {panel.name: self._of("").axis(panel.measure) for panel in panels}
+        axes = {panel.name: self._of("").label(panel.measure) for panel in panels}
         words = list(dict.fromkeys(axes.values()))
         parts = [f"Down: {_title(self.row).lower()}; across: {_title(self.column).lower()}; in each place: {', '.join(words)}"]
         for panel in panels:
             where = f"{panel.name}, " * (len(panels) > 1)
-            problems = {label: self._of(label).found(panel)[1] for label in self._places(panel)}
-            parts += [f"No number of {where}{label}: {problem}" for label, problem in problems.items() if problem]
+            reasons = {label: self._of(label).found(panel)[1] for label in self._places(panel)}
+            parts += [f"No number of {where}{label}: {sentence(own)}" for label, own in reasons.items() if own]
         return parts
 
 

@@ -9,7 +9,7 @@ from fedrepro.core.metrics import MEASURES
 from fedrepro.report import quantities
 from fedrepro.report.inputs.panel import Measured, Ref, source
 from fedrepro.report.inputs.references import Known
-from fedrepro.report.quantities.base import Cell
+from fedrepro.report.quantities.base import Cell, Expected
 
 
 def _subject(cell: Cell) -> tuple:
@@ -36,13 +36,24 @@ class Claim(Frozen):
 
     @model_validator(mode="after")
     def _fits(self) -> "Claim":
-        word = self.cell.word
-        if (self.reported != word) if word else isinstance(self.reported, str):
-            expected = f"'{word}'" if word else "a number"
-            raise ValueError(f"reported: {expected} goes with a cell of kind {self.cell.kind} (got {self.reported!r})")
+        words = self.cell.expected
+        if self.reported not in words and (isinstance(self.reported, str) or not self.cell.numeric):
+            valid = [*map(repr, words), *(["a number"] if self.cell.numeric else [])]
+            what = f"a cell of kind {self.cell.kind} with these settings"
+            raise ValueError(f"reported: {' or '.join(valid)} goes with {what} (got {self.reported!r})")
         if any(_subject(cell) != _subject(self.cell) for cell in self.scales.values()):
             raise ValueError("scales: another target, round or number of rounds, but the same kind, series and experiments")
         return self
+
+    @property
+    def expected(self) -> Expected | None:
+        """What follows from a word that is reported in place of a number."""
+        return self.cell.expected[self.reported] if isinstance(self.reported, str) else None
+
+    @property
+    def unreported(self) -> bool:
+        """Whether the paper has neither this claim nor a number for it, so that nothing of it is there to be reproduced."""
+        return self.ours and self.expected is not None
 
     @property
     def ref(self) -> Ref:
@@ -61,7 +72,7 @@ class Claim(Frozen):
     def check(self, known: Known) -> None:
         known.at("scales").names("scale", self.scales, known.scales)
         self.cell.check(known.at("cell"), self.ref)
-        if not self.cell.word:
+        if not self.expected:
             low, high = self.cell.limits(MEASURES[self.ref.resolved(known.shown).measure])
             if not low <= self.reported <= high:
                 known.at("reported").refuse(

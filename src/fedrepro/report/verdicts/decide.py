@@ -8,11 +8,13 @@ from fedrepro.core.metrics import MEASURES, Measure
 from fedrepro.data import source_label
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Panel, Shown
-from fedrepro.report.numbers import NONE
+from fedrepro.report.numbers import NONE, Unit
+from fedrepro.report.quantities.base import Cell
+from fedrepro.report.reasons import Reason, Why, reason, sentence
 from fedrepro.report.statistics import Estimate, estimate
 from fedrepro.report.verdicts import rules
 from fedrepro.report.verdicts.claim import Claim
-from fedrepro.report.verdicts.rules import CALIBRATED, DISAGREES, FAILS, NONE_REPORTED, NOT, NOT_COMPARED, NOT_RUN, OWN
+from fedrepro.report.verdicts.rules import Status
 from fedrepro.runs.reasons import unfinished
 
 
@@ -24,34 +26,40 @@ class Verdict:
     key: str
     claim: Claim
     measure: Measure
-    status: str
-    why: str
+    status: Status
+    reasons: list[Reason]
     ours: Estimate | None = None
     arrived: str = ""
     asked: str = ""  # at a scale with another target or other rounds than the paper's: which
     p: float | None = None  # of a claim that something is better: of no difference
 
     @property
+    def why(self) -> str:
+        return sentence(self.reasons)
+
+    @property
     def digits(self) -> int:
-        return self.claim.cell.digits(self.claim.reported, self.measure)
+        return rules.digits(self.claim, self.measure)
+
+    @property
+    def unit(self) -> Unit:
+        return self.claim.cell.unit(self.measure)
 
     @property
     def reported(self) -> str:
         """What the paper reports; of a question of ours that has no number of it, that it reports nothing."""
-        if rules.unreported(self.claim):
-            return NONE_REPORTED
-        if self.claim.cell.word:
-            return self.claim.reported
-        return self.claim.cell.show(self.claim.reported, self.measure, digits=self.digits)
+        if self.claim.unreported:
+            return rules.NONE_REPORTED
+        return self.claim.reported if self.claim.expected else self.unit.text(self.claim.reported, self.digits)
 
     @property
     def tolerance(self) -> str:
         """What our mean may differ by, with the reason."""
-        cell, claim = self.claim.cell, self.claim
-        if cell.word:
-            return f"none: {cell.against(self.measure)}"
-        allowed = rules.distance(claim, claim.tolerance, self.measure)
-        return f"{allowed}: {claim.because}" if claim.because else allowed
+        if self.claim.expected:
+            slack = getattr(self.claim.cell, "slack", None)
+            return f"{self.unit.distance(slack, 2)} below the baseline" if slack else "none: only the side of zero is judged"
+        allowed = rules.distance(self.claim, self.claim.tolerance, self.measure)
+        return f"{allowed}: {self.claim.because}" if self.claim.because else allowed
 
     @property
     def needed(self) -> int | None:
@@ -61,18 +69,16 @@ class Verdict:
     @property
     def found(self) -> str:
         """Our mean with its 95 % interval and the number of seeds; where there is no mean, who arrives."""
-        return self._found(self.claim.cell.told)
+        return self._found(Unit.mean)
 
     @property
     def number(self) -> str:
         """The same without the number of seeds."""
-        return self._found(self.claim.cell.interval)
+        return self._found(Unit.interval)
 
-    def _found(self, tell: Callable[[Estimate, Measure, int], str]) -> str:
-        if self.ours is None:
-            return self.arrived or NONE
-        text = tell(self.ours, self.measure, self.digits)
-        return f"{self.arrived}; best {text}" if self.claim.cell.word and self.arrived else text
+    def _found(self, form: Callable[[Unit, Estimate, int], str]) -> str:
+        mean = form(self.unit, self.ours, self.digits) if self.ours else ""
+        return "; ".join(filter(None, [self.arrived, mean])) or NONE
 
 
 def decide(
@@ -91,47 +97,52 @@ def decide(
     `looked`: how many seeds had been looked at when more were added, if any were."""
     beside = dict(zip(claim.cell.others, others, strict=True))
     verdict = _decide(key, claim, Panel(claim.experiment, Shown(measure=measure), results, beside), held)
-    if verdict.status in (NOT_RUN, NOT_COMPARED):
+    if verdict.status in (Status.NOT_RUN, Status.NOT_COMPARED):
         return verdict
     verdict = _calibrated(verdict, chosen or {})
     data = sorted({run["dataset"] for found in (results, *others) for run in found.runs()})
     copies = [name for name in data if source_label.described(name)[1] != source_label.OFFICIAL]
-    told = [f"on {', '.join(copies)}"] if copies else []
-    return replace(verdict, why="; ".join([verdict.why, *told, *_seen(verdict, looked)]))
+    on = [reason(Why.COPIES, data=", ".join(copies))] if copies else []
+    return replace(verdict, reasons=[*verdict.reasons, *on, *_seen(verdict, looked)])
 
 
-def _seen(verdict: Verdict, looked: int | None) -> list[str]:
+def _seen(verdict: Verdict, looked: int | None) -> list[Reason]:
     """What of the test was settled after numbers of ours had been seen."""
     added = verdict.ours.n - looked if looked and verdict.ours else 0
-    told = [f"{count(added, 'seed')} added after a look at {looked}"] if added > 0 else []
-    return [*told, "listed after its runs had been seen"] if verdict.claim.afterwards else told
+    reasons = [reason(Why.SEEDS_ADDED, seeds=count(added, "seed"), looked=looked)] if added > 0 else []
+    return [*reasons, reason(Why.LISTED_LATE)] if verdict.claim.afterwards else reasons
 
 
 def _calibrated(verdict: Verdict, chosen: Mapping[str, str]) -> Verdict:
     """Agreement with what a setting was chosen by is none; to be far from it even so is worth telling."""
-    told = [f"{label}: {chosen[label]}" for label in verdict.claim.cell.labels if label in chosen]
-    if not told:
-        return verdict
-    whole = len(told) == len(verdict.claim.cell.labels) and verdict.status not in (NOT, DISAGREES, FAILS)
-    return replace(verdict, status=CALIBRATED if whole else verdict.status, why="; ".join([verdict.why, *told]))
+    labels = verdict.claim.cell.labels
+    reasons = [reason(Why.CALIBRATED, series=label, text=chosen[label]) for label in labels if label in chosen]
+    failed = verdict.status in (Status.NOT, Status.DISAGREES, Status.FAILS)
+    calibrated = reasons and len(reasons) == len(labels) and not failed
+    status = Status.CALIBRATED if calibrated else verdict.status
+    return replace(verdict, status=status, reasons=[*verdict.reasons, *reasons])
 
 
 def _decide(key: str, claim: Claim, panel: Panel, held: float | None) -> Verdict:
-    def verdict(status: str, why: str, *found: Estimate | str | None) -> Verdict:
-        return Verdict(key, claim, MEASURES[panel.shown.measure], status, why, *found)
+    def verdict(status: Status, reasons: list[Reason], *found: Estimate | str | None) -> Verdict:
+        return Verdict(key, claim, MEASURES[panel.shown.measure], status, reasons, *found)
 
     cell = panel.results.at_scale(claim.scales, claim.cell)
     for results in (panel.results, *panel.others.values()):
-        if results.skipped:
-            return verdict(NOT_RUN, str(results.skipped))
-        if missing := [label for label in cell.labels if label in results.missing]:
-            return verdict(NOT_RUN, str(unfinished(missing)))
-    values, problem = cell.found(panel)
+        missing = [label for label in cell.labels if label in results.missing]
+        if absent := results.skipped or (unfinished(missing) if missing else None):
+            return verdict(Status.NOT_RUN, [reason(Why.NOT_RUN, text=str(absent))])
+    values, reasons = cell.found(panel)
     ours = estimate(values) if values else None
-    arrived = cell.arrived(panel) if problem or cell.word else ""
+    arrived = "" if cell.lost(panel) or cell.absent(panel) or not (reasons or claim.expected) else _arrivals(cell, panel)
     asked = "" if panel.full else rules.asked(claim, cell, panel.measure)
-    if reason := rules.beyond(claim, cell, panel, held):
-        return verdict(NOT_COMPARED, reason, ours, arrived, asked)
-    status, reason = rules.judged(claim, cell, panel, ours, problem)
-    p = None if problem else rules.p_value(claim, cell, panel, ours)
-    return verdict(OWN.get(status, status) if rules.unreported(claim) else status, reason, ours, arrived, asked, p)
+    if beyond := rules.beyond(claim, cell, panel, held):
+        return verdict(Status.NOT_COMPARED, beyond, ours, arrived, asked)
+    p = None if reasons else rules.p_value(claim, cell, panel, ours)
+    status, reasons = rules.judged(claim, cell, panel, ours, reasons)
+    return verdict(rules.OWN.get(status, status) if claim.unreported else status, reasons, ours, arrived, asked, p)
+
+
+def _arrivals(cell: Cell, panel: Panel) -> str:
+    """Who gets to the target, of each series."""
+    return "; ".join(f"{label}: {text}" for label in cell.labels if (text := cell.arrivals(panel, label)))

@@ -2,11 +2,14 @@
 their sign changes on the way, shorter runs than the paper's are not held against it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Panel, Shown
+from fedrepro.report.reasons import sentence
 from fedrepro.report.statistics import SLACK, Curve
 from fedrepro.report.verdicts.claim import Claim
+from fedrepro.report.verdicts.rules import digits
 
 SEED = 0  # whose run the paper's curves are taken for
 
@@ -26,22 +29,21 @@ def contradiction(experiments: Mapping[str, Shown], claim: Claim, plotted: Mappi
     panel = Panel(claim.experiment, shown, Results({"series": runs, "compare": "full"}, rows))
     if cell.absent(panel):  # e.g. the round of the claim is not among those that were read off
         return ""
-    values, problem = cell.found(panel)
-    if problem:
-        return cell.problems(panel).get(SEED, problem)
-    said = cell.show(values[0], panel.measure, digits=cell.digits(claim.reported, panel.measure))
-    if cell.word:
-        agrees = all(margin * cell.holds > SLACK for margins in cell.required(panel) for margin in margins)
+    values, reasons = cell.found(panel)
+    if reasons:
+        return sentence([replace(one, seeds=()) for one in reasons])
+    if claim.expected:
+        agrees = all(value * claim.expected.sign > SLACK for contrast in cell.contrasts(panel) for value in contrast)
     else:
         agrees = abs(values[0] - claim.reported) <= claim.tolerance + SLACK
-    return "" if agrees else said
+    return "" if agrees else cell.unit(panel.measure).text(values[0], digits(claim, panel.measure))
 
 
 def held(experiments: Mapping[str, Shown], claim: Claim, plotted: Mapping[str, Curve]) -> float | None:
     """Of a claimed difference at the end of a run: in which part of the rounds that both digitised curves have, its sign is
     there; None of other claims, or where its series are not plotted."""
     cell, curves = claim.cell, _curves(experiments, claim, plotted)
-    if not curves or cell.kind != "difference" or not cell.last or claim.reported == 0:
+    if not curves or cell.kind != "difference" or claim.expected or not cell.last or claim.reported == 0:
         return None
     series, baseline = (dict(curves[label]) for label in cell.labels)
     rounds = series.keys() & baseline.keys()

@@ -1,184 +1,220 @@
-"""What a verdict is called, what that means, and which one follows from the numbers of a claim's cell."""
+"""What a verdict is called, what that means, and which one follows from the numbers of a claim's quantity."""
+
+import math
+from enum import StrEnum
 
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import Panel
-from fedrepro.report.numbers import SCORES, amount
-from fedrepro.report.quantities import higher
-from fedrepro.report.quantities.base import Cell, apart, decimals
+from fedrepro.report.numbers import PERCENT, SCORES, amount
+from fedrepro.report.quantities.base import Cell
+from fedrepro.report.quantities.difference import LEAST
+from fedrepro.report.reasons import Reason, Why, reason
 from fedrepro.report.statistics import MOST, POWER, SLACK, Estimate, estimate
 from fedrepro.report.verdicts.claim import Claim
 
-REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
-AGREES, DISAGREES, UNDECIDED = "direction agrees", "direction disagrees", "undecided"
-HOLDS, FAILS = "holds", "does not hold"
-CALIBRATED, NOT_COMPARED, NOT_RUN = "calibrated on this", "not compared", "not run"
+
+class Status(StrEnum):
+    REPRODUCED = "reproduced"
+    PARTLY = "partly"
+    NOT = "not reproduced"
+    AGREES = "direction agrees"
+    DISAGREES = "direction disagrees"
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNDECIDED = "undecided"
+    CALIBRATED = "calibrated on this"
+    NOT_COMPARED = "not compared"
+    NOT_RUN = "not run"
+
+
+Judged = tuple[Status, list[Reason]]
+
 SPREAD = (
     "± is half of the 95 % interval of the mean over n seeds (Student's t); of a difference or a saving, over its values seed "
     "by seed. One seed has none. It covers what a seed draws: the partition, first weights, batches; not which images a scale "
     "uses, which are the same for all seeds. Each claim is judged by itself, without a correction for their number. A standard "
     "deviation is called s.d."
 )
-LEAST = apart(higher.Cell.least)  # smaller leads do not count
+NO_LEAD = PERCENT.distance(LEAST)
 STEADY = 0.9  # in that part of the rounds a paper's own curves must have a claimed sign, for shorter runs to speak of it
 NONE_REPORTED = "nothing"  # by the paper, of what we ask
-OWN = {REPRODUCED: HOLDS, AGREES: HOLDS, NOT: FAILS, DISAGREES: FAILS}  # of what is told as reporting nothing
+OWN = {  # of what the paper does not report
+    Status.REPRODUCED: Status.HOLDS,
+    Status.AGREES: Status.HOLDS,
+    Status.NOT: Status.FAILS,
+    Status.DISAGREES: Status.FAILS,
+}
 NO_CLAIM = "Nothing at this scale is held against the papers, so no claim is judged."
 NONE_LISTED = "No claim of this paper is listed, so none is judged."
 RULES = {
-    REPRODUCED: "The whole 95 % interval lies within the tolerance around the reported value. Where a difference is claimed, "
-    "zero lies outside it and the tolerance is at most half of the difference.",
-    PARTLY: "Of a claimed difference only the direction is shown: the whole interval lies on the reported side of zero, but "
-    "not within the tolerance, or the tolerance is wider than half of the difference; or only one of two arrives.",
-    NOT: "The whole interval lies outside the tolerance; where a difference is claimed, on the other side of zero, or around "
-    "zero, so that neither its size nor its direction is there. Where no number is claimed, also an interval around zero that "
-    f"ends below {LEAST}: such a lead would not count.",
-    AGREES: "At a scale where only directions are judged: the whole interval lies on the reported side of zero.",
-    DISAGREES: "At such a scale: the whole interval lies on the other side of zero.",
-    HOLDS: "Asked by us, where the paper reports nothing: the whole interval lies on the side that our sentence names.",
-    FAILS: f"Of such a question: the whole interval lies on the other side, or around zero and ends below {LEAST}.",
-    UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval reaches over the edge of the "
-    "tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell. Where the paper "
-    f"reports a difference, we say how many would show one as large, in {100 * POWER:.0f} % of tries and if seeds scatter as "
-    "ours do; of few seeds that is rough.",
-    CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",
-    NOT_COMPARED: "Our runs cannot test it: they are too short, or at a scale where such a number means something else; or "
-    "there is nothing to compare, as in a network that answers with one class.",
-    NOT_RUN: "The runs that it needs are not finished, or are left out at this scale.",
+    Status.REPRODUCED: "The whole 95 % interval lies within the tolerance around the reported value. Where a difference is "
+    "claimed, zero lies outside it and the tolerance is at most half of the difference.",
+    Status.PARTLY: "Of a claimed difference only the direction is shown: the whole interval lies on the reported side of zero, "
+    "but not within the tolerance, or the tolerance is wider than half of the difference; or only one of two arrives.",
+    Status.NOT: "The whole interval lies outside the tolerance; where a difference is claimed, on the other side of zero, or "
+    "around zero, so that neither its size nor its direction is there. Where no number is claimed, also an interval around "
+    f"zero that ends below {NO_LEAD}: such a lead would not count.",
+    Status.AGREES: "At a scale where only directions are judged: the whole interval lies on the reported side of zero.",
+    Status.DISAGREES: "At such a scale: the whole interval lies on the other side of zero.",
+    Status.HOLDS: "Asked by us, where the paper reports nothing: the whole interval lies on the side that our sentence names.",
+    Status.FAILS: f"Of such a question: the whole interval lies on the other side, or around zero and ends below {NO_LEAD}.",
+    Status.UNDECIDED: "There is one seed only, a run diverged or some seeds do not arrive; the interval reaches over the edge "
+    "of the tolerance, or where a difference is claimed contains zero and reaches into it. More seeds would tell. Where the "
+    f"paper reports a difference, we say how many would show one as large, in {100 * POWER:.0f} % of tries and if seeds "
+    "scatter as ours do; of few seeds that is rough.",
+    Status.CALIBRATED: "What the paper reports here was used to choose a setting of ours: that ours is near it shows nothing.",
+    Status.NOT_COMPARED: "Our runs cannot test it: they are too short, or at a scale where such a number means something else; "
+    "or there is nothing to compare, as in a network that answers with one class.",
+    Status.NOT_RUN: "The runs that it needs are not finished, or are left out at this scale.",
 }
 
 
-def unreported(claim: Claim) -> bool:
-    """Whether the paper has neither this claim nor a number for it, so that nothing of it is there to be reproduced."""
-    return bool(claim.ours and claim.cell.word)
-
-
-def judged(claim: Claim, cell: Cell, panel: Panel, ours: Estimate | None, problem: str) -> tuple[str, str]:
-    """Status and reason; without a number for every seed (`ours` is None) there is a `problem`."""
-    if cell.lost(panel):
-        return UNDECIDED, problem
-    if problem:
-        return _without_number(problem, claim, cell, panel)
-    if cell.word:
-        return _worded(cell, panel)
-    return (_full if panel.full else _direction)(claim, cell, panel.measure, ours)
-
-
-def beyond(claim: Claim, cell: Cell, panel: Panel, held: float | None) -> str:
+def beyond(claim: Claim, cell: Cell, panel: Panel, held: float | None) -> list[Reason]:
     """Why our runs cannot speak of the claim, whatever their numbers; empty if they can."""
-    if reason := panel.results.at_scale(claim.beyond):
-        return reason
+    if text := panel.results.at_scale(claim.beyond):
+        return [reason(Why.NOT_TESTABLE, text=text)]
     needed = getattr(cell, "last", None) or (cell.needs(claim.reported, claim.tolerance) if panel.full else 0)
     ends = [curve[-1][0] for curve in panel.curves(cell.series).values()] if needed else []
     if ends and min(ends) < needed:  # e.g. after the number of rounds was lowered
-        return f"our runs end at round {min(ends)}, the claim is about round {needed}"
+        return [reason(Why.ENDS_EARLY, end=min(ends), needed=needed)]
     if not panel.full:
-        if cell.absolute:
-            return f"{cell.absolute} is compared at scale paper only"
+        if not cell.contrast:
+            return [reason(Why.PAPER_ONLY)]
         if claim.reported == 0:
-            return "a claim of no difference has no sign; its size is judged at scale paper only"
+            return [reason(Why.NO_SIGN)]
         if held is not None and held < STEADY:
-            told = f"the paper's own curves have this sign in {100 * held:.0f} % of their rounds"
-            return f"{told}: shorter runs say nothing about the end"
-    return "" if cell.lost(panel) else cell.absent(panel)
+            return [reason(Why.UNSTEADY, percent=f"{100 * held:.0f}")]
+    return [] if cell.lost(panel) else cell.absent(panel)
 
 
-def _without_number(problem: str, claim: Claim, cell: Cell, panel: Panel) -> tuple[str, str]:
+def judged(claim: Claim, cell: Cell, panel: Panel, ours: Estimate | None, reasons: list[Reason]) -> Judged:
+    """Status and reasons; without a number for every seed (`ours` is None) there are `reasons` for that."""
+    if cell.lost(panel):
+        return Status.UNDECIDED, reasons
+    if reasons:
+        status, more = _without_number(claim, cell, panel)
+        return status, reasons + more
+    if claim.expected:
+        return _worded(claim, cell, panel)
+    return _full(claim, ours, panel.measure) if panel.full else _direction(claim, cell, ours, panel.measure)
+
+
+def _without_number(claim: Claim, cell: Cell, panel: Panel) -> Judged:
     """Where a series does not arrive, its best values say whether that is sure; of a difference this leaves the direction."""
-    margins = {label: cell.margins(panel, label) for label in cell.labels}
-    if not panel.full and all(margin < -SLACK for own in margins.values() for margin in own):
-        return NOT_COMPARED, problem  # the target is out of reach at this scale
-    sides = [estimate(own).side() for own in margins.values()]
+    margins = [cell.margins(panel, label) for label in cell.labels]
+    if not panel.full and all(margin < -SLACK for own in margins for margin in own):
+        return Status.NOT_COMPARED, []  # the target is out of reach at this scale
+    sides = [estimate(own).side() for own in margins]
     if 0 in sides:
-        return UNDECIDED, problem + _alone(min(map(len, margins.values())))
+        return Status.UNDECIDED, _alone(min(map(len, margins)))
     if len(sides) == 1 or sides == [-1, -1]:
-        return (NOT if sides[0] < 0 else UNDECIDED), problem
+        return (Status.NOT if sides[0] < 0 else Status.UNDECIDED), []
     if sides == [1, 1]:
-        return UNDECIDED, problem
+        return Status.UNDECIDED, []
     agrees = sides[0] * claim.reported > 0
-    return ((PARTLY if agrees else NOT) if panel.full else (AGREES if agrees else DISAGREES)), problem
+    return _by_scale(panel.full, agrees, Status.PARTLY), []
 
 
-def _worded(cell: Cell, panel: Panel) -> tuple[str, str]:
-    """Of a claim that is a word, by the side on which its margins lie: it is true if all are on its side, and false if one is
-    on the other."""
-    found = [estimate(margins) for margins in cell.required(panel)]
-    if found[0].n == 1:
-        return UNDECIDED, "one seed has no interval"
-    sides = {one.side() for one in found}
-    side = -cell.holds if -cell.holds in sides else 0 if 0 in sides else cell.holds
-    reason = cell.sides(panel)[side + 1]
-    if side == 0:
-        unsure = [one for one in found if one.side() == 0]
-        nothing = next(filter(None, (cell.nothing(one, panel.measure) for one in unsure if panel.full)), "")
-        return (NOT if nothing else UNDECIDED), nothing or reason
-    return ((REPRODUCED, NOT) if panel.full else (AGREES, DISAGREES))[side != cell.holds], reason
+def _by_scale(full: bool, agrees: bool, whole: Status) -> Status:
+    if full:
+        return whole if agrees else Status.NOT
+    return Status.AGREES if agrees else Status.DISAGREES
 
 
-def _direction(claim: Claim, cell: Cell, measure: Measure, ours: Estimate) -> tuple[str, str]:
-    text = ", ".join(filter(None, ["only the sign is judged at this scale", asked(claim, cell, measure)]))
+def _worded(claim: Claim, cell: Cell, panel: Panel) -> Judged:
+    """A claim that is a word is true if all contrasts lie on its side of zero, and false if one lies on the other."""
+    expected, contrasts = claim.expected, [estimate(values) for values in cell.contrasts(panel)]
+    if contrasts[0].n == 1:
+        return Status.UNDECIDED, [reason(Why.ONE_SEED)]
+    sides = [one.side() * expected.sign for one in contrasts]
+    if -1 in sides:
+        return _by_scale(panel.full, False, Status.NOT), [reason(Why.OPPOSITE)]
+    if 0 not in sides:
+        return _by_scale(panel.full, True, Status.REPRODUCED), [reason(Why.AS_CLAIMED)]
+    if panel.full and expected.least and contrasts[0].high < expected.least - SLACK:
+        return Status.NOT, [reason(Why.NO_LEAD, least=cell.unit(panel.measure).distance(expected.least))]
+    return Status.UNDECIDED, [reason(Why.CONTAINS_ZERO)]
+
+
+def _direction(claim: Claim, cell: Cell, ours: Estimate, measure: Measure) -> Judged:
+    at = asked(claim, cell, measure)
+    reasons = [reason(Why.SIGN_ONLY), *([reason(Why.AT, text=at)] if at else [])]
     if (side := ours.side()) == 0:
-        return UNDECIDED, text + (_alone(ours.n) or f"; the interval of the difference contains zero; {_power(claim, ours)}")
-    return (AGREES if side * claim.reported > 0 else DISAGREES), text
+        return Status.UNDECIDED, reasons + (_alone(ours.n) or [reason(Why.CONTAINS_ZERO), _power(claim, ours)])
+    return _by_scale(False, side * claim.reported > 0, Status.AGREES), reasons
 
 
 def asked(claim: Claim, cell: Cell, measure: Measure) -> str:
     """At which target, and at which rounds where those are not the paper's."""
-    target = cell.at()
-    told = [f"at {amount(measure, target)} {SCORES[measure.score]}"] if target else []
-    if cell != claim.cell:
+    target = getattr(cell, "target", None)
+    parts = [f"at {amount(measure, target)} {SCORES[measure.score]}"] if target else []
+    if cell == claim.cell:
+        return ", ".join(parts)
+    if last := getattr(cell, "last", None):
+        parts.append(f"over the last {last} rounds")
+    if round := getattr(cell, "round", None):
         smooth = getattr(cell, "smooth", 1)
-        mean = f"as the mean of {smooth} rounds up to " if smooth > 1 else "at "
-        rounds = {"round": f"{mean}round {{}}", "last": "over the last {} rounds"}
-        told += [text.format(value) for field, text in rounds.items() if (value := getattr(cell, field, None))]
-    return ", ".join(told)
+        parts.append(f"as the mean of {smooth} rounds up to round {round}" if smooth > 1 else f"at round {round}")
+    return ", ".join(parts)
 
 
-def _full(claim: Claim, cell: Cell, measure: Measure, ours: Estimate) -> tuple[str, str]:
+def _full(claim: Claim, ours: Estimate, measure: Measure) -> Judged:
     gap, allowed = (distance(claim, value, measure) for value in (abs(ours.mean - claim.reported), claim.tolerance))
-    text = f"{gap} from the reported value, {allowed} allowed{_alone(ours.n)}"
+    how_far = [reason(Why.DISTANCE, gap=gap, allowed=allowed)]
     if ours.n == 1:
-        return UNDECIDED, text
-    judge = _difference if cell.signed and claim.reported != 0 else _level
-    status, reason = judge(claim, ours)
-    return status, "; ".join(filter(None, [reason, text]))
+        return Status.UNDECIDED, how_far + _alone(1)
+    judge = _difference if claim.cell.contrast and claim.reported != 0 else _level
+    status, reasons = judge(claim, ours)
+    return status, reasons + how_far
+
+
+def digits(claim: Claim, measure: Measure) -> int:
+    """Decimals of ours and of what is reported: of a difference one where the reported number has no second."""
+    one = claim.cell.contrast and not claim.expected and _decimals(claim.reported, 1, 2) == 1
+    return 1 if one else 2
+
+
+def _decimals(value: float, *tried: int) -> int:
+    """Of points: as few of these as show a value in full, else the last."""
+    return next((digits for digits in tried if math.isclose(round(100 * value, digits), 100 * value)), tried[-1])
 
 
 def distance(claim: Claim, value: float, measure: Measure) -> str:
     """A distance from what is reported, with the decimals of the tolerance too: rounded alike, what is told and what decides
     could contradict each other."""
-    digits = max(claim.cell.digits(claim.reported, measure), decimals(claim.tolerance))
-    return claim.cell.gap(value, measure, digits)
+    return claim.cell.unit(measure).distance(value, max(digits(claim, measure), _decimals(claim.tolerance, 1, 2, 3)))
 
 
-def _difference(claim: Claim, ours: Estimate) -> tuple[str, str]:
+def _difference(claim: Claim, ours: Estimate) -> Judged:
     """Of a claim that something is better: first its sign, then its size."""
     reported, tolerance = claim.reported, claim.tolerance
     if (side := ours.side()) == 0:
         if _outside(claim, ours):
-            return NOT, "the interval contains zero and no difference as large as is reported"
-        return UNDECIDED, f"the interval of the difference contains zero; {_power(claim, ours)}"
+            return Status.NOT, [reason(Why.NONE_AS_LARGE)]
+        return Status.UNDECIDED, [reason(Why.CONTAINS_ZERO), _power(claim, ours)]
     if side * reported < 0:
-        return NOT, "the direction is not as reported"
+        return Status.NOT, [reason(Why.OPPOSITE)]
     if tolerance > abs(reported) / 2 + SLACK:
-        return PARTLY, "the direction is as reported; so wide a tolerance (over half of the difference) says no more"
+        return Status.PARTLY, [reason(Why.WIDE_TOLERANCE)]
     if ours.within(tolerance, reported):
-        return REPRODUCED, ""
-    return PARTLY, f"the direction is as reported{_over(claim, ours)}"
+        return Status.REPRODUCED, []
+    close = abs(ours.mean - reported) <= tolerance + SLACK
+    return Status.PARTLY, [reason(Why.BEYOND_TOLERANCE if close else Why.DIRECTION)]
 
 
-def _power(claim: Claim, ours: Estimate) -> str:
+def _power(claim: Claim, ours: Estimate) -> Reason:
     needed = ours.needed(claim.reported)
     if needed <= ours.n:
-        return f"one as large as is reported would mostly show with {ours.n} seeds"
-    return f"one as large as is reported would take {f'over {MOST}' if needed > MOST else f'some {needed}'} seeds to show"
+        return reason(Why.POWERED, seeds=ours.n)
+    return reason(Why.SEEDS_NEEDED, seeds=f"over {MOST}" if needed > MOST else f"some {needed}")
 
 
-def _level(claim: Claim, ours: Estimate) -> tuple[str, str]:
+def _level(claim: Claim, ours: Estimate) -> Judged:
     if ours.within(claim.tolerance, claim.reported):
-        return REPRODUCED, ""
+        return Status.REPRODUCED, []
     if _outside(claim, ours):
-        return NOT, ""
-    return UNDECIDED, "the interval reaches over the edge of the tolerance"
+        return Status.NOT, []
+    return Status.UNDECIDED, [reason(Why.OVER_EDGE)]
 
 
 def _outside(claim: Claim, ours: Estimate) -> bool:
@@ -186,32 +222,27 @@ def _outside(claim: Claim, ours: Estimate) -> bool:
     return ours.side(claim.reported - claim.tolerance) < 0 or ours.side(claim.reported + claim.tolerance) > 0
 
 
-def _over(claim: Claim, ours: Estimate) -> str:
-    """Said where the mean is near enough, the interval not."""
-    close = abs(ours.mean - claim.reported) <= claim.tolerance + SLACK
-    return ", the interval reaches beyond what is allowed" if close else ""
-
-
-def _alone(seeds: int) -> str:
-    return "; one seed has no interval" if seeds == 1 else ""
+def _alone(seeds: int) -> list[Reason]:
+    return [reason(Why.ONE_SEED)] if seeds == 1 else []
 
 
 def needed(claim: Claim, ours: Estimate | None) -> int | None:
     """How many seeds, scattered as ours, would show a difference as large as is reported; None where no number of one is, and
     of a single seed."""
-    asked = claim.cell.signed and not claim.cell.word and claim.reported != 0
-    return ours.needed(claim.reported) if ours and asked else None
+    return ours.needed(claim.reported) if ours and claim.cell.contrast and not claim.expected and claim.reported else None
 
 
 def p_value(claim: Claim, cell: Cell, panel: Panel, ours: Estimate) -> float | None:
     """Of no difference; None of a level. Where several things have to be true: of the least sure one; where one of them is
     shown to be false, of that one, times their number."""
-    if not cell.signed or claim.reported == 0:
+    if not cell.contrast or claim.reported == 0:
         return None
-    if not cell.word:
+    if not claim.expected:
         return ours.p
-    found = [estimate(margins) for margins in cell.required(panel)]
-    false = [one.p or 0 for one in found if one.side() == -cell.holds]
-    if None in (one.p for one in found) and not false:
+    if not claim.expected.tested:
         return None
-    return min(1.0, len(found) * min(false)) if false else max(one.p for one in found)
+    contrasts = [estimate(values) for values in cell.contrasts(panel)]
+    false = [one.p or 0 for one in contrasts if one.side() == -claim.expected.sign]
+    if None in (one.p for one in contrasts) and not false:
+        return None
+    return min(1.0, len(contrasts) * min(false)) if false else max(one.p for one in contrasts)

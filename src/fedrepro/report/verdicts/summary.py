@@ -9,7 +9,7 @@ from typing import Any
 from fedrepro.core.files import read_records
 from fedrepro.core.formatting import count
 from fedrepro.report.statistics import POWER
-from fedrepro.report.verdicts.rules import RULES, UNDECIDED
+from fedrepro.report.verdicts.rules import RULES, Status
 
 VERDICTS = "verdicts"  # the table that every paper has
 PAPER, US = "the paper", "us"  # by whom a claim is made
@@ -71,7 +71,7 @@ def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
 
 def _powered(verdicts: list[Mapping[str, Any]]) -> str:
     """Of undecided differences: how many had seeds enough to show one as large as is reported."""
-    unsure = [one for one in verdicts if one.get("verdict") == UNDECIDED and one.get("seeds_needed")]
+    unsure = [one for one in verdicts if one.get("verdict") == Status.UNDECIDED and one.get("seeds_needed")]
     enough = sum(one["seeds_needed"] <= one["seeds"] for one in unsure)
     if not unsure:
         return ""

@@ -1,0 +1,37 @@
+"""The best value of a series (within `round` rounds, where given), beside a `target` that it "never" reaches."""
+
+from fedrepro.config.types import Count
+from fedrepro.core.metrics import Measure
+from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.numbers import Unit, of_measure
+from fedrepro.report.quantities import base
+from fedrepro.report.statistics import Curve
+
+
+class Cell(base.ToTarget):
+    round: Count | None = None
+
+    @property
+    def expected(self) -> dict[str, base.Expected]:
+        return {"never": base.Expected(sign=-1, tested=False)}
+
+    def unit(self, measure: Measure) -> Unit:
+        return of_measure(measure)
+
+    def label(self, measure: Measure) -> str:
+        return f"best {measure.axis}"
+
+    def value(self, panel: Panel, curve: Curve, baseline: None) -> float:
+        return panel.best(self._counted(curve), self.smooth)
+
+    def reached(self, panel: Panel, curve: Curve) -> int | None:
+        return super().reached(panel, self._counted(curve))
+
+    def needs(self, reported: str, tolerance: float) -> int:
+        return self.round or 0
+
+    def contrasts(self, panel: Panel) -> list[list[float]]:
+        return [[panel.sign * (value - self.target) for value in self.values(panel)]]
+
+    def _counted(self, curve: Curve) -> Curve:
+        return [point for point in curve if point[0] <= (self.round or point[0])]
