@@ -36,12 +36,6 @@ def closed_form(weights, batch):
     return left[:, :, None] * pixels[:, None]
 
 
-def test_fisher_of_a_linear_model():
-    algorithm, weights, batch = linear()
-    found = importance("fisher", algorithm, weights, [batch])["head.weight"]
-    assert torch.allclose(found, closed_form(weights, batch).square().mean(0), rtol=1e-12)
-
-
 @pytest.mark.parametrize("definition", DEFINITIONS)
 def test_only_sums_over_a_batch_depend_on_its_size(definition):
     algorithm, weights, batch = linear()
@@ -91,14 +85,6 @@ def test_clients_estimate_in_batches_of_the_servers_size():
     assert sizes[0] == 5 and sum(sizes) == client.images
 
 
-def test_identity_is_fedprox_with_twice_the_weight():
-    ours, theirs = (
-        advance(federation(config(algorithm=algorithm, momentum=0.9)), 3)[0].weights
-        for algorithm in ({"name": "fedcl", "weight": 0.5, "importance": "identity"}, {"name": "fedprox", "mu": 1.0})
-    )
-    assert_close(ours, theirs, 1e-13)
-
-
 def test_importance_takes_part_in_every_nth_round():
     fed = federation(config(algorithm={"name": "fedcl", "every": 3}, precision="float32"))
     _, rows = advance(fed, 7)
@@ -106,15 +92,6 @@ def test_importance_takes_part_in_every_nth_round():
     extra = [row["bytes_down"] - plain for row in rows[1:]]
     assert extra == [3 * 4 * len(fed.algorithm.trained) if round % 3 == 1 else 0 for round in range(1, 8)]
     assert all(row["bytes_up"] == plain for row in rows[1:])
-
-
-@pytest.mark.parametrize(("definition", "numbers"), [("fisher", "weights"), ("absolute", "weights"), ("layer_norm", "tensors")])
-def test_what_importance_costs(definition, numbers):
-    fed = federation(config(algorithm={"name": "fedcl", "importance": definition}))
-    state, _ = fed.start()
-    omega = {name: value for name, value in receive(fed, state).items() if name.startswith("omega.")}
-    weights = sum(state.weights[name].numel() for name in fed.algorithm.trained)
-    assert sum(value.numel() for value in omega.values()) == (weights if numbers == "weights" else len(fed.algorithm.trained))
 
 
 def test_without_importance_clients_do_as_told():

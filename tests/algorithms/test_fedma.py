@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedrepro import algorithms, models
+from fedrepro import algorithms
 from fedrepro.algorithms import _matching
 from fedrepro.algorithms._matching import Prior, match
 from fedrepro.algorithms.base import Client, Sent, Server
@@ -20,7 +20,7 @@ from fedrepro.experiments.cost_model import Known, cost
 from fedrepro.models import Conv, Dense, Head, tasks
 from fedrepro.runs.paths import Paths
 from fedrepro.training.round import Round, size
-from support.federation import a_run, advance, assert_close, assert_same, config, federation, images
+from support.federation import a_run, assert_close, assert_same, config, federation
 from support.networks import COLOUR, GREY, assembled, build
 
 MODELS = [("mlp", GREY, {"units": 20}), ("mnist_cnn", GREY, {"width": 0.1}), ("cifar_cnn", COLOUR, {"width": 0.1}),
@@ -180,13 +180,6 @@ def test_a_permuted_copy_is_matched_exactly(name, shape, options):
     assert not torch.allclose(plain, weights["head.weight"], rtol=0.01)  # what FedAvg makes of them
 
 
-def test_two_equal_clients_give_the_network_back():
-    net, weights = network(*MODELS[1])
-    new, state = merged(fedma(net, grow=False), weights, weights)
-    assert_close(new, weights, 1e-15)
-    assert all(torch.equal(*table) for table in state.values())
-
-
 def test_the_posteriors_mean_draws_to_the_prior():
     """Of two equal units with sigma = sigma0 = 1: (mu + 2 w) / 3; mu is 0.1, for the bias in the first layer, and in the others
     for the first weight (code) or the bias (paper)."""
@@ -233,17 +226,6 @@ def test_each_block_and_each_round_is_matched_with_draws_of_its_own(monkeypatch)
         for block in ("conv1", "conv2"):
             method.merged(block, [weights, weights], round)
     assert drawn[:2] == drawn[4:] and len(set(drawn)) == 4
-
-
-def test_the_head_is_averaged_class_by_class():
-    """Of a class that nobody has, the plain mean."""
-    net = assembled([Dense("fc1", 3), Head(3)], shape=(2, 1, 1)).double()
-    one, two = ({key: torch.full_like(tensor, 9.0 * (1 + n)) for key, tensor in net.state_dict().items()} for n in range(2))
-    for key, rows in (("hidden.fc1.layer.weight", torch.eye(3, 2)), ("hidden.fc1.layer.bias", torch.zeros(3))):
-        one[key] = two[key] = rows.double()
-    new, _ = merged(fedma(net, grow=False), one, two, classes=torch.tensor([[2, 0, 0], [1, 4, 0]]))
-    assert new["head.bias"].tolist() == pytest.approx([12.0, 18.0, 13.5])
-    assert torch.allclose(new["head.weight"], new["head.bias"][:, None].expand(3, 3))
 
 
 # The round
@@ -338,54 +320,29 @@ def test_an_estimate_counts_all_phases(tmp_path):
     assert samples(name="fedma", last_epochs=1) == 4 * samples(name="fedavg")
 
 
-def test_dropout_is_as_wide_as_the_weights():
-    net = assembled([Conv("conv1", 4, 3, dropout=0.5, channelwise=True), Dense("fc1", 6, dropout=0.5), Head(3)])
-    wide = {"extractor.conv1.layer.weight": torch.zeros(7, 1), "hidden.fc1.layer.weight": torch.zeros(9, 1)}
-    masks = models.dropout_masks(net, 2, rng.generator(0, "dropout"), wide)
-    assert [mask.shape for mask in masks] == [(2, 7, 1, 1), (2, 9)]
-
-
-def test_it_learns():
-    """In three rounds with a rate for networks this small, momentum and all."""
-    settings = config(algorithm={"name": "fedma"}, model={"name": "mlp", "units": 16}, momentum=0.9, precision="float32")
-    _, rows = advance(federation(settings, images()))
-    assert rows[-1]["test_loss"] < 0.8 * rows[0]["test_loss"]
-
-
 # What it cannot do
 
 
-@pytest.mark.parametrize(("name", "options", "message"), [
-    ("resnet50", {}, "model resnet50: stem is a Stem: it matches blocks of the kinds Conv, Dense, Head alone"),
-    ("mobilenet", {"width": 0.1}, "model mobilenet: .* is a Depthwise: it matches blocks of the kinds Conv, Dense, Head alone"),
-    ("vgg16", {"width": 0.1, "norm": "batch"}, "model vgg16: norm: conv1_1 has 'batch': choose none"),
-    ("cifar_cnn", {"width": 0.1, "norm": "group"}, "model cifar_cnn: norm: conv1 has 'group': choose none"),
-    ("cifar_cnn", {"width": 0.1, "frozen": ["conv1"]}, "model cifar_cnn: frozen: it averages all weights: expected "),
+@pytest.mark.parametrize(("name", "options"), [
+    ("resnet50", {}), ("mobilenet", {"width": 0.1}), ("vgg16", {"width": 0.1, "norm": "batch"}),
+    ("cifar_cnn", {"width": 0.1, "norm": "group"}), ("cifar_cnn", {"width": 0.1, "frozen": ["conv1"]}),
 ], ids=str)  # fmt: skip
-def test_networks_that_it_does_not_know(name, options, message):
-    with pytest.raises(UserError, match=f"^algorithm fedma: {message}"):
+def test_networks_that_it_does_not_know(name, options):
+    with pytest.raises(UserError, match=f"^algorithm fedma: model {name}: "):
         fedma(build(name, COLOUR, **options))
 
 
 def test_layers_in_groups_and_other_tasks():
     for block in (Conv("conv1", 4, 3, groups=2), Dense("fc1", 4, groups=2)):
-        with pytest.raises(UserError, match=rf"algorithm fedma: .*{block.name}: groups: expected 1 \(got 2\)"):
+        with pytest.raises(UserError, match=f"algorithm fedma: .*{block.name}: groups: "):
             fedma(assembled([block, Head(2)], shape=(2, 4, 4)))
     task = tasks.create(Choice(name="regression"), 3)
-    with pytest.raises(UserError, match="algorithm fedma: it needs a task with one score for each class"):
+    with pytest.raises(UserError, match="^algorithm fedma: "):
         algorithms.create(Choice(name="fedma"), assembled([Head(1)]), rng.generator(0, "algorithm"), task)
     assert fedma(assembled([Head(2)])).layers.keys() == {"head"}
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("sigma", 0), ("gamma", -1), ("iterations", -1), ("units", "median"), ("grows", True)]
-)
-def test_settings_that_cannot_be(key, value):
-    with pytest.raises(UserError, match=f"algorithm fedma: {key}"):
-        config(algorithm={"name": "fedma", key: value})
-
-
 def test_without_scipy(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    with pytest.raises(UserError, match="algorithm fedma: needs scipy, which is not installed: `pip install scipy`"):
+    with pytest.raises(UserError, match="algorithm fedma: .*scipy"):
         fedma(assembled([Head(2)]))

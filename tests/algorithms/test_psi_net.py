@@ -128,43 +128,39 @@ class Odd(Block):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "key"),
     [
-        ({"groups": 4}, "groups: 10 classes need one of 1, 2, 5, 10 .got 4."),
-        ({"grouped_from": "conv9"}, "grouped_from: unknown block 'conv9': choose from odd, conv1, fc1, head"),
-        ({"grouped_from": "odd"}, "grouped_from: odd cannot begin 10 groups: odd .Odd. has no groups; choose from fc1, head"),
-        ({"classes": ((0, 1), (1, 2))}, "classes: expected groups of equal size, with each of 0 to 9 once"),
-        ({"classes": (tuple(range(5)), tuple(range(5, 10))), "groups": 5}, "groups: classes lists 2 of them .got 5."),
-        ({"groups": 0}, "groups: .*greater than or equal to 1"),
-        (
-            {"classes": "alternating"},
-            "classes: expected consecutive, interleaved or a list with .* each group .got 'alternating'.$",
-        ),
-        *(({"classes": wrong}, "classes: expected .* each group$") for wrong in ([1, 2], [], [[0, "a"]])),
+        ({"groups": 4}, "groups"),
+        ({"grouped_from": "conv9"}, "grouped_from"),
+        ({"grouped_from": "odd"}, "grouped_from"),
+        ({"classes": ((0, 1), (1, 2))}, "classes"),
+        ({"classes": (tuple(range(5)), tuple(range(5, 10))), "groups": 5}, "groups"),
+        ({"groups": 0}, "groups"),
+        *(({"classes": wrong}, "classes") for wrong in ("alternating", [1, 2], [], [[0, "a"]])),
     ],
-    ids=lambda value: "",
+    ids=str,
 )
-def test_what_cannot_be_split(options, message):
-    with pytest.raises(UserError, match=f"algorithm psi_net: {message}"):
+def test_what_cannot_be_split(options, key):
+    with pytest.raises(UserError, match=f"algorithm psi_net: {key}: "):
         psi(assembled([Odd("odd"), Conv("conv1", 4, 3), Dense("fc1", 8), Head(10)]), **options)
 
 
 def test_what_no_group_can_share():
     """Colours among ten groups, or pixels; and groups of its own that a network's normalisation would mix."""
     colours = assembled([Conv("conv1", 10, 3), Conv("conv2", 10, 3), Head(10)])
-    with pytest.raises(UserError, match="conv1 cannot begin 10 groups: conv1: .* divisible by groups; choose from conv2, head"):
+    with pytest.raises(UserError, match="conv1.*choose from conv2, head$"):
         psi(colours, grouped_from="conv1")
-    with pytest.raises(UserError, match="head cannot begin 10 groups: head: 784 .*; no block of logistic can: set other"):
+    with pytest.raises(UserError, match="head: 784 "):
         psi(build("logistic", (1, 28, 28)))
     mixing = assembled([Conv("conv1", 10, 3), Conv("conv2", 10, 3, norm="group", norm_groups=1), Head(10)])
-    with pytest.raises(UserError, match="conv2: its own group normalisation, of 1, would mix the 10 groups; choose from head"):
+    with pytest.raises(UserError, match="conv2.*choose from head$"):
         psi(mixing, grouped_from="conv2", norm="model")
     assert psi(mixing, grouped_from="conv2").net.groups
 
 
 def test_classes_need_scores():
     task = tasks.create(Choice(name="regression"), 5)
-    with pytest.raises(UserError, match="algorithm psi_net: it needs a task with one score for each class"):
+    with pytest.raises(UserError, match="^algorithm psi_net: "):
         algorithms.create(Choice(name="psi_net"), assembled([Head(1)]), rng.generator(0, "algorithm"), task)
 
 
@@ -199,28 +195,6 @@ def test_where_all_hold_all_groups_the_mean_is_fedavgs_to_the_bit():
     assert_same(ours, algorithms.base.mean(state.weights, whole))
 
 
-def test_groups_by_hand():
-    """Three clients, three groups of one class: nobody holds the third; shares 1/2, 1/4, 1/4."""
-    net = assembled([Conv("conv1", 3, 1, norm="batch"), Head(3)], shape=(3, 1, 1)).double()
-    algorithm = psi(net, grouped_from="conv1", norm="model")
-    like = {key: tensor.clone() for key, tensor in algorithm.net.state_dict().items()}
-    assert algorithm.net.groups.weights == set(like) - {"extractor.conv1.norm.num_batches_tracked"}
-    sent = []
-    for share, value, counts in ((0.5, 1.0, [4, 0, 0]), (0.25, 3.0, [1, 7, 0]), (0.25, 6.0, [0, 2, 0])):
-        client = SimpleNamespace(classes=lambda counts=counts: torch.tensor(counts))
-        weights = {key: torch.full_like(tensor, value) for key, tensor in like.items()}
-        sent.append(Sent(client, share, algorithm.finish(weights, like, client).message))
-    assert [item.message["groups"].tolist() for item in sent] == [[1, 0, 0], [1, 1, 0], [0, 1, 0]]
-    assert [len(item.message["head.weight"]) for item in sent] == [1, 2, 1]  # what is trimmed is not sent
-    found = algorithm.average(like, sent)
-    for name in algorithm.net.groups.weights:
-        expected = torch.tensor([(0.5 * 1 + 0.25 * 3) / 0.75, (0.25 * 3 + 0.25 * 6) / 0.5], dtype=torch.float64)
-        rows = found[name].flatten(1) if found[name].dim() > 1 else found[name][:, None]
-        assert torch.allclose(rows[:2], expected[:, None].expand_as(rows[:2])) and torch.equal(found[name][2], like[name][2])
-    assert found["extractor.conv1.norm.num_batches_tracked"] == 3  # of 2.75
-    assert list(found) == list(like) and all(found[key].shape == like[key].shape for key in like)
-
-
 def test_a_mean_of_equal_groups_does_not_drift():
     """Ten clients that send what they received, in float64: some of them hold each group. Shares that add up in float32 are
     off by 1e-8 a round."""
@@ -233,14 +207,6 @@ def test_a_mean_of_equal_groups_does_not_drift():
         sent = [Sent(client, 0.1, algorithm.finish(weights, weights, client).message) for client in clients]
         weights = algorithm.average(weights, sent)
     assert_close(weights, like, 1e-13)
-
-
-def test_without_trimming_everyone_counts_for_every_group():
-    fed = federation(config(algorithm={"name": "psi_net", "trim": False}, **CLASSES))
-    state, _ = fed.start()
-    work = Round(fed, state, {})
-    assert work.feed(work.client(0), work.asked(state.weights)).own == {}
-    assert all(item.message["groups"].all() for item in work.train(state.weights))
 
 
 @pytest.mark.parametrize("options", [{}, {"softmax": "all"}], ids=str)
@@ -281,13 +247,6 @@ def test_the_softmax_of_a_trimmed_client_by_hand():
     assert slope.isfinite().all() and (slope[:, [2, 3, 6, 7, 8, 9]] == 0).all() and (slope[:, [0, 1, 4, 5]] != 0).all()
 
 
-def test_it_learns_from_clients_of_two_classes():
-    settings = {**CLASSES, "rounds": 6, "lr": 0.1, "batch_size": 4, "model": {"name": "mnist_cnn", "width": 0.2}}
-    _, rows = advance(federation(config(algorithm={"name": "psi_net", "grouped_from": "conv2"}, **settings), images()))
-    assert rows[-1]["test_accuracy"] > rows[0]["test_accuracy"] + 0.2
-    assert rows[-1]["bytes_up"] < rows[-1]["bytes_down"]
-
-
 def test_a_deep_network_in_groups_in_every_executor():
     """VGG9 with momentum, dropout of its maps, and classes listed by hand."""
     listed = [[0, 9], [8, 1], [2, 7], [6, 3], [4, 5]]
@@ -305,14 +264,13 @@ def test_a_deep_network_in_groups_in_every_executor():
 
 @pytest.mark.parametrize("model", [
     {"name": "vgg9", "width": 0.05, "norm": "batch", "dropout": 0, "map_dropout": 0},  # see below
-    {"name": "vgg16", "width": 0.05},
     {"name": "mobilenet", "width": 0.1},
 ], ids=lambda model: model["name"])  # fmt: skip
 def test_networks_with_batch_normalisation_in_groups_in_every_executor(model):
     """As all experiments have them: batch normalisation in shared layers, group normalisation in the others. Where dropout
     takes the whole slice that a group of one channel sees, the group puts out a constant, which normalised is 0 but for
     rounding, and that decides on which side of ReLU's kink it lies: so none here."""
-    begins = {"vgg9": "conv5", "vgg16": "conv4_2", "mobilenet": "conv9_depth"}[model["name"]]
+    begins = {"vgg9": "conv5", "mobilenet": "conv9_depth"}[model["name"]]
     settings = config(
         algorithm={"name": "psi_net", "grouped_from": begins},
         model=model,
@@ -325,16 +283,12 @@ def test_networks_with_batch_normalisation_in_groups_in_every_executor(model):
         assert_close(one, other, 1e-10)
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    ({"groups": 3}, "groups: 10 classes need one of 1, 2, 5, 10 (got 3)"),
-    ({"grouped_from": "conv9"}, "grouped_from: unknown block 'conv9': choose from conv1, conv2, fc1, head"),
-])  # fmt: skip
-def test_groups_that_cannot_be_are_refused_before_anything_is_trained(options, words, tmp_path):
+@pytest.mark.parametrize(("options", "key"), [({"groups": 3}, "groups"), ({"grouped_from": "conv9"}, "grouped_from")])
+def test_groups_that_cannot_be_are_refused_before_anything_is_trained(options, key, tmp_path):
     run = Run(tmp_path / "run", config(algorithm={"name": "psi_net", **options}), "data", "code")
-    planned = Planned("p", "fig", None, (Series("in groups", (run,)),), where="params.yaml: papers.p.fig at scale quick")
-    with pytest.raises(UserError) as caught:
+    planned = Planned("p", "fig", None, (Series("in groups", (run,)),), where="here")
+    with pytest.raises(UserError, match=f"here: series.in groups: algorithm psi_net: {key}: "):
         cost.entries([planned], PARAMS, Paths(results=tmp_path))
-    assert str(caught.value) == f"params.yaml: papers.p.fig at scale quick: series.in groups: algorithm psi_net: {words}"
 
 
 # The paper's set-ups

@@ -119,54 +119,35 @@ def names(scene: Scene) -> Iterator[tuple[Work, str]]:
     experiments, scales = values["papers"]["p"], values["scales"]
     fig, paper = experiments["fig"], copy.deepcopy(settings.PAPER)
     shown = paper["figures"]["fig"]
-    where = draw.choice(
-        [
-            *("scale", "paper", "experiment", "label", "label", "label", "dataset", "partition", "algorithm", "study", "like",
-            "mirror"),
-            *("overlay", "figure", "table", "claim", "shown", "curves", "option", "target", "notebook", "dvc", "dvc", "title"),
-        ]
-    )  # fmt: skip
+    places = {
+        "scale": lambda: (scales.update({name: scales["quick"]}), values.update(scale=name)),
+        "paper": lambda: values["papers"].update({name: experiments}),
+        "experiment": lambda: experiments.update({name: fig | {"rounds": 1}}),
+        "label": lambda: fig["series"].update({name: {"name": "fedavg", "with": {"lr": 0.3}}}),
+        "dataset": lambda: fig.update(dataset={"name": name}),
+        "partition": lambda: fig.update(partition={"name": name, "clients": 3}),
+        "algorithm": lambda: fig.update(series={"A": {"name": name}}),
+        "study": lambda: fig.update(studies={name: {}}),
+        "like": lambda: draw.choice([experiments.setdefault("other", {}), scales["other"]]).update(like=name),
+        "mirror": lambda: (values.update(data_mirror=name), fig.update(dataset="mnist")),
+        "overlay": lambda: scales["quick"].update(experiments=draw.choice([{name: {}}, {"p": {"fig": {name: 1}}}])),
+        "figure": lambda: paper["figures"].update({name: shown}),
+        "table": lambda: paper["tables"].update({name: shown}),
+        "claim": lambda: paper["claims"].update({name: shown}),
+        "shown": lambda: shown.update(experiment=name),
+        "title": lambda: (paper.update({draw.choice(["title", "reference"]): name}), shown.update(title=name)),
+        "curves": lambda: paper.update(curves=name, curves_from="x"),
+    }  # fmt: skip
+    places["dvc"] = places["scale"]
+    where = draw.choice([*places, "label", "label", "dvc", "option", "target", "notebook"])
     arguments = draw.choice([("list",), ("plan",), ("train", "--budget", "0s"), ("prune",), ("store",), ("restore",), ()])
-    if where in ("scale", "dvc"):
-        scales[name] = scales["quick"]
-        values["scale"] = name
-    elif where == "paper":
-        values["papers"][name] = experiments
-    elif where == "experiment":
-        experiments[name] = fig | {"rounds": 1}
-    elif where == "label":
-        fig["series"][name] = {"name": "fedavg", "with": {"lr": 0.3}}
-    elif where in ("dataset", "partition", "algorithm"):
-        kind = {"name": name, **({"clients": 3} if where == "partition" else {})}
-        fig.update({"series": {"A": kind}} if where == "algorithm" else {where: kind})
-    elif where == "study":
-        fig["studies"] = {name: {}}
-    elif where == "like":
-        draw.choice([experiments.setdefault("other", {}), scales["other"]])["like"] = name
-    elif where == "mirror":
-        values["data_mirror"] = name
-        fig["dataset"] = "mnist"
-    elif where == "overlay":
-        scales["quick"]["experiments"] = draw.choice([{name: {}}, {"p": {name: {}}}, {"p": {"fig": {name: 1}}}])
-    elif where in ("figure", "table", "claim"):
-        paper[f"{where}s"][name] = shown
-    elif where == "shown":
-        shown["experiment"] = name
-    elif where == "title":
-        paper[draw.choice(["title", "reference"])] = shown["title"] = name
-    elif where == "curves":
-        paper |= {"curves": name, "curves_from": "x"}
+    if where in places:
+        places[where]()
     elif where == "option":
         option = draw.choice(["--scale", "--data-mirror", "--results", "--params", "--device"])
-        arguments = (
-            draw.choice(["train", "plan"]),
-            f"{option}={name}",
-            *(["--budget=0s"] if arguments[:1] == ("train",) else []),
-        )
-    elif where == "target":
-        arguments = (draw.choice(["train", "plan", "keep"]), "--", name)
-    elif where == "notebook":
-        arguments = ("notebook", "--", name)
+        arguments = draw.choice([("train", "--budget=0s"), ("plan",)]) + (f"{option}={name}",)
+    else:
+        arguments = ("notebook" if where == "notebook" else draw.choice(["train", "plan", "keep"]), "--", name)
     scene.write(values)
     scene.write(paper, "workflow/experiments/p.yaml")
     what = f"{where} {name[:60]!r}, {' '.join(arguments)[:80] or 'packing'}"
@@ -328,45 +309,10 @@ def links(scene: Scene) -> Iterator[tuple[Work, str]]:
         yield lambda command=command: main.main(command), f"{kind} at {name}, {' '.join(command)}"
 
 
-KEYED = (
-    "top",
-    "params",
-    "scale",
-    "model",
-    "series",
-    "with",
-    "partition",
-    "studies",
-    "overlay",
-    "title",
-    "claim",
-    "seeds",
-    "measures",
-)
-
-
 def documents(scene: Scene) -> Iterator[tuple[Work, str]]:
     """YAML that is larger, deeper or more than it looks, under a key that is drawn."""
     draw = scene.draw
     deep, wide = draw.randint(2, 14), draw.randint(2, 12)
-    kind = draw.choice(
-        [
-            "bomb",
-            "bomb",
-            "maps",
-            "merge",
-            "merges",
-            "tag",
-            "nested",
-            "block",
-            "scalar",
-            "keys",
-            "key",
-            "template",
-            "many",
-            "odd",
-        ]
-    )
     levels = {
         "bomb": "[" + ", ".join([f"&a0 [{', '.join(['x'] * wide)}]",
         *(f"&a{n} [{', '.join([f'*a{n - 1}'] * wide)}]" for n in range(1, deep))]) + "]",
@@ -397,12 +343,12 @@ def documents(scene: Scene) -> Iterator[tuple[Work, str]]:
                             "{? !!set {a} : 1}", "x\n---\ny: 1", "x\n...\n", "\"\\0\"", "\"\\ud800\"", ".inf", "-.inf", ".nan",
                             "{true: 1}", "&a *a", "|\n  x\n y", "%", "@", "`", "\"\\U00110000\""]),
     }  # fmt: skip
+    kind = draw.choice(["bomb", *levels])
     if kind == "nested":
         levels["nested"] += "".join({"[": "]", "{": "}"}.get(character, "") for character in reversed(levels["nested"]))
-    key = draw.choice(KEYED)
     values, paper = scene.settings(), copy.deepcopy(settings.PAPER)
     fig, here = values["papers"]["p"]["fig"], "HERE-"
-    place: tuple[dict, str] = {
+    places: dict[str, tuple[dict, str]] = {
         "top": (values, "zz"), "params": (values, draw.choice(["device", "mlflow_uri", "papers", "scales", "devices",
         "data_mirror"])),
         "scale": (values["scales"]["quick"], draw.choice(["seeds", "note", "like", "experiments"])), "model": (fig["model"],
@@ -412,15 +358,16 @@ def documents(scene: Scene) -> Iterator[tuple[Work, str]]:
         "studies": (fig, "studies"), "overlay": (values["scales"]["quick"], "experiments"), "title": (paper,
         draw.choice(["title", "reference", "figures", "proposed"])),
         "claim": (paper["claims"], "one"), "seeds": (fig, "seeds"), "measures": (fig, "measures"),
-    }[key]  # fmt: skip
-    place[0][place[1]] = here
+    }  # fmt: skip
+    key, (above, name) = draw.choice(list(places.items()))
+    above[name] = here
     ours = key in ("title", "claim")
     scene.write(values)
     scene.write(paper, "workflow/experiments/p.yaml")
     path = scene.tree / ("workflow/experiments/p.yaml" if ours else "params.yaml")
     path.write_text(path.read_text(encoding="utf-8").replace(here, levels[kind]), encoding="utf-8")
     command = draw.choice([["list"], ["plan"], ["train", "--budget", "0s"], ["prune"], ["keep"], []])
-    what = f"{kind} ({deep}, {wide}, {levels[kind][:40]!r}) at {key} {place[1]}, {command}"
+    what = f"{kind} ({deep}, {wide}, {levels[kind][:40]!r}) at {key} {name}, {command}"
     yield (lambda: main.main(command)) if command else packed, what
 
 
@@ -447,36 +394,8 @@ class Handler(BaseHTTPRequestHandler):
 def answers(scene: Scene) -> dict[str, Callable[[bytes, str | None, int], Iterator[bytes]]]:
     """What a server may say, of a file that is asked for, perhaps from a byte on, for the n-th time."""
     draw, ok = scene.draw, b"HTTP/1.1 200 OK\r\n"
-    status = draw.choice(
-        [
-            200,
-            201,
-            203,
-            204,
-            205,
-            206,
-            207,
-            226,
-            300,
-            301,
-            302,
-            303,
-            304,
-            307,
-            308,
-            400,
-            401,
-            403,
-            404,
-            407,
-            408,
-            410,
-            416,
-            418,
-            429,
-        ]
-    )
-    status = draw.choice([status, status, 100, 101, 103, 199, 500, 502, 503, 599, 600, 700, 999, 0, "abc", -1, 10**6])
+    statuses = [*range(200, 208), 226, *range(300, 309), *range(400, 430)]
+    status = draw.choice([*statuses, 100, 101, 103, 199, 500, 502, 503, 599, 600, 700, 999, 0, "abc", -1, 10**6])
     length = draw.choice(
         ["abc", "-1", "1e3", "", "0", "5", "99999999999", "9" * 5000, "5, 7", "0x10", "\u0661", "+5", " 5 ", "1.5"]
     ).encode()
@@ -761,12 +680,8 @@ class Attacks:
         provenance.forget()
         trained, fresh, kept, whole = (folder / name for name in ("trained", "fresh", "kept", "whole"))
         trained.mkdir()
-        settings.write(trained, settings.fig(rounds=2, train_images=30, test_images=20, local_epochs=1, studies=STUDIES,
-        series=SERIES,
-                                             partition={"name": "permuted", "clients": 3}))  # fmt: skip
-        values = yaml.safe_load((trained / "params.yaml").read_text(encoding="utf-8"))
-        values["papers"]["p"]["fig"]["series"].pop("Prox")
-        (trained / "params.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+        changes = {"rounds": 2, "train_images": 30, "test_images": 20, "local_epochs": 1, "studies": STUDIES, "series": SERIES}
+        settings.write(trained, settings.fig(partition={"name": "permuted", "clients": 3}, **changes))
         (trained / "workflow/experiments").mkdir(parents=True)
         (trained / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(settings.PAPER), encoding="utf-8")
         with contextlib.chdir(trained), contextlib.redirect_stdout(io.StringIO()):

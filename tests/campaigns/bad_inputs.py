@@ -38,24 +38,10 @@ TRAPS = {
     "long": f"x: {'9' * 5000}",
 }
 WORDS = (
-    "zz",
-    "",
-    " ",
-    "\u202e",
-    "é√Δ",
-    "../..",
-    "/",
-    "a" * 5000,
-    "--",
-    "0",
-    "-1",
-    "nan",
-    "\n",
-    "%s",
-    "{}",
-    "$(true)",
+    *("zz", "", " ", "\u202e", "é√Δ", "../..", "/", "a" * 5000, "--", "0", "-1", "nan", "\n", "%s", "{}", "$(true)"),
     "\U0001f600",
 )
+OPTIONS = ("scale", "paper", "experiment", "device", "executor", "budget", "cores", "runs", "params", "zz")
 
 
 class Place:
@@ -69,9 +55,7 @@ class Place:
                 raise SystemExit(f"nothing is wrong, and yet: {ended.text}")
         self.runs = json.loads((folder / "runs.json").read_text(encoding="utf-8"))
 
-    def write(
-        self, params: str | bytes = "", paper: str | bytes = "", curves: str | bytes = "", runs: str | bytes = ""
-    ) -> None:
+    def write(self, params: str | bytes = "", paper: str | bytes = "", curves: str = "", runs: str = "") -> None:
         """All files anew, these instead of the right ones."""
         shutil.rmtree(self.folder / "results", ignore_errors=True)
         given = {
@@ -188,10 +172,8 @@ def curves(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     values, sure = spoiled(CURVES, draw)
     content = json.dumps(values)
     if draw.random() < 0.3:
-        content, sure = (
-            draw.choice(["[]", "{", "7", "null", "[" * 9000, content[:-9], json.dumps(CURVES).replace("0.5", "NaN"), "\x00"]),
-            True,
-        )
+        wrong = ["[]", "{", "7", "null", "[" * 9000, content[:-9], json.dumps(CURVES).replace("0.5", "NaN"), "\x00"]
+        content, sure = draw.choice(wrong), True
     place.write(curves=content)
     return ("list",), sure
 
@@ -214,22 +196,10 @@ def line(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     place.write()
     command = draw.choice(["train", "plan", "keep", "list", "prune", "notebook", "schema", "docs", "fly"])
     word = draw.choice(WORDS)
-    options = [
-        "--scale",
-        "--paper",
-        "--experiment",
-        "--device",
-        "--executor",
-        "--budget",
-        "--cores",
-        "--runs",
-        "--params",
-        "--zz",
-    ]
     kind = draw.randrange(4)
     given = {
-        0: [draw.choice(options), word],
-        1: [draw.choice(options)],
+        0: [f"--{draw.choice(OPTIONS)}", word],
+        1: [f"--{draw.choice(OPTIONS)}"],
         2: [f"--params={draw.choice(['absent.yaml', '.', 'data', 'runs.json', '/dev/null', 'a' * 300, 'é/x'])}"],
         3: [word or "zz"],
     }[kind]
@@ -238,9 +208,8 @@ def line(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
 
 def mirror(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     """Where the data are not."""
-    place.write(
-        dumped(PARAMS | {"papers": {"p": {"first": WORK | {"series": RUNS, "dataset": draw.choice(["mnist", "cifar10"])}}}})
-    )
+    experiment = WORK | {"series": RUNS, "dataset": draw.choice(["mnist", "cifar10"])}
+    place.write(dumped(PARAMS | {"papers": {"p": {"first": experiment}}}))
     (place.folder / "empty").mkdir(exist_ok=True)
     where = draw.choice(
         ["absent", "runs.json", "empty", "/dev/null", "http://127.0.0.1:9/x", "https://u:secret@127.0.0.1:9", "http://[::1", "ftp://x/y",

@@ -50,10 +50,7 @@ def settings(draw: random.Random) -> dict:
 
 def place(folder: Path, changes: dict) -> Path:
     folder.mkdir()
-    path = write(folder, changes)
-    values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    values["papers"]["p"]["fig"]["series"].pop("Prox")
-    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    write(folder, changes)
     return folder
 
 

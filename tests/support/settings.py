@@ -34,7 +34,11 @@ SETTINGS = {
 
 
 def write(folder: Path, changes: dict, name: str = "params.yaml") -> Path:
-    (folder / name).write_text(yaml.safe_dump(merge(SETTINGS, changes)), encoding="utf-8")
+    """Settings with changes laid over them, in a file; a series that is changed to None goes."""
+    values = merge(SETTINGS, changes)
+    experiment = values["papers"]["p"]["fig"]
+    experiment["series"] = {label: choice for label, choice in experiment["series"].items() if choice is not None}
+    (folder / name).write_text(yaml.safe_dump(values), encoding="utf-8")
     return folder / name
 
 

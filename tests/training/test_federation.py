@@ -75,22 +75,13 @@ HALVED = {"name": "exponential", "decay": 0.5}
 # Schedules, weights, bytes, measurements
 
 
-def test_learning_rate_falls_until_it_reaches_the_floor():
-    fed = federation(config(lr=0.1, schedule={"name": "exponential", "decay": 0.5, "floor": 0.03}))
-    assert [fed.lr(round) for round in (1, 2, 3, 4, 99)] == [0.1, 0.05, 0.025, 0.025, 0.025]
-    fed = federation(config(lr=0.1, schedule=HALVED))
-    assert fed.lr(5) == 0.1 / 16
-    _, rows = advance(fed)
-    assert [row["lr"] for row in rows] == [None, 0.1, 0.05, 0.025]
-    assert federation(config(lr=0.3)).lr(1000) == 0.3
-
-
 def test_rate_of_the_round_is_used():
-    whole, _ = advance(federation(config(schedule=HALVED)), 2)
+    whole, rows = advance(federation(config(schedule=HALVED)), 2)
     fed = federation(config(schedule=HALVED))
     state, _ = advance(fed, 1)
     halved = federation(config(lr=0.05))
     assert_same(whole.weights, halved.advance(state)[0].weights)
+    assert [row["lr"] for row in rows] == [None, 0.1, 0.05]
 
 
 def test_bytes_are_participants_times_the_model():
@@ -117,21 +108,6 @@ def test_measuring_changes_nothing():
     often, _ = advance(federation(config(evaluate_every=1)))
     seldom, _ = advance(federation(config(evaluate_every=3)))
     assert_same(often.weights, seldom.weights)
-
-
-def test_accuracies_before_and_after_local_training():
-    fed = federation(config(partition={"name": "classes", "clients": 4}))
-    state, _ = advance(fed, 2)
-    after, row = fed.advance(state)
-    initial, personal = [], []
-    for client in fed.cohort(3):
-        part = fed.data.test_part(client, 3)
-        [(trained, _)] = local(fed, state.weights, [client], 3)
-        initial.append(scores(fed, state.weights, *part)[0])
-        personal.append(scores(fed, trained, *part)[0])
-    assert row["initial_accuracy"] == pytest.approx(np.mean(initial))
-    assert row["personal_accuracy"] == pytest.approx(np.mean(personal)) and np.mean(personal) > np.mean(initial)
-    assert (row["test_accuracy"], row["test_loss"]) == scores(fed, after.weights, fed.data.test_x, fed.data.test_y)
 
 
 def test_evaluation_by_hand():
@@ -179,15 +155,6 @@ def test_single_and_double_precision_agree():
     assert [row["test_loss"] for row in rows] == pytest.approx([row["test_loss"] for row in other], rel=1e-4)
 
 
-def test_it_learns():
-    _, rows = advance(federation(config(rounds=10, inputs="half", momentum=0.9, model={"width": 0.2})))
-    assert (
-        rows[0]["test_accuracy"] < 0.2
-        and rows[-1]["test_accuracy"] > 0.6
-        and rows[-1]["test_loss"] < rows[0]["test_loss"] - 0.5
-    )
-
-
 def test_a_method_may_send_more_than_the_weights():
     """Importances, masks, centres: what a participant receives may hold other tensors beside the network's."""
     fed = federation(config())
@@ -221,22 +188,14 @@ def test_operations_are_those_that_torch_counts(name):
 
 
 def test_too_many_participants():
-    with pytest.raises(UserError, match=r"clients_per_round: at most the 4 clients of the partition \(got 5\)"):
+    with pytest.raises(UserError, match="clients_per_round: .*5"):
         config(clients_per_round=5)
     dataset, good = images(), config()
-    with pytest.raises(UserError, match=r"clients_per_round: at most the 4 clients"):
+    with pytest.raises(UserError, match="clients_per_round: "):
         Federation(good.model_copy(update={"clients_per_round": 5}), dataset, partition(good, dataset), torch.device("cpu"))
 
 
 # Images
-
-
-def test_augmentation_repeats_from_its_generator():
-    x = torch.randint(0, 256, (6, 3, 9, 9), generator=rng.generator(0, "pixels")).double()
-    names = ("crop", "flip", "brightness", "contrast")
-    one, again, other = (augmentation.apply(x, names, rng.generator(0, "augment", round)) for round in (1, 1, 2))
-    assert torch.equal(one, again) and not torch.equal(one, other) and one.shape == x.shape
-    assert all(not torch.equal(augmentation.apply(x, (name,), rng.generator(0, "augment")), x) for name in names)
 
 
 PERMUTED = {"name": "permuted", "clients": 4}
@@ -327,7 +286,7 @@ def test_scaling():
     own = Scaling(name="normalised", mean=(0.4, 0.5, 0.6), std=(0.1, 0.2, 0.4))
     by_hand = [(x[:, c] / 255 - mean) / std for c, (mean, std) in enumerate([(0.4, 0.1), (0.5, 0.2), (0.6, 0.4)])]
     assert torch.allclose(augmentation.scale(x, own, dataset), torch.stack(by_hand, 1), rtol=1e-12)
-    with pytest.raises(UserError, match=r"inputs: mean and std need a number for each channel of .*, 1 .got 3"):
+    with pytest.raises(UserError, match="inputs: .*3"):
         augmentation.check(config(inputs=own), 1, real=False)
     flat = augmentation.scale(x, Scaling(name="standardised"), dataset).flatten(1)
     assert flat.mean(1).abs().max() < 1e-12 and (flat.std(1, correction=0) - 1).abs().max() < 1e-12
@@ -347,10 +306,7 @@ def test_real_numbers_are_taken_as_they_are(tmp_path):
     assert torch.equal(train_part(fed, 3)[0], data.train_x[60:].double())
     _, rows = advance(fed, 2)
     assert all(np.isfinite(row["test_loss"]) for row in rows)
-    for changes, words in (
-        ({"inputs": Scaling(name="unit")}, "inputs: synthetic holds real"),
-        ({"augment": ("flip",)}, "augment: synth"),
-    ):
+    for changes, words in (({"inputs": Scaling(name="unit")}, "inputs: synth"), ({"augment": ("flip",)}, "augment: synth")):
         with pytest.raises(UserError, match=words):
             federation(settings.model_copy(update=changes), data)
     pixels = images()
@@ -433,12 +389,6 @@ def test_own_test_images_are_those_of_the_round():
     assert measured != pytest.approx([first for first, _ in before])
 
 
-def test_subset_of_the_images():
-    fed = federation(config(train_images=40, test_images=20))
-    assert (len(fed.data.train_x), len(fed.data.test_x)) == (40, 20)
-    assert sum(len(train_part(fed, client)[1]) for client in range(4)) == 40
-
-
 def test_a_subset_has_its_own_labels_and_is_dealt_by_them():
     data, fed = images(), federation(config(train_images=40, test_images=20, partition={"name": "classes", "clients": 5}))
     train, test = partitions.subset(data, 40, 20)
@@ -450,22 +400,6 @@ def test_a_subset_has_its_own_labels_and_is_dealt_by_them():
     for client in range(5):
         classes = set(train_part(fed, client)[1].tolist())
         assert len(classes) <= 2 and set(fed.data.test_part(client, 1)[1].tolist()) <= classes
-
-
-def test_the_frozen_network_sees_a_clients_own_order_of_pixels():
-    settings = config(algorithm={"name": "l2"}, partition={"name": "permuted", "clients": 4})
-    fed = federation(settings)
-    received = fed.start()[0].weights
-    feed = Feed(fed.algorithm, settings, fed.data, received, 2, 1)
-    for step in range(len(feed.index)):
-        batch = feed.batch(step)
-        assert torch.allclose(batch.frozen[0], fed.algorithm.forward(received, batch.images).logits, rtol=1e-12)
-
-
-def test_the_schedule_has_the_runs_number_of_rounds():
-    fed = federation(config(rounds=4, lr=0.5, schedule={"name": "cosine", "floor": 0.1}))
-    part = 0.2 / 2**0.5  # 0.3 + 0.2 cos(pi t / 4)
-    assert [fed.lr(round) for round in range(1, 5)] == pytest.approx([0.5, 0.3 + part, 0.3, 0.3 - part])
 
 
 def test_a_round_that_goes_on_leaves_kept_momentum_as_it_was():
@@ -494,16 +428,6 @@ def test_changes_of_images_come_in_the_order_of_their_names(monkeypatch):
     pixels, drawn = torch.ones(1, 1, 2, 2), [(2,), (3,)]
     assert augmentation.apply(pixels, ("double", "more"), drawn)[0, 0, 0, 0] == 5
     assert augmentation.apply(pixels, ("more", "double"), [(3,), (2,)])[0, 0, 0, 0] == 8
-
-
-def test_what_a_client_looks_at_is_drawn_anew_every_round():
-    fed = federation(config(augment=["crop", "flip"]), images(shape=(3, 12, 12)))
-    state = fed.start()[0]
-
-    def looked(round: int) -> torch.Tensor:
-        return torch.cat([batch.images for batch in Round(fed, replace(state, round=round - 1), {}).client(0).batches()])
-
-    assert torch.equal(looked(1), looked(1)) and not torch.equal(looked(1), looked(2))
 
 
 @pytest.mark.parametrize("nesterov", [True, False])

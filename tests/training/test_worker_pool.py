@@ -104,7 +104,7 @@ def test_a_helper_is_a_process_that_ends_with_its_run():
         assert first.wait(timeout=60) == 0
         shared.crew._helpers.pop(0)
         second.kill()
-        with pytest.raises(UserError, match=r"clients was killed, .*lower cores_per_run; .*the same command goes on"):
+        with pytest.raises(UserError, match="killed, .*cores_per_run"):
             shared.advance(state)
     finally:
         shared.close()
@@ -131,11 +131,10 @@ def test_a_helper_that_is_stopped_is_told_and_ended(monkeypatch, caplog):
         process.send_signal(signal.SIGSTOP)
         for name, value in (("LOOK", 0.25), ("WARNED", 2), ("ENDED", 4)):
             monkeypatch.setattr(worker_pool, name, value)
-        with pytest.raises(UserError, match=r"clients was stopped or frozen for 1 s and has been ended; .*goes on$"):
+        with pytest.raises(UserError, match="stopped or frozen for 1 s"):
             shared.advance(state)
-        assert [record.getMessage() for record in caplog.records] == [
-            f"process {process.pid}, which trains a part of the round's clients, is stopped or frozen; in 0 s it is ended"
-        ]
+        [record] = caplog.records
+        assert f"process {process.pid}," in record.getMessage()
         assert process.poll() == -signal.SIGKILL
     finally:
         shared.close()
@@ -183,7 +182,7 @@ def test_what_fails_in_a_helper_is_told(monkeypatch):
     fed = federation(config(), executor="sequential", cores=2)
     state, _ = advance(fed, 1)
     monkeypatch.setattr(fed.crew._helpers[0].helper.federation.algorithm, "finish", None)
-    with pytest.raises(RuntimeError, match=r"(?s)^TypeError: 'NoneType' object is not callable\n.*in perform"):
+    with pytest.raises(RuntimeError, match=r"(?s)^TypeError: .*in perform"):
         fed.advance(state)
 
 
