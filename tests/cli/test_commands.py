@@ -19,9 +19,9 @@ from fedrepro.cli import targets as listing
 from fedrepro.config.params import read_params
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.plan import plan
-from fedrepro.runs import integrity
+from fedrepro.runs import kept
 from fedrepro.runs.paths import Paths
-from support.experiments import finish, listed
+from support.experiments import finish
 from support.files import mnist_files, write_all
 from support.settings import PAPER, fig, write
 
@@ -264,7 +264,7 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path / "copy")
     assert main.main(["keep"]) == 0
     *told, last = capsys.readouterr().out.splitlines()
-    assert len(told) == 2 and all(Path(line).parent == Path("results/kept/p") and Path(line).is_dir() for line in told)
+    assert sorted(told) == [f"p {run}" for run in kept.runs(Path("results/kept/p"))] and len(told) == 2
     assert last == "kept 2 runs; 2 of 2 runs are finished"
     assert main.main(["keep"]) == 0
     assert capsys.readouterr().out == "nothing to keep: 2 of 2 runs are finished, 2 of them kept before\n"
@@ -278,7 +278,7 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
     assert main.main(["prune", "--yes"]) == 0
     assert capsys.readouterr().out.splitlines() == [line.replace("would delete", "deleted") for line in told]
     assert main.main(["prune"]) == 0 and capsys.readouterr().out == "nothing to prune: params.yaml names all that is there\n"
-    assert not any(Path("results/runs/p").iterdir()) and len(list(Path("results/kept/p").iterdir())) == 2
+    assert not any(Path("results/runs/p").iterdir()) and len(kept.runs(Path("results/kept/p"))) == 2
 
 
 @pytest.fixture
@@ -331,10 +331,8 @@ def test_what_the_list_names_can_be_asked_for(monkeypatch):
 
 def test_a_list_says_what_is_kept_of_other_data(paper, capsys):
     runs = plan(read_params(paper / "params.yaml"), Paths())["p"]["fig"].runs
-    record = runs[0].record() | {"data": "other pixels", "dataset": "Digits (mirror)"}
-    run = finish(replace(runs[0], folder=Paths().kept("p") / f"a-{integrity.key(record)}", data="other pixels"))
-    (run.folder / "config.json").write_text(json.dumps(record))
-    listed(Paths().results / "kept")
+    record = runs[0].record() | {"data": "other pixels"}
+    finish(replace(runs[0], folder=Paths().kept("p") / f"a-{kept.key(record)}", data="other pixels"))
     assert main.main(["list"]) == 0
     told = capsys.readouterr().out
     assert told.count("not run, 1 kept of other data ") == 2 and "only_finished=true reports what is kept" in told
@@ -357,7 +355,6 @@ def test_a_list_calls_nothing_finished_that_lacks_a_series_or_a_study(paper, cap
     assert state(three | {"only_finished": True}) == "2 of 2 runs and more" and state(two) == "finished"
     for run in runs[:2]:
         finish(replace(run, folder=Paths().kept("p") / run.id))
-    listed(Paths().results / "kept")
     asked = fig(**permuted, studies={"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}})
     assert state(two) == "finished" and state(asked) == "2 of 4 runs"  # the weights still lie where they were trained
     (runs[1].folder / "model.safetensors").unlink()

@@ -1,6 +1,5 @@
 """Settings: a mistake is told with its place, its key and what is valid; overlays are laid level by level."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from fedrepro.config.params import Experiment, Gpus, Params, RunConfig, read_par
 from fedrepro.config.types import Choice, parse
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.resolve import resolve
+from fedrepro.runs import kept
 from support.federation import PLAIN, config
 
 RUN = dict(PLAIN)
@@ -122,11 +122,11 @@ def test_a_scaling_without_moments_of_its_own_is_a_plain_name(inputs):
 
 def test_kept_runs_are_read_as_they_were_written():
     """Their data sets are still plain names."""
-    stored = sorted((Path(__file__).parents[2] / "results" / "kept").glob("*/*/config.json"))
+    stored = kept.load_all(Path(__file__).parents[2] / "results" / "kept")
     assert stored
-    for path in stored:
-        values = json.loads(path.read_text(encoding="utf-8"))["config"]
-        assert resolve(parse(RunConfig, renamed(values), str(path))).model_dump(mode="json")["dataset"] == values["dataset"]
+    for name, record in (item for paper in stored.values() for item in paper.runs.items()):
+        values = record["config"]
+        assert resolve(parse(RunConfig, renamed(values), name)).model_dump(mode="json")["dataset"] == values["dataset"]
 
 
 @pytest.mark.parametrize("key", ["nesterov", "keep_momentum"])

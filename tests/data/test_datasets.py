@@ -38,6 +38,7 @@ from fedrepro.data.datasets import (
     synthetic,
 )
 from fedrepro.data.source_label import DIFFERS, NOTES, OFFICIAL, describe, described
+from fedrepro.runs import kept
 from support.files import (
     IMAGES,
     cifar10_files,
@@ -306,18 +307,17 @@ def test_a_drawn_set_with_options(tmp_path):
 
 def test_declared_checksums_are_those_of_what_is_drawn(tmp_path):
     """The large sets, which take seconds to draw, were drawn for the kept runs."""
-    kept = {}
-    for path in Path(__file__).parents[2].glob("results/kept/fedmax/synthetic-*/config.json"):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        kept[datasets.key(record["config"]["dataset"])] = record["data"]
-    assert len(kept) == 3
+    records = kept.runs(Path(__file__).parents[2] / "results/kept/fedmax")
+    choices = {record["data"]: record["config"]["dataset"] for run, record in records.items() if run.startswith("synthetic-")}
+    identities = {datasets.key(choice): data for data, choice in choices.items()}
+    assert len(identities) == 3
     for params, checksum in synthetic.CHECKSUMS.items():
         choice = {"name": "synthetic", **params.model_dump()}
         assert datasets.pinned(choice) == checksum
-        if (key := datasets.key(choice)) not in kept:
+        if (key := datasets.key(choice)) not in identities:
             datasets.provide(choice, tmp_path / "raw", tmp_path / key)
-            kept[key] = datasets.load(tmp_path / key).meta["identity"]
-        assert kept[key] == checksum
+            identities[key] = datasets.load(tmp_path / key).meta["identity"]
+        assert identities[key] == checksum
 
 
 def test_synthetic_devices_by_their_definition(tmp_path):

@@ -1,5 +1,7 @@
 """From settings to runs: what is trained, under which name, what is kept and what is stale."""
 
+import csv
+import io
 import json
 import re
 import shutil
@@ -11,17 +13,18 @@ import pytest
 from fedrepro.config.params import Params
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import read_json
 from fedrepro.data import datasets
 from fedrepro.experiments import finished_runs, keep, prune, resolve, run_list, study_plan
 from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.plan import every, pieces, plan, unique
 from fedrepro.runs import integrity
+from fedrepro.runs import kept as kept_runs
+from fedrepro.runs.kept import key
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import Kind, Reason
-from fedrepro.runs.run import FILES, Run
+from fedrepro.runs.run import Run
 from support.code import change, forget
-from support.experiments import finish, listed, one, params
+from support.experiments import ROWS, finish, one, params, shelve, unshelve
 from support.files import declare, mnist_files, write_all
 
 OLDER, OTHER = "01de700000", "07e4000000"  # code, and the commit that has it
@@ -68,17 +71,15 @@ def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
     }
 
 
-def asked(run: Run, folder: Path, name: str, data: str | None = None, code: str = OLDER) -> Run:
+def asked(run: Run, folder: Path, name: str, data: str | None = None, code: str = OLDER, **changes) -> Run:
     """What run asks, finished in a folder below another by other code, on other data where they are given."""
     other = Run(folder, run.config, data or run.data, code)
-    return finish(replace(other, folder=folder / f"{name}-{integrity.key(other.record())}"))
+    return finish(replace(other, folder=folder / f"{name}-{key(other.record())}"), **changes)
 
 
 def kept(run: Run, paths: Paths, name: str, data: str | None = None, code: str = OLDER) -> Run:
     """As if it had been kept, too."""
-    found = asked(run, paths.kept("p"), name, data, code)
-    listed(paths.results / "kept")
-    return found
+    return asked(run, paths.kept("p"), name, data, code)
 
 
 def test_one_run_per_series_and_seed(paths):
@@ -151,14 +152,7 @@ def test_kept_results_stand_for_the_same_question(paths):
     assert planned[0].folder == old.folder and planned[0].code == OLDER and planned[1].folder.parent != old.folder.parent
     other = plan(one(lr=0.2), paths)["p"]["one"].series[0].runs[0]
     assert other.folder.parent == paths.runs("p")
-    old.summary.unlink()
-    with pytest.raises(UserError, match=r"summary\.json: listed in .*SHA256SUMS, but not there; git restore .*summary\.json "):
-        plan(params(), paths)
-    listed(paths.results / "kept")
-    with pytest.raises(UserError, match=r"summary\.json: not there; git restore"):
-        plan(params(), paths)
-    shutil.rmtree(old.folder)
-    listed(paths.results / "kept")
+    unshelve(old)
     assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
 
 
@@ -216,9 +210,7 @@ def test_of_two_codes_that_answered_the_same_todays_is_reported(paths):
 def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
     item = plan(params(), paths)["p"]["one"]
     for run in item.runs[:2]:
-        other = kept(run, paths, f"other-{run.id}", "other pixels", run.code)
-        (other.folder / "config.json").write_text(json.dumps(other.record() | {"dataset": "Digits (mirror)"}))
-    listed(paths.results / "kept")
+        asked(run, paths.kept("p"), f"other-{run.id}", "other pixels", run.code, dataset="Digits (mirror)")
     planned = plan(params(), paths)
     assert planned["p"]["one"].runs == item.runs and planned["p"]["one"].elsewhere == item.runs[:2]
     assert experiments.remarks(every(planned)) == [
@@ -304,22 +296,20 @@ def test_narrow_kernels_without_a_floor_are_remarked(paths, options, precision, 
 def test_a_kept_result_that_todays_settings_cannot_express(paths, caplog):
     run = plan(params(), paths)["p"]["one"].series[0].runs[0]
     old = kept(run, paths, "old")
-    record = old.record() | {"dataset": "some data"}
-    record["config"]["gone"] = 1
-    gone = old.folder.with_name(f"old-{integrity.key(record)}")
-    (old.folder.rename(gone) / "config.json").write_text(json.dumps(record))
-    listed(paths.results / "kept")
+    record = dict(kept_runs.runs(paths.kept("p"))[old.id])
+    record["config"] = record["config"] | {"gone": 1}
+    gone = replace(old, folder=old.folder.with_name(f"old-{key(record)}"))
+    unshelve(old)
+    shelve(gone, record | {"run": gone.id}, list(csv.DictReader(io.StringIO(ROWS))))
     assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
     assert "stored result left out" in caplog.text and "gone: unknown key" in caplog.text
 
 
 def test_a_kept_result_under_anothers_name_is_refused(paths):
     """It would answer for a run that nobody trained."""
-    first, second = (kept(run, paths, "a") for run in plan(params(), paths)["p"]["one"].runs[:2])
-    shutil.copy(first.folder / "config.json", second.folder)
-    listed(paths.results / "kept")
-    words = f"{second.folder}/config.json: not the settings that its folder is named after; git restore .* brings back"
-    with pytest.raises(UserError, match=words):
+    first = plan(params(), paths)["p"]["one"].runs[0]
+    finish(replace(first, folder=paths.kept("p") / "b-0123456789"))
+    with pytest.raises(UserError, match=r"runs\.jsonl: line 1: not the settings that b-0123456789 is named after"):
         plan(params(only_finished=True), paths)
 
 
@@ -530,10 +520,12 @@ def test_a_partitions_file_is_named_by_what_it_depends_on(paths):
 
 def test_keep_copies_the_small_files_of_finished_runs(paths, history):
     planned = plan(params(), paths)["p"]
-    run = finish(planned["one"].runs[0], "numbers")
+    run = finish(planned["one"].runs[0])
     assert keep.keep([planned["one"]], paths) == [paths.kept("p") / run.id]
-    assert {path.name for path in (paths.kept("p") / run.id).iterdir()} == set(FILES)
-    assert (paths.kept("p") / run.id / "metrics.csv").read_text() == "numbers"
+    local, shelf = (integrity.record(folder) for folder in (run.folder, paths.kept("p") / run.id))
+    assert shelf == local | {"columns": ["round", "test_accuracy"], "studies": {}, "environment": shelf["environment"]}
+    assert shelf["environment"] == local["environment"] | {"commit_date": "2020-02-02"}
+    assert integrity.metrics(paths.kept("p") / run.id) == integrity.metrics(run.folder)
     again = plan(params(), paths)["p"]
     assert again["one"].runs[0].folder == paths.kept("p") / run.id
     assert keep.keep(list(again.values()), paths) == []
@@ -548,10 +540,10 @@ def test_a_shared_run_is_kept_once(paths, history):
 def test_todays_code_takes_the_place_of_what_is_kept(paths, history):
     today = plan(params(), paths)["p"]["one"].runs[0]
     old = kept(today, paths, "old")
-    assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [] and old.folder.exists()
-    finish(today, "newer")
+    assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [] and old.id in kept_runs.runs(paths.kept("p"))
+    finish(today, "round,test_accuracy\n0,0.9\n")
     assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / today.id]
-    assert not old.folder.exists() and (paths.kept("p") / today.id / "metrics.csv").read_text() == "newer"
+    assert kept_runs.load(paths.kept("p")).metrics == {(today.id,): [{"round": "0", "test_accuracy": "0.9"}]}
 
 
 def test_what_older_code_finished_is_kept_where_nothing_else_is(paths, history):
@@ -560,15 +552,14 @@ def test_what_older_code_finished_is_kept_where_nothing_else_is(paths, history):
     assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / older.id]
     shutil.rmtree(older.folder)
     asked(run, paths.runs("p"), "own", code=OTHER)  # which is not today's either
-    assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [] and (paths.kept("p") / older.id).exists()
+    assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [] and older.id in kept_runs.runs(paths.kept("p"))
 
 
 def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
     """All or nothing, in one message that names the runs."""
     first, second, third, _ = plan(params(), paths)["p"]["one"].runs
     for run, commit in ((first, f"{first.code}-dirty"), (second, f"{OTHER}-dirty"), (third, OTHER)):
-        finish(run)
-        (run.folder / "environment.json").write_text(json.dumps({"commit": commit, "torch": "2.8"}))
+        finish(run, commit=commit)
     with pytest.raises(UserError) as caught:
         keep.keep([plan(params(), paths)["p"]["one"]], paths)
     told = str(caught.value).splitlines()
@@ -577,16 +568,14 @@ def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
     shutil.rmtree(second.folder)
     shutil.rmtree(third.folder)
     (new,) = keep.keep([plan(params(), paths)["p"]["one"]], paths)
-    stored = read_json(new / "environment.json")
-    assert stored == {"commit": first.code, "commit_date": "2020-02-02", "torch": "2.8"}
+    assert integrity.record(new)["environment"]["commit"] == first.code
 
 
 def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypatch):
     """Trained before it was committed; what names a commit without a stain is held against that one alone."""
     first, second, *_ = plan(params(), paths)["p"]["one"].runs
     for run, commit in ((first, f"{OTHER}-dirty"), (second, OTHER)):
-        finish(run)
-        (run.folder / "environment.json").write_text(json.dumps({"commit": commit}))
+        finish(run, commit=commit)
     monkeypatch.setattr(provenance, "commit", lambda *modules: f"{first.code}-dirty")
     with pytest.raises(UserError) as caught:
         keep.keep([plan(params(), paths)["p"]["one"]], paths)
@@ -594,24 +583,23 @@ def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypa
     assert str(second.folder) in told and "or delete it, commit the code and make it anew" in told
     shutil.rmtree(second.folder)
     (new,) = keep.keep([plan(params(), paths)["p"]["one"]], paths)
-    assert read_json(new / "environment.json") == {"commit": first.code, "commit_date": "2020-02-02"}
+    assert integrity.record(new)["environment"]["commit"] == first.code
 
 
 def test_keep_names_todays_commit_where_the_run_names_none(paths, history, monkeypatch):
     """Trained outside a checkout, by the code that is committed here."""
-    run = finish(plan(params(), paths)["p"]["one"].runs[0])
-    (run.folder / "environment.json").write_text(json.dumps({"commit": "unknown"}))
+    run = finish(plan(params(), paths)["p"]["one"].runs[0], commit="unknown")
     monkeypatch.setattr(provenance, "commit", lambda *modules: OTHER)
     with pytest.raises(UserError, match=f"comes from code that commit {OTHER} does not have"):
         keep.keep([plan(params(), paths)["p"]["one"]], paths)
     monkeypatch.setattr(provenance, "commit", lambda *modules: run.code)
     (new,) = keep.keep([plan(params(), paths)["p"]["one"]], paths)
-    assert read_json(new / "environment.json")["commit"] == run.code
+    assert integrity.record(new)["environment"]["commit"] == run.code
 
 
 def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
     """As after a copy of one machine's folder over another's."""
-    run = finish(plan(params(), paths)["p"]["one"].runs[0], "numbers")
+    run = finish(plan(params(), paths)["p"]["one"].runs[0])
     (run.folder / "metrics.csv").write_text("others")
     with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run anew"):
         keep.keep([plan(params(), paths)["p"]["one"]], paths)
@@ -641,7 +629,7 @@ def test_prune_lists_what_no_scale_names(paths):
         finish(run)
     some = next(iter(everything))
     older = Run(paths.runs("p"), some.config, some.data, "older")
-    stale = finish(replace(older, folder=older.folder / f"digits-fedavg-s0-{integrity.key(older.record())}"))
+    stale = finish(replace(older, folder=older.folder / f"digits-fedavg-s0-{key(older.record())}"))
     safe = kept(some, paths, "x", "other")
     drawn = paths.partition(some.config, some.data)
     drawn.parent.mkdir(parents=True)
@@ -654,9 +642,7 @@ def test_prune_lists_what_no_scale_names(paths):
         assert prune.prune(settings, paths, delete=False, other_code=True) == expected
     assert stale.folder.exists()
     assert prune.prune(params(), paths, delete=True, other_code=True) == expected
-    assert (
-        not any(path.exists() for path in expected) and safe.folder.exists() and all(run.summary.exists() for run in everything)
-    )
+    assert not any(path.exists() for path in expected) and all(run.summary.exists() for run in (safe, *everything))
     assert prune.prune(params(), paths, delete=True) == []
 
 

@@ -12,10 +12,10 @@ from fedrepro.core.files import alone
 from fedrepro.experiments import keep, prune
 from fedrepro.experiments.finished_runs import Data
 from fedrepro.experiments.plan import plan
-from fedrepro.runs import integrity
+from fedrepro.runs.kept import key
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
-from support.experiments import finish, listed, one, params
+from support.experiments import finish, one, params
 
 ELSEWHERE = {
     "aptos": {"dataset": "aptos", "model": {"name": "cifar_cnn"}},  # which the user brings
@@ -26,7 +26,7 @@ ELSEWHERE = {
 def lie(run: Run, paths: Paths, data: str, code: str) -> Run:
     """As if it had been trained on some data, with its partition."""
     run = replace(run, data=data, code=code)
-    name = f"{run.config.dataset.name}-{run.config.algorithm.name}-s{run.config.seed}-{integrity.key(run.record())}"
+    name = f"{run.config.dataset.name}-{run.config.algorithm.name}-s{run.config.seed}-{key(run.record())}"
     drawn = paths.partition(run.config, data)
     drawn.parent.mkdir(parents=True, exist_ok=True)
     drawn.write_text("")
@@ -51,7 +51,7 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
 
 def test_prune_spares_what_is_being_trained(paths, caplog):
     older = replace(plan(one(), paths)["p"]["one"].runs[0], code="older")
-    stale = finish(replace(older, folder=paths.runs("p") / f"digits-fedavg-s0-{integrity.key(older.record())}"))
+    stale = finish(replace(older, folder=paths.runs("p") / f"digits-fedavg-s0-{key(older.record())}"))
     half = paths.data / "partitions" / ".digits.npz.abc-1.part"
     half.parent.mkdir(parents=True)
     half.write_text("")
@@ -78,8 +78,7 @@ def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
         assert prune.prune(one(), paths, delete=True) == [begun.folder]
     assert "spared 1 finished run of earlier code with settings that are named: --other-code prunes them too" in caplog.text
     assert prune.prune(one(), paths, delete=False, other_code=True) == [done.folder]
-    shutil.copytree(done.folder, paths.kept("p") / done.id)
-    listed(paths.results / "kept")
+    finish(replace(done, folder=paths.kept("p") / done.id))
     assert prune.prune(one(), paths, delete=True) == [done.folder]
 
 
@@ -179,8 +178,8 @@ def test_prune_spares_what_was_trained_though_it_is_kept(paths):
     """With `kept: false`, by today's code: `keep` would take it in the place of the other."""
     run = finish(plan(one(), paths)["p"]["one"].runs[0])
     older = lie(run, paths, run.data, "older")
-    shutil.move(older.folder, paths.kept("p") / older.id)
-    listed(paths.results / "kept")
+    shutil.rmtree(older.folder)
+    finish(replace(older, folder=paths.kept("p") / older.id))
     assert plan(one(), paths)["p"]["one"].runs[0].id == older.id
     assert plan(one().model_copy(update={"kept": False}), paths)["p"]["one"].runs[0].id == run.id
     assert prune.prune(one(), paths, delete=True) == [] and run.summary.exists()

@@ -13,7 +13,7 @@ from fedrepro.experiments import partition_jobs, plan, study_plan
 from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
 from fedrepro.report.documents import build
-from fedrepro.runs import gather
+from fedrepro.runs import gather, kept
 from fedrepro.runs.paths import Paths
 from support.results import unfinished
 
@@ -130,6 +130,6 @@ def test_only_papers_lie_there():
 
 
 def test_every_kept_result_names_the_commit_whose_code_it_is_of():
-    kept = {path: json.loads(path.read_text(encoding="utf-8")) for path in ROOT.glob("results/kept/*/*/environment.json")}
-    stained = [path.parent.name for path, found in kept.items() if found["commit"].endswith((provenance.DIRTY, "unknown"))]
-    assert kept and not stained
+    environments = json.loads((ROOT / "results/kept" / kept.ENVIRONMENTS).read_text(encoding="utf-8"))
+    commits = [environment["commit"] for environment in environments.values()]
+    assert commits and not [commit for commit in commits if commit.endswith((provenance.DIRTY, "unknown"))]

@@ -13,7 +13,7 @@ from fedrepro.experiments.plan import plan
 from fedrepro.report import paper
 from fedrepro.report.documents import ro_crate
 from fedrepro.report.inputs.gathered import load
-from fedrepro.runs import integrity
+from fedrepro.runs import kept
 from fedrepro.runs.gather import Gathering
 from support.experiments import finish, params
 
@@ -80,12 +80,17 @@ def test_a_figure_leads_to_its_runs_and_their_data(entities):
     }
     drawn = made_by[f"reports/paper/{PAPER}/figures/fig4d.png"]
     [numbers] = refs(drawn["object"])
-    runs = refs(made_by[numbers]["object"])
+    assert refs(made_by[numbers]["object"]) == [f"results/kept/{PAPER}/metrics.csv"]
+    trained = {entity["name"]: entity for entity in entities.values() if entity["@id"].startswith("#train-")}
+    records = kept.runs(ROOT / "results/kept" / PAPER)
     gathered = json.loads((ROOT / f"reports/paper/{PAPER}/data/fig4d.json").read_text())["series"].values()
-    assert runs and {Path(run).parent.name for run in runs} == {run["run"] for series in gathered for run in series["runs"]}
-    for run in runs:
-        config, data = refs(made_by[run]["object"])
-        assert json.loads((ROOT / config).read_text())["data"] == entities[data]["identifier"]
+    for run in (run["run"] for series in gathered for run in series["runs"]):
+        settings, data = refs(trained[run]["object"])
+        assert (settings, refs(trained[run]["result"])) == (
+            f"results/kept/{PAPER}/runs.jsonl",
+            refs(made_by[numbers]["object"]),
+        )
+        assert records[run]["data"] == entities[data]["identifier"]
 
 
 def test_it_says_that_it_is_a_provenance_run_crate(entities):
@@ -117,7 +122,7 @@ def test_names_and_texts_that_are_meant_to_do_harm_stay_texts(tmp_path, monkeypa
     written = ro_crate.Crate("fedrepro, scale quick")
     for data in (HOSTILE, HOSTILE + "y"):
         other = replace(run, data=data)
-        other = finish(replace(other, folder=Path("results/runs/p") / f"digits-fedavg-s0-{integrity.key(other.record())}"))
+        other = finish(replace(other, folder=Path("results/runs/p") / f"digits-fedavg-s0-{kept.key(other.record())}"))
         (other.folder / "config.json").write_text(json.dumps(other.record() | {"dataset": HOSTILE}))
         told = {"commit": "c0ffee0", "hardware": HOSTILE, "device": "cpu", "torch": "2", "executor": "plain"}
         (other.folder / "environment.json").write_text(json.dumps(told))

@@ -10,6 +10,7 @@ import pytest
 from fedrepro.cli import main
 from fedrepro.core import files
 from fedrepro.runs import dvc_store, integrity
+from fedrepro.runs.kept import key
 
 RECORD = {"config": {"lr": 0.1}, "data": "d", "code": "c"}
 
@@ -23,14 +24,15 @@ def folders(tmp_path) -> tuple[Path, Path]:
 
 def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5, chip: str = "one", name: str = "r") -> Path:
     """A run whose folder is named as its settings want it."""
-    run = folder / f"{name}-{integrity.key(RECORD)}"
+    run = folder / f"{name}-{key(RECORD)}"
     (run / "snapshots").mkdir(parents=True)
     (run / "config.json").write_text(json.dumps(RECORD | {"dataset": "d"}))
     (run / "snapshots" / "3").write_text("weights")
     (run / "metrics.csv").write_text(f"round,test_accuracy\n1,{accuracy}\n")
     (run / "log.txt").write_text("finished")
-    (run / "timing.json").write_text("1 s")
-    files.write_json(run / "environment.json", {"commit": "abcdef0", "hardware": chip})
+    (run / "timing.json").write_text('{"rounds": 1, "seconds": 1}')
+    told = dict.fromkeys(integrity.ENVIRONMENT, "") | {"commit": "abcdef0", "hardware": chip}
+    files.write_json(run / "environment.json", told)
     if finished:
         told = {"status": "finished", "rounds": 1, "weights": 1, "bytes_down": 1, "bytes_up": 1, "data": "d", "code": "c"}
         digest = files.digest((run / "metrics.csv").read_bytes())
@@ -113,7 +115,8 @@ def test_what_is_unfinished_stays(folders):
 def a_study(run: Path, name: str, text: str = "round,x\n1,2\n") -> Path:
     """Its table and note."""
     (run / f"{name}.csv").write_text(text)
-    files.write_json(run / f"{name}.json", {"run": run.name, "table": files.digest(text.encode())})
+    note = {"run": run.name, "settings": {}, "code": "c", "table": files.digest(text.encode())}
+    files.write_json(run / f"{name}.json", note)
     return run / f"{name}.csv"
 
 
@@ -147,7 +150,7 @@ def test_how_long_it_took_makes_no_other_training(folders):
     run = a_run(runs)
     dvc_store.store(runs, kept)
     (run / "timing.json").unlink()
-    (run / "timing.json").write_text("2 s")
+    (run / "timing.json").write_text('{"rounds": 1, "seconds": 2}')
     a_study(kept / run.name, "tsne-1")
     assert dvc_store.store(runs, kept) == [] and dvc_store.restore(kept, runs) == [run]
 

@@ -3,8 +3,10 @@
 import json
 import logging
 import math
+import os
 import subprocess
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,8 +15,10 @@ import pytest
 from fedrepro.config.params import RunConfig
 from fedrepro.core.files import held
 from fedrepro.core.metrics import USUAL
+from fedrepro.runs import kept
 from fedrepro.runs.mlflow_mirror import METRICS_PER_CALL, mirror, settle
 from fedrepro.runs.run import Run
+from support.experiments import finish
 
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
 ROUNDS = 150  # times eight columns: more than one call's worth of points
@@ -35,27 +39,23 @@ def config(seed: int) -> RunConfig:
     )
 
 
-ENDED = {"ended": "2026-03-02T12:00:00+00:00"}  # which earlier code did not tell
-
-
 def finished_run(folder: Path, seed: int = 0, status: str = "finished", accuracy: float = 0.001) -> Run:
-    """A run folder as the engine leaves it; the accuracy of round r is r times `accuracy`, loss and rate miss in round 0."""
-    run = Run(folder, config(seed), f"data{seed}", "code0")
+    """A run as the engine leaves it; the accuracy of round r is r times `accuracy`, loss and rate miss in round 0."""
+    run = Run(folder, config(seed), f"data{seed}", "c0de")
+    run = replace(run, folder=folder.with_name(f"{folder.name}-{kept.key(run.record())}"))
     rows = [[r, r * accuracy, 2.5, "", 0.9, 1 / r if r else "", 100 * r, 50 * r, 0.05 if r else ""] for r in range(ROUNDS + 1)]
     if status != "finished":
         rows[-1][COLUMNS.index("train_loss")] = "inf"
         rows[-1][COLUMNS.index("test_loss")] = "nan"
-    folder.mkdir(parents=True)
-    texts = {
-        "config.json": json.dumps(run.record()),
-        "metrics.csv": "\n".join(",".join(map(str, row)) for row in [COLUMNS, *rows]) + "\n",
-        "summary.json": json.dumps({"run": run.id, "status": status, "final": {"test_accuracy": 0.15, "test_loss": 2.5}}),
-        "environment.json": json.dumps({"commit": "c0ffee"}),
-        "timing.json": json.dumps({"rounds": ROUNDS, "seconds": 60.0} | (ENDED if seed else {})),
-        "log.txt": f"2026-03-0{seed + 1}T10:00:00 round 1\n2026-03-0{seed + 1}T10:02:00 finished: test accuracy 0.15\n",
-    }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    finish(run, "\n".join(",".join(map(str, row)) for row in [COLUMNS, *rows]) + "\n", status=status, commit="c0ffee0")
+    if kept.is_kept(run.folder):
+        return run
+    summary = json.loads(run.summary.read_text())
+    run.summary.write_text(json.dumps(summary | {"final": {"test_accuracy": 0.15, "test_loss": 2.5}}))
+    os.utime(run.summary, (1_700_000_000,) * 2)
+    timing = {"rounds": ROUNDS, "seconds": 60.0} | ({"ended": "2026-03-02T12:00:00+00:00"} if seed else {})
+    (folder := run.folder).joinpath("timing.json").write_text(json.dumps(timing), encoding="utf-8")
+    (folder / "log.txt").write_text("finished", encoding="utf-8")
     (folder / "model.safetensors").write_bytes(bytes(6_000_000 if seed else 1000))
     return run
 
@@ -141,9 +141,9 @@ def test_tags_name_where_a_run_belongs(store):
         "series": "FedMMD, mu 0.1; FedMMD",
         "seed": "0",
         "scale": "quick",
-        "commit": "c0ffee",
+        "commit": "c0ffee0",
         "data": "data0",
-        "code": "code0",
+        "code": "c0de",
         "run": store.shared.id,
         "status": "finished",
     }
@@ -163,7 +163,7 @@ def test_status_and_times_are_those_of_the_training(store):
     copies = store.copies()
     info = copies[store.shared.id].info
     assert info.status == "FINISHED"
-    assert info.end_time == datetime(2026, 3, 1, 10, 2).timestamp() * 1000
+    assert info.end_time == 1_700_000_000_000  # earlier code did not tell it: its summary's age
     assert info.end_time - info.start_time == 60_000
     diverged = copies[store.diverged.id]
     assert diverged.info.status == "FAILED"
@@ -186,6 +186,12 @@ def test_a_second_call_changes_nothing(store):
     again = mirror(store.entries, store.uri, "quick")
     assert (again.new, again.present, again.unfinished, again.problem) == (0, 2, 1, None)
     assert {path: path.read_bytes() for path in (store.folder / "store").rglob("*") if path.is_file()} == before
+
+
+def test_a_kept_run_is_mirrored_from_what_was_kept(store):
+    run = finished_run(store.folder / "results" / "kept" / "shelf" / "digits-fedmmd-s0")
+    assert mirror([("shelf", "fig1", "FedMMD", run)], store.uri, "quick").new == 1
+    assert len(store.curve(run, "test_accuracy", "shelf")) == ROUNDS + 1
 
 
 def test_an_interrupted_copy_is_replaced(store, monkeypatch):

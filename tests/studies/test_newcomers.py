@@ -25,7 +25,7 @@ from fedrepro.report.paper import Paper
 from fedrepro.report.quantities._epochs import arrivals
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
-from fedrepro.runs import reasons
+from fedrepro.runs import integrity, reasons
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import Kind, Reason
 from fedrepro.studies.newcomers import Adaptation, Params, Study, invite
@@ -209,14 +209,13 @@ def test_an_estimate_is_of_all_epochs(tmp_path):
 
 def test_committed_ones_are_found():
     """Their runs and settings, in today's words."""
-    found = []
-    for paper in (Path(__file__).parents[2] / "results" / "kept").iterdir():
-        for run in finished_runs.stored_runs(paper).values():
-            for note in run.folder.glob("newcomers-*.json"):
-                chosen = parse(Params, json.loads(note.read_text())["settings"], str(note))
-                assert note in study_plan.finished_in(run.folder, Study(chosen, run.config))
-                found.append(note)
-    assert len(found) == len(list(Path(__file__).parents[2].glob("results/kept/*/*/newcomers-*.json"))) >= 4
+    found = 0
+    for run in finished_runs.stored_runs(Path(__file__).parents[2] / "results/kept/fedmmd").values():
+        for name, note in integrity.studies(run.folder).items():
+            study = Study(parse(Params, note["settings"], name), run.config)
+            assert run.folder / f"{name}.csv" in study_plan.finished_in(run.folder, study)
+            found += 1
+    assert found >= 4
 
 
 @pytest.mark.parametrize(("stored", "found"), [

@@ -26,7 +26,7 @@ from fedrepro.experiments import finished_runs, keep, prune, study_plan, study_r
 from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.cost import entries
 from fedrepro.experiments.study_plan import Case, Studied
-from fedrepro.runs import gather
+from fedrepro.runs import gather, integrity, kept
 from fedrepro.runs import run as runs
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import Kind, Reason
@@ -35,7 +35,6 @@ from fedrepro.training import checkpoint, executors, replay
 from fedrepro.training.replay import Replay
 from fedrepro.training.run import Limits, train
 from fedrepro.training.state import Kept, State
-from support.experiments import listed
 from support.federation import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
 from support.results import rows
 from support.settings import PAPER, SETTINGS, fig
@@ -181,14 +180,10 @@ def units(case) -> list[str]:
     return list(dict.fromkeys(row[0] for row in json.loads(case.begun.read_text(encoding="utf-8"))["rows"]))
 
 
-@pytest.mark.parametrize(("shelf", "then"), [("runs", "delete "), ("kept", "git restore ")])
-def test_a_damaged_note_is_told_with_what_brings_it_back(shelf, then, tmp_path):
-    folder = tmp_path / shelf / "p" / "r"
-    folder.mkdir(parents=True)
-    (folder / "tsne-1.json").write_text("{}")
-    listed(tmp_path / shelf)
-    with pytest.raises(UserError, match=rf"tsne-1\.json: .*{then}"):
-        study_plan.finished_in(folder, studies.create("tsne", EXAMPLES["tsne"][0], permuted()))
+def test_a_damaged_note_is_told_with_what_brings_it_back(tmp_path):
+    (tmp_path / "tsne-1.json").write_text("{}")
+    with pytest.raises(UserError, match=r"tsne-1\.json: damaged, lacks settings, code; delete .* to make the study anew"):
+        study_plan.finished_in(tmp_path, studies.create("tsne", EXAMPLES["tsne"][0], permuted()))
 
 
 @pytest.mark.parametrize("made", NAMES[:1], indirect=True)
@@ -327,8 +322,8 @@ def test_a_replayed_round_has_the_same_bits_with_every_method(name, tmp_path):
     assert_same(found.weights, final.weights)
     assert_same(found.server, final.server)
     assert found.clients.keys() == final.clients.keys()
-    for number, kept in final.clients.items():
-        assert_same(found.clients[number].tensors, kept.tensors)
+    for number, state in final.clients.items():
+        assert_same(found.clients[number].tensors, state.tensors)
 
 
 def test_a_run_stores_what_it_passes_and_stays_the_same(tmp_path):
@@ -654,6 +649,11 @@ def made_in(folder: str, kind: str = "csv") -> list[Path]:
     return sorted(path for name in NAMES for path in Path(folder).glob(f"p/*/{name}-*.{kind}"))
 
 
+def shelved() -> list[tuple[str, str]]:
+    """The kept studies: run and name."""
+    return [(run, name) for run, record in kept.runs(Path("results/kept/p")).items() for name in record["studies"]]
+
+
 def test_from_the_command_line_to_the_shelf(here, capsys):
     """Planned with their cost, trained, made, gathered, kept, found on the shelf without the weights; pruned when nothing names
     them."""
@@ -673,10 +673,11 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     assert main.main(["prune"]) == 0 and capsys.readouterr().out.startswith("nothing to prune: ")
     check_gathered(here)
 
-    assert main.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2
+    assert main.main(["keep"]) == 0 and capsys.readouterr().out.startswith("p digits-")
     assert main.main(["keep"]) == 0 and capsys.readouterr().out.startswith("nothing to keep: ")
-    assert [path.name for path in made_in("results/kept")] == [path.name for path in tables]
-    assert len(made_in("results/kept", "json")) == len(tables) and not list(Path("results/kept").glob("**/snapshots"))
+    assert sorted(shelved()) == sorted((path.parent.name, path.stem) for path in tables)
+    for path in tables:
+        assert integrity.table(Path("results/kept/p") / path.parent.name / path.name) == integrity.table(path)
     found = plans(ALL, Paths())
     assert all("kept" in case.table.parts for studied in found.values() for case in studied.cases)
     assert study_plan.pieces(found.values()) == []
@@ -739,9 +740,9 @@ def test_studies_follow_their_runs_to_the_shelf_later(here, capsys):
         capsys.readouterr()
         assert main.main(["keep"]) == 2 and f"error: {path}: " in capsys.readouterr().err
         path.write_text(told)
-    assert not made_in("results/kept", "json")
+    assert shelved() == []
     item = experiments.plan(params, Paths())["p"]["fig"]
     own = {("p", finished_runs.same(run.config, run.data)): run.id for run in item.runs}
     assert list(keep._studied(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
-    assert main.main(["keep"]) == 0 and capsys.readouterr().out.count("results/kept/p/") == 2
-    assert len(made_in("results/kept", "json")) == 2 * len(NAMES)
+    assert main.main(["keep"]) == 0 and "kept 2 runs" in capsys.readouterr().out
+    assert len(shelved()) == 2 * len(NAMES)

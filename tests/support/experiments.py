@@ -1,15 +1,18 @@
 """Settings of two small experiments, and runs of them as if they had been trained."""
 
+import csv
+import io
 import json
-from pathlib import Path
 
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Params
 from fedrepro.config.types import parse
-from fedrepro.core.files import digest, text_digest
-from fedrepro.runs import integrity
-from fedrepro.runs.run import FILES, Run
+from fedrepro.core.files import digest
+from fedrepro.runs import kept
+from fedrepro.runs.kept import is_kept
+from fedrepro.runs.run import Run
 
+ROWS = "round,test_accuracy\n0,0.1\n1,0.25\n2,0.5\n3,0.75\n"
 SHARED = {
     "dataset": "digits",
     "partition": {"name": "iid", "clients": 4},
@@ -45,20 +48,40 @@ def one(**changes) -> Params:
     return params(papers={"p": {"one": changes}})
 
 
-def finish(run: Run, text: str = "") -> Run:
-    """As if it had been trained."""
+def finish(run: Run, text: str = ROWS, **changes) -> Run:
+    """As if it had been trained, or kept if its folder would be below `results/kept`. `changes`: what it says."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    told = {
+        "status": "finished",
+        "rounds": len(rows) - 1,
+        "weights": 7,
+        "bytes_down": 8,
+        "bytes_up": 9,
+        "metrics": digest(text),
+    }
+    told |= {"run": run.id, "data": run.data, "code": run.code}
+    texts = {"config": run.record() | {"dataset": "some data"}, "timing": {"rounds": 1, "seconds": 2.0}, "summary": told}
+    texts["environment"] = {"commit": run.code, "device": "cpu", "executor": "plain", "hardware": "a chip", "torch": "2.8"}
+    texts = {name: {key: changes.get(key, value) for key, value in values.items()} for name, values in texts.items()}
+    if is_kept(run.folder):
+        record = texts["config"] | texts["summary"] | {"environment": texts["environment"]}
+        return shelve(run, record, rows)
     run.folder.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
-        (run.folder / name).write_text(text)
-    (run.folder / "config.json").write_text(json.dumps(run.record() | {"dataset": "some data"}))
-    told = dict.fromkeys(integrity.TOLD, 0) | {"run": run.id, "data": run.data, "code": run.code, "metrics": digest(text)}
-    (run.folder / "summary.json").write_text(json.dumps(told))
-    (run.folder / "environment.json").write_text(json.dumps({"commit": run.code}))
+    for name, values in texts.items():
+        (run.folder / f"{name}.json").write_text(json.dumps(values))
+    (run.folder / "metrics.csv").write_text(text)
     (run.folder / "model.safetensors").write_text("large")
     return run
 
 
-def listed(kept: Path) -> None:
-    """As if `keep` had put there what lies in `results/kept`."""
-    sums = {path.relative_to(kept).as_posix(): text_digest(path.read_bytes()) for path in kept.glob("*/*/*")}
-    (kept / integrity.SUMS).write_text(integrity.written_sums(sums), encoding="utf-8")
+def shelve(run: Run, record: dict, rows: list[dict]) -> Run:
+    papers = kept.load_all(run.folder.parents[1])
+    papers.setdefault(run.folder.parent.name, kept.Paper()).add(record, rows)
+    kept.save(run.folder.parents[1], papers)
+    return run
+
+
+def unshelve(run: Run) -> None:
+    papers = kept.load_all(run.folder.parents[1])
+    papers[run.folder.parent.name].remove(run.id)
+    kept.save(run.folder.parents[1], papers)

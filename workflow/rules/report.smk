@@ -67,7 +67,7 @@ rule notebook:
 
 rule mirror:
     input:
-        [run.summary for run in work.runs],
+        list(dict.fromkeys(run.summary for run in work.runs)),
     output:
         work.mirrored,
     log:

@@ -163,13 +163,13 @@ def _export(chosen: list, project: Project, path: Path) -> None:
 
 def keep(options: argparse.Namespace) -> int:
     from fedrepro.experiments import keep, plan
-    from fedrepro.runs.integrity import is_kept
+    from fedrepro.runs.kept import is_kept
 
     keep.settle(options.results)
     project = Project(options)
     chosen = project.select(options.targets)
     folders = keep.keep(chosen, project.paths)
-    sys.stdout.writelines(f"{folder}\n" for folder in folders)
+    sys.stdout.writelines(f"{folder.parent.name} {folder.name}\n" for folder in folders)
     runs = plan.unique(chosen)
     text = f"{sum(run.summary.exists() for run in runs)} of {count(len(runs), 'run')} are finished"
     kept = sum(is_kept(run.folder) for run in runs)

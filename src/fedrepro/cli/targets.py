@@ -83,13 +83,14 @@ def _experiments(specification: Paper, key: str) -> list[str]:
 
 def _line(target: str, title: str, items: list[Planned], left: list[Entry], params: Params, paths: Paths, cores: int) -> Line:
     studied = [found for item in items for found in study_plan.plan(item, params, paths).values() if _asked(item, found)]
-    # the files that say that the runs and studies are over
-    wanted = {run.summary for item in items for run in item.runs} | set(study_plan.notes(studied))
+    # each run and study, with the file that exists if it is over
+    wanted = {run.folder: run.summary for item in items for run in item.runs}
+    wanted |= {case.table: case.note for found in studied for case in found.cases}
     if not wanted:
         reasons = dict.fromkeys(str(item.skipped) for item in items if item.skipped)
         return Line(target, title, "skipped" if reasons else "needs no runs", "", "; ".join(reasons))
     lost = [str(found.skipped) for found in studied if found.skipped]  # nothing is left to make them from
-    done, all_of_them = sum(path.exists() for path in wanted), len(wanted) + len(lost)
+    done, all_of_them = sum(path.exists() for path in wanted.values()), len(wanted) + len(lost)
     whole = not any(item.waiting for item in items)  # else other series wait, which `only_finished` leaves out
     if done == all_of_them and whole:
         state = "finished"
@@ -97,7 +98,7 @@ def _line(target: str, title: str, items: list[Planned], left: list[Entry], para
         state = f"{done} of {count(all_of_them, 'run')}{'' if whole else ' and more'}" if done else "not run"
     if elsewhere := len({run.summary for item in items for run in item.elsewhere}):
         state += f", {elsewhere} {OTHERS}"
-    own = [entry for entry in left if entry.over in wanted]
+    own = [entry for entry in left if entry.over in wanted.values()]
     return Line(target, title, state, duration(bill.seconds(own, cores)) if own else "", "; ".join(dict.fromkeys(lost)))
 
 

@@ -113,7 +113,8 @@ def _digest_in(
 
 def report_digest() -> str:
     """Hash of the files that make artifacts from results, comments included: unlike a training, a drawing costs seconds."""
-    names = ("core/formatting", "core/metrics", "data/source_label", "results", "runs/gather", "runs/integrity", "runs/reasons")
+    names = ("core/formatting", "core/metrics", "data/source_label", "results")
+    names += ("runs/gather", "runs/integrity", "runs/kept", "runs/reasons")
     beside = (PACKAGE / f"{name}.py" for name in names)
     code = sorted([*PACKAGE.glob("report/**/*.py"), *beside])
     sources = [*code, *sorted(PACKAGE.glob("report/templates/*"))]

@@ -16,7 +16,8 @@ from fedrepro.core import provenance
 from fedrepro.core.errors import Unavailable, UserError
 from fedrepro.data import datasets
 from fedrepro.experiments.resolve import resolve
-from fedrepro.runs import integrity
+from fedrepro.runs import integrity, kept
+from fedrepro.runs.kept import is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run, code_digest
 
@@ -133,16 +134,11 @@ class Finder:
 
 
 def stored_runs(folder: Path) -> dict[str, Run]:
-    """The finished runs in a folder by what they ask, today's code's before another's. One that today's settings cannot express
-    is left out, with a warning. Raises UserError for one whose settings are damaged, which might be left out for another reason
-    or pass for another run, and for kept ones that reports would refuse."""
+    """The finished runs of a paper's folder by what they ask, today's code's before another's. One that today's settings
+    cannot express is left out, with a warning. Raises UserError for one whose settings are damaged, which might be left out for
+    another reason or pass for another run, and for kept ones that reports would refuse."""
     found: dict[str, Run] = {}
-    if kept := integrity.is_kept(folder / "run"):
-        integrity.check_kept(folder)
     for run in begun_runs(folder):
-        if kept:
-            integrity.summary(run.folder)
-            integrity.check_rows(run.folder)
         there = found.get(asked := same(run.config, run.data))
         if run.summary.exists() and not (there and there.code == code_digest(there.config)):
             found[asked] = run
@@ -150,15 +146,18 @@ def stored_runs(folder: Path) -> dict[str, Run]:
 
 
 def begun_runs(folder: Path) -> Iterator[Run]:
-    """The runs in a folder, finished or not; otherwise as `stored_runs`."""
-    for path in sorted(folder.glob("*/config.json")):
-        record = integrity.settings(path.parent)
+    """The runs of a paper's folder, finished or not; otherwise as `stored_runs`."""
+    if is_kept(folder / "run"):
+        records = {folder / name: record for name, record in kept.runs(folder).items()}
+    else:
+        records = {path.parent: integrity.settings(path.parent) for path in sorted(folder.glob("*/config.json"))}
+    for own, record in records.items():
         try:
-            config = resolve(parse(RunConfig, renamed(record["config"]), str(path)))
+            config = resolve(parse(RunConfig, renamed(record["config"]), str(own)))
         except UserError as error:
             log.warning("stored result left out: %s", error)
             continue
-        yield Run(path.parent, config, record["data"], record["code"])
+        yield Run(own, config, record["data"], record["code"])
 
 
 def same(config: RunConfig, data: str) -> str:
@@ -185,4 +184,4 @@ def _preferred(runs: list[Run]) -> Run | None:
 
 def _described(run: Run) -> str:
     """The data that a finished run came from, in words."""
-    return integrity.settings(run.folder)["dataset"]
+    return integrity.record(run.folder)["dataset"]

@@ -22,7 +22,7 @@ from fedrepro.experiments.jobs import Piece
 from fedrepro.experiments.resolve import BESIDE, at_scale, configs
 from fedrepro.runs import reasons
 from fedrepro.runs.gather import Gathering
-from fedrepro.runs.integrity import is_kept
+from fedrepro.runs.kept import is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import Kind, Reason
 from fedrepro.runs.run import Run, code_digest, run_id

@@ -11,7 +11,7 @@ from fedrepro.config.params import Params
 from fedrepro.core.files import held
 from fedrepro.core.formatting import count
 from fedrepro.experiments import finished_runs, plan, study_plan
-from fedrepro.runs.integrity import is_kept
+from fedrepro.runs.kept import is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import LOG, run_id
 

@@ -27,7 +27,7 @@ from fedrepro.experiments.plan import Planned
 from fedrepro.experiments.resolve import check_study
 from fedrepro.runs import integrity, reasons
 from fedrepro.runs.gather import Gathering
-from fedrepro.runs.integrity import is_kept
+from fedrepro.runs.kept import is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import Kind, Reason
 from fedrepro.runs.run import Run
@@ -47,8 +47,14 @@ class Case:
         return f"{self.study.title} of {self.run.id}"
 
     @property
+    def kept(self) -> bool:
+        """Whether it was kept with its run; then there is no file of its own, and its table's path only names it."""
+        return is_kept(self.table.parent)
+
+    @property
     def note(self) -> Path:
-        return self.table.with_suffix(".json")
+        """The file that exists exactly if the study is over."""
+        return self.run.summary if self.kept else self.table.with_suffix(".json")
 
     @property
     def begun(self) -> Path:
@@ -108,8 +114,8 @@ def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) 
     """The study of a run, done or to be done; None where it cannot be, because nothing is left of a kept run to start from."""
     study = studies.create(name, values, run.config)
     if is_kept(run.folder):
-        if notes := finished_in(run.folder, study):
-            return Case(run, study, notes[0].with_suffix(".csv"))
+        if done := finished_in(run.folder, study):
+            return Case(run, study, done[0])
         run = finished_runs.stored_runs(paths.runs(paper)).get(finished_runs.same(run.config, run.data))
         if run is None or not study.possible(run.folder):
             return None
@@ -117,14 +123,10 @@ def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) 
 
 
 def finished_in(folder: Path, study: Study) -> list[Path]:
-    """The notes of finished studies with these settings in a run's folder, whatever code made them, today's first."""
-    notes = sorted(folder.glob(f"{study.name}-*.json"))
-    told = {
-        note: integrity.read_result(note, "settings", "code", told=integrity.advice(folder, note.with_suffix(".csv")))
-        for note in notes
-    }
-    same = [note for note in told if _asks(told[note]["settings"], study)]
-    return sorted(same, key=lambda note: told[note]["code"] != code(study))
+    """The tables of a run's finished studies with these settings, whatever code made them, today's first."""
+    own = {stem: note for stem, note in integrity.studies(folder).items() if stem.startswith(f"{study.name}-")}
+    same = [stem for stem, note in own.items() if _asks(note["settings"], study)]
+    return [folder / f"{stem}.csv" for stem in sorted(same, key=lambda stem: own[stem]["code"] != code(study))]
 
 
 def _asks(stored: dict[str, Any], study: Study) -> bool:
@@ -158,8 +160,8 @@ def pieces(studied: Iterable[Studied]) -> list[Piece[Case]]:
         for label, cases in item.series.items():
             for case in cases:
                 experiment = f"{item.study}_{item.planned.paper}_{item.planned.name}"
-                first.setdefault(case.note, Piece(experiment, f"{label}_s{case.run.config.seed}", case, case.note))
-    return [piece for piece in first.values() if not is_kept(piece.over.parent)]
+                first.setdefault(case.table, Piece(experiment, f"{label}_s{case.run.config.seed}", case, case.note))
+    return [piece for piece in first.values() if not piece.work.kept]
 
 
 def unfinished(chosen: Iterable[Planned], params: Params, paths: Paths) -> list[Case]:

@@ -52,6 +52,11 @@ def command_words(arguments: Sequence[str]) -> list[str]:
     return [word for option, word in zip(before, arguments, strict=False) if option not in ("--cores", "-c", "--jobs", "-j")]
 
 
+def _once(paths: Iterable[Path]) -> list[Path]:
+    """Each path once: the kept runs of a paper share a file."""
+    return list(dict.fromkeys(paths))
+
+
 class Workflow:
     """The active scale's work.
 
@@ -211,11 +216,11 @@ class Workflow:
         """Target -> its files: all data, all trained runs, those of a paper, a paper's artifacts, a single artifact."""
         found = {
             "data": self.prepared(self.runs_to_train) + self.partitions(self.runs_to_train),
-            "train": [run.summary for run in self.runs] + [piece.over for piece in self.study_pieces],
+            "train": _once([*(run.summary for run in self.runs), *(piece.over for piece in self.study_pieces)]),
         }
         for paper, group in self.plan.items():
             runs = plan.unique(list(group.values()))
-            found[f"train_{paper}"] = [*(run.summary for run in runs), *study_plan.notes(self.studies_of(paper))]
+            found[f"train_{paper}"] = _once([*(run.summary for run in runs), *study_plan.notes(self.studies_of(paper))])
             found[paper] = [self.reports.stamp(paper)]
         return {name: [self.reports.stamp(paper, key)] for name, (paper, key) in self.artifacts.items()} | found
 

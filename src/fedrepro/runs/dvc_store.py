@@ -55,11 +55,9 @@ def _sound(folder: Path) -> list[Path]:
     for run in sorted(path.parent for path in folder.glob(f"*/{SUMMARY}")):
         try:
             check_own(run)  # what a link points to is nobody's to store
-            integrity.settings(run)
             integrity.metrics(run)
-            integrity.environment(run)
-            for note in run.glob("*-*.json"):
-                integrity.table(note.with_suffix(".csv"))
+            for name in integrity.studies(run):
+                integrity.table(run / f"{name}.csv")
         except UserError as error:
             log.warning("left out: %s", error)
         else:

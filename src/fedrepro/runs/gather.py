@@ -10,10 +10,9 @@ from typing import Any
 
 from fedrepro.core.files import read_whole_json, replacing
 from fedrepro.runs import integrity, reasons
-from fedrepro.runs.integrity import is_kept
+from fedrepro.runs.kept import is_kept
 
 log = logging.getLogger(__name__)
-TOLD = ("commit", "device", "executor", "hardware", "torch")  # of the environment
 
 
 @dataclass(frozen=True)
@@ -72,18 +71,16 @@ def gather(given: Gathering, out: Path) -> None:
 
 def _record(folder: Path) -> dict[str, Any]:
     """Where a run's numbers come from. Raises UserError when it is not over."""
-    summary = integrity.summary(folder)
-    stored = integrity.settings(folder)
-    environment = integrity.environment(folder, *TOLD)
-    taken = {key: summary[key] for key in ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")}
+    record = integrity.record(folder)
+    environment = record["environment"]
     return {
         "run": folder.name,
         "kept": is_kept(folder),
-        "dataset": stored["dataset"],
-        **{key: stored["config"][key] for key in ("seed", "precision")},
-        **taken,
+        "dataset": record["dataset"],
+        **{key: record["config"][key] for key in ("seed", "precision")},
+        **{key: record[key] for key in ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")},
         "commit": environment["commit"],
         "commit_date": environment.get("commit_date"),  # which earlier runs do not tell
         **{key: environment[key] for key in ("operations",) if key in environment},
-        **{key: environment[key] for key in TOLD[1:]},
+        **{key: environment[key] for key in integrity.ENVIRONMENT[1:]},
     }

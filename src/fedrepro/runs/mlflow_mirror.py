@@ -21,9 +21,11 @@ from typing import Any
 
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError, interrupted, masked
-from fedrepro.core.files import alone, read_whole_json
+from fedrepro.core.files import alone
 from fedrepro.core.metrics import MEASURES
-from fedrepro.runs.run import FILES, LOG, Run, read_metrics
+from fedrepro.runs import integrity
+from fedrepro.runs.kept import Rows
+from fedrepro.runs.run import FILES, LOG, Run
 
 log = logging.getLogger(__name__)
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens the view of training runs
@@ -52,9 +54,10 @@ class Mirrored:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run as its folder tells it; times in milliseconds since 1970."""
+    """What is copied of a run; times in milliseconds since 1970."""
 
     run: Run
+    rows: Rows
     tags: dict[str, str]
     start: int
     end: int
@@ -117,44 +120,21 @@ def _read(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -
                 papers[paper].append(_finished(run, tags))
             else:
                 unfinished += 1
-        except (UserError, OSError, ValueError, KeyError, TypeError) as error:
+        except (UserError, OSError, ValueError) as error:
             problems.append(f"{run.folder}: does not read: {error}")
     return papers, unfinished, problems
 
 
 def _finished(run: Run, tags: dict[str, str]) -> Finished:
-    summary, commit = _json(run.summary), _json(run.folder / "environment.json", commit="unknown")["commit"]
-    digest = provenance.digest([summary, (run.folder / "metrics.csv").read_text(encoding="utf-8")], 32)
-    own = {"run": run.id, "digest": digest, "seed": str(run.config.seed), "data": run.data, "code": run.code, "commit": commit}
-    own |= {"status": summary["status"], "mlflow.note.content": f"{_told(summary)} (scale {tags['scale']})"}
-    return Finished(run, tags | own, *_times(run))
-
-
-def _told(summary: dict[str, Any]) -> str:
-    """What came out, for the list's column "Description"."""
-    known = [(MEASURES[name], value) for name, value in summary.get("final", {}).items()]
+    record, rows = integrity.record(run.folder), integrity.metrics(run.folder)
+    status = record["status"]
+    known = [(MEASURES[name], value) for name, value in record.get("final", {}).items()]
     shown = [f"{measure.title} {100 * value:.2f} %" for measure, value in known if measure.percent]
-    return ", ".join([summary["status"], *shown])
-
-
-def _json(path: Path, **missing: Any) -> dict[str, Any]:
-    return missing if missing and not path.exists() else read_whole_json(path)
-
-
-def _times(run: Run) -> tuple[int, int]:
-    """Start and end: the end as the run tells it, of earlier code as its log does, else the summary's age; the start as much
-    before it as training took."""
-    timed = _json(run.folder / "timing.json", seconds=0.0)
-    try:
-        end = datetime.fromisoformat(timed.get("ended") or _logged(run.log)).timestamp()
-    except (OSError, ValueError, IndexError):  # no log, or a last line without a time
-        end = run.summary.stat().st_mtime
-    return int((end - timed["seconds"]) * 1000), int(end * 1000)
-
-
-def _logged(path: Path) -> str:
-    """The time of a log's last line."""
-    return path.read_text(encoding="utf-8").splitlines()[-1][:19]
+    note = f"{', '.join([status, *shown])} (scale {tags['scale']})"  # the list's column "Description"
+    own = {"run": run.id, "digest": provenance.digest(record, 32), "seed": str(run.config.seed), "status": status}
+    own |= {"data": run.data, "code": run.code, "commit": record["environment"]["commit"], "mlflow.note.content": note}
+    ended = datetime.fromisoformat(record["ended"]).timestamp() if "ended" in record else run.summary.stat().st_mtime
+    return Finished(run, rows, tags | own, int((ended - record.get("seconds", 0.0)) * 1000), int(ended * 1000))
 
 
 def _client(uri: str) -> Any:
@@ -235,9 +215,8 @@ def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]
 
 def _curves(finished: Finished) -> Iterator[tuple[str, float, int, int]]:
     """(column, value, milliseconds, round) of all that was measured. Infinity becomes NaN, which MLflow draws as a gap."""
-    rows = read_metrics(finished.run.folder / "metrics.csv")
-    for row in rows:
-        moment = finished.start + (finished.end - finished.start) * row["round"] // max(1, rows[-1]["round"])
-        for column, value in row.items():
-            if column != "round" and value is not None:
-                yield column, float(value) if math.isfinite(value) else math.nan, moment, row["round"]
+    for number, row in enumerate(finished.rows):
+        moment = finished.start + (finished.end - finished.start) * number // max(1, len(finished.rows) - 1)
+        for column, cell in row.items():
+            if column != "round" and cell:
+                yield column, float(cell) if math.isfinite(float(cell)) else math.nan, moment, number

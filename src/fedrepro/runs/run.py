@@ -11,7 +11,7 @@ from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import read_file
-from fedrepro.runs import integrity
+from fedrepro.runs.kept import RUNS, is_kept, key
 
 CHANGED = "code changed since the work was planned; start the same command again"
 LOG = "log.txt"  # in a run's folder; held by the process that trains it
@@ -26,7 +26,7 @@ RECORDED = {"dataset", "model", "algorithm", "task", "momentum", "weight_decay",
 
 @dataclass(frozen=True)
 class Run:
-    """A training run and where it lies: `folder` is named by what determines the result."""
+    """A training run. Its folder is named by what determines the result; there is none of a committed run (`runs.kept`)."""
 
     folder: Path
     config: RunConfig
@@ -39,7 +39,8 @@ class Run:
 
     @property
     def summary(self) -> Path:
-        return self.folder / SUMMARY
+        """The file that exists exactly if the run is over."""
+        return self.folder.parent / RUNS if is_kept(self.folder) else self.folder / SUMMARY
 
     @property
     def log(self) -> Path:
@@ -65,8 +66,8 @@ def code_digest(config: RunConfig) -> str:
 
 def run_id(config: RunConfig, data: str) -> str:
     """Readable slug and hash of all that determines the result."""
-    key = integrity.key({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
-    return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{key}"
+    hashed = key({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
+    return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{hashed}"
 
 
 def hold_to_plan(config: RunConfig, code: str) -> None:

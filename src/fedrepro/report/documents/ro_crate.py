@@ -18,6 +18,7 @@ from fedrepro.report.inputs.gathered import load
 from fedrepro.report.paper import Paper
 from fedrepro.runs import integrity
 from fedrepro.runs.gather import Gathering
+from fedrepro.runs.kept import METRICS, RUNS, STUDIES, is_kept
 from fedrepro.runs.run import FILES
 
 PROFILES = {
@@ -75,6 +76,7 @@ class Crate:
         self.crate = ROCrate(version="1.1")
         self.crate.metadata.extra_terms["resourceUsage"] = "https://w3id.org/ro/terms/workflow-run#resourceUsage"
         self.files: dict[Path, Entity] = {}
+        self.runs: set[Path] = set()
         self.actions: dict[str, list[Entity]] = {step: [] for step in STEPS}
         self.made: dict[Path, Entity] = {}
         self.version = __version__
@@ -151,9 +153,9 @@ class Crate:
             for run in _folders(given):
                 self.add_run(run)
         for name, given in there.items():
-            used = [self.file(run / "metrics.csv") for run in _folders(given)]
+            used = [self.file(path) for path in _once(_file(run, "metrics.csv") for run in _folders(given))]
             if given.tables is not None:
-                made = [path for paths in given.tables.values() for path in paths]
+                made = _once(_file(path.parent, path.name) for paths in given.tables.values() for path in paths)
                 self.act("study", f"{name}: study", used, made)
                 used = [self.file(path) for path in made]
             self.act("artifacts", f"{name}: gathered", used, [folder / "data" / f"{name}.{end}" for end in ("csv", "json")])
@@ -165,26 +167,27 @@ class Crate:
 
     def add_run(self, folder: Path) -> None:
         """One training, once, with the settings that it had and the time that it took."""
-        if folder / "metrics.csv" in self.files:
+        if folder in self.runs:
             return
-        files = {name: folder / name for name in FILES if (folder / name).exists()}
-        config, environment = integrity.settings(folder), integrity.environment(folder, "hardware")
-        told = f"{config['dataset']}; code {config['code']}, commit {environment['commit']}, {environment['hardware']}"
-        key = provenance.digest([config["dataset"], config["data"]], 12)  # two data sets are never one entity
-        data = self._entity(f"#data-{key}", "CreativeWork", name=config["dataset"], identifier=config["data"])
-        used = [self.file(files.pop("config.json")), data]
+        self.runs.add(folder)
+        record = integrity.record(folder)
+        environment = record["environment"]
+        told = f"{record['dataset']}; code {record['code']}, commit {environment['commit']}, {environment['hardware']}"
+        key = provenance.digest([record["dataset"], record["data"]], 12)  # two data sets are never one entity
+        data = self._entity(f"#data-{key}", "CreativeWork", name=record["dataset"], identifier=record["data"])
+        files = [] if is_kept(folder) else [name for name in FILES if name != "config.json" and (folder / name).exists()]
+        used = [self.file(_file(folder, "config.json")), data]
         more: dict[str, Any] = {"description": told}
-        if "timing.json" in files:
-            timed = integrity.read_result(files["timing.json"], "rounds", "seconds")
+        if "seconds" in record:
             more["resourceUsage"] = self._entity(
                 f"#seconds-{folder.name}",
                 "PropertyValue",
-                name=f"time of training, {timed['rounds']} rounds",
+                name=f"time of training, {record['timed_rounds']} rounds",
                 propertyID="https://schema.org/totalTime",
                 unitCode="http://qudt.org/vocab/unit/SEC",
-                value=str(timed["seconds"]),
+                value=str(record["seconds"]),
             )
-        self.act("train", folder.name, used, files.values(), **more)
+        self.act("train", folder.name, used, [folder / name for name in files] or [_file(folder, "metrics.csv")], **more)
 
     def close(self) -> None:
         """The run of the whole workflow, with its steps."""
@@ -222,6 +225,17 @@ class Crate:
 def _one_or_all(entities: list[Entity]) -> Entity | list[Entity] | None:
     """As JSON-LD likes them: one stands alone."""
     return entities[0] if len(entities) == 1 else entities or None
+
+
+def _file(folder: Path, name: str) -> Path:
+    """A file in a run's folder; of a kept run the paper's file that holds what it would."""
+    if not is_kept(folder):
+        return folder / name
+    return folder.parent / {"config.json": RUNS, "metrics.csv": METRICS}.get(name, STUDIES)
+
+
+def _once(paths: Iterable[Path]) -> list[Path]:
+    return list(dict.fromkeys(paths))
 
 
 def _folders(given: Gathering) -> list[Path]:

@@ -1,0 +1,346 @@
+"""The committed results of finished runs, below `results/kept`.
+
+    <paper>/runs.jsonl   one line for each run: settings, data, code, outcome, time, and its studies without their rows
+    <paper>/metrics.csv  one row for each run and round
+    <paper>/studies.csv  the rows of the studies
+    environments.json    where runs and studies were made, by the id that their lines name
+    SHA256SUMS           of these files, as `sha256sum --check` reads it
+
+All of them are sorted. A process reads each file once and checks it against SHA256SUMS.
+"""
+
+import csv
+import functools
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedrepro.core import provenance
+from fedrepro.core.errors import UserError
+from fedrepro.core.files import abandoned, check_own, digest, part, read_file, replacing, sweep_below
+
+RUNS, METRICS, STUDIES = "runs.jsonl", "metrics.csv", "studies.csv"  # of a paper
+ENVIRONMENTS, SUMS = "environments.json", "SHA256SUMS"
+LINE = re.compile(r"(?P<sum>[0-9a-f]{64})  (?P<name>\S.*)")
+ASKED = ("config", "data", "code")
+TOLD = ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code", "metrics")  # of a run's end
+NEEDED = ("run", "dataset", "config", *TOLD, "columns", "environment", "studies")
+RESTORE = "git restore results/kept brings back what was committed"
+Record = dict[str, Any]
+Rows = list[dict[str, str]]
+Group = tuple[str, ...]  # a run; a run and a study
+Entry = tuple[int, tuple, Any]  # line number, key, value
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper's kept runs: what is known of each, the rows of each, and the rows of each study of one."""
+
+    runs: dict[str, Record] = field(default_factory=dict)
+    metrics: dict[Group, Rows] = field(default_factory=dict)
+    studies: dict[Group, Rows] = field(default_factory=dict)
+
+    def add(self, record: Record, rows: Rows) -> None:
+        self.runs[record["run"]] = {"studies": {}} | record | {"columns": list(rows[0])}
+        self.metrics[record["run"],] = rows
+
+    def add_study(self, run: str, name: str, note: Record, rows: Rows) -> None:
+        studies = self.runs[run]["studies"] | {name: note | {"columns": list(rows[0]), "rows": len(rows)}}
+        self.runs[run] = self.runs[run] | {"studies": studies}
+        self.studies[run, name] = rows
+
+    def remove(self, run: str) -> None:
+        del self.runs[run], self.metrics[run,]
+        for group in [group for group in self.studies if group[0] == run]:
+            del self.studies[group]
+
+
+def is_kept(folder: Path) -> bool:
+    """Whether a run is a committed one: its folder, which only names it, would be below `results/kept`."""
+    return folder.parent.parent.name == "kept"
+
+
+def key(record: Record) -> str:
+    """The end of a run's name: the hash of all that determines the result."""
+    return provenance.digest({name: record[name] for name in ASKED})
+
+
+def runs(folder: Path) -> Mapping[str, Record]:
+    """What is known of a paper's kept runs, by name. Raises UserError if any of its files is damaged or not as it was kept."""
+    return _runs(folder.parent, folder.name, _version(folder))
+
+
+def load(folder: Path) -> Paper:
+    """The same with all rows."""
+    return _load(folder.parent, folder.name, _version(folder))
+
+
+def load_all(kept: Path) -> dict[str, Paper]:
+    """All papers, to be changed and saved."""
+    papers = {name: load(kept / name) for name in _papers(sums(kept))}
+    return {name: Paper(dict(own.runs), dict(own.metrics), dict(own.studies)) for name, own in papers.items()}
+
+
+def save(kept: Path, papers: Mapping[str, Paper]) -> None:
+    """Replace all files below `kept`. If the process is killed in between, `settle` completes it or takes it back."""
+    environments: dict[str, Record] = {}
+    texts = {}
+    for name, paper in papers.items():
+        lines = [_line(paper.runs[run], environments) for run in sorted(paper.runs)]
+        texts[f"{name}/{RUNS}"] = "".join(lines)
+        texts[f"{name}/{METRICS}"] = _rows_text(("run", "round"), paper.metrics)
+        if paper.studies or (kept / name / STUDIES).exists():
+            texts[f"{name}/{STUDIES}"] = _rows_text(("run", "study", "row"), paper.studies)
+    described = [f"{json.dumps(id)}: {json.dumps(environments[id], sort_keys=True)}" for id in sorted(environments)]
+    texts[ENVIRONMENTS] = "{\n" + ",\n".join(described) + "\n}\n"
+    for name, text in texts.items():
+        (kept / name).parent.mkdir(parents=True, exist_ok=True)
+        part(kept / name).write_text(text, encoding="utf-8", newline="\n")
+    with replacing(part(kept / SUMS)) as path:  # once this is there all the others are
+        path.write_text("".join(f"{digest(texts[name])}  {name}\n" for name in sorted(texts)), encoding="utf-8", newline="\n")
+    _replace(kept, part(kept / SUMS))
+
+
+def settle(kept: Path) -> None:
+    """Complete or take back what a killed `save` left, and merge what two branches kept, if git united their lines."""
+    if not os.path.lexists(kept):
+        return
+    check_own(kept)
+    for begun in abandoned(kept / SUMS):
+        _replace(kept, begun)
+    sweep_below(kept)
+    listed = [name for name, _ in _listed(kept / SUMS)]
+    if len(set(listed)) < len(listed):
+        save(kept, {name: _read_paper(kept, name, merging=True) for name in _papers(listed)})
+
+
+def sums(kept: Path) -> dict[str, str]:
+    """The sha256 of each file by its name below `kept`. Raises UserError if there are two of one file."""
+    found: dict[str, str] = {}
+    for number, (name, sum) in enumerate(_listed(kept / SUMS), 1):
+        if found.setdefault(name, sum) != sum:
+            raise UserError(f"{kept / SUMS}: line {number}: two branches kept results in {name}; `fedrepro keep` merges them")
+    return found
+
+
+def _listed(path: Path) -> list[tuple[str, str]]:
+    """The names and sums in a SHA256SUMS."""
+    text = _decode(path, read_file(path)) if os.path.lexists(path) else ""
+    found = []
+    for number, line in enumerate(text.split("\n")[:-1], 1):
+        if (match := LINE.fullmatch(line)) is None:
+            raise UserError(f"{path}: line {number}: not a sha256 and the name of a file; {RESTORE}")
+        found.append((match["name"], match["sum"]))
+    return found
+
+
+def _papers(names: Iterable[str]) -> list[str]:
+    return sorted({name.partition("/")[0] for name in names if "/" in name})
+
+
+def _replace(kept: Path, begun: Path) -> None:
+    """Put the parts that a new SHA256SUMS lists in their places, and it in its own; nothing if one of them is missing."""
+    places = {}
+    for name, sum in _listed(begun):
+        parts = [path for path in (part(kept / name), *abandoned(kept / name), kept / name) if path.exists()]
+        fitting = [path for path in parts if digest(path.read_bytes()) == sum]
+        if not fitting:
+            return
+        places[kept / name] = fitting[0]
+    for path, new in (places | {kept / SUMS: begun}).items():
+        new.replace(path)
+
+
+# reading
+
+
+def _version(folder: Path) -> tuple:
+    """Changes with the files of a paper."""
+    paths = (folder.parent / SUMS, folder.parent / ENVIRONMENTS, *(folder / name for name in (RUNS, METRICS, STUDIES)))
+    found = [path.stat() if path.exists() else None for path in paths]
+    return tuple(stat and (stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in found)
+
+
+@functools.lru_cache(maxsize=16)
+def _runs(kept: Path, paper: str, version: tuple) -> dict[str, Record]:
+    for name in (METRICS, STUDIES):
+        _content(kept, f"{paper}/{name}")
+    return _read_runs(kept, paper)
+
+
+@functools.lru_cache(maxsize=16)
+def _load(kept: Path, paper: str, version: tuple) -> Paper:
+    return _read_paper(kept, paper)
+
+
+def _content(kept: Path, name: str, merging: bool = False) -> str:
+    """The text of a file; empty if there is none and none is listed. Not held against SHA256SUMS while `merging`."""
+    path = kept / name
+    listed = None if merging else sums(kept).get(name)
+    if not os.path.lexists(path):
+        if listed:
+            raise UserError(f"{path}: listed in {kept / SUMS}, but not there; {RESTORE}")
+        return ""
+    content = read_file(path, RESTORE)
+    if not merging and listed is None:
+        raise UserError(f"{path}: not listed in {kept / SUMS}; {RESTORE}")
+    if not merging and digest(content) != listed:
+        raise UserError(f"{path}: changed since it was kept; {RESTORE}")
+    return _decode(path, content)
+
+
+def _decode(path: Path, content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}: line {line}: not UTF-8; {RESTORE}") from None
+
+
+def _read_paper(kept: Path, paper: str, merging: bool = False) -> Paper:
+    own = _read_runs(kept, paper, merging)
+    metrics = {(run,): (record["columns"], record["rounds"] + 1, record["metrics"]) for run, record in own.items()}
+    studies = {
+        (run, name): (study["columns"], study["rows"], study["table"])
+        for run, record in own.items()
+        for name, study in record["studies"].items()
+    }
+    lines = {run: f"{kept / paper / RUNS}: line {number}" for number, run in enumerate(own, 1)}
+    tables = []
+    for name, expected in ((METRICS, metrics), (STUDIES, studies)):
+        text, path = _content(kept, f"{paper}/{name}", merging), kept / paper / name
+        found = dict(_groups(path, text, 1 if expected is metrics else 2, merging))
+        if unknown := found.keys() - expected.keys():
+            raise UserError(f"{path}: rows of {' '.join(min(unknown))}, which {RUNS} does not list; {RESTORE}")
+        for group, (_, count, _) in expected.items():
+            if list(found.get(group, {})) != list(range(count)):
+                have = len(found.get(group, {}))
+                raise UserError(f"{lines[group[0]]}: {name} has {have} rows of {' '.join(group)}, not {count}; {RESTORE}")
+        tables.append({group: _columns(path, found[group], *expected[group]) for group in expected})
+    return Paper(own, *tables)
+
+
+def _columns(path: Path, rows: Mapping[int, Record], columns: list[str], count: int, sum: str) -> Rows:
+    """Of the rows of a group the columns that it has, as its digest says."""
+    try:
+        found = [{column: row[column] for column in columns} for row in rows.values()]
+    except KeyError as error:
+        raise UserError(f"{path}: lacks the column {error}; {RESTORE}") from None
+    if digest(table_text(found)) != sum:
+        first = next(iter(rows.values()))
+        raise UserError(f"{path}: the rows of {first['run']} are not those that it wrote; {RESTORE}")
+    return found
+
+
+def _read_runs(kept: Path, paper: str, merging: bool = False) -> dict[str, Record]:
+    environments = _environments(kept, merging)
+    path = kept / paper / RUNS
+
+    def entries() -> Iterator[Entry]:
+        for number, line in enumerate(_content(kept, f"{paper}/{RUNS}", merging).split("\n")[:-1], 1):
+            where = f"{path}: line {number}"
+            try:
+                record = json.loads(line)
+                missing = [name for name in NEEDED if name not in record]
+            except (ValueError, RecursionError, TypeError):
+                raise UserError(f"{where}: no run in JSON; {RESTORE}") from None
+            if missing:
+                raise UserError(f"{where}: lacks {', '.join(missing)}; {RESTORE}")
+            if not record["run"].endswith(key(record)):
+                raise UserError(f"{where}: not the settings that {record['run']} is named after; {RESTORE}")
+            for described in (record, *record["studies"].values()):
+                if described["environment"] not in environments:
+                    raise UserError(f"{where}: {ENVIRONMENTS} lacks {described['environment']}; {RESTORE}")
+                described["environment"] = environments[described["environment"]]
+            yield number, (record["run"],), record
+
+    return {run: record for (run,), record in _sorted(path, entries(), merging).items()}
+
+
+def _environments(kept: Path, merging: bool) -> dict[str, Record]:
+    path, text = kept / ENVIRONMENTS, _content(kept, ENVIRONMENTS, merging)
+    found = {}
+    for number, line in enumerate(text.split("\n")[:-1], 1):
+        if line in ("{", "}"):
+            continue
+        try:
+            found |= json.loads("{" + line.removesuffix(",") + "}")
+        except ValueError:
+            raise UserError(f"{path}: line {number}: no environment in JSON; {RESTORE}") from None
+    return found
+
+
+def _groups(path: Path, text: str, keys: int, merging: bool) -> Iterator[tuple[Group, dict[int, Record]]]:
+    """The rows of a CSV by the texts in their first `keys` columns, numbered by the next."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header = next(reader, [])
+
+    def entries() -> Iterator[Entry]:
+        for cells in reader:
+            if merging and cells == header:
+                continue
+            try:
+                yield reader.line_num, (*cells[:keys], int(cells[keys])), dict(zip(header, cells, strict=True))
+            except (ValueError, IndexError):
+                raise UserError(f"{path}: line {reader.line_num}: no row of the {len(header)} columns; {RESTORE}") from None
+
+    found: dict[Group, dict[int, Record]] = {}
+    try:
+        for (*group, number), row in _sorted(path, entries(), merging).items():
+            found.setdefault(tuple(group), {})[number] = row
+    except csv.Error as error:
+        raise UserError(f"{path}: line {reader.line_num}: {error}; {RESTORE}") from None
+    yield from found.items()
+
+
+def _sorted(path: Path, entries: Iterable[Entry], merging: bool) -> dict[tuple, Any]:
+    """Entries by key, which have to be in order; while `merging` in any, and the same one twice."""
+    found: dict[tuple, Any] = {}
+    last: tuple = ()
+    for number, key, value in entries:
+        if key <= last and not merging:
+            raise UserError(f"{path}: line {number}: not in order; {RESTORE}")
+        if found.setdefault(key, value) != value:
+            raise UserError(f"{path}: line {number}: differs from another of {' '.join(map(str, key))}; leave one of them")
+        last = key
+    return dict(sorted(found.items())) if merging else found
+
+
+# writing
+
+
+def _line(record: Record, environments: dict[str, Record]) -> str:
+    """A run in `runs.jsonl`; its environment and those of its studies are added to `environments`."""
+
+    def referring(described: Record) -> Record:
+        id = provenance.digest(described["environment"])
+        environments[id] = described["environment"]
+        return described | {"environment": id}
+
+    own = referring(record) | {"studies": {name: referring(study) for name, study in record["studies"].items()}}
+    return f'{{"run": {json.dumps(own.pop("run"))}, {json.dumps(own, sort_keys=True)[1:]}\n'
+
+
+def _rows_text(keys: tuple[str, ...], groups: Mapping[Group, Rows]) -> str:
+    """Rows in the order of their groups, numbered in the last key."""
+    named = sorted({column for rows in groups.values() for column in rows[0]} - {keys[-1]})
+    table = [
+        dict(zip(keys, (*group, str(number)), strict=True)) | row
+        for group in sorted(groups)
+        for number, row in enumerate(groups[group])
+    ]
+    return table_text(table, [*keys, *named])
+
+
+def table_text(rows: Rows, columns: list[str] | None = None) -> str:
+    """Rows as CSV; empty where a row lacks a column."""
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, columns or list(rows[0]), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()

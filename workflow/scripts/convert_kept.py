@@ -1,0 +1,64 @@
+"""Add runs that a checkout from before `runs.jsonl` kept, one folder each, to `results/kept`:
+
+    python workflow/scripts/convert_kept.py <its results/kept>
+
+A run takes the place of one that was kept of the same settings and data, and its studies come along. To be deleted once no such
+checkout is left.
+"""
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+from fedrepro.core.errors import UserError
+from fedrepro.core.files import digest, read_whole_json
+from fedrepro.core.metrics import MEASURES
+from fedrepro.runs import kept
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, strict=True))
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """Of the files of a run: what the earliest code told in other words, or not at all, is said as today."""
+    settings, summary = (read_whole_json(folder / f"{name}.json") for name in ("config", "summary"))
+    timing = read_whole_json(folder / "timing.json")
+    if not folder.name.endswith(kept.key(settings)) or any(summary[name] != settings[name] for name in ("data", "code")):
+        raise UserError(f"{folder}: the settings are not those that its folder is named after")
+    if "final" not in summary:
+        summary["final"] = {name: summary.pop(name) for name in MEASURES if name in summary}
+        summary["best"] = {name: summary.pop(f"best_{name}") for name in MEASURES if f"best_{name}" in summary}
+    measured = digest((folder / "metrics.csv").read_bytes())
+    if summary.setdefault("metrics", measured) != measured:
+        raise UserError(f"{folder / 'metrics.csv'}: changed since the run wrote it")
+    environment = read_whole_json(folder / "environment.json")
+    return settings | summary | timing | {
+        "run": folder.name, "rounds": summary["rounds"], "timed_rounds": timing["rounds"], "environment": environment,
+    }  # fmt: skip
+
+
+def convert(old: Path, new: Path) -> int:
+    """Add the runs below a folder of papers; returns how many there were."""
+    papers, count = kept.load_all(new), 0
+    for path in sorted(old.glob("*/*/config.json")):
+        folder, paper = path.parent, papers.setdefault(path.parent.parent.name, kept.Paper())
+        found = record(folder)
+        same = [run for run, own in paper.runs.items() if all(own[name] == found[name] for name in ("config", "data"))]
+        for run in same:
+            paper.remove(run)
+        paper.add(found, rows(folder / "metrics.csv"))
+        for note in sorted(folder.glob("*-*.json")):
+            study = read_whole_json(note)
+            if study.pop("run") != folder.name or study["table"] != digest(note.with_suffix(".csv").read_bytes()):
+                raise UserError(f"{note}: not of this run, or its table changed since it was written")
+            paper.add_study(folder.name, note.stem, study, rows(note.with_suffix(".csv")))
+        count += 1
+    kept.save(new, papers)
+    return count
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{convert(Path(sys.argv[1]), Path('results/kept'))} runs added to results/kept\n")
