@@ -138,37 +138,28 @@ def test_a_run_names_a_module_for_each_of_its_choices():
     assert {registry.path(kind) for kind in registry.TABLES} <= set(counted)
 
 
-def test_partition_digest(package):
-    def both():
+PARTS = {name: lambda name=name: provenance.partition_digest(name) for name in ("permuted", "shards")}
+SETS = {name: lambda name=name: provenance.dataset_digest(name) for name in ("pneumonia", "pneumonia_64", "digits", "mnist")}
+
+
+@pytest.mark.parametrize(("file", "old", "new", "changed"), [
+    ("algorithms/fedprox.py", "0.5 *", "0.4 *", set()),
+    ("data/partitions/iid.py", "params.clients)", "params.clients + 1)", {"permuted"}),  # which it is made of
+    ("data/partitions/base.py", "order[:count]", "order[count:]", {*PARTS}),  # what deals for all of them
+    ("data/datasets/base.py", "math.prod(", "math.fsum(", set()),
+    ("data/datasets/_fetch.py", "def bring(", "def bring_in(", set()),
+    ("data/datasets/_medmnist.py", "return", "pass\n    return", {"pneumonia", "pneumonia_64"}),
+    ("data/datasets/_prepared.py", "import os", "import sys", {*SETS}),
+])  # fmt: skip
+def test_code_of_partitions_and_data_sets_counts_where_it_is_executed(file, old, new, changed, package):
+    def found() -> dict[str, str]:
         forget()
-        return provenance.partition_digest("permuted"), provenance.partition_digest("shards")
+        return {name: digest() for name, digest in (PARTS | SETS).items()}
 
-    before = both()
-    change(package / "algorithms" / "fedprox.py", "0.5 *", "0.4 *")
-    assert both() == before
-    change(package / "data" / "partitions" / "iid.py", "params.clients)", "params.clients + 1)")  # which `permuted` is made of
-    assert both() == (provenance.partition_digest("permuted"), before[1]) and both()[0] != before[0]
-    between = both()
-    change(package / "data" / "partitions" / "base.py", "order[:count]", "order[count:]")  # what deals for all of them
-    assert not set(both()) & set(between)
-
-
-def test_dataset_digest(package):
-    """Of the code that reads a set, however that is imported."""
-
-    def found():
-        forget()
-        return {name: provenance.dataset_digest(name) for name in ("pneumonia", "pneumonia_64", "digits", "mnist")}
-
-    def changed(file, old, new):
-        before = found()
-        change(package / "data" / "datasets" / file, old, new)
-        after = found()
-        return {name for name in before if before[name] != after[name]}
-
-    assert changed("base.py", "math.prod(", "math.fsum(") == set() == changed("_fetch.py", "def bring(", "def bring_in(")
-    assert changed("_medmnist.py", "return", "pass\n    return") == {"pneumonia", "pneumonia_64"}
-    assert changed("_prepared.py", "import os", "import sys") == found().keys()
+    before = found()
+    change(package / file, old, new)
+    after = found()
+    assert {name for name in before if before[name] != after[name]} == changed
 
 
 def test_report_digest(package):

@@ -11,7 +11,7 @@ import re
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,19 +36,13 @@ ASIDE = ("config", "core.errors", "core.files", "core.provenance", "runs", "data
 NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ASIDE)
 DATASETS = "fedrepro.data.datasets"
 KIND = {"cpu family": "family", "model": "model", "stepping": "stepping"}  # of a processor, in /proc/cpuinfo
-_REMEMBERED: list[Any] = []
-
-
-def _remembered(function: Callable) -> Callable:
-    """`functools.cache`, of which `forget` knows."""
-    _REMEMBERED.append(functools.cache(function))
-    return _REMEMBERED[-1]
 
 
 def forget() -> None:
     """Look at files, git and machine anew."""
-    for cached in _REMEMBERED:
-        cached.cache_clear()
+    for function in globals().values():
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
 
 
 def digest(value: Any, length: int = 10) -> str:
@@ -57,20 +51,20 @@ def digest(value: Any, length: int = 10) -> str:
     return files.digest(text)[:length]
 
 
-@_remembered
+@functools.cache
 def code_digest(modules: tuple[str, ...], entry: str = ENTRY) -> str:
     """Hash of the code that a run which names these modules ("models.logistic") executes, or what starts from another `entry`;
     comments, docstrings and layout do not count."""
     return _digest_in(PACKAGE, (entry, *(f"fedrepro.{module}" for module in modules)))
 
 
-@_remembered
+@functools.cache
 def partition_digest(name: str) -> str:
     """Hash of the code that draws a partition."""
     return _digest_in(PACKAGE, (f"fedrepro.data.partitions.{name}", "fedrepro.data.partitions"))
 
 
-@_remembered
+@functools.cache
 def dataset_digest(name: str) -> str:
     """Hash of the code that reads a data set's files, or draws it."""
     entries = (f"{DATASETS}.{name}", f"{DATASETS}._prepared")
@@ -88,7 +82,7 @@ def modules(config: Any) -> tuple[str, ...]:
     return tuple(f"{package}.{getattr(config, kind).name}" for kind, package in named.items())
 
 
-@_remembered
+@functools.cache
 def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY) -> str | None:
     """`code_digest` of a commit's files; None where there is no such commit, or it lacks one of the modules."""
     if not HASH.fullmatch(commit):
@@ -145,12 +139,12 @@ def _file(module: str, package: Path) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-@_remembered
+@functools.cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-@_remembered
+@functools.cache
 def _imports(path: Path, package: Path) -> list[str]:
     found = []
     for node in ast.walk(_tree(path)):
@@ -160,7 +154,7 @@ def _imports(path: Path, package: Path) -> list[str]:
     return [module for module in found if module != "fedrepro"]
 
 
-@_remembered
+@functools.cache
 def _essence(path: Path) -> str:
     """The source as every version of the interpreter sees it: parsed, without docstrings."""
     tree = _tree(path)
@@ -191,7 +185,7 @@ def is_commit(name: Any) -> bool:
     return isinstance(name, str) and COMMIT.fullmatch(name) is not None
 
 
-@_remembered
+@functools.cache
 def commit(modules: tuple[str, ...] = ()) -> str:
     """The checkout's commit, "-dirty" where the code that a run with these modules executes is not the commit's; the variable
     FEDREPRO_COMMIT where there is no checkout. Raises UserError where that names no commit."""
@@ -206,7 +200,7 @@ def commit(modules: tuple[str, ...] = ()) -> str:
     return name if same else f"{name}{DIRTY}"
 
 
-@_remembered
+@functools.cache
 def head() -> tuple[str | None, str]:
     """The commit of the checkout that the package lies in, or None; then, where git cannot read a checkout that is there, its
     words, which are logged once."""
@@ -220,7 +214,7 @@ def head() -> tuple[str | None, str]:
     return (name.decode().strip() if tracked else None), ""
 
 
-@_remembered
+@functools.cache
 def commit_date(commit: str) -> str | None:
     """When a commit was made, in UTC, as 2026-11-22T17:22:40+00:00 (earlier runs tell the day alone); None where this checkout
     does not have it."""
@@ -276,7 +270,7 @@ def hardware(device: Any) -> str:
     return torch.cuda.get_device_name(device) if torch.cuda.is_available() else "a GPU elsewhere"
 
 
-@_remembered
+@functools.cache
 def _processor() -> str:
     """Its name and kind: those that round sums differently may share a name."""
     try:
