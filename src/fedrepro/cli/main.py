@@ -12,7 +12,6 @@ from typing import Any
 from fedrepro import __version__
 from fedrepro.cli import commands
 from fedrepro.core.errors import UserError, explained, interrupted, stoppable
-from fedrepro.training import progress_bar
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,6 +21,8 @@ def main(arguments: list[str] | None = None) -> int:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # titles have letters that not every terminal has
         options = _parser().parse_args(arguments)
+        from fedrepro.training import progress_bar  # slow to import
+
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
         for handler in logging.getLogger().handlers:
             progress_bar.quiet_rounds(handler)
