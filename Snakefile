@@ -41,7 +41,6 @@ container: "fedrepro.sif"
 localrules:
     fetch,
     prepare,
-    artifact,
     page,
     pdf,
     crate,
@@ -67,7 +66,7 @@ rule all:
 
 onsuccess:
     mirror_rest()
-    text = summary.told(made(), reports.folder, reports.stamps, time.time() - work.began)
+    text = summary.told(made(), reports.folder, time.time() - work.began)
     logger.info(text, extra={"event": Event.END})
 
 

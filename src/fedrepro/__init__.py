@@ -1,5 +1,6 @@
 """Reproduction of four federated-learning papers, from raw data to verdicts; `fedrepro.results` has what came out."""
 
+import importlib
 import os
 import sys
 from typing import Any
@@ -23,7 +24,5 @@ def __getattr__(name: str) -> Any:
         except metadata.PackageNotFoundError:  # its folder is on the path
             return "(not installed)"
     if name == "results":
-        import fedrepro.results
-
-        return fedrepro.results
+        return importlib.import_module("fedrepro.results")
     raise AttributeError(f"module 'fedrepro' has no attribute '{name}'")

@@ -1,24 +1,15 @@
 """Gathered results as data frames, for notebooks and whoever goes on from here. Light: imports no torch, and pandas only where
 it is needed."""
 
-from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrepro.core.errors import UserError, unknown
 from fedrepro.core.files import read_records, read_whole_json
+from fedrepro.runs.paths import Paths, root
 
 if TYPE_CHECKING:
     import pandas
-
-
-def root() -> Path:
-    """The repository that the working folder lies in: its top folder has params.yaml. Raises UserError."""
-    start = Path().resolve()
-    for folder in (start, *start.parents):
-        if (folder / "params.yaml").exists() and (folder / "workflow").exists():
-            return folder
-    raise UserError(f"{start}: not inside a fedrepro checkout: no params.yaml here nor above; go into one or say reports=")
 
 
 def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
@@ -58,17 +49,19 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | None = None) -> "
     `reported_number`, and `seeds_needed` to show so large a difference. Raises UserError where there are none."""
     import pandas
 
-    path = _folder(paper, scale, reports) / "tables" / "verdicts.json"
+    from fedrepro.report import artifacts
+
+    path = (reports or root() / "reports") / scale / paper / "tables" / "verdicts.json"
     if not path.exists():
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
-    told = read_records(path)
-    columns = None if told else pandas.read_csv(path.with_suffix(".csv")).columns.str.lower()  # which the table beside it has
-    return pandas.DataFrame(told, columns=columns).convert_dtypes()
+    return pandas.DataFrame(read_records(path), columns=artifacts.VERDICT).convert_dtypes()
 
 
 def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, ending: str) -> Path:
-    folder = _folder(paper, scale, reports) / "data"
+    folder = (reports or root() / "reports") / scale / paper / "data"
     path = folder / f"{experiment}.{ending}"
+    if not path.exists() and reports is None:
+        _gather(paper, experiment, scale, folder)
     if not path.exists():
         there = sorted(found.stem for found in folder.glob("*.json"))
         if not there:
@@ -77,26 +70,12 @@ def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, end
     return path
 
 
-def _folder(paper: str, scale: str, reports: Path | None) -> Path:
-    """Where a paper's artifacts lie at a scale. Raises UserError for a scale or paper that has none, though others have."""
-    reports = reports or root() / "reports"
-    scales = defaultdict(list)  # of each paper that has results
-    for found in sorted(reports.glob("*/*/data")):
-        scales[found.parent.name].append(found.parent.parent.name)
-    there = list(dict.fromkeys(name for names in scales.values() for name in names))
-    if there and scale not in there:
-        _check_scale(scale, reports.parent / "params.yaml")
-    if paper in scales and scale not in scales[paper]:
-        made = f"results of {paper} are there of {', '.join(scales[paper])}"
-        raise UserError(f"{reports}: {made}; those of {scale} are made by: snakemake --cores 2 {paper} --config scale={scale}")
-    if scales and paper not in scales:
-        raise unknown("paper", paper, sorted(scales))
-    return reports / scale / paper
-
-
-def _check_scale(scale: str, settings: Path) -> None:
-    """Raises UserError for one that the settings do not have, if they are there."""
+def _gather(paper: str, experiment: str, scale: str, folder: Path) -> None:
+    """Gather what is finished of an experiment, or of its study. Raises UserError for what is unknown."""
     from fedrepro.config.params import read_params
+    from fedrepro.experiments.reports import gathering
+    from fedrepro.runs import gather
 
-    if settings.exists() and scale not in (valid := read_params(settings).scales):
-        raise unknown("scale", scale, list(valid))
+    top = root()
+    params = read_params(top / "params.yaml", {"scale": scale, "only_finished": True})
+    gather.gather(gathering(paper, experiment, params, Paths(data=top / "data", results=top / "results")), folder)

@@ -313,20 +313,19 @@ def test_the_end_tells_what_was_made_the_tally_and_the_page(tmp_path):
     tables.mkdir(parents=True)
     statuses = ["not run", "reproduced", "not run", "partly"]
     (tables / "verdicts.json").write_text(json.dumps([{"verdict": status, "by": "the paper"} for status in statuses]))
-    folders = tmp_path / "quick", Path(".snakemake/made-quick")
-    made = ["results/runs/p/a/summary.json", "results/runs/p/a/newcomers-1.json", ".snakemake/made-quick/p/all-0a1b"]
-    told = summary.told([*made, f"{tmp_path}/quick/index.html"], *folders, 200).splitlines()
+    folder, verdicts = tmp_path / "quick", f"{tables}/verdicts.json"
+    made = ["results/runs/p/a/summary.json", "results/runs/p/a/newcomers-1.json", verdicts]
+    told = summary.told([*made, f"{tmp_path}/quick/index.html"], folder, 200).splitlines()
     assert told == [
         "Done in 3 min: 1 run trained, 1 study made.",
         "p: 4 claims: 1 reproduced, 1 partly, 2 not run",
         f"Open {tmp_path}/quick/index.html",
     ]
-    (tables / "table1.csv").write_text("")
-    told = summary.told([".snakemake/made-quick/p/table1-0a1b"], *folders, 2).splitlines()
-    assert told == ["Done in 2 s: nothing had to be trained.", f"table1: {tables / 'table1.csv'}"]
+    told = summary.told([f"{tables}/table1.csv"], folder, 2).splitlines()
+    assert told == ["Done in 2 s: nothing had to be trained.", f"p: {tables / 'table1.csv'}"]
     (tables / "verdicts.json").write_text("[]")
-    assert summary.told(["results/crate-quick.zip"], *folders, 2).endswith("\nWrote results/crate-quick.zip")
-    told = summary.told([".snakemake/made-quick/p/verdicts-0a1b"], *folders, 2).splitlines()
+    assert summary.told(["results/crate-quick.zip"], folder, 2).endswith("\nWrote results/crate-quick.zip")
+    told = summary.told([verdicts], folder, 2).splitlines()
     assert told[-1] == "p: no claim is judged at this scale"
 
 

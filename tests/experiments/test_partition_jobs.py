@@ -1,12 +1,9 @@
 """Which partitions are drawn by which job, and which heat maps a report has."""
 
-import json
 import subprocess
 import sys
 
 import numpy as np
-from PIL import Image
-from PIL.PngImagePlugin import PngInfo
 
 from fedrepro.data import datasets, partitions
 from fedrepro.data.partitions import _store
@@ -34,53 +31,6 @@ def test_a_rate_draws_nothing_anew(paths):
     """What a job is told is all that Snakemake compares: nothing that decides no partition may be in it."""
     first, faster = (partition_jobs.drawings(plan(one(lr=lr), paths), paths) for lr in (0.1, 0.2))
     assert first == faster and first != partition_jobs.drawings(plan(one(train_images=50), paths), paths)
-
-
-def test_a_report_shows_each_partition_once_under_a_name_that_outlives_code_and_data(paths, monkeypatch, tmp_path):
-    planned = plan(params(), paths)["p"]
-    found = partition_jobs.shown(planned, paths, tmp_path)
-    run = planned["one"].runs[0]
-    assert list(found.values()) == [paths.partition(run.config, run.data).with_suffix(".png")]  # "two" has the same
-    monkeypatch.setattr(datasets, "known", lambda *_: "other pixels")
-    monkeypatch.setattr("fedrepro.core.provenance.partition_digest", lambda name: "other code")
-    assert partition_jobs.shown(plan(params(), paths)["p"], paths, tmp_path).keys() == found.keys()
-    other = partition_jobs.shown(plan(one(partition={"clients": 5}), paths)["p"], paths, tmp_path)
-    assert len(other) == 2 and found.keys() < other.keys()
-
-
-def test_a_report_keeps_its_heat_maps_without_data(paths, tmp_path):
-    maps = partition_jobs.shown(plan(params(), paths)["p"], paths, tmp_path / "report")
-    ((there, drawn),) = maps.items()
-    assert partition_jobs.bring(maps) == [] and not there.parent.exists()
-    drawn.parent.mkdir(parents=True)
-    drawn.write_text("drawn")
-    assert partition_jobs.bring(maps) == [there] and there.read_text() == "drawn"
-    drawn.unlink()
-    stale = there.with_name("of-other-settings.png")
-    stale.write_text("drawn")
-    assert partition_jobs.bring(maps) == [there] and stale.exists()  # perhaps of numbers that stay
-    assert partition_jobs.bring(maps, whole=True) == [there] and not stale.exists()
-
-
-def test_a_report_of_finished_runs_draws_what_it_lacks_if_the_very_data_lie_there(paths, tmp_path):
-    planned = plan(params(), paths)["p"]
-    ((there, drawn),) = partition_jobs.shown(planned, paths, tmp_path / "report").items()
-    meta = paths.prepared("digits") / datasets.META
-    meta.parent.mkdir(parents=True)
-    for identity, expected in ((None, []), ("other pixels", []), (planned["one"].runs[0].data, [drawn])):
-        if identity:
-            meta.write_text(json.dumps({"identity": identity}))
-        assert partition_jobs.wanted(planned, paths, tmp_path / "report") == expected
-    there.parent.mkdir(parents=True)
-    for text, expected in ((None, [drawn]), ("other code", [drawn]), (_store.mark(drawn), [])):
-        there.write_bytes(b"damaged") if text is None else saved(there, text)
-        assert partition_jobs.wanted(planned, paths, tmp_path / "report") == expected
-
-
-def saved(path, mark):
-    text = PngInfo()
-    text.add_text(_store.MARK, mark)
-    Image.new("L", (2, 2)).save(path, pnginfo=text)
 
 
 def test_a_heat_map_is_drawn_again_when_its_code_or_its_partition_changes(tmp_path, monkeypatch):

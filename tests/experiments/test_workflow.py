@@ -10,7 +10,6 @@ from fedrepro.config.inheritance import merge
 from fedrepro.core.errors import UserError
 from fedrepro.experiments import workflow
 from fedrepro.experiments.workflow import Capacity, Workflow
-from fedrepro.report import incremental
 from support.experiments import SETTINGS, finish
 from support.settings import PAPER
 
@@ -105,9 +104,8 @@ def test_targets_name_their_files():
     work = made()
     assert work.targets.keys() == TARGETS
     assert set(work.targets["train"]) == set(work.targets["train_p"]) == {run.summary for run in work.runs}
-    assert work.targets["p"] == [work.reports.stamp("p", incremental.ALL)] and work.targets["f1"] == [
-        work.reports.stamp("p", "f1")
-    ]
+    assert work.targets["f1"] == [f"reports/quick/p/figures/f1.{ending}" for ending in ("pdf", "png", "csv")]
+    assert set(work.targets["f1"]) < set(work.targets["p"]) == set(work.reports.files("p"))
     assert set(work.targets["data"]) == {*work.prepared(work.runs), *work.partitions(work.runs)}
 
 
@@ -115,24 +113,31 @@ def test_who_reports_what_is_finished_asks_for_no_data():
     assert made(only_finished=True).targets["data"] == []
 
 
-def test_a_stamp_follows_settings_and_runs():
-    before = made().reports.stamp("p", "f1")
-    assert made().reports.stamp("p", "f1") == before
-    assert made(papers={"p": {"one": {"lr": 0.2}}}).reports.stamp("p", "f1") != before
-    assert made(papers={"p": {"two": {"lr": 0.2}}}).reports.stamp("p", "f1") == before
+def test_the_digest_of_reports_follows_settings_and_runs():
+    before = made().reports.digest("p")
+    assert made().reports.digest("p") == made("f1").reports.digest("p") == before
+    assert made(papers={"p": {"one": {"lr": 0.2}}}).reports.digest("p") != before
 
 
-def test_what_an_artifact_waits_for():
+def test_a_figure_that_is_requested_alone_waits_for_its_own_runs():
+    work, other = made("f2"), made("f2", "p")
+    assert set(work.reports.finished("p")) == {run.summary for run in work.plan["p"]["two"].runs}
+    assert [path for path in work.reports.files("p") if "/data/" not in path] == work.targets["f2"]
+    assert set(other.reports.finished("p")) == {run.summary for run in other.runs}
+
+
+def test_what_is_not_run_has_no_files(tmp_path):
+    skipped = {"quick": {"experiments": {"p": {"one": {"skip": "no time"}}}}}
+    work = made("f1", scales=skipped)
+    assert work.targets["f1"] == [] and work.reports.keys("p") == []
+    assert "f1: nothing to show at scale quick" in work.remarks
+    assert "f1" not in made(scales=skipped).reports.keys("p")
+
+
+def test_snakemakes_own_report_shows_pictures_and_tables():
     work = made()
-    assert set(work.reports.finished("p", ["f2"])) == {run.summary for run in work.plan["p"]["two"].runs}
-    assert set(work.reports.finished("p")) == {run.summary for run in work.runs}
-
-
-def test_snakemakes_own_report_shows_pictures_tables_and_verdicts():
-    work = made()
-    shown = {file: found for file in work.reports.files("p") if (found := work.reports.shown("p", file))}
-    assert {Path(file).name for file in shown} == {"f1.png", "f2.png", "verdicts.csv"}
-    assert shown["reports/quick/p/tables/verdicts.csv"]["subcategory"] == "Verdicts"
+    shown = {file: found for file in work.reports.files("p") if (found := work.reports.in_report("p", file))}
+    assert {Path(file).name for file in shown} == {"f1.png", "f2.png"}
     assert shown["reports/quick/p/figures/f1.png"]["labels"] == {"name": "f1", "title": "One"}
 
 

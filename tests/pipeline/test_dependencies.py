@@ -40,11 +40,12 @@ FLOORS = (
     {"core"},
     {"config"},
     {"data", "models"},
-    {"algorithms", "runs", "results"},
+    {"algorithms", "runs"},
     {"training"},
     {"studies"},
     {"report"},
     {"experiments"},
+    {"results"},
     {"cli"},
 )
 

@@ -24,6 +24,8 @@ from fedrepro.runs.reasons import Kind, Reason
 from support.paper import CURVES, FIRST, MIRROR, PAPER, SECOND, read
 from support.results import arrives, ends, made, rows, store
 
+SHOWN = ["one", "rounds", "apart", "verdicts"]
+
 
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory) -> Paper:
@@ -36,8 +38,8 @@ def reports(paper, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("reports") / "paper"
     store(FIRST, folder / "p" / "data", "first")
     store(SECOND, folder / "p" / "data", "second")
-    artifacts.make(paper, paper.artifacts, folder / "p")
-    page.compose({"p": paper}, folder, {})
+    artifacts.make(paper, SHOWN, folder / "p")
+    page.compose({"p": paper}, folder, {"p": {"second": 1234.5}})
     return folder
 
 
@@ -177,10 +179,10 @@ def test_distances_over_the_first_rounds():
 
 
 def test_verdict_files(reports):
-    saves, far = rows(reports / "p" / "tables" / "verdicts.csv")
-    assert (saves["Key"], saves["Verdict"], saves["Reported"]) == ("saves", "undecided", "50.0 %")  # 60 % and 40 %
-    assert saves["Ours"] == "50.0 ± 127.1 % (n = 2)" and saves["Why"].endswith(f"; on {MIRROR}")
-    assert (far["Verdict"], far["Why"], far["Ours"]) == ("not run", "left for the next scale", "-")
+    saves, far = summary.read(reports / "p")
+    assert (saves["key"], saves["verdict"], saves["reported"]) == ("saves", "undecided", "50.0 %")  # 60 % and 40 %
+    assert saves["ours"] == "50.0 ± 127.1 % (n = 2)" and saves["why"].endswith(f"; on {MIRROR}")
+    assert (far["verdict"], far["why"], far["ours"]) == ("not run", "left for the next scale", "-")
     text = (reports / "p" / "tables" / "verdicts.tex").read_text()
     assert r"FedMMD saves 50 \% $<$of all$>$ & 50.0 \% & 50.0 $\pm$ 127.1 \% (n = 2) & undecided" in text
 
@@ -193,7 +195,7 @@ def test_a_paper_without_claims_has_a_sentence_in_their_place(tmp_path):
     artifacts.make(silent, silent.artifacts, folder / "p")
     page.compose({"p": silent}, folder, {})
     assert (folder / "p" / "tables" / "verdicts.tex").read_text(encoding="utf-8") == f"{NONE_LISTED}\n"
-    assert summary.read(folder / "p") == [] and rows(folder / "p" / "tables" / "verdicts.csv") == []
+    assert summary.read(folder / "p") == []
     assert (folder / "p" / "index.html").read_text(encoding="utf-8").count(NONE_LISTED) == 1
     assert "newcommand" not in (folder / "p" / "tables" / "numbers.tex").read_text(encoding="utf-8")
     assert NONE_LISTED not in (folder / "report.tex").read_text(encoding="utf-8")
@@ -232,17 +234,30 @@ def legend(picture) -> list[str]:
 
 
 def test_figure_files(reports):
-    for key in ("one", "two"):
-        pdf, png = ((reports / "p" / "figures" / f"{key}.{ext}").read_bytes() for ext in ("pdf", "png"))
-        assert pdf.startswith(b"%PDF") and png.startswith(b"\x89PNG")
-        assert b"/Type3" not in pdf and b"/FontFile2" in pdf
-        width = float(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", pdf)[1])
-        assert width == pytest.approx(72 * _layout.COLUMN, abs=0.1) and int.from_bytes(png[16:20], "big") == 660
+    pdf, png = ((reports / "p" / "figures" / f"one.{ext}").read_bytes() for ext in ("pdf", "png"))
+    assert pdf.startswith(b"%PDF") and png.startswith(b"\x89PNG")
+    assert b"/Type3" not in pdf and b"/FontFile2" in pdf
+    width = float(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", pdf)[1])
+    assert width == pytest.approx(72 * _layout.COLUMN, abs=0.1) and int.from_bytes(png[16:20], "big") == 660
+    first, *_, last = rows(reports / "p" / "figures" / "one.csv")
+    assert first == {"series": "FedMMD", "round": "0", "mean": "50", "sd": "0", "seeds": "2"}
+    assert last == {"series": "L2", "round": "20", "mean": "95", "sd": "", "seeds": "1"}
+
+
+def test_what_was_not_run_is_not_drawn_and_what_is_no_more_defined_goes(paper, reports, tmp_path):
+    folder = shutil.copytree(reports / "p", tmp_path / "p")
+    assert artifacts.shown(paper, artifacts.of(paper, folder)) == ["one", "rounds", "apart", "verdicts"]
+    other, theirs = folder / "figures" / "two.png", folder / "figures" / "notes.md"
+    other.touch(), theirs.touch()
+    expected = [name for key in SHOWN for name in artifacts.files(paper, key)] + artifacts.data(paper)
+    artifacts.clear(expected, folder)
+    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert there == {*expected, "index.html", "figures/notes.md"}
 
 
 def test_same_numbers_same_bytes(reports, paper, tmp_path):
     shutil.copytree(reports / "p" / "data", tmp_path / "data")
-    artifacts.make(paper, paper.figures, tmp_path)
+    artifacts.make(paper, ["one"], tmp_path)
     for path in sorted((reports / "p" / "figures").iterdir()):
         assert path.read_bytes() == (tmp_path / "figures" / path.name).read_bytes(), path.name
 
@@ -369,8 +384,7 @@ def test_the_proposed_method_is_emphasised(tmp_path):
     assert plain == palette.SIZES["o"] < heavier
     assert "Heavier: the paper's own methods." in paper.figures["one"].caption(spec.evidence(paper, found, curves))
     usual = read(tmp_path, PAPER)
-    assert spec.identity(paper, ["one"]) != spec.identity(usual, ["one"])  # it is drawn anew
-    assert spec.identity(paper, ["rounds"]) == spec.identity(usual, ["rounds"])
+    assert spec.identity(paper) != spec.identity(usual)  # it is drawn anew
     with pytest.raises(UserError, match="proposed: unknown series 'FedX': choose from FedMMD, FedAvg, L2"):
         read(tmp_path, PAPER | {"proposed": ["FedX"]})
 
@@ -413,11 +427,6 @@ def test_what_is_said_of_a_scale_holds_for_one_that_is_like_it():
     found = Results({"scale": "mine", "scale_like": ["most", "small"]}, [])
     assert found.at_scale({"small": 1, "most": 2}) == 2 and found.at_scale({"small": 1, "mine": 3}) == 3
     assert found.at_scale({"paper": 1}) is None and found.at_scale({"paper": 1}, 4) == 4
-
-
-def test_the_first_seeds_are_those_of_the_lowest_numbers():
-    found = made({"FedAvg": {2: arrives(3), 0: arrives(4), 1: arrives(5)}}).first(2)
-    assert [run["seed"] for run in found.runs()] == [0, 1] and {row["seed"] for row in found.rows} == {"0", "1"}
 
 
 def test_what_is_absent_lacks_all_of_its_series():
@@ -542,20 +551,24 @@ def test_a_skipped_figure_says_why():
     assert "not shown" in picture.axes[0].texts[0].get_text() and "no time for this one" in picture.axes[0].texts[0].get_text()
 
 
-def test_captions(reports):
-    one, two = ((reports / "p" / "figures" / f"{key}.txt").read_text() for key in ("one", "two"))
+def test_captions(paper, reports):
+    one, two = (paper.figures[key].caption(artifacts.of(paper, reports / "p")) for key in ("one", "two"))
     for words in ("One. ", "test accuracy after every round. Mean and s.d. (band) over 1 to 2 seeds.", MIRROR,
                   "Thin and dashed: the paper's curves in the colours of ours", "Grey line: the target, 90 %.",
                   "Scale paper: how scale paper is", "Trained in float32 (sequential executor)."):  # fmt: skip
         assert words in one
     assert one.count("seeds") == 1
-    assert two == "Two. Not shown at this scale: left for the next scale.\n"
+    assert two == "Two. Not shown at this scale: left for the next scale."
     single = caption(made({"FedMMD": {3: arrives(1)}}, "none"), reported={"FedMMD": "c"})
     assert "One seed, so no band" in single and "dashed" not in single
     assert "after every 5 rounds" in caption(made({"FedMMD": {3: arrives(1)}}, evaluate_every=5))
 
 
 # ---- documents
+
+
+def test_metrics_are_final_means_in_the_measure_that_is_shown(reports):
+    assert json.loads((reports / "metrics.json").read_text()) == {"p": {"first": {"FedAvg": 0.95, "FedMMD": 0.95, "L2": 0.95}}}
 
 
 def test_report_tex_is_balanced(reports):
@@ -568,7 +581,7 @@ def test_report_tex_is_balanced(reports):
     assert r"$\mu$\_1 $\le$ $\mathdollar$5 \textasciitilde{} \#3 \textasciicircum{}2 \textbackslash{} back" in text
     for path in re.findall(r"\\(?:input|includegraphics){([^}]+)}", text):
         assert (reports / path).exists(), path
-    assert "scale paper" in text and "left for the next scale" in text
+    assert "scale paper" in text and "left for the next scale (about 1,200 core hours)" in text
 
 
 @pytest.mark.skipif(not typeset.available(), reason="no pdflatex here, or not with siunitx")
@@ -734,7 +747,7 @@ def test_a_claim_that_the_papers_own_curves_contradict(cell, reported, told, tmp
     store(FIRST, tmp_path / "p" / "data", "first")
     artifacts.make(paper, [spec.VERDICTS], tmp_path / "p")
     note = f"by the paper's own plotted curves {told}; as we see it" if told else "as we see it"
-    assert rows(tmp_path / "p/tables/verdicts.csv")[0]["Note"] == note
+    assert summary.read(tmp_path / "p")[0]["note"] == note
 
 
 def test_no_artifact_has_the_name_of_a_rule(tmp_path):

@@ -18,17 +18,26 @@ from fedrepro.core.metrics import MEASURES
 from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
 from fedrepro.report.documents import notebook
-from fedrepro.report.documents.dvc_files import write_plain
-from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Shown
+from fedrepro.runs.paths import Paths
+from support import committed
 
 ROOT = Path(__file__).parents[2]
 PAPER, SCALE, REPORTS = "fedmmd", "paper", ROOT / "reports"
 
 
-def test_curves_have_types_and_all_seeds():
-    found = results.curves(PAPER, "fig4d_precision", SCALE, REPORTS)
-    told = json.loads((REPORTS / SCALE / PAPER / "data/fig4d_precision.json").read_text(encoding="utf-8"))
+@pytest.fixture(scope="module")
+def gathered(tmp_path_factory) -> Path:
+    """The folder of reports with the numbers of a paper, gathered from what is kept."""
+    folder = tmp_path_factory.mktemp("reports")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        committed.gathered(committed.reports(SCALE, Paths()), folder / SCALE, [PAPER])
+    return folder
+
+
+def test_curves_have_types_and_all_seeds(gathered):
+    found = results.curves(PAPER, "fig4d_precision", SCALE, gathered)
+    told = json.loads((gathered / SCALE / PAPER / "data/fig4d_precision.json").read_text(encoding="utf-8"))
     assert list(found["series"].unique()) == list(told["series"]) and set(found["seed"]) == {0, 1, 2}
     assert all(pandas.api.types.is_integer_dtype(found[name]) for name in ("seed", "round"))
     assert all(pandas.api.types.is_float_dtype(found[name]) for name in MEASURES if name in found)
@@ -47,8 +56,8 @@ def test_a_series_may_be_called_none(tmp_path):
     assert found.groupby("series").size().to_dict() == {"None": 2} and found["test_accuracy"].isna().tolist() == [True, False]
 
 
-def test_runs_have_their_settings_beside_them():
-    found = results.runs(PAPER, "fig4d_calibration", SCALE, REPORTS).set_index("series")
+def test_runs_have_their_settings_beside_them(gathered):
+    found = results.runs(PAPER, "fig4d_calibration", SCALE, gathered).set_index("series")
     assert found["settings.lr"]["paper net, 0.03"] == 0.03 and found["settings.model.arch"]["code net, 0.01"] == "code"
     assert (found["status"] == "finished").all() and found["seed"].dtype == "Int64"
 
@@ -72,13 +81,11 @@ def test_verdicts_name_their_claims():
 
 
 def test_a_paper_without_a_claim_has_the_columns_of_verdicts(tmp_path):
-    made = artifacts.COLUMNS
     folder = tmp_path / "quick" / "mine" / "tables"
     folder.mkdir(parents=True)
     (folder / "verdicts.json").write_text("[]\n", encoding="utf-8")
-    (folder / "verdicts.csv").write_text(",".join(name.capitalize() for name in made) + "\n", encoding="utf-8")
     found = results.verdicts("mine", "quick", tmp_path)
-    assert found.empty and tuple(found) == made
+    assert found.empty and tuple(found) == artifacts.VERDICT
 
 
 def test_the_package_offers_its_version_and_the_results():
@@ -88,20 +95,31 @@ def test_the_package_offers_its_version_and_the_results():
         _ = fedrepro.result
 
 
-def test_what_is_not_there_is_told(tmp_path, monkeypatch):
+def test_what_a_clone_lacks_is_gathered_from_what_is_kept(gathered, tmp_path, monkeypatch):
+    for name in ("params.yaml", "workflow/experiments", "results/kept"):
+        source, place = ROOT / name, tmp_path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, place) if source.is_dir() else shutil.copy(source, place)
+    (tmp_path / "deeper").mkdir()
+    monkeypatch.chdir(tmp_path / "deeper")
+    pandas.testing.assert_frame_equal(results.curves(PAPER, "fig4d"), results.curves(PAPER, "fig4d", SCALE, gathered))
+    for given, words in (
+        (("fedmm", "fig4d"), "unknown paper 'fedmm'"),
+        ((PAPER, "fig4dd"), "unknown experiment 'fig4dd': nearest are"),
+        ((PAPER, "fig4d-newcomer"), "unknown study 'newcomer'"),
+        ((PAPER, "fig4d", "papr"), "papr"),
+    ):
+        with pytest.raises(UserError, match=words):
+            results.curves(*given)
+
+
+def test_what_is_not_there_is_told(gathered, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="nearest are fig4d"):
-        results.curves(PAPER, "fig4dd", SCALE, REPORTS)
+        results.curves(PAPER, "fig4dd", SCALE, gathered)
     with pytest.raises(UserError, match="no results yet; make them: snakemake"):
         results.runs(PAPER, "fig4d", "quick", tmp_path)
     with pytest.raises(UserError, match="verdicts.json: no such file"):
         results.verdicts(PAPER, "quick", tmp_path)
-    with pytest.raises(UserError, match="unknown paper 'fedmm': choose from fedcl, fedmax, fedmmd, psi_net"):
-        results.curves("fedmm", "fig4d", SCALE, REPORTS)
-    with pytest.raises(UserError, match="unknown scale 'papr': choose from .*quick, small, paper"):
-        results.curves(PAPER, "fig4d", "papr", REPORTS)
-    (tmp_path / "quick" / "mine" / "data").mkdir(parents=True)  # as Snakemake makes it, before any page
-    with pytest.raises(UserError, match="results of mine are there of quick; those of small are made by: snakemake"):
-        results.curves("mine", "fig", "small", tmp_path)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="not inside a fedrepro checkout: .* or say reports="):
         results.curves(PAPER, "fig4d")
@@ -111,11 +129,11 @@ def test_what_is_not_there_is_told(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def copy(tmp_path, monkeypatch) -> Path:
+def copy(gathered, tmp_path, monkeypatch) -> Path:
     """The settings and the committed numbers, as the working folder."""
     shutil.copy(ROOT / "params.yaml", tmp_path)
     shutil.copytree(ROOT / "workflow/experiments", tmp_path / "workflow/experiments")
-    shutil.copytree(REPORTS / SCALE / PAPER / "data", tmp_path / "reports" / SCALE / PAPER / "data")
+    shutil.copytree(gathered / SCALE / PAPER / "data", tmp_path / "reports" / SCALE / PAPER / "data")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -178,31 +196,3 @@ def test_a_notebook_that_is_there_stays(copy):
     assert path.read_text() == "worked on"
     with pytest.raises(UserError, match="unknown figure 'table1': nearest are "):
         notebook.write("table1", settings())
-
-
-# ---- for DVC
-
-
-def test_plain_files_take_the_measure_that_the_artifacts_show(tmp_path):
-    rows = [
-        {
-            "series": "A",
-            "seed": str(seed),
-            "round": str(round),
-            "test_accuracy": "0.1",
-            "personal_accuracy": f"0.{round + seed}",
-        }
-        for seed in (0, 2)
-        for round in (1, 3)
-    ]
-    runs = [{"seed": 0, "status": "finished"}, {"seed": 2, "status": "finished"}]
-    found = Results({"series": {"A": {"runs": runs}}}, rows)
-    shown = {"p": {"fig": Shown(measure="personal_accuracy")}}
-    write_plain({"p": {"fig": found, "other": found}}, shown, tmp_path)
-    finals = json.loads((tmp_path / "metrics.json").read_text())
-    assert finals == {"p": {"fig": {"A": 0.4}, "other": {"A": 0.1}}}
-    assert (tmp_path / "curves.csv").read_text().splitlines()[:3] == [
-        "paper,series,measure,round,value",
-        "p,fig: A,personal_accuracy,1,0.2",
-        "p,fig: A,personal_accuracy,3,0.4",
-    ]

@@ -2,19 +2,21 @@
 
 import json
 import re
+import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fedrepro.config.params import read_params
 from fedrepro.experiments.plan import plan
-from fedrepro.report import paper
+from fedrepro.report import artifacts
 from fedrepro.report.documents import ro_crate
-from fedrepro.report.inputs.gathered import load
+from fedrepro.report.verdicts.summary import VERDICTS
 from fedrepro.runs import kept
-from fedrepro.runs.gather import Gathering
+from fedrepro.runs.gather import gather
+from fedrepro.runs.paths import Paths
+from support import committed
 from support.experiments import finish, params
 
 ROOT = Path(__file__).parents[2]
@@ -25,20 +27,19 @@ PAPER = "fedmmd"
 def written(tmp_path_factory) -> Path:
     """The crate of the committed results at scale paper."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
-        out = tmp_path_factory.mktemp("crate") / "crate.zip"
-        specification = paper.read(PAPER, read_params())
-        notes = {name: load(Path("reports/paper", PAPER, "data"), name) for name in specification.sources()}
-        gathered = {
-            name: Gathering(note.note, {label: [folder(run) for run in note.runs(label)] for label in note.labels})
-            for name, note in notes.items()
-        }
-        ro_crate.write({PAPER: specification}, {PAPER: gathered}, Path("reports/paper"), out)
+        copy = tmp_path_factory.mktemp("crate")
+        for name in ("Snakefile", "README.md", "LICENSE", "pyproject.toml", "params.yaml"):
+            shutil.copy(ROOT / name, copy)
+        for name in ("src", "workflow", "results/kept", f"reports/paper/{PAPER}"):
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        patch.chdir(copy)
+        reports, out = committed.reports("paper", Paths()), copy / "crate.zip"
+        specification, given, folder = reports.papers[PAPER], reports.gathering(PAPER), reports.folder / PAPER
+        for one in given:
+            gather(one, folder / "data")
+        artifacts.make(specification, [*specification.tables, VERDICTS], folder)
+        ro_crate.write({PAPER: specification}, {PAPER: given}, reports.shown, reports.folder, out)
     return out
-
-
-def folder(run: dict) -> Path:
-    return Path("results/kept", PAPER, run["run"])
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,8 @@ def test_a_figure_leads_to_its_runs_and_their_data(entities):
     assert refs(made_by[numbers]["object"]) == [f"results/kept/{PAPER}/metrics.csv"]
     trained = {entity["name"]: entity for entity in entities.values() if entity["@id"].startswith("#train-")}
     records = kept.runs(ROOT / "results/kept" / PAPER)
-    gathered = json.loads((ROOT / f"reports/paper/{PAPER}/data/fig4d.json").read_text())["series"].values()
+    with zipfile.ZipFile(written) as archive:
+        gathered = json.loads(archive.read(f"reports/paper/{PAPER}/data/fig4d.json"))["series"].values()
     for run in (run["run"] for series in gathered for run in series["runs"]):
         settings, data = refs(trained[run]["object"])
         assert (settings, refs(trained[run]["result"])) == (

@@ -9,12 +9,11 @@ import pytest
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import digest, read_json, read_whole_json, write_json
 from fedrepro.core.metrics import USUAL
-from fedrepro.report.documents.dvc_files import write_plain
 from fedrepro.report.inputs.gathered import load
 from fedrepro.runs import gather, integrity, kept, reasons
 from fedrepro.runs.gather import Gathering
 from fedrepro.runs.reasons import Kind, Reason
-from support.results import OFFICIAL, made
+from support.results import OFFICIAL
 
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
 
@@ -90,15 +89,6 @@ def test_gather_runs_that_measured_other_columns(tmp_path):
         assert [rows["1", "0"][key] for key in ("test_accuracy", "gone", "test_macro_f1")] == ["0.2", "", "0.3"]
     header = (tmp_path / "one" / "fig.csv").read_text().splitlines()[0]
     assert header == "series,seed,run,round,test_accuracy,gone,test_macro_f1"
-
-
-def test_gather_anew_what_is_finished_while_others_wait(tmp_path):
-    """Numbers stay where they would become fewer, not where they are others."""
-    note = NOTE | {"series": {"FedAvg": ASKED}, "missing": ["Gone"]}
-    for end in (0.5, 0.6):
-        folder = run_folder(tmp_path / str(end), accuracies=(0.1, end))
-        gather.gather(Gathering(note, {"FedAvg": [folder]}, waiting=("FedAvg", "Gone")), tmp_path / "out")
-        assert load(tmp_path / "out", "fig").curves("FedAvg", "test_accuracy") == {0: [(0, 0.1), (1, end)]}
 
 
 def test_gather_what_is_skipped(tmp_path):
@@ -230,12 +220,3 @@ def test_a_file_that_changed_since_it_was_written(tmp_path):
     path.unlink()
     with pytest.raises(UserError, match=r"x\.json: not there; run again$"):  # there is nothing to delete
         read_whole_json(path)
-
-
-def test_plain_files(tmp_path):
-    good = made({"FedAvg": {0: [0.1, 0.5], 1: [0.2, 0.8]}, "L2": {0: [0.1, 0.9]}}, lost={("L2", 0): "diverged at round 1"})
-    write_plain({"p": {"fig": good, "none": made({}, skipped="no time")}}, {"p": {}}, tmp_path)
-    assert json.loads((tmp_path / "metrics.json").read_text()) == {"p": {"fig": {"FedAvg": 0.65}}}
-    lines = (tmp_path / "curves.csv").read_text().splitlines()
-    told = ["p,fig: FedAvg,test_accuracy,0,0.15", "p,fig: FedAvg,test_accuracy,1,0.65"]
-    assert lines == ["paper,series,measure,round,value", *told]

@@ -11,7 +11,7 @@ from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
 from fedrepro.report.documents import build as page
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.paper import VERDICTS, Paper
+from fedrepro.report.paper import Paper
 from support.results import arrives, made, store, waits
 
 LABELS = ("FedFusion conv", "FedAvg", "two-stream L2, weight 0.001")
@@ -80,12 +80,11 @@ def build(folder: Path, papers: list[str], compare: str = "full") -> Path:
     given, place = read(folder, papers[0]), scale / papers[0]
     for name, found in results.items():
         store(found, place / "data", name)
-    artifacts.make(given, ["fig1a", *given.tables, VERDICTS], place)
-    for name in list(given.figures)[1:]:
-        for ending in ("pdf", "png"):
+    shown = artifacts.shown(given, artifacts.of(given, place))
+    artifacts.make(given, ["fig1a", *(key for key in shown if key not in given.figures)], place)
+    for name in (key for key in shown if key in given.figures and key != "fig1a"):
+        for ending in ("pdf", "png", "csv"):
             shutil.copyfile(place / f"figures/fig1a.{ending}", place / f"figures/{name}.{ending}")
-        caption = given.figures[name].caption(artifacts.of(given, place))
-        (place / f"figures/{name}.txt").write_text(caption, encoding="utf-8")
     for key in papers:
         if key != papers[0]:
             shutil.copytree(place, scale / key)
@@ -95,7 +94,6 @@ def build(folder: Path, papers: list[str], compare: str = "full") -> Path:
     return scale
 
 
-def compose(folder: Path, scale: Path, partitions: dict | None = None) -> None:
-    page.compose(
-        {path.name: read(folder, path.name) for path in sorted(scale.iterdir()) if path.is_dir()}, scale, partitions or {}
-    )
+def compose(folder: Path, scale: Path, hours: float = 1234.5) -> None:
+    specs = {path.name: read(folder, path.name) for path in sorted(scale.iterdir()) if path.is_dir()}
+    page.compose(specs, scale, {key: {"second": hours} for key in specs})

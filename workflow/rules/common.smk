@@ -25,8 +25,6 @@ wildcard_constraints:
     prepared="[a-z0-9_-]+",
     paper="|".join(work.papers),
     figure="[a-z0-9_]+",
-    artifact="|".join(sorted({key for _, key in work.artifacts.values()})),
-    known="[0-9a-f]+",
 
 
 for name, files in work.targets.items():
@@ -40,7 +38,7 @@ for name, files in work.targets.items():
 
 def reported(paper, file):
     """An artifact's file, marked for `snakemake --report` where that shows it."""
-    shown = reports.shown(paper, file)
+    shown = reports.in_report(paper, file)
     return report(update(file), **shown) if shown else update(file)
 
 
@@ -67,4 +65,3 @@ if workflow.is_main_process:
         )
     )
     mlflow_mirror.settle(work.params.mlflow_uri, work.mirrored)
-    reports.distrust_stamps()

@@ -3,22 +3,19 @@
 
 rule page:
     input:
-        [reports.stamp(paper) for paper in work.papers],
-        reports.heatmaps,
+        [reports.files(paper) for paper in work.papers],
     output:
         f"{reports.folder}/index.html",
         [f"{reports.folder}/{paper}/index.html" for paper in work.papers],
         f"{reports.folder}/report.tex",
         f"{reports.folder}/metrics.json",
-        f"{reports.folder}/curves.csv",
     log:
         f"logs/{work.params.scale}/page.log",
     params:
         papers=work.papers,
-        partitions=reports.partition_maps,
-        whole=reports.whole_papers,
-        folder=lambda wildcards, output: str(Path(output[0]).parent),
-        code=reports.code,
+        folder=str(reports.folder),
+        unfinished=reports.unfinished,
+        digest=[reports.digest(paper) for paper in work.papers],
     script:
         "../scripts/page.py"
 
@@ -44,6 +41,7 @@ rule crate:
     params:
         papers=work.papers,
         gathered={paper: reports.gathering(paper) for paper in work.papers},
+        shown=reports.shown,
         reports=lambda wildcards, input: str(Path(input[0]).parent),
         code=reports.code,
     script:
@@ -52,7 +50,7 @@ rule crate:
 
 rule notebook:
     input:
-        lambda wildcards: reports.stamp(wildcards.paper),
+        lambda wildcards: reports.files(wildcards.paper),
     output:
         update(f"{reports.folder}/notebooks/{{paper}}_{{figure}}.ipynb"),  # stays where it was worked on
     log:

@@ -1,15 +1,16 @@
-"""Snakemake -> report.incremental.refresh."""
+"""Snakemake -> runs.gather.gather, report.artifacts.make."""
 
 from pathlib import Path
 
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro.report import incremental
-    from fedrepro.report.documents import snakemake_captions
+    from fedrepro.report import artifacts
+    from fedrepro.runs.gather import gather
 
-    params = snakemake.params
-    incremental.refresh(params.paper, params.wanted, Path(params.folder), params.gathered, Path(params.stamps), params.code)
-    if snakemake.params.get("captions"):
-        snakemake_captions.write(params.paper, Path(params.folder), Path(params.captions))
-    Path(snakemake.output.stamp).touch()
+    params, folder = snakemake.params, Path(snakemake.params.folder)
+    for given in params.gathered:
+        gather(given, folder / "data")
+    artifacts.make(params.paper, params.made, folder)
+    if params.whole:
+        artifacts.clear([Path(file).relative_to(folder).as_posix() for file in snakemake.output], folder)

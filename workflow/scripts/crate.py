@@ -13,4 +13,4 @@ with failures_logged(snakemake):
         raise UserError(f"{error}: add `--extra crate` to `uv run`") from None
 
     params = snakemake.params
-    ro_crate.write(params.papers, params.gathered, Path(params.reports), Path(snakemake.output[0]))
+    ro_crate.write(params.papers, params.gathered, params.shown, Path(params.reports), Path(snakemake.output[0]))

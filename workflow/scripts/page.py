@@ -1,13 +1,16 @@
-"""Snakemake -> experiments.partition_jobs.bring, report.documents.build.compose."""
+"""Snakemake -> report.documents.build.compose."""
 
 from pathlib import Path
 
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro.experiments import partition_jobs
     from fedrepro.report.documents import build
 
-    whole = snakemake.params.whole  # papers without an experiment whose numbers may be of before
-    partitions = {paper: partition_jobs.bring(maps, paper in whole) for paper, maps in snakemake.params.partitions.items()}
-    build.compose(snakemake.params.papers, Path(snakemake.params.folder), partitions)
+    params, hours = snakemake.params, {}
+    if any(runs for group in params.unfinished.values() for runs in group.values()):
+        from fedrepro.experiments import cost
+        from fedrepro.runs.paths import Paths
+
+        hours = {paper: cost.core_hours(group, Paths()) for paper, group in params.unfinished.items()}
+    build.compose(params.papers, Path(params.folder), hours)

@@ -1,6 +1,6 @@
 """What work costs before it starts, added up: by experiment, and as time on the cores given. A run's cost: `estimate.py`."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,6 +66,12 @@ def entries(
         add(case.id, f"{title} after them, at most", name, case.note, study_plan.at_most(case), executor, case.id, True)
     known.save()
     return list(found.values())
+
+
+def core_hours(groups: Mapping[str, Iterable[Run]], paths: Paths) -> dict[str, float]:
+    """The core hours that some groups of runs take, by the same guess on every machine."""
+    known, cpu = cost_model.Known(paths, measured=False), torch.device("cpu")
+    return {name: sum(cost_model.cost(run, known, "auto", cpu).seconds for run in runs) / 3600 for name, runs in groups.items()}
 
 
 def seconds(found: Collection[Entry], cores: int) -> float:

@@ -41,8 +41,9 @@ class Series:
 @dataclass(frozen=True)
 class Planned:
     """An experiment at the active scale; `skipped` says why it has no series, `waiting` names all that it would have if its
-    runs were finished, where they are not; `remarks` is what a user should know before it is trained; `elsewhere`: runs that
-    are to be trained though they are kept, of other data; `where` its settings stand, for messages about them."""
+    runs were finished, where they are not, and `unfinished` those runs; `remarks` is what a user should know before it is
+    trained; `elsewhere`: runs that are to be trained though they are kept, of other data; `where` its settings stand, for
+    messages about them."""
 
     paper: str
     name: str
@@ -50,6 +51,7 @@ class Planned:
     series: tuple[Series, ...]
     skipped: Reason | None = None
     waiting: tuple[str, ...] = ()
+    unfinished: tuple[Run, ...] = ()
     remarks: tuple[str, ...] = ()
     elsewhere: tuple[Run, ...] = ()
     where: str = ""
@@ -118,7 +120,8 @@ def _reportable(planned: Planned) -> Planned:
     if not missing:
         return planned
     done = tuple(series for series in planned.series if not set(series.runs) & set(missing))
-    waiting = replace(planned, series=done, waiting=tuple(series.label for series in planned.series))
+    labels = tuple(series.label for series in planned.series)
+    waiting = replace(planned, series=done, waiting=labels, unfinished=tuple(missing))
     reason = Reason(Kind.NOT_FINISHED, missing=len(missing), total=len(planned.runs))
     return waiting if len(done) > 1 else replace(waiting, training=None, series=(), skipped=reason)
 
@@ -206,7 +209,7 @@ def note(planned: Planned, params: Params) -> dict[str, Any]:
 def gathering(planned: Planned, params: Params) -> Gathering:
     """What reports get of an experiment."""
     over = [run.summary for run in planned.runs]
-    return Gathering(note(planned, params), folders(planned), waiting=planned.waiting, over=over)
+    return Gathering(note(planned, params), folders(planned), over=over)
 
 
 def folders(planned: Planned) -> dict[str, list[Path]]:

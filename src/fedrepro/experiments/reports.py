@@ -1,142 +1,130 @@
-"""What the rules of reports read: which artifacts there are, what each is made from, and when it is up to date."""
+"""What the rules of reports read: which artifacts a paper's job makes, from which runs, and the digest by which Snakemake knows
+whether they are up to date."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fedrepro.config.params import Params
 from fedrepro.core import provenance
-from fedrepro.experiments import partition_jobs, plan, study_plan
+from fedrepro.core.errors import unknown
+from fedrepro.experiments import plan, study_plan
 from fedrepro.experiments.plan import Planned
 from fedrepro.experiments.study_plan import Studied
-from fedrepro.report import artifacts, incremental
+from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
-from fedrepro.report.inputs.panel import split_source
+from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.panel import Evidence, split_source
 from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts.summary import VERDICTS
 from fedrepro.runs.gather import Gathering
 from fedrepro.runs.paths import Paths
+from fedrepro.runs.run import Run
+
+
+def gathering(paper: str, source: str, params: Params, paths: Paths) -> Gathering:
+    """What is gathered of an experiment, or of its study, `<experiment>-<study>`. Raises UserError for what is unknown."""
+    if paper not in params.papers:
+        raise unknown("paper", paper, params.papers)
+    experiment, study = split_source(source)
+    group = plan.plan(params.model_copy(update={"papers": {paper: params.papers[paper]}}), paths)[paper]
+    if experiment not in group:
+        raise unknown("experiment", experiment, group)
+    if not study:
+        return plan.gathering(group[experiment], params)
+    studies = study_plan.plan(group[experiment], params, paths)
+    if study not in studies:
+        raise unknown("study", study, studies)
+    return study_plan.gathering(studies[study], params)
 
 
 class Reports:
-    """The reports of the active scale. `planned`, `studies`: paper -> experiment -> its runs, and its studies by name; `build`:
-    what a clone does not have."""
+    """The reports of the active scale. `planned`, `studies`: paper -> experiment -> its runs, and its studies by name;
+    `requested`: paper -> the artifacts that a command asks for alone, none where it asks for all."""
 
     def __init__(
         self,
         params: Params,
-        paths: Paths,
         papers: Mapping[str, Paper],
         planned: Mapping[str, Mapping[str, Planned]],
         studies: Mapping[str, Mapping[str, Mapping[str, Studied]]],
-        build: Path,
+        requested: Mapping[str, Collection[str]],
     ) -> None:
-        self.params, self.paths, self.papers = params, paths, papers
-        self.plan, self.studies = planned, studies
+        self.params, self.papers, self.plan, self.studies, self.requested = params, papers, planned, studies, requested
         self.folder = Path("reports", params.scale)
-        self.stamps = build / f"made-{params.scale}"  # which artifacts are up to date, by content
         self.code = provenance.report_digest()
 
-    @property
-    def kept_as_they_are(self) -> list[str]:
-        """Messages on numbers that stay, since some of the runs behind them are gone."""
-        return [
-            f"{paper} {source}: {given.staying}"
-            for paper in self.papers
-            for source, given in self.gathering(paper).items()
-            if given.stays(self.folder / paper / "data")
-        ]
-
-    @cached_property
-    def heatmaps(self) -> list[Path]:
-        """Of the partitions. Where only what is finished is reported nothing is fetched: those that a report lacks and whose
-        data are there."""
-        if not self.params.only_finished:
-            return [path.with_suffix(".png") for job in partition_jobs.drawings(self.plan, self.paths) for path in job.configs]
-        groups = self.plan.items()
-        return [path for paper, group in groups for path in partition_jobs.wanted(group, self.paths, self.folder / paper)]
-
-    def gathering(self, paper: str, keys: Collection[str] | None = None) -> dict[str, Gathering]:
-        """What reports get of each source of some artifacts of a paper (None: of all)."""
-        found = {}
+    def gathering(self, paper: str, keys: Collection[str] | None = None) -> list[Gathering]:
+        """What is gathered for some artifacts of a paper (None: for all, and the documents)."""
+        found = []
         for source in self.papers[paper].sources(keys):
             experiment, study = split_source(source)
-            found[source] = (
+            found.append(
                 study_plan.gathering(self.studies[paper][experiment][study], self.params)
                 if study
                 else plan.gathering(self.plan[paper][experiment], self.params)
             )
         return found
 
-    def finished(self, paper: str, keys: Collection[str] | None = None) -> list[Path]:
-        """The files that say that all runs and studies behind some artifacts are over."""
-        return list(dict.fromkeys(path for source in self.gathering(paper, keys).values() for path in source.over))
+    def evidence(self, paper: str) -> Evidence:
+        """A paper's results as far as they are known before anything is run: their notes."""
+        results = {given.note["experiment"]: Results(given.note, []) for given in self.gathering(paper)}
+        return spec.evidence(self.papers[paper], results, {})
 
     @cached_property
-    def known(self) -> dict[str, dict[str, str]]:
-        """Paper -> artifact -> digest of all that it follows from, as far as it is known before anything is run."""
+    def shown(self) -> dict[str, list[str]]:
+        """Paper -> the artifacts that have something to show once all is run that a scale runs."""
+        return {paper: artifacts.shown(own, self.evidence(paper)) for paper, own in self.papers.items()}
 
-        def digest(paper: str, keys: Collection[str] | None = None) -> str:
-            about = spec.identity(self.papers[paper], keys)
-            return provenance.digest([about, self.code, str(self.gathering(paper, keys))])
+    def keys(self, paper: str) -> list[str]:
+        """The artifacts that the paper's job makes."""
+        requested = self.requested.get(paper)
+        return [key for key in self.shown[paper] if not requested or key in requested]
 
-        return {
-            paper: {key: digest(paper, [key]) for key in own.artifacts} | {incremental.ALL: digest(paper)}
-            for paper, own in self.papers.items()
-        }
+    def gathered(self, paper: str) -> list[Gathering]:
+        """What that job gathers."""
+        return self.gathering(paper, self.keys(paper) if self.requested.get(paper) else None)
 
-    def stamp(self, paper: str, key: str = incremental.ALL) -> Path:
-        """The file that says that an artifact is up to date, or that all are."""
-        return incremental.stamp(self.stamps / paper, key, self.known[paper][key])
+    def finished(self, paper: str) -> list[Path]:
+        """The files that say that all runs and studies behind its artifacts are over."""
+        return list(dict.fromkeys(path for given in self.gathered(paper) for path in given.over))
+
+    def digest(self, paper: str) -> str:
+        """Of the settings, the planned runs and the code that a paper's artifacts follow from."""
+        return provenance.digest([spec.identity(self.papers[paper]), self.code, str(self.gathering(paper))])
 
     def files(self, paper: str) -> list[str]:
-        """All of a paper's artifacts, and the numbers that they were made from."""
-        own = self.papers[paper]
-        named = [name for key in own.artifacts for name in artifacts.files(own, key)]
-        return [str(self.folder / paper / name) for name in (*named, *artifacts.data(own))]
+        """What the job makes: artifacts, and the numbers that they are drawn from."""
+        own, keys = self.papers[paper], self.keys(paper)
+        named = [name for key in keys for name in artifacts.files(own, key)]
+        numbers = [f"data/{given.note['experiment']}.{ending}" for given in self.gathered(paper) for ending in ("csv", "json")]
+        return [str(self.folder / paper / name) for name in (*named, *numbers)]
 
-    def captions(self, paper: str) -> Path:
-        """The folder of the captions that `snakemake --report` shows."""
-        return self.stamps / paper / "captions"
+    def made(self, paper: str, key: str) -> list[str]:
+        """The files of one artifact; none where it has nothing to show."""
+        names = artifacts.files(self.papers[paper], key) if key in self.shown[paper] else []
+        return [str(self.folder / paper / name) for name in names]
 
-    def shown(self, paper: str, file: str) -> dict[str, Any] | None:
+    def in_report(self, paper: str, file: str) -> dict[str, Any] | None:
         """What `snakemake --report` says of an artifact's file; None of one that it does not show."""
         key, room = Path(file).stem, Path(file).parent.name
-        ending, group = {"figures": (".png", "Figures"), "tables": (".csv", "Tables")}.get(room, (None, None))
-        if Path(file).suffix != ending:
+        group = {("figures", ".png"): "Figures", ("tables", ".csv"): "Tables"}.get((room, Path(file).suffix))
+        if group is None or key == VERDICTS:
             return None
-        own, verdicts = self.papers[paper], key == VERDICTS
-        return {
-            "caption": str((self.captions(paper) / f"{key}.rst").resolve()),
-            "category": own.title,
-            "subcategory": "Verdicts" if verdicts else group,
-            "labels": {"name": key, "title": "All claims" if verdicts else own[key].title},
-        }
+        own = self.papers[paper]
+        return {"category": own.title, "subcategory": group, "labels": {"name": key, "title": own[key].title}}
+
+    @property
+    def unfinished(self) -> dict[str, dict[str, tuple[Run, ...]]]:
+        """Paper -> experiment -> its runs that are not finished, where only what is finished is reported."""
+        return {paper: {name: item.unfinished for name, item in group.items()} for paper, group in self.plan.items()}
 
     @property
     def notebooks(self) -> list[Path]:
-        """Of each paper that of the first figure that was run: `fedrepro notebook` writes any other."""
+        """Of each paper that of the first figure that is shown: `fedrepro notebook` writes any other."""
         found = []
         for paper, own in self.papers.items():
-            run = (key for key, figure in own.figures.items() if self._was_run(paper, figure.experiments(own.figures)))
-            found += [self.folder / "notebooks" / f"{paper}_{key}.ipynb" for key in list(run)[:1]]
+            figures = [key for key in self.shown[paper] if key in own.figures]
+            found += [self.folder / "notebooks" / f"{paper}_{key}.ipynb" for key in figures[:1]]
         return found
-
-    def _was_run(self, paper: str, experiments: Iterable[str]) -> bool:
-        return any(self.plan[paper][name].runs for name in experiments)
-
-    @property
-    def partition_maps(self) -> dict[str, dict[Path, Path]]:
-        """Paper -> the heat maps of its pages, each with the one that it is a copy of."""
-        return {paper: partition_jobs.shown(group, self.paths, self.folder / paper) for paper, group in self.plan.items()}
-
-    @property
-    def whole_papers(self) -> list[str]:
-        """Those that wait for no run."""
-        return [paper for paper, group in self.plan.items() if not any(item.waiting for item in group.values())]
-
-    def distrust_stamps(self) -> None:
-        """Forget that artifacts are up to date whose files were changed or removed."""
-        for paper, own in self.papers.items():
-            incremental.distrust(own, self.folder / paper, self.stamps / paper)

@@ -64,14 +64,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Studied:
-    """One study of an experiment's series, seed by seed; `skipped` says why there are no cases, `waiting` names the series that
-    it would have if all were finished."""
+    """One study of an experiment's series, seed by seed; `skipped` says why there are no cases."""
 
     planned: Planned
     study: str
     series: dict[str, tuple[Case, ...]]
     skipped: Reason | None = None
-    waiting: tuple[str, ...] = ()
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -95,19 +93,19 @@ def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
     title = registry.find("studies", name).Study.title
     values = planned.training.studies.get(name) if planned.training else None
     if planned.skipped or values is None:
-        return Studied(planned, name, {}, planned.skipped or Reason(Kind.NO_STUDY, study=title), planned.waiting)
+        return Studied(planned, name, {}, planned.skipped or Reason(Kind.NO_STUDY, study=title))
     for run in planned.runs:
         check_study(name, values, run.config, planned.where)
     found = {series.label: [find(run, name, values, paths, planned.paper) for run in series.runs] for series in planned.series}
-    cases, labels = [case for group in found.values() for case in group], planned.waiting or tuple(found)
+    cases = [case for group in found.values() for case in group]
     if None in cases:
         reason = Reason(Kind.WEIGHTS_GONE, missing=cases.count(None), total=len(cases), study=title)
-        return Studied(planned, name, {}, reason, labels)
+        return Studied(planned, name, {}, reason)
     missing = [case for case in cases if not case.note.exists()] if params.only_finished else []
     if missing:
         reason = Reason(Kind.NOT_FINISHED, missing=len(missing), total=len(cases), study=title)
-        return Studied(planned, name, {}, reason, labels)
-    return Studied(planned, name, {label: tuple(group) for label, group in found.items()}, waiting=planned.waiting)
+        return Studied(planned, name, {}, reason)
+    return Studied(planned, name, {label: tuple(group) for label, group in found.items()})
 
 
 def find(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) -> Case | None:
@@ -241,7 +239,7 @@ def gathering(studied: Studied, params: Params) -> Gathering:
     over = [*(run.summary for run in runs), *notes([studied])]
     folders = {} if studied.skipped else experiments.folders(studied.planned)
     tables = {label: [case.table for case in cases] for label, cases in studied.series.items()}
-    return Gathering(note(studied, params), folders, tables, studied.waiting, over)
+    return Gathering(note(studied, params), folders, tables, over)
 
 
 def at_most(case: Case) -> Run:

@@ -29,7 +29,7 @@ from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.training import devices, runner
 
-BUILD = Path(".snakemake")  # what a clone does not have: packed jobs and stamps
+BUILD = Path(".snakemake")  # what a clone does not have: packed jobs
 # options of Snakemake's with which no job runs: no data are prepared then to name runs
 SHOWS = {"--summary", "-S", "--detailed-summary", "-D", "--dag", "--rulegraph", "--filegraph", "--d3dag", "--unlock"}
 FIRST = 10**9  # priority of what all training waits for
@@ -99,7 +99,7 @@ class Workflow:
             paper: {name: study_plan.plan(item, self.params, self.paths) for name, item in group.items()}
             for paper, group in self.plan.items()
         }
-        self.reports = Reports(self.params, self.paths, self.papers, self.plan, self.studies, build)
+        self.reports = Reports(self.params, self.papers, self.plan, self.studies, self._requested_alone)
         self.runs = plan.unique(self._all_planned())
         self.run_pieces = plan.pieces(self.plan)
         self.study_pieces = study_plan.pieces(chain.from_iterable(map(self.studies_of, self.plan)))
@@ -155,6 +155,16 @@ class Workflow:
         found += [item for paper in papers for item in planned[paper].values()]
         return list({(item.paper, item.name): item for item in found}.values())
 
+    @property
+    def _requested_alone(self) -> dict[str, set[str]]:
+        """Paper -> the artifacts that the command line names, where it names nothing else: then no other is made."""
+        others = self.requested & {*self.papers, *spec.RULES} or any("/" in word for word in self.requested)
+        found: dict[str, set[str]] = {}
+        for name in set() if others else self.requested & self.artifacts.keys():
+            paper, artifact = self.artifacts[name]
+            found.setdefault(paper, set()).add(artifact)
+        return found
+
     def _needing_data(self, planned: Mapping[str, Mapping[str, Planned]]) -> list[Planned]:
         """The experiments whose data a command brings: all where it names a rule or a file, which may need any."""
         files = any(word.startswith(("data/", "reports/", "results/")) for word in self.requested)
@@ -162,8 +172,10 @@ class Workflow:
 
     @cached_property
     def remarks(self) -> list[str]:
-        """What is to be said before anything is trained: about what is requested, and about numbers that stay as they are."""
-        return plan.remarks(self.requested_experiments, self.params.active.compare) + self.reports.kept_as_they_are
+        """What is to be said of what is requested, before anything is trained."""
+        empty = [name for name in sorted(self.requested & self.artifacts.keys()) if not self.targets[name]]
+        told = [f"{name}: nothing to show at scale {self.params.scale}" for name in empty]
+        return plan.remarks(self.requested_experiments, self.params.active.compare) + told
 
     def _mixed(self) -> set[str]:
         """The experiments whose runs may share jobs with others': none where a single artifact is requested, else those of the
@@ -212,7 +224,7 @@ class Workflow:
         return [study for group in self.studies[paper].values() for study in group.values()]
 
     @cached_property
-    def targets(self) -> dict[str, list[Path]]:
+    def targets(self) -> dict[str, list[Path | str]]:
         """Target -> its files: all data, all trained runs, those of a paper, a paper's artifacts, a single artifact."""
         found = {
             "data": self.prepared(self.runs_to_train) + self.partitions(self.runs_to_train),
@@ -221,8 +233,8 @@ class Workflow:
         for paper, group in self.plan.items():
             runs = plan.unique(list(group.values()))
             found[f"train_{paper}"] = _once([*(run.summary for run in runs), *study_plan.notes(self.studies_of(paper))])
-            found[paper] = [self.reports.stamp(paper)]
-        return {name: [self.reports.stamp(paper, key)] for name, (paper, key) in self.artifacts.items()} | found
+            found[paper] = self.reports.files(paper)
+        return {name: self.reports.made(paper, key) for name, (paper, key) in self.artifacts.items()} | found
 
     @property
     def device_options(self) -> dict[str, Any]:

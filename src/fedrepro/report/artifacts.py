@@ -16,23 +16,30 @@ from fedrepro.report.verdicts.decide import Verdict, decide
 from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED
 from fedrepro.report.verdicts.summary import VERDICTS
 
-ENDINGS = {"figures": ("pdf", "png", "txt"), "tables": ("csv", "tex"), VERDICTS: ("csv", "json", "tex")}
-FOUND = ("claim", "source", "reported", "ours", "asked", "verdict", "why")
-# 0..1, nats or rounds; null where there is none
-NUMERIC = ("mean", "half_width", "seeds", "p", "p_holm", "reported_number", "seeds_needed")
-COLUMNS = (*FOUND, "note", "key", "experiment", "artifact", "tolerance", "by", "afterwards", *NUMERIC)
+ROOMS = {"figures": ("pdf", "png", "csv"), "tables": ("csv", "tex", "json"), "data": ("csv", "json")}  # below a paper's folder
+# of a verdict's record; the last are numbers (0..1, nats or rounds), null where there is none
+VERDICT = (
+    *("claim", "source", "reported", "ours", "asked", "verdict", "why"),
+    *("note", "key", "experiment", "artifact", "tolerance", "by", "afterwards"),
+    *("mean", "half_width", "seeds", "p", "p_holm", "reported_number", "seeds_needed"),
+)
 PRINTED = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
+TABLE = ("csv", "tex")
 NUMBERS = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, made with the verdicts
 SHARES = (0.29, 0.11, 0.15, 0.1, 0.22)  # of a line: the columns of the table of verdicts
+
+
+def shown(spec: Paper, found: Evidence) -> list[str]:
+    """The artifacts that have something to show, the verdicts among them; this needs the notes of the results alone."""
+    figures = [key for key, figure in spec.figures.items() if not figure.skipped(found)]
+    return [*figures, *(key for key, table in spec.tables.items() if table.shown(found)), VERDICTS]
 
 
 def files(spec: Paper, key: str) -> list[str]:
     """The files of an artifact, below the paper's folder."""
     if key in spec.figures:
-        endings = [*ENDINGS["figures"], *(["csv"] if spec.figures[key].numbered else [])]
-        return [f"figures/{key}.{ending}" for ending in endings]
-    named = [f"tables/{key}.{ending}" for ending in ENDINGS.get(key, ENDINGS["tables"])]
-    return [*named, NUMBERS] if key == VERDICTS else named
+        return [f"figures/{key}.{ending}" for ending in ("pdf", "png", *["csv"] * spec.figures[key].numbered)]
+    return [f"tables/{key}.json", f"tables/{key}.tex", NUMBERS] if key == VERDICTS else [f"tables/{key}.{end}" for end in TABLE]
 
 
 def data(spec: Paper, keys: Iterable[str] | None = None) -> list[str]:
@@ -53,16 +60,29 @@ def make(spec: Paper, keys: Iterable[str], folder: Path) -> None:
         room(spec, key, found, folder)
 
 
+def clear(expected: Iterable[str], folder: Path) -> None:
+    """Delete the files of artifacts that are none of those `expected`, from a paper's folder."""
+    wanted = {folder / name for name in expected}
+    for room, endings in ROOMS.items():
+        for path in (folder / room).glob("*"):
+            if path not in wanted and path.suffix[1:] in endings:
+                path.unlink()
+
+
 def draw_figure(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
-    """`figures/<key>.pdf`, `.png` and `.txt`, the caption; of some kinds their numbers too, as `.csv`."""
+    """`figures/<key>.pdf` and `.png`, and the numbers that it shows as `.csv`."""
     from fedrepro.report.figures import _layout  # tables and verdicts need no matplotlib
 
     figure, out = spec.figures[key], folder / "figures"
     _layout.setup()
     _layout.save(_layout.compose(figure, found), out / key)
-    (out / f"{key}.txt").write_text(figure.caption(found) + "\n", encoding="utf-8")
-    if figure.numbered:
-        _write_csv(figure.numbers(found), out / f"{key}.csv")
+    write_numbers(spec, key, found, folder)
+
+
+def write_numbers(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
+    """`figures/<key>.csv`, what the figure shows."""
+    if spec.figures[key].numbered:
+        _write_csv(spec.figures[key].numbers(found), folder / "figures" / f"{key}.csv")
 
 
 def write_table(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
@@ -92,13 +112,12 @@ def _verdict(spec: Paper, key: str, claim: Claim, found: Results, others: list[R
 
 
 def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
-    """`tables/verdicts.csv`, `.json` and `.tex`, which is one sentence where there are none."""
+    """`tables/verdicts.json` and `.tex`, which is one sentence where there are none."""
     verdicts, out = decide_all(spec, found), folder / "tables"
     records = [_record(spec, verdict, found) for verdict in verdicts]
     corrected = summary.corrected(records)
     records = [record | {"p_holm": corrected.get(summary.test(record))} for record in records]
     out.mkdir(parents=True, exist_ok=True)
-    _write_csv([[name.capitalize() for name in COLUMNS], *(list(record.values()) for record in records)], out / f"{key}.csv")
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [found.results[name] for name in spec.sources([key])]
     paper, source = results[0].called if results else folder.name, gathered.versions(results)
@@ -127,7 +146,7 @@ def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str 
     ours = verdict.ours
     numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, verdict.p, None]  # p_holm: when all are known
     reported = None if isinstance(claim.reported, str) else claim.reported
-    return dict(zip(COLUMNS, [*found, *beside, *numbers, reported, verdict.needed], strict=True))
+    return dict(zip(VERDICT, [*found, *beside, *numbers, reported, verdict.needed], strict=True))
 
 
 def _write_csv(rows: list[list], path: Path) -> None:

@@ -17,7 +17,7 @@ from fedrepro.core.errors import UserError, located
 from fedrepro.report import palette
 from fedrepro.report.figures.base import ALL, Figure
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Evidence, Ref, Shown, chosen, split_source
+from fedrepro.report.inputs.panel import Evidence, Ref, Shown, chosen
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.palette import Look
 from fedrepro.report.statistics import Curve
@@ -29,7 +29,7 @@ from fedrepro.report.verdicts.summary import VERDICTS
 FOLDER = Path("workflow/experiments")
 ROOMS = {"figures": ("Figure", "curves"), "tables": ("Table", None)}  # kinds in a folder: their class, and the usual one
 # of the workflow: a paper or an artifact of such a name could not be asked for
-RULES = ("all", "artifact", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train")
+RULES = ("all", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train")
 
 
 class Paper(Frozen):
@@ -205,26 +205,9 @@ def evidence(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, C
     return Evidence(spec.experiments, results, curves, spec.figures, spec._looks, spec.curves_from)
 
 
-def identity(spec: Paper, keys: Iterable[str] | None = None, folder: Path = FOLDER) -> str:
-    """Digest of all that the experiments file and the digitised curves say of some artifacts (None: of the paper)."""
-    parts: list[Frozen] = [spec]
-    told: list = [repr(spec._looks)]
-    if keys is not None:
-        named = {split_source(name)[0] for name in spec.sources(keys)}
-        shown = _shown(spec, named)
-        claims = list(spec.claims.values()) if VERDICTS in keys else []
-        drawn = [part for key in keys if key != VERDICTS for part in spec[key].parts(spec.figures)]
-        parts = [*drawn, *shown, *claims]
-        told = [repr(spec._looks.get(name)) for name in sorted(named)] if any(key in spec.figures for key in keys) else []
-        told += [[spec.beside(claim), spec.chosen(claim)] for claim in claims]  # where they stand, and what a calibration chose
-    return provenance.digest([*(part.model_dump_json() for part in parts), *told, _curves_text(spec, folder)])
-
-
-def _shown(spec: Paper, named: set[str]) -> list[Shown]:
-    """How these experiments are shown, and those that are held against the same curves: they name them."""
-    curves = {key for name in named & spec.experiments.keys() for key in spec.experiments[name].reported.values()}
-    found = sorted(spec.experiments.items())
-    return [shown for name, shown in found if name in named or not curves.isdisjoint(shown.reported.values())]
+def identity(spec: Paper, folder: Path = FOLDER) -> str:
+    """Digest of all that the experiments file, the looks of series and the digitised curves say of a paper's artifacts."""
+    return provenance.digest([spec.model_dump_json(), repr(spec._looks), _curves_text(spec, folder)])
 
 
 def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:

@@ -2,17 +2,14 @@
 
 import csv
 import json
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedrepro.core.files import read_whole_json, replacing
-from fedrepro.runs import integrity, reasons
+from fedrepro.core.files import replacing
+from fedrepro.runs import integrity
 from fedrepro.runs.kept import is_kept
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -23,33 +20,15 @@ class Gathering:
     note: dict[str, Any]
     series: dict[str, list[Path]]
     tables: dict[str, list[Path]] | None = None  # of a study: what is read in place of each folder's metrics.csv
-    waiting: Sequence[str] = ()  # all series of what is not finished
     over: Sequence[Path] = ()  # the files that say that all of it is finished
-
-    def stays(self, out: Path) -> bool:
-        """Whether there are numbers in `out` of all series that are finished, and of more that are not, which would go."""
-        path = out / f"{self.note['experiment']}.json"
-        if not self.waiting or not path.exists():
-            return False
-        stored = set(read_whole_json(path, "skipped", "series")["series"])
-        return set(self.note["series"]) < stored <= set(self.waiting)
-
-    @property
-    def staying(self) -> str:
-        """The message for then."""
-        return f"{reasons.read(self.note) or reasons.unfinished(self.note['missing'])}; the numbers that are there stay"
 
 
 def gather(given: Gathering, out: Path) -> None:
     """Write `<out>/<experiment>.csv` (one row per series, seed and round) and `.json` (settings and provenance).
 
-    A column that only some runs have is empty in the rest: results that were kept may have been measured by earlier code. Of
-    what is not finished numbers of more series stay if they are there.
+    A column that only some runs have is empty in the rest: results that were kept may have been measured by earlier code.
     """
     name = given.note["experiment"]
-    if given.stays(out):
-        log.warning("%s: %s", name, given.staying)
-        return
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, str]] = []
     described = {}

@@ -6,6 +6,7 @@ from pathlib import Path
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Choice
 from fedrepro.core import provenance
+from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
 
 
@@ -41,3 +42,12 @@ class Paths:
 
     def stored(self, paper: str) -> Path:
         return self.results / "stored" / paper
+
+
+def root() -> Path:
+    """The repository that the working folder lies in: its top folder has params.yaml. Raises UserError."""
+    start = Path().resolve()
+    for folder in (start, *start.parents):
+        if (folder / "params.yaml").exists() and (folder / "workflow").exists():
+            return folder
+    raise UserError(f"{start}: not inside a fedrepro checkout: no params.yaml here nor above; go into one or say reports=")

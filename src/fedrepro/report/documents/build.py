@@ -1,18 +1,18 @@
-"""The documents of a scale, which gather everything: the pages, `report.tex`, and the plain files for DVC."""
+"""The documents of a scale, which gather everything: the pages, `report.tex`, and the metrics for DVC."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from fedrepro.report.documents import html, latex_report
 from fedrepro.report.documents.content import collect
-from fedrepro.report.documents.dvc_files import write_plain
+from fedrepro.report.documents.dvc_files import write_metrics
 from fedrepro.report.paper import Paper
 
 
-def compose(specs: dict[str, Paper], folder: Path, partitions: dict[str, list[Path]]) -> None:
-    """All documents of a scale, from the artifacts below `folder`; beside them metrics.json and curves.csv for DVC.
-    `partitions`: paper -> heat maps, of which those are shown that are there."""
-    papers = [collect(key, spec, folder / key, partitions.get(key, [])) for key, spec in specs.items()]
+def compose(specs: Mapping[str, Paper], folder: Path, hours: Mapping[str, Mapping[str, float]]) -> None:
+    """All documents of a scale, from the artifacts below `folder`. `hours`: paper -> experiment -> core hours of the runs that
+    are not finished."""
+    papers = [collect(key, spec, folder / key, hours.get(key, {})) for key, spec in specs.items()]
     html.write(papers, folder)
     latex_report.write(papers, folder)
-    shown = {key: spec.experiments for key, spec in specs.items()}
-    write_plain({paper.key: paper.results for paper in papers}, shown, folder)
+    write_metrics(papers, folder)

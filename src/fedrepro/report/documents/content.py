@@ -1,7 +1,8 @@
-"""What the documents that gather everything show of a paper, read back from its artifacts: the pages (html.py, view.py) and
-`report.tex` (document.py)."""
+"""What the documents that gather everything show of a paper, read back from its artifacts: the pages (html.py, page_view.py)
+and `report.tex` (latex_report.py)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,20 @@ from fedrepro.report.verdicts import summary
 
 @dataclass(frozen=True)
 class Content:
-    """All that the documents show of one paper."""
+    """All that the documents show of one paper. `hours`: experiment -> core hours of its runs that are not finished."""
 
     key: str
     spec: Paper
-    results: dict[str, Results]
+    evidence: Evidence
     figures: list[dict[str, Any]]
     tables: list[dict[str, Any]]
     verdicts: list[dict[str, str]]
-    partitions: list[Path]
     folder: Path
+    hours: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def results(self) -> dict[str, Results]:
+        return {name: self.evidence.results[name] for name in self.spec.shown_experiments}
 
     @property
     def scale(self) -> str:
@@ -34,40 +39,61 @@ class Content:
     def called(self) -> str:
         return next(iter(self.results.values())).called
 
+    @property
+    def absent(self) -> dict[str, str]:
+        """Figures and tables that have nothing to show -> why, and what it would cost."""
+        made = {item["key"] for item in (*self.figures, *self.tables)}
+        return {key: self._reason(key) for key in [*self.spec.figures, *self.spec.tables] if key not in made}
 
-def collect(key: str, spec: Paper, folder: Path, partitions: list[Path]) -> Content:
+    def _reason(self, key: str) -> str:
+        item = self.spec[key]
+        experiments = self.experiments(key)
+        reasons = [item.skipped(self.evidence)] if key in self.spec.figures else []
+        reasons += [self.results[name].skipped for name in experiments]
+        told = "; ".join(dict.fromkeys(str(reason) for reason in reasons if reason))
+        hours = sum(self.hours.get(name, 0) for name in experiments)
+        return f"{told} (about {_rounded(hours)} core hours)" if hours else told
+
+    def experiments(self, key: str) -> list[str]:
+        """Whose runs are behind a figure or table."""
+        item = self.spec[key]
+        return item.experiments(self.spec.figures) if key in self.spec.figures else item.experiments
+
+
+def _rounded(hours: float) -> str:
+    """Two digits."""
+    return f"{hours:.1f}" if hours < 10 else f"{float(f'{hours:.2g}'):,.0f}"
+
+
+def collect(key: str, spec: Paper, folder: Path, hours: Mapping[str, float]) -> Content:
     """Read back a paper's artifacts from its `folder` (reports/<scale>/<paper>)."""
     found = artifacts.of(spec, folder)
+    shown = artifacts.shown(spec, found)
     figures = [
         {
             "key": name,
             "title": figure.title,
-            "experiments": figure.experiments(spec.figures),
-            "caption": (folder / "figures" / f"{name}.txt").read_text(encoding="utf-8").strip(),
+            "caption": figure.caption(found),
             "remark": figure.remark(found),
-            "skipped": figure.skipped(found),
             "shows": figure.shows,
         }
         for name, figure in spec.figures.items()
+        if name in shown
     ]
-    tables = [_table(name, table, found) for name, table in spec.tables.items()]
-    results = {name: found.results[name] for name in spec.shown_experiments}
-    there = [path for path in partitions if path.exists()]
-    return Content(key, spec, results, figures, tables, summary.read(folder), there, folder)
+    tables = [_table(name, table, found) for name, table in spec.tables.items() if name in shown]
+    return Content(key, spec, found, figures, tables, summary.read(folder), folder, hours)
 
 
 def _table(key: str, table: Table, found: Evidence) -> dict[str, Any]:
-    """A table as it is read: `rows`, the first with the columns; `shown` is whether there is any other; `best` are (row,
-    column) of the bold numbers, from 0; `numeric` says of each column whether it holds numbers."""
+    """A table as it is read: `rows`, the first with the columns; `best` are (row, column) of the bold numbers, from 0;
+    `numeric` says of each column whether it holds numbers."""
     grid = table.build(found)
     return {
         "key": key,
         "title": table.title,
         "remark": table.remark(found),
         "rows": [grid.columns, *grid.texts()],
-        "shown": bool(grid.rows),
         "best": grid.best,
         "numeric": [grid.numeric(column) for column in grid.columns],
-        "experiments": table.experiments,
         "panels": {found.panel(ref).name: ref.experiment for ref in table.panels},
     }

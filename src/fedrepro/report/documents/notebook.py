@@ -7,7 +7,6 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from fedrepro import results
 from fedrepro.config.params import Params, read_params
 from fedrepro.core.errors import UserError, unknown
 from fedrepro.core.provenance import digest
@@ -15,6 +14,7 @@ from fedrepro.report import paper as spec
 from fedrepro.report.inputs.gathered import Stored
 from fedrepro.report.inputs.panel import Shown, split_source
 from fedrepro.report.paper import FOLDER, Paper
+from fedrepro.runs.paths import root
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +108,7 @@ def picture(paper: str, figure: str, scale: str) -> "Figure":
     """A figure as the pipeline draws it, from wherever in the repository the working folder lies."""
     from fedrepro.report.figures import _layout
 
-    top = results.root()
+    top = root()
     specification = spec.read(paper, read_params(top / "params.yaml"), top / FOLDER)
     stored = Stored(top / "reports" / scale / paper / "data")
     _layout.setup()

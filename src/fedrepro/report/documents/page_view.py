@@ -1,6 +1,5 @@
 """What the pages show of a paper: every figure and table with its state, claims, files, and the command that remakes it."""
 
-import os
 import re
 import struct
 from collections import Counter
@@ -12,7 +11,6 @@ from typing import Any
 from fedrepro.report import artifacts
 from fedrepro.report.documents.content import Content
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import split_source
 from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts.rules import RULES, Status
 from fedrepro.report.verdicts.summary import PAPER, US, made, tally
@@ -20,23 +18,24 @@ from fedrepro.runs.reasons import Kind, Reason
 
 UNJUDGED = (Status.NOT_COMPARED, Status.NOT_RUN)
 BROAD = 1000  # pixels of a picture over both columns of a page, which has 1400; over one it has 660
-TITLES = {".pdf": "PDF", ".png": "PNG", ".csv": "CSV", ".tex": "TeX", ".txt": "Caption"}
+TITLES = {".pdf": "PDF", ".png": "PNG", ".csv": "CSV"}  # files that are committed
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One figure or table. `skipped` says why there is nothing to see, `partial` that some of it was not run."""
+    """One figure or table. `skipped` says why there is nothing to see and what it would cost, `partial` that some of it was not
+    run."""
 
     key: str
     label: str
     title: str
-    text: str
     experiments: list[str]
-    skipped: str | None
-    partial: bool
+    claims: list[dict[str, str]]
     command: str | None
-    files: list[tuple[str, str]]
-    claims: list[dict[str, str]] = field(default_factory=list)
+    text: str = ""
+    skipped: str | None = None
+    partial: bool = False
+    files: list[tuple[str, str]] = field(default_factory=list)
     picture: dict[str, Any] | None = None
     rows: list[list[str]] = field(default_factory=list)
     panels: dict[str, str] = field(default_factory=dict)
@@ -45,7 +44,7 @@ class Entry:
 
     @property
     def kind(self) -> str:
-        return "table" if self.picture is None else "figure"
+        return "figure" if self.picture else "table"
 
     @property
     def state(self) -> str:
@@ -61,12 +60,12 @@ class View:
     results: dict[str, Results]
     figures: list[Entry]
     tables: list[Entry]
-    partitions: dict[str, str]
+    absent: list[Entry]
     scale: str
 
     @property
     def entries(self) -> list[Entry]:
-        return [*self.figures, *self.tables]
+        return [*self.figures, *self.tables, *self.absent]
 
     @property
     def claims(self) -> list[dict[str, str]]:
@@ -96,10 +95,6 @@ class View:
         return called(self.spec, experiment)
 
     @property
-    def absent(self) -> dict[str, Results]:
-        return {name: found for name, found in self.results.items() if found.skipped}
-
-    @property
     def command(self) -> str:
         """Draws the page anew from what is finished."""
         return command(self.key, self.scale, only_finished=True)
@@ -119,30 +114,30 @@ def view(content: Content) -> View:
     for verdict in content.verdicts:
         beside[verdict["artifact"]].append(verdict)
 
+    def described(key: str, title: str) -> dict[str, Any]:
+        label = called(spec, key)
+        title = title.removeprefix(f"{label}: ")  # beside the label it need not say it again
+        told = {"key": key, "label": label, "title": title[:1].upper() + title[1:]}
+        return told | {"claims": beside[key], "experiments": content.experiments(key)}
+
     def entry(item: dict[str, Any], **own: Any) -> Entry:
-        key, behind = item["key"], [content.results[name] for name in item["experiments"]]
-        reasons = [found.skipped for found in behind]
-        if "skipped" in item:
-            skipped = item["skipped"] and str(item["skipped"])
-            reasons.append(item["skipped"])
-        else:
-            skipped = absence(reasons)
-        partial = not skipped and any(found.skipped or found.missing for found in behind)
-        asked = command(f"{content.key}_{key}", scale, partial) if not skipped or trainable(reasons) else None
-        told = {"experiments": item["experiments"], "label": called(spec, key), "claims": beside[key]}
-        title = item["title"].removeprefix(f"{told['label']}: ")  # beside the label it need not say it again
-        told["title"] = title[:1].upper() + title[1:]
-        return Entry(key, skipped=skipped, partial=partial, command=asked, files=files(spec, key), **told, **own)
+        told = described(item["key"], item["title"])
+        behind = [content.results[name] for name in told["experiments"]]
+        partial = any(found.skipped or found.missing for found in behind)
+        asked = command(f"{content.key}_{item['key']}", scale, partial)
+        return Entry(**told, text=item["remark"], partial=partial, command=asked, files=files(spec, item["key"]), **own)
 
-    figures = [entry(item, text=item["remark"], picture=picture(content, item)) for item in content.figures]
-    told = ("rows", "panels", "numeric", "best")
-    tables = [entry(item, text=item["remark"], **{name: item[name] for name in told}) for item in content.tables]
-    return View(content.key, spec, content.results, figures, tables, partitions(content), scale)
+    def missing(key: str, reason: str) -> Entry:
+        told = described(key, spec[key].title)
+        reasons = [content.results[name].skipped for name in told["experiments"]]
+        asked = command(f"{content.key}_{key}", scale) if trainable(reasons) else None
+        return Entry(**told, skipped=reason, command=asked)
 
-
-def absence(reasons: list[Reason | None]) -> str | None:
-    """Why nothing of several experiments was run; None where something was."""
-    return "; ".join(map(str, dict.fromkeys(reasons))) if all(reasons) else None
+    figures = [entry(item, picture=picture(content, item)) for item in content.figures]
+    kept = ("rows", "panels", "numeric", "best")
+    tables = [entry(item, **{name: item[name] for name in kept}) for item in content.tables]
+    absent = [missing(key, reason) for key, reason in content.absent.items()]
+    return View(content.key, spec, content.results, figures, tables, absent, scale)
 
 
 def trainable(reasons: Iterable[Reason | None]) -> bool:
@@ -184,19 +179,9 @@ def command(target: str, scale: str, only_finished: bool = False) -> str:
 
 
 def files(spec: Paper, key: str) -> list[tuple[str, str]]:
-    """Title and address of an artifact's files, below the paper's folder; of a figure also of the numbers that it draws."""
-    own = [(TITLES[Path(name).suffix], name) for name in artifacts.files(spec, key)]
-    if key not in spec.figures:
-        return own
-    data = [name for name in artifacts.data(spec, [key]) if name.endswith(".csv")]
-    of = {name: f" of {_source(spec, Path(name).stem)}" if len(data) > 1 else "" for name in data}
-    return own + [(f"Data{of[name]} (CSV)", name) for name in data]
-
-
-def _source(spec: Paper, stem: str) -> str:
-    """Gathered results in words: the experiment, and the study of it."""
-    experiment, study = split_source(stem)
-    return ", ".join(filter(None, [called(spec, experiment), study]))
+    """Title and address of an artifact's committed files, below the paper's folder."""
+    named = artifacts.files(spec, key)
+    return [(TITLES[Path(name).suffix], name) for name in named if Path(name).suffix in TITLES]
 
 
 def picture(content: Content, item: dict[str, Any]) -> dict[str, Any]:
@@ -204,15 +189,6 @@ def picture(content: Content, item: dict[str, Any]) -> dict[str, Any]:
     name = f"figures/{item['key']}.png"
     width, height = size(content.folder / name)
     return {"src": name, "alt": f"{item['title']}: {item['shows']}", "width": width, "height": height, "broad": width > BROAD}
-
-
-def partitions(content: Content) -> dict[str, str]:
-    """Address of each heat map -> its name in words: `mnist-shards-s0-1a2b` as "mnist, shards, seed 0"."""
-    found = {}
-    for path in content.partitions:
-        dataset, name, seed, _ = path.stem.rsplit("-", 3)
-        found[Path(os.path.relpath(path, content.folder)).as_posix()] = f"{dataset}, {name}, seed {seed[1:]}".replace("_", " ")
-    return found
 
 
 def size(path: Path) -> tuple[int, int]:

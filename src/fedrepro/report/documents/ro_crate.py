@@ -14,7 +14,6 @@ from fedrepro import __version__
 from fedrepro.core import provenance
 from fedrepro.core.files import replacing
 from fedrepro.report import artifacts
-from fedrepro.report.inputs.gathered import load
 from fedrepro.report.paper import Paper
 from fedrepro.runs import integrity
 from fedrepro.runs.gather import Gathering
@@ -36,7 +35,7 @@ STEPS = {  # script -> what it does
 TOOLS = {step: Path(f"workflow/scripts/{step}.py") for step in STEPS}
 BIOSCHEMAS = "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"
 DONE = "http://schema.org/CompletedActionStatus"
-DOCUMENTS = ("index.html", "report.tex", "report.pdf", "metrics.json", "curves.csv")
+DOCUMENTS = ("index.html", "report.tex", "report.pdf", "metrics.json")
 KINDS = {
     ".csv": "text/csv",
     ".html": "text/html",
@@ -51,18 +50,23 @@ KINDS = {
     ".yaml": "application/yaml",
 }
 LONGEST = 300  # letters of a text: names of data and hardware come from files that anybody may have written
-Gathered = Mapping[str, Gathering]  # source -> what reports have of it
 
 
-def write(papers: Mapping[str, Paper], gathered: Mapping[str, Gathered], reports: Path, out: Path) -> None:
-    """Write `out`, a zip, from the repository's top folder. `reports` is reports/<scale>, `gathered` what a paper has there."""
+def write(
+    papers: Mapping[str, Paper],
+    gathered: Mapping[str, Iterable[Gathering]],
+    shown: Mapping[str, Iterable[str]],
+    reports: Path,
+    out: Path,
+) -> None:
+    """Write `out`, a zip, from the repository's top folder. `reports` is reports/<scale>; `gathered` and `shown`, what was
+    gathered for a paper there and which artifacts it has."""
     crate = Crate(f"fedrepro, scale {reports.name}")
     for paper, specification in papers.items():
-        crate.add_paper(specification, gathered[paper], reports / paper)
-    pages = [path for path in sorted(reports.rglob("index.html")) if "figures" not in path.parts]
+        crate.add_paper(specification, gathered[paper], shown[paper], reports / paper)
+    pages = sorted(reports.rglob("index.html"))
     documents = [reports / name for name in DOCUMENTS if (reports / name).exists()]
-    maps = sorted(reports.glob("*/partitions/*.png"))  # which the pages show
-    crate.act("page", f"Documents of scale {reports.name}", [], dict.fromkeys([*documents, *pages, *maps]))
+    crate.act("page", f"Documents of scale {reports.name}", [], dict.fromkeys([*documents, *pages]))
     crate.close()
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as temporary:
@@ -142,13 +146,9 @@ class Crate:
         self.actions[step].append(action)
         return action
 
-    def add_paper(self, specification: Paper, gathered: Gathered, folder: Path) -> None:
-        """A paper's runs, studies and artifacts. What was not run is left out, and so are numbers of other runs that stayed."""
-        there = {
-            name: given
-            for name, given in gathered.items()
-            if given.series and list(given.series) == load(folder / "data", name).labels
-        }
+    def add_paper(self, specification: Paper, gathered: Iterable[Gathering], shown: Iterable[str], folder: Path) -> None:
+        """A paper's runs, studies and artifacts. What was not run is left out."""
+        there = {given.note["experiment"]: given for given in gathered if given.series}
         for given in there.values():
             for run in _folders(given):
                 self.add_run(run)
@@ -159,11 +159,9 @@ class Crate:
                 self.act("study", f"{name}: study", used, made)
                 used = [self.file(path) for path in made]
             self.act("artifacts", f"{name}: gathered", used, [folder / "data" / f"{name}.{end}" for end in ("csv", "json")])
-        for key in specification.artifacts:
-            sources = specification.sources([key])
-            if any(name in there for name in sources):
-                used = [self.file(folder / "data" / f"{name}.csv") for name in sources if name in there]
-                self.act("artifacts", key, used, [folder / name for name in artifacts.files(specification, key)])
+        for key in shown:
+            used = [self.file(folder / "data" / f"{name}.csv") for name in specification.sources([key]) if name in there]
+            self.act("artifacts", key, used, [folder / name for name in artifacts.files(specification, key)])
 
     def add_run(self, folder: Path) -> None:
         """One training, once, with the settings that it had and the time that it took."""

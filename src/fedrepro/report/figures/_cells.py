@@ -45,6 +45,11 @@ class OfCells(base.Figure):
         return list(dict.fromkeys([*self.experiments(figures), *names]))
 
     @property
+    def settings(self) -> list[str]:
+        """Those of a series that it is drawn over."""
+        return []
+
+    @property
     def _study(self) -> str | None:
         return quantities.model(self.cell.get("kind"), "cell").study
 
@@ -61,9 +66,21 @@ class OfCells(base.Figure):
 
     def value(self, panel: Panel, label: str) -> Estimate | None:
         """Mean and standard deviation over seeds on the axis; None where there is no number."""
+        values = self._drawn(panel, label)
+        return estimate(values) if values else None
+
+    def _drawn(self, panel: Panel, label: str) -> list[float]:
         cell = self.of(label, panel.target)
-        values, _ = cell.found(panel)
-        return estimate([cell.unit(panel.measure).factor * value for value in values]) if values else None
+        return [cell.unit(panel.measure).factor * value for value in cell.found(panel)[0] or ()]
+
+    def numbers(self, evidence: Evidence) -> list[list]:
+        rows: list[list] = [["experiment", "series", *self.settings, "mean", "sd", "seeds"]]
+        for panel in self.shown(evidence):
+            for label in panel.results.labels:
+                at = [panel.setting(label, setting) for setting in self.settings]
+                values = self._drawn(panel, label)
+                rows.append([panel.name, label, *at, *(base.spread(values) if values else ("", "", 0))])
+        return rows
 
     def shown(self, evidence: Evidence) -> list[Panel]:
         """The panels that were run, of the results that the cell reads."""

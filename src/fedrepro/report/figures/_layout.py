@@ -21,7 +21,7 @@ from fedrepro.report.inputs.panel import Evidence
 
 COLUMN, PAGE = 3.3, 7.0  # inches: one column of a two-column page, and both
 NEARLY = 1.3  # so much longer may a common axis be
-LINE = 0.15  # inches, of a legend, whose first two are part of a figure's height, and of a reason
+LINE = 0.15  # inches, of a legend, whose first two are part of a figure's height
 
 
 def setup() -> None:
@@ -43,7 +43,7 @@ def compose(figure: Figure, evidence: Evidence) -> plt.Figure:
     grid = figure.grid(evidence)
     rows, columns = len(grid), max(map(len, grid))
     skipped = all(part.skipped for row in grid for part in row)
-    size = _size_of_reasons(grid, columns) if skipped else _size(figure, rows, columns)
+    size = _size(figure, rows, columns)
     drawing, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for parts, line in zip(grid, axes, strict=True):
         for place, panel in enumerate(line):
@@ -70,11 +70,7 @@ def _panel(axes: Axes, part: Part, columns: int) -> None:
         if columns > 2 and isinstance(axes.xaxis.get_major_locator(), AutoLocator):
             axes.locator_params(axis="x", nbins=4)
     if part.title:
-        axes.set_title(_title(part, columns), fontsize=7)
-
-
-def _title(part: Part, columns: int) -> str:
-    return textwrap.fill(part.title, round(17 * (COLUMN if columns == 1 else PAGE / columns)))
+        axes.set_title(textwrap.fill(part.title, round(17 * width)), fontsize=7)
 
 
 def _reason(part: Part, columns: int) -> str:
@@ -95,14 +91,6 @@ def _size(figure: Figure, rows: int, columns: int) -> tuple[float, float]:
         return COLUMN, figure.height
     width = COLUMN if columns == 1 else PAGE
     return width, 0.5 + rows * max(1.5, min(2.3, 0.85 * width / columns))
-
-
-def _size_of_reasons(grid: list[list[Part]], columns: int) -> tuple[float, float]:
-    """The size of a figure without a drawing, in which all titles and reasons fit."""
-    parts = [part for row in grid for part in row]
-    lines = max(len(f"{_title(part, columns)}\n{_reason(part, columns)}".strip().splitlines()) for part in parts)
-    height, fitting = (0.8, 5) if len(parts) == 1 else (0.6, 4)  # inches of a row, and how many lines fit there
-    return COLUMN if columns == 1 else PAGE, (height + LINE * max(0, lines - fitting)) * len(grid)
 
 
 def _share(axes) -> None:

@@ -53,14 +53,13 @@ class OfStudy(base.Figure):
         return [label for label in self.series or results.labels if self.rows(results, label)]
 
     def skipped(self, evidence: Evidence) -> Reason | None:
-        results = self.first(evidence)
-        return results.absent(self.series) or (None if self.labels(results) else Reason(Kind.NO_VALUES))
+        return self.first(evidence).absent(self.series)
 
     def grid(self, evidence: Evidence) -> list[list[base.Part]]:
         """A row for each series, in it a panel for each value of `by`."""
         results = self.first(evidence)
-        if self.skipped(evidence):
-            return super().grid(evidence)
+        if self.skipped(evidence) or not self.labels(results):
+            return [[base.Part("", self.draw, self.skipped(evidence) or Reason(Kind.NO_VALUES))]]
         rows = {label: self.rows(results, label) for label in self.labels(results)}
         values = ordered({row[self.by] for found in rows.values() for row in found}) if self.by else [""]
         found = []
@@ -81,6 +80,14 @@ class OfStudy(base.Figure):
         """All values of a column, the same for every panel."""
         results = self.first(evidence)
         return ordered({row[column] for label in self.labels(results) for row in self.rows(results, label)} - {""})
+
+    def numbers(self, evidence: Evidence) -> list[list]:
+        results, columns = self.first(evidence), [*([self.by] if self.by else []), *self.columns()]
+        columns = list(dict.fromkeys(columns))
+        rows: list[list] = [["series", "seed", *columns]]
+        for label in self.labels(results):
+            rows += [[label, row["seed"], *(row[column] for column in columns)] for row in self.rows(results, label)]
+        return rows
 
     def told(self, evidence: Evidence) -> list[str]:
         results = self.first(evidence)

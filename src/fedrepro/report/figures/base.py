@@ -1,7 +1,7 @@
 """What every kind of figure has. A figure is a grid of panels; a kind draws on matplotlib's axes that it is given and imports
 nothing of it, so that planning needs no matplotlib; `report/drawing.py` makes the axes, the frame around them and the files."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ from fedrepro.core.formatting import count
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Evidence, Shown, source, split_source
 from fedrepro.report.inputs.references import Known
+from fedrepro.report.statistics import estimate
 from fedrepro.runs.reasons import Reason
 
 ALL = "all"  # scales, of a remark
@@ -36,7 +37,7 @@ class Figure(Frozen):
 
     shows: ClassVar[str]  # in words, for those who cannot see it
     height: ClassVar[float] = 2.7  # inches, of a single panel
-    numbered: ClassVar[bool] = False  # whether the numbers lie beside it, as .csv
+    numbered: ClassVar[bool] = True  # whether its numbers are written beside it, as .csv
     study: ClassVar[str | None] = None  # whose results are drawn; None: the experiment's own
 
     def experiments(self, figures: Mapping[str, "Figure"]) -> list[str]:
@@ -47,10 +48,6 @@ class Figure(Frozen):
         """The gathered results that it is made from."""
         return [source(name, self.study) for name in self.experiments(figures)]
 
-    def parts(self, figures: Mapping[str, "Figure"]) -> list["Figure"]:
-        """All that says how it looks: itself, and the figures that it consists of."""
-        return [self]
-
     def check(self, known: Known) -> None:
         """That all that it names exists."""
         raise NotImplementedError
@@ -60,7 +57,7 @@ class Figure(Frozen):
         return [[Part("", lambda axes: self.draw(axes, evidence), self.skipped(evidence))]]
 
     def skipped(self, evidence: Evidence) -> Reason | None:
-        """Why nothing is drawn."""
+        """Why nothing is drawn: it was not run, as the notes of the results say before anything is."""
         return self.first(evidence).skipped
 
     def first(self, evidence: Evidence) -> Results:
@@ -88,8 +85,18 @@ class Figure(Frozen):
         raise NotImplementedError
 
     def numbers(self, evidence: Evidence) -> list[list]:
-        """Rows of the .csv, of a kind that is `numbered`; the first are the columns."""
+        """Rows of the .csv: what is drawn, in the units of the axes; the first are the columns."""
         raise NotImplementedError
+
+
+def spread(values: Sequence[float]) -> list:
+    """Mean, standard deviation (of one value none) and number of some values, as a .csv has them."""
+    found = estimate(values)
+    return [_short(found.mean), "" if found.std is None else _short(found.std), len(values)]
+
+
+def _short(value: float) -> str:
+    return f"{value:.6g}"
 
 
 def over_seeds(results: list[Results], mark: str) -> str:

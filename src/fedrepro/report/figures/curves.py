@@ -91,6 +91,15 @@ class Figure(base.Figure, Ref):
             axes.set_ylim(100 * low if low is not None else None, top)
         grid(axes)
 
+    def numbers(self, evidence: Evidence) -> list[list]:
+        panel, window = evidence.panel(self), self._window(evidence)
+        rows: list[list] = [["series", self.over.removesuffix("s"), "mean", "sd", "seeds"]]
+        for label in self._labels(panel):
+            seeds, step = self._seeds(panel, label), self._step(panel, label)
+            values = _by_round({seed: _averaged(curve, window) for seed, curve in seeds.items()}, factor(panel.measure))
+            rows += [[label, step * round, *base.spread(values[round])] for round in sorted(values)]
+        return rows
+
     def told(self, evidence: Evidence) -> list[str]:
         panel, window = evidence.panel(self), self._window(evidence)
         results, measure = panel.results, panel.measure
@@ -154,15 +163,21 @@ def _averaged(curve: Curve, window: int) -> Curve:
 
 def _band(seeds: Mapping[int, Curve], unit: float) -> tuple[list[int], list[float], list[float], list[float]]:
     """Rounds, mean over seeds, and one standard deviation below and above it."""
-    values = defaultdict(list)
-    for curve in seeds.values():
-        for round, value in curve:
-            values[round].append(unit * value)
+    values = _by_round(seeds, unit)
     rounds = sorted(values)
     means = [statistics.fmean(values[round]) for round in rounds]
     spread = [statistics.stdev(values[round]) if len(values[round]) > 1 else 0.0 for round in rounds]
     low, high = ([mean + sign * wide for mean, wide in zip(means, spread, strict=True)] for sign in (-1, 1))
     return rounds, means, low, high
+
+
+def _by_round(seeds: Mapping[int, Curve], unit: float = 1) -> dict[int, list[float]]:
+    """Round -> the values of the seeds."""
+    values = defaultdict(list)
+    for curve in seeds.values():
+        for round, value in curve:
+            values[round].append(unit * value)
+    return values
 
 
 def _paper(axes: Any, panel: Panel, curves: Mapping[str, Curve], drawn: Mapping[str, Look], window: int) -> None:

@@ -80,6 +80,14 @@ class Figure(base.Figure):
                 found[row[self.x]][row["seed"]].append(float(row[self.y]))
         return {x: [statistics.fmean(values) for values in seeds.values()] for x, seeds in found.items()}
 
+    def numbers(self, evidence: Evidence) -> list[list]:
+        rows: list[list] = [["experiment", "series", self.x, "mean", "sd", "seeds"]]
+        for name, results in self._found(evidence).items():
+            for label in self.labels(results):
+                found = self._values(results, label)
+                rows += [[self.names[name], label, x, *base.spread(values)] for x, values in found.items()]
+        return rows
+
     def told(self, evidence: Evidence) -> list[str]:
         results = list(self._found(evidence).values())
         return [

@@ -27,7 +27,6 @@ class Figure(base.Figure):
     receives: str = ""
     shows: ClassVar = "epochs that new clients need, one bar per method"
     height: ClassVar = 2.4
-    numbered: ClassVar = True
     study: ClassVar = STUDY
 
     def check(self, known: Known) -> None:

@@ -15,6 +15,7 @@ class Figure(base.Figure):
     """`rows`: names of figures. Each is called by its `name`, else by its title."""
 
     rows: tuple[tuple[str, ...], ...] = Field(min_length=1)
+    numbered: ClassVar = False  # the others have their numbers
     shows: ClassVar = "several panels, each of which is shown alone too"
 
     @property
@@ -29,9 +30,6 @@ class Figure(base.Figure):
 
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return list(dict.fromkeys(name for figure in self.members(figures) for name in figure.sources(figures)))
-
-    def parts(self, figures: Mapping[str, base.Figure]) -> list[base.Figure]:
-        return [self, *self.members(figures)]
 
     def check(self, known: Known) -> None:
         single = [name for name, figure in known.figures.items() if figure.kind != self.kind]

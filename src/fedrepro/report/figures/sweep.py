@@ -53,6 +53,10 @@ class Figure(_cells.OfCells):
             axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
         grid(axes)
 
+    @property
+    def settings(self) -> list[str]:
+        return [self.setting, *([self.lines] if self.lines else [])]
+
     def _look(self, evidence: Evidence, panel: Panel) -> Look | None:
         """Of the one line that is no reference: what its method's name has in the paper's other figures, if it has a look."""
         known = {label: look for own in evidence.looks.values() for label, look in own.items()}

@@ -34,10 +34,6 @@ class Table(Frozen):
         """The gathered results that it is made from."""
         return list(dict.fromkeys(ref.experiment for ref in self.panels))
 
-    def parts(self, figures: dict) -> list["Table"]:
-        """All that says what stands in it."""
-        return [self]
-
     @property
     def experiments(self) -> list[str]:
         return self.sources({})

@@ -1,0 +1,30 @@
+"""The committed reports, and the numbers that they are made from, gathered from what is kept."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from fedrepro.config.params import read_params
+from fedrepro.experiments import plan, study_plan
+from fedrepro.experiments.reports import Reports
+from fedrepro.report import paper as spec
+from fedrepro.runs.gather import gather
+from fedrepro.runs.paths import Paths
+
+SCALES = ("small", "paper")
+
+
+def reports(scale: str, paths: Paths) -> Reports:
+    """Of a scale, from the repository's top folder."""
+    params = read_params(overrides={"scale": scale, "only_finished": True})
+    planned = plan.plan(params, paths)
+    studies = {
+        paper: {name: study_plan.plan(item, params, paths) for name, item in group.items()} for paper, group in planned.items()
+    }
+    return Reports(params, spec.read_all(params), planned, studies, {})
+
+
+def gathered(own: Reports, folder: Path, papers: Iterable[str]) -> None:
+    """All that is gathered for some papers of a scale, into its `folder`."""
+    for paper in papers:
+        for given in own.gathering(paper):
+            gather(given, folder / paper / "data")
