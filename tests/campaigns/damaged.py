@@ -138,7 +138,7 @@ class Damage:
         self.done(kept, lambda: main.main(["keep"]))
         shutil.rmtree(kept / "results/runs")
         mirror(archives / "mirror")
-        run, shelf = "results/runs/p/*/", "results/kept/p/*/"
+        run, shelf = "results/runs/p/*/", "results/kept/p/"
         self.kinds = [  # where, which files, what reads them, and what comes out
             (fresh, ["data/prepared/*/*"], trained, "results"),
             (fresh, ["data/partitions/*.npz"], trained, "results"),

@@ -56,23 +56,6 @@ def test_there_and_back(folders):
     assert dvc_store.restore(kept, runs) == [run] and content(runs) == before
 
 
-def test_folders_are_told_in_their_order(folders):
-    runs, kept = folders
-    names = [a_run(runs, name=name).name for name in "dbfaec"]
-    assert [folder.name for folder in dvc_store.store(runs, kept)] == sorted(names)
-
-
-def test_without_links(folders, monkeypatch):
-    def refused(*_):
-        raise OSError("another disk")
-
-    monkeypatch.setattr(dvc_store.os, "link", refused)
-    runs, kept = folders
-    run = a_run(runs)
-    dvc_store.store(runs, kept)
-    assert content(kept) == content(runs) and not os.path.samefile(run / "metrics.csv", kept / run.name / "metrics.csv")
-
-
 @pytest.mark.parametrize("last", ["snapshots/3", "tsne-1.csv"])
 def test_what_is_cut_off_is_no_finished_run(last, folders, monkeypatch):
     """Its summary comes last; the same command makes it whole."""
@@ -80,13 +63,16 @@ def test_what_is_cut_off_is_no_finished_run(last, folders, monkeypatch):
     run, copy = a_run(runs), shutil.copy2
     a_study(run, "tsne-1")
 
+    def refused(*_):
+        raise OSError("another disk")
+
     def full(source, target):
         if source == run / last:
             raise OSError("no space left")
         return copy(source, target)
 
     with monkeypatch.context() as patched:
-        patched.setattr(dvc_store, "_linked", lambda *_: False)
+        patched.setattr(dvc_store.os, "link", refused)
         patched.setattr(dvc_store.shutil, "copy2", full)
         with pytest.raises(OSError, match="no space left"):
             dvc_store.store(runs, kept)

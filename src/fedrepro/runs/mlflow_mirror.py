@@ -131,8 +131,9 @@ def _finished(run: Run, tags: dict[str, str]) -> Finished:
     known = [(MEASURES[name], value) for name, value in record.get("final", {}).items()]
     shown = [f"{measure.title} {100 * value:.2f} %" for measure, value in known if measure.percent]
     note = f"{', '.join([status, *shown])} (scale {tags['scale']})"  # the list's column "Description"
-    own = {"run": run.id, "digest": provenance.digest(record, 32), "seed": str(run.config.seed), "status": status}
-    own |= {"data": run.data, "code": run.code, "commit": record["environment"]["commit"], "mlflow.note.content": note}
+    digest = provenance.digest([run.id, record["metrics"]], 32)  # the same run on other hardware has other numbers
+    own = {"run": run.id, "digest": digest, "seed": str(run.config.seed), "status": status, "data": run.data}
+    own |= {"code": run.code, "commit": record["environment"]["commit"], "mlflow.note.content": note}
     ended = datetime.fromisoformat(record["ended"]).timestamp() if "ended" in record else run.summary.stat().st_mtime
     return Finished(run, rows, tags | own, int((ended - record.get("seconds", 0.0)) * 1000), int(ended * 1000))
 
