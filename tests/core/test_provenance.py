@@ -139,7 +139,7 @@ def test_a_run_names_a_module_for_each_of_its_choices():
 
 
 PARTS = {name: lambda name=name: provenance.partition_digest(name) for name in ("permuted", "shards")}
-SETS = {name: lambda name=name: provenance.dataset_digest(name) for name in ("pneumonia", "pneumonia_64", "digits", "mnist")}
+SETS = {name: lambda name=name: provenance.dataset_digest(name) for name in ("cifar100", "cifar100_20", "digits", "mnist")}
 
 
 @pytest.mark.parametrize(("file", "old", "new", "changed"), [
@@ -148,7 +148,7 @@ SETS = {name: lambda name=name: provenance.dataset_digest(name) for name in ("pn
     ("data/partitions/base.py", "order[:count]", "order[count:]", {*PARTS}),  # what deals for all of them
     ("data/datasets/base.py", "math.prod(", "math.fsum(", set()),
     ("data/datasets/_fetch.py", "def bring(", "def bring_in(", set()),
-    ("data/datasets/_medmnist.py", "return", "pass\n    return", {"pneumonia", "pneumonia_64"}),
+    ("data/datasets/cifar100.py", "return", "pass\n    return", {"cifar100", "cifar100_20"}),
     ("data/datasets/_prepared.py", "import os", "import sys", {*SETS}),
 ])  # fmt: skip
 def test_code_of_partitions_and_data_sets_counts_where_it_is_executed(file, old, new, changed, package):
