@@ -181,13 +181,6 @@ def shapes(tmp_path, monkeypatch):
     return arrays
 
 
-def test_the_recipe_for_data_of_ones_own(shapes, tmp_path):
-    arrays = shapes
-    datasets.provide("shapes", tmp_path / "raw", tmp_path / "out")
-    data = datasets.load(tmp_path / "out")
-    assert describe(data.meta) == "Shapes (our own pictures)" and np.array_equal(data.test_x, arrays["test_x"])
-
-
 def test_a_file_that_an_option_names_names_the_folder(shapes, tmp_path, monkeypatch):
     """Of other content is another data set."""
     module, file = registry.find("datasets", "shapes"), tmp_path / "names.txt"
@@ -223,11 +216,6 @@ def test_a_users_own_data_that_do_not_fit_stay(changes, words, shapes, tmp_path)
     datasets.provide("shapes", tmp_path / "raw", tmp_path / "out")
 
 
-def test_a_copy_of_another_size_is_told_of(mirror, tmp_path, caplog):
-    datasets.provide("mnist", tmp_path / "raw", tmp_path / "out", str(mirror))
-    assert "[20, 10] train and test images, declared as [60000, 10000]" in caplog.text
-
-
 def test_a_copy_stays_a_copy_when_it_is_prepared_anew(mirror, tmp_path, monkeypatch):
     """Though its mirror is not set any more: from the raw files that lie here; where they do not, it stays as it is."""
     raw, out = tmp_path / "raw", tmp_path / "out"
@@ -241,23 +229,6 @@ def test_a_copy_stays_a_copy_when_it_is_prepared_anew(mirror, tmp_path, monkeypa
     monkeypatch.setattr(provenance, "dataset_digest", lambda name: "once more")
     shutil.rmtree(raw)
     assert datasets.identify("mnist", raw, out) == before["identity"] and datasets.load(out).meta["code"] == "corrected"
-
-
-@pytest.mark.parametrize(("name", "through"), [
-    ("digits_rgb", "rng"), ("digits_rgb", "digits"), ("mnist", "_formats"),
-    ("cifar100_20", "cifar100"), ("chest_xray", "_split"),
-])  # fmt: skip
-def test_the_code_of_a_data_set_is_what_reads_or_draws_it(name, through, monkeypatch):
-    """Not what fetches it: the files are held against their checksums."""
-    seen = []
-    monkeypatch.setattr(provenance, "_essence", lambda path: seen.append(path.stem))
-    provenance.dataset_digest.__wrapped__(name)
-    assert {name, through, "_prepared"} <= set(seen) and not {"_fetch", "_download", "files", "config"} & set(seen)
-
-
-def test_unknown_name_lists_the_valid_ones(tmp_path):
-    with pytest.raises(UserError, match=r"unknown dataset 'mnits': choose from .*mnist"):
-        datasets.fetch("mnits", tmp_path)
 
 
 @pytest.mark.parametrize(("name", "shape", "counts"), [
@@ -535,25 +506,6 @@ def test_padded_letters_are_other_data(tmp_path, monkeypatch):
     assert labels.tolist() == [0] * 3
     with pytest.raises(UserError, match="dataset emnist_letters: pad: .*greater than or equal to 0"):
         datasets.extent({"name": "emnist_letters", "pad": -1})
-
-
-@pytest.mark.parametrize("size", [64, 128, 224])
-def test_larger_pneumonia(size, tmp_path):
-    name = f"pneumonia_{size}"
-    module, folder = registry.find("datasets", name), tmp_path / "mirror" / f"pneumonia{size}"
-    folder.mkdir(parents=True)
-    assert datasets.extent(name) == ((1, size, size), 5232, 624) and module.FILES[0].name in module.FILES[0].urls[0]
-    arrays = {}
-    for part in ("train", "val", "test"):
-        arrays[f"{part}_images"] = np.full((2, size, size), 7, np.uint8)
-        arrays[f"{part}_labels"] = np.array([[0], [1]], np.uint8)
-    np.savez(folder / module.ARCHIVE, **arrays)
-    raw, out = ready(name, tmp_path, tmp_path / "mirror")
-    assert datasets.prepare(name, raw, out)["shape"] == [1, size, size] and datasets.load(out).train_y.tolist() == [0, 1] * 2
-    np.savez(folder / module.ARCHIVE, **arrays | {"val_images": np.zeros((2, 28, 28), np.uint8)})
-    shutil.rmtree(tmp_path / "raw")
-    shutil.rmtree(tmp_path / "prepared")
-    assert_fails(name, tmp_path, tmp_path / "mirror", module.ARCHIVE, f"expected images of {size}x{size}, found (2, 28, 28)")
 
 
 @pytest.mark.parametrize("keys", [("images", "labels"), ("x", "y")])
