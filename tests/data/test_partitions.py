@@ -106,12 +106,6 @@ def test_test_part_has_the_shares_of_the_train_part(name, options):
         assert (missed <= allowed).all()
 
 
-def test_clients_that_share_train_images_share_test_images():
-    """As the FedCL authors' code has it: each draws from the whole test set, and so has its full share of it."""
-    parts = make("dirichlet", overlap=True, alpha=100)
-    assert [len(part) for part in parts.test] == [50] * 4 and len(np.unique(np.concatenate(parts.test))) < 200
-
-
 def test_test_images_at_random():
     """Split evenly, whatever the classes of the train parts."""
     parts, dealt = make("iid", tests="random"), make("iid")
@@ -122,10 +116,12 @@ def test_test_images_at_random():
     assert not np.array_equal(parts.test[0], make("iid", tests="random", seed=1).test[0])
 
 
-def test_all_images_for_every_client():
-    parts = make("permuted", whole=True)
-    assert all(np.array_equal(part, np.arange(400)) for part in parts.train)
-    assert all(np.array_equal(part, np.arange(200)) for part in parts.test)
+def test_clients_that_share_train_images_share_test_images():
+    """As the FedCL authors' code has it: each draws from the whole test set, and so has its full share of it."""
+    parts, whole = make("dirichlet", overlap=True, alpha=100), make("permuted", whole=True)
+    assert [len(part) for part in parts.test] == [50] * 4 and len(np.unique(np.concatenate(parts.test))) < 200
+    assert all(part.tolist() == list(range(400)) for part in whole.train)
+    assert all(part.tolist() == list(range(200)) for part in whole.test)
 
 
 def test_too_few_test_images_of_a_class_leave_the_shares_and_not_the_size():
@@ -203,12 +199,6 @@ def test_uneven_classes_and_a_class_without_images(name, options):
     assert overlaps(name, options) or sorted(used) == list(range(400))
 
 
-@pytest.mark.parametrize("name", registry.names("partitions"))
-def test_more_clients_than_images(name):
-    with pytest.raises(UserError, match=f"partition {name}: clients: 401 clients cannot share 400"):
-        make(name, clients=401)
-
-
 def test_shards():
     parts = make("shards", clients=10)  # 20 shards of 20: each of one class
     assert [len(part) for part in parts.train] == [40] * 10
@@ -216,8 +206,6 @@ def test_shards():
     parts = make("shards", clients=4)  # 8 shards of 50: each of two classes
     assert [len(part) for part in parts.train] == [100] * 4
     assert (classes_of(parts) > 0).sum(1).max() <= 4
-    with pytest.raises(UserError, match="100 clients x 5 shards need 500 images, got 400"):
-        make("shards", clients=100, shards=5)
 
 
 @pytest.mark.parametrize(("classes", "shards", "size"), [(10, 2, 250), (100, 20, 25)], ids=["CIFAR-10", "CIFAR-100"])
@@ -252,18 +240,6 @@ def test_class_shards_as_fedmax_has_them():
     assert (held == 96)[:, :13].sum() == pytest.approx(300, abs=60)  # of 600 second pieces half: any class may have two
     few, _ = letters(size=2400)  # two pieces a class
     assert all(len(np.unique(part)) == len(part) for part in few.train)
-
-
-@pytest.mark.parametrize(("options", "words"), [
-    ({"classes_per_client": 27}, r"classes_per_client: at most 26 \(got 27\)"),
-    ({"size": 4801}, r"classes_per_client: 0 classes have 4801 images \(got 20\)"),
-    ({"pieces": 19}, r"pieces: one or two of each class, 20 to 40 \(got 19\)"),
-    ({"pieces": 41}, r"pieces: one or two of each class, 20 to 40 \(got 41\)"),
-    ({"size": 3000}, "size: a class has no two pieces of 3000 images"),
-])  # fmt: skip
-def test_impossible_class_shards(options, words):
-    with pytest.raises(UserError, match=f"partition class_shards: {words}"):
-        letters(clients=2, **options)
 
 
 def test_stratified():
@@ -323,24 +299,14 @@ def test_classes_dealt_anew_every_round():
         assert set(TRAIN[parts.train_of(0, round)]) == set(TEST[parts.test_of(0, round)]) == set(deals[round - 1])
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    ({"clients": 11}, "clients: 11 clients cannot split 10 classes"),
-    ({"clients": 2, "groups": [[0, 1], [2, 3]]}, "groups: need 2 groups"),
-    ({"clients": 3, "groups": [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]}, "groups: need 3 groups"),
-    ({"clients": 2, "groups": [[0, 1, 2, 3, 4, 5], [5, 6, 7, 8, 9]]}, "groups: need 2 groups"),
-    ({"clients": 2, "redraw": True, "groups": [[0], [1]]}, "groups: .* redraw"),
-])  # fmt: skip
-def test_impossible_classes(options, words):
-    with pytest.raises(UserError, match=f"partition classes: {words}"):
-        make("classes", **options)
-
-
 @pytest.mark.parametrize(("clients", "each"), [(4, 5), (10, 2), (20, 3), (5, 10)])
 def test_balanced_classes(clients, each):
     held = classes_of(make("balanced_classes", clients=clients, classes_per_client=each))
     assert ((held > 0).sum(1) == each).all()
     assert ((held > 0).sum(0) == clients * each // CLASSES).all()
     assert np.ptp(held[held > 0]) <= 1
+    sized = classes_of(make("balanced_classes", clients=clients, classes_per_client=each, size=2))
+    assert set(sized[held > 0].tolist()) == {2} and sized[held == 0].max(initial=0) == 0
 
 
 def test_which_classes_stand_together_is_drawn():
@@ -351,11 +317,6 @@ def test_which_classes_stand_together_is_drawn():
         for row in classes_of(make("balanced_classes", clients=10, classes_per_client=2, seed=seed))
     }
     assert len(pairs) > 30  # of 45
-
-
-def test_balanced_classes_of_one_size():
-    held = classes_of(make("balanced_classes", clients=4, classes_per_client=5, size=3))
-    assert sorted(set(held.flatten().tolist())) == [0, 3] and ((held > 0).sum(1) == 5).all()
 
 
 def test_mixed_classes_are_any_balanced_assignment(monkeypatch):
@@ -379,17 +340,39 @@ def test_mixed_classes_are_any_balanced_assignment(monkeypatch):
     assert opposites(False) == 10 > opposites(True)
 
 
-def test_impossible_balanced_classes(monkeypatch):
-    with pytest.raises(UserError, match="size: at most 20, of class 0 .got 21."):
-        make("balanced_classes", clients=4, classes_per_client=5, size=21)
-    with pytest.raises(UserError, match="classes_per_client: at most 10 .got 11."):
-        make("balanced_classes", clients=10, classes_per_client=11)
-    with pytest.raises(UserError, match="clients x classes_per_client = 12 must be a multiple of 10"):
-        make("balanced_classes", clients=4, classes_per_client=3)
+IMPOSSIBLE = [
+    *((name, {"clients": 401}, "clients: 401 clients cannot share 400") for name in registry.names("partitions")),
+    *((name, {"color": 3}, "color: unknown key: choose from .*clients") for name in registry.names("partitions")),
+    ("classes", {"clients": 11}, "clients: 11 clients cannot split 10 classes"),
+    ("classes", {"clients": 2, "groups": [[0, 1], [2, 3]]}, "groups: need 2 groups"),
+    ("classes", {"clients": 3, "groups": [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]}, "groups: need 3 groups"),
+    ("classes", {"clients": 2, "groups": [[0, 1, 2, 3, 4, 5], [5, 6, 7, 8, 9]]}, "groups: need 2 groups"),
+    ("classes", {"clients": 2, "redraw": True, "groups": [[0], [1]]}, "groups: .* redraw"),
+    ("class_shards", {"classes_per_client": 11}, r"classes_per_client: at most 10 \(got 11\)"),
+    ("class_shards", {"size": 41}, r"classes_per_client: 0 classes have 41 images \(got 6\)"),
+    ("class_shards", {"pieces": 5}, r"pieces: one or two of each class, 6 to 12 \(got 5\)"),
+    ("class_shards", {"pieces": 13}, r"pieces: one or two of each class, 6 to 12 \(got 13\)"),
+    ("class_shards", {"size": 21}, "size: a class has no two pieces of 21 images"),
+    ("shards", {"clients": 100, "shards": 5}, "100 clients x 5 shards need 500 images, got 400"),
+    ("balanced_classes", {"size": 21}, r"size: at most 20, of class 0 \(got 21\)"),
+    ("balanced_classes", {"clients": 10, "classes_per_client": 11}, r"classes_per_client: at most 10 \(got 11\)"),
+    ("balanced_classes", {"classes_per_client": 3}, "clients x classes_per_client = 12 must be a multiple of 10"),
+    ("dirichlet_by_class", {"min_size": 101}, r"min_size: at most 100 of 400 images \(got 101\)"),
+    *(("dirichlet", {"alpha": alpha}, r"alpha: expected a number above 0 and at most 3.4e\+38, or 'uniform'[^\n]*$")
+      for alpha in (0, -1, float("inf"), True, "even", 1e308, "1e308", [1])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options", "words"), IMPOSSIBLE)
+def test_options_that_cannot_be(name, options, words):
+    with pytest.raises(UserError, match=f"partition {name}: {words}"):
+        make(name, **options)
+
+
+def test_balanced_classes_that_cannot_be_dealt(monkeypatch):
     few = np.repeat(np.arange(CLASSES), [1, *[40] * (CLASSES - 1)])
-    params = balanced_classes.Params(clients=10, classes_per_client=5)
     with pytest.raises(UserError, match="class 0 has 1 images for 5 clients; set fewer clients or classes_per_client, or more"):
-        balanced_classes.split(params, SimpleNamespace(labels=few, classes=CLASSES), np.random.default_rng(0))
+        make("balanced_classes", labels=few, clients=10)
     monkeypatch.setattr(balanced_classes, "TRIES", 0)
     with pytest.raises(UserError, match="in 0 tries; change clients or classes_per_client"):
         make("balanced_classes")
@@ -422,34 +405,16 @@ def test_dirichlet_uniform_is_the_limit_of_large_alpha():
 
 
 def test_overlapping_dirichlet_rounds_down():
-    """Six clients of 66 images, 6.6 a class: 6 of each, 60 in all."""
+    """Six clients of 66 images, 6.6 a class: 6 of each, 60 in all. Without overlap three clients have 133 of 400."""
+    assert [len(part) for part in make("dirichlet", clients=3).train] == [133] * 3
     parts = make("dirichlet", alpha="uniform", overlap=True, clients=6)
     assert (classes_of(parts) == 6).all() and [len(part) for part in parts.train] == [60] * 6
-
-
-def test_dirichlet_around_a_prior():
-    """At a large alpha each client has the classes in their own shares, not evenly."""
-    labels = np.repeat(np.arange(3), [100, 200, 100])
-    parts = make("dirichlet", alpha=1e6, prior="classes", overlap=True, labels=labels, test_labels=labels)
-    counts = np.array([np.bincount(labels[part]) for part in parts.train])
-    assert abs(counts - [25, 50, 25]).max() <= 1
-
-
-@pytest.mark.parametrize("alpha", [0, -1, float("inf"), True, "even", 1e308, "1e308", [1]])
-def test_an_alpha_that_cannot_be(alpha):
-    with pytest.raises(UserError, match=r"alpha: expected a number above 0 and at most 3.4e\+38, or 'uniform'") as caught:
-        make("dirichlet", alpha=alpha)
-    assert "\n" not in str(caught.value)
 
 
 def test_an_alpha_as_yaml_reads_it():
     """`1e-1`, without a point, is a text to YAML; the largest number that is let in gives equal shares."""
     assert same(make("dirichlet", alpha="1e-1"), make("dirichlet", alpha=0.1))
     assert np.ptp(classes_of(make("dirichlet", alpha=3.4e38, overlap=True))) == 0
-
-
-def test_dirichlet_leaves_over_what_cannot_be_shared_evenly():
-    assert [len(part) for part in make("dirichlet", clients=3).train] == [133] * 3
 
 
 def test_who_has_run_out_of_classes_draws_others_around_the_prior():
@@ -496,8 +461,6 @@ def test_dirichlet_by_class_tries_a_bounded_number_of_times(monkeypatch):
         make("dirichlet_by_class", min_size=99)
     advised = int(re.search(words, str(told.value))[1])
     assert min(len(part) for part in make("dirichlet_by_class", min_size=advised).train) == advised
-    with pytest.raises(UserError, match=r"dirichlet_by_class: min_size: at most 100 of 400 images \(got 101\)"):
-        make("dirichlet_by_class", min_size=101)
 
 
 def test_a_min_size_that_is_feasible_and_unlikely_is_given_up_soon():
@@ -609,22 +572,13 @@ def test_permuted():
     assert make("permuted", permute_pixels=False).permutations is None
 
 
-@pytest.mark.parametrize("name", registry.names("partitions"))
-def test_unknown_option(name):
-    with pytest.raises(UserError, match=f"partition {name}: color: unknown key: choose from .*clients"):
-        make(name, color=3)
-
-
 def test_subsets_contain_one_another():
     dataset = images()
     small, large, whole = (partitions.subset(dataset, count, None)[0] for count in (20, 50, None))
     assert set(small) < set(large) < set(whole) and len(small) == 20 and whole.tolist() == list(range(80))
     with pytest.raises(UserError, match=r"test_images: made has 40 test images \(got 41\)"):
         partitions.subset(dataset, 10, 41)
-
-
-def test_partition_of_a_run_counts_from_zero_in_its_subset():
-    part = partitions.of_run(config(train_images=60, test_images=20), images())
+    part = partitions.of_run(config(train_images=60, test_images=20), dataset)  # counts from zero in its subset
     assert sorted(np.concatenate(part.train)) == list(range(60)) and sorted(np.concatenate(part.test)) == list(range(20))
 
 

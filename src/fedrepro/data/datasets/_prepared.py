@@ -15,7 +15,9 @@ IMAGES = ("train_x", "test_x")
 KEYS = ("train_x", "train_y", "test_x", "test_y", "train_owner", "test_owner")
 ARRAYS, META = "arrays.npz", "meta.json"
 CHUNK = 1 << 18  # pixels that are counted at a time: `bincount` makes eight bytes of each
-NEEDED = ("name", "title", "classes", "class_names", "shape", "pixels", "identity", "official", "source", "mean", "std")
+NEEDED = (
+    *("name", "title", "classes", "class_names", "shape", "pixels", "arrays", "identity", "official", "source", "mean", "std"),
+)
 ANEW = "delete the folder and prepare the data set again"
 
 
@@ -24,7 +26,8 @@ def read(out: Path, names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, n
     meta = described(out)
     with reading(out / ARRAYS, ANEW), np.load(out / ARRAYS, allow_pickle=False) as file:
         arrays = {name: file[name] for name in names if name in KEYS[:4] or name in file}
-    _compare(out, meta, arrays)
+    if changed := [name for name, array in arrays.items() if meta["arrays"].get(name) != digest(name, array)]:
+        raise UserError(f"{out / ARRAYS}: {', '.join(changed)}: not what {META} says was prepared; {ANEW}")
     return meta, arrays
 
 
@@ -34,17 +37,6 @@ def described(out: Path) -> dict[str, Any]:
     if meta is None:
         raise UserError(f"{out / META}: not there; prepare the data set first")
     return meta
-
-
-def _compare(out: Path, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Arrays with what was written down when they were made. Earlier descriptions have one checksum of all arrays."""
-    if "arrays" in meta:
-        changed = [name for name, array in arrays.items() if meta["arrays"].get(name) != digest(name, array)]
-    else:
-        whole = set(IMAGES) <= set(arrays) and pixels(tuple(arrays.values())) != meta["pixels"]
-        changed = ["its arrays"] if whole else []
-    if changed:
-        raise UserError(f"{out / ARRAYS}: {', '.join(changed)}: not what {META} says was prepared; {ANEW}")
 
 
 def pixels(arrays: Arrays) -> str:
