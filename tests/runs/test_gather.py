@@ -143,14 +143,6 @@ def test_numbers_that_the_run_did_not_write_are_not_shown(damaged, tmp_path):
         gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
-def test_line_ends_do_not_count(tmp_path):
-    """As git writes them where `core.autocrlf` is true."""
-    folder = run_folder(tmp_path / "a")
-    path = folder / "metrics.csv"
-    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert [row["test_accuracy"] for row in integrity.metrics(folder)] == ["0.1", "0.5"]
-
-
 def test_files_of_another_run_are_refused(tmp_path):
     """Summary and numbers fit each other, and belong to somebody else; so do settings in a folder of another name."""
     folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")

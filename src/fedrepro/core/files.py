@@ -1,10 +1,12 @@
 """Write files atomically, lock them, and read small JSON files with clear errors."""
 
 import contextlib
+import csv
 import errno
 import fcntl
 import glob
 import hashlib
+import io
 import json
 import os
 import platform
@@ -192,6 +194,14 @@ def read_records(path: Path, *keys: str, advice: str = AGAIN) -> list[dict[str, 
     return records
 
 
+def parse_rows(content: bytes, path: Path, advice: str = AGAIN) -> list[dict[str, str]]:
+    """Parse a CSV file that this package wrote, cells as they are written. Raises UserError where it is damaged."""
+    try:
+        return list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline=""), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path}: damaged ({error}); {advice}") from None
+
+
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """Sealed; a reader sees the old file or the new one."""
     with replacing(path) as temporary:
@@ -205,11 +215,6 @@ def json_text(values: dict[str, Any]) -> str:
 
 def _seal(values: dict[str, Any]) -> str:
     return digest(json.dumps(json.loads(json.dumps(values)), sort_keys=True))  # read back: keys are texts then
-
-
-def text_digest(content: bytes) -> str:
-    """sha256 of a text, whatever line ends git gave it."""
-    return digest(content.replace(b"\r\n", b"\n"))
 
 
 def digest(*parts: bytes | memoryview | str) -> str:

@@ -3,15 +3,13 @@
 A run lies in a folder of its own, or is a committed one, whose folder only names it (`runs.kept`).
 """
 
-import csv
-import io
 import os
 from pathlib import Path
 from typing import Any
 
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import parsed, read_file, read_json, text_digest
+from fedrepro.core.files import digest, parse_rows, parsed, read_file, read_json
 from fedrepro.runs import kept
 from fedrepro.runs.kept import ASKED, TOLD, Record, Rows, is_kept, key
 
@@ -72,9 +70,9 @@ def metrics(folder: Path) -> Rows:
         return _kept(kept.load(folder.parent).metrics, (folder.name,), folder.parent / kept.METRICS)
     told, path = record(folder), folder / "metrics.csv"
     content = _content(path, advice(folder))
-    if text_digest(content) != told["metrics"]:
+    if digest(content) != told["metrics"]:
         raise UserError(f"{path}: changed since the run wrote it; {advice(folder)}")
-    return _rows(content, path, advice(folder))
+    return parse_rows(content, path, advice(folder))
 
 
 def studies(folder: Path) -> dict[str, Record]:
@@ -93,9 +91,9 @@ def table(path: Path) -> Rows:
     content = _content(path, again)
     note = read_result(path.with_suffix(".json"), "table", told=again)
     _check_run(note, path.with_suffix(".json"), again)
-    if note["table"] != text_digest(content):
+    if note["table"] != digest(content):
         raise UserError(f"{path}: changed since it was written; {again}")
-    return _rows(content, path, again)
+    return parse_rows(content, path, again)
 
 
 def _kept(found: Any, name: Any, path: Path) -> Any:
@@ -115,10 +113,3 @@ def _content(path: Path, told: str) -> bytes:
         return read_file(path, told)
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path}: not there; {told}") from None
-
-
-def _rows(content: bytes, path: Path, told: str) -> Rows:
-    try:
-        return list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline=""), strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path}: damaged ({error}); {told}") from None

@@ -1,8 +1,6 @@
 """A training run, its name, where it lies, and its rows as they lie there. Light: who only looks at runs needs no torch."""
 
-import csv
 import importlib
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ from typing import Any
 from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import read_file
+from fedrepro.core.files import parse_rows, read_file
 from fedrepro.runs.kept import RUNS, is_kept, key
 
 CHANGED = "code changed since the work was planned; start the same command again"
@@ -81,8 +79,7 @@ def hold_to_plan(config: RunConfig, code: str) -> None:
 
 def read_metrics(path: Path) -> list[Row]:
     """The rows of a metrics.csv; a cell that was not measured is None."""
-    lines = io.StringIO(read_file(path).decode("utf-8"), newline="")
-    return [{key: _number(key, cell) for key, cell in row.items()} for row in csv.DictReader(lines)]
+    return [{key: _number(key, cell) for key, cell in row.items()} for row in parse_rows(read_file(path), path)]
 
 
 def _number(column: str, cell: str) -> int | float | None:

@@ -1,6 +1,5 @@
 """Gathered results, as reports read them."""
 
-import csv
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedrepro import __version__
-from fedrepro.core.files import read_whole_json
+from fedrepro.core.files import parse_rows, read_file, read_whole_json
 from fedrepro.report.statistics import Curve
 from fedrepro.runs import reasons
 from fedrepro.runs.reasons import Reason, unfinished
@@ -113,8 +112,8 @@ class Stored(dict):
 
 def load(folder: Path, name: str) -> Results:
     note = read_whole_json(folder / f"{name}.json", "scale", "compare", "skipped", "series")
-    with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return Results(note, list(csv.DictReader(file)))
+    table = folder / f"{name}.csv"
+    return Results(note, parse_rows(read_file(table), table))
 
 
 def version() -> str:
