@@ -37,7 +37,9 @@ SERIES = {"FedMMD": {0: arrives(4), 1: arrives(6)}, "FedAvg": {0: arrives(10), 1
 
 
 def read(folder, figures: dict | None = None) -> spec.Paper:
-    (folder / "p.yaml").write_text(yaml.safe_dump(PAPER | {"figures": FIGURES | (figures or {})}), encoding="utf-8")
+    (folder / "p.yaml").write_text(
+        yaml.safe_dump(json.loads(json.dumps(PAPER | {"figures": FIGURES | (figures or {})}))), encoding="utf-8"
+    )
     series = {"series": {label: {} for label in SERIES}}
     sweep = {"local_epochs": 1, "series": {label: {"beta": beta} for label, beta in BETAS.items()} | {"FedAvg": {}}}
     experiments = {"first": series | ASKED, "second": series, "third": series | ASKED, "sweep": sweep}

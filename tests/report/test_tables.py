@@ -400,7 +400,7 @@ def changed(table: str, **values) -> dict:
 
 @pytest.mark.parametrize(("values", "words"), [
     (changed("table1", last=None), "tables.table1: last: Input should be a valid integer"),
-    (changed("table1", smooth=3), "tables.table1: smooth: unknown key: choose from deviations, improvement, kind, last, "),
+    (changed("table1", smooth=3), "tables.table1: smooth: unknown key: choose from baseline, deviations"),
     (changed("table1", reported={"FedX": {"a": 0.9}}), "unknown series 'FedX': choose from FedAvg, conv"),
     (changed("table1", reported={"FedAvg": {"c": 0.9}}), "table1.reported: unknown panel of this table 'c': choose from a, b"),
     (changed("table1", reported={"FedAvg": {"a": 89.9}}), "table1.reported.FedAvg.a: own-test accuracy after local training i"),
@@ -445,52 +445,15 @@ def test_identity_follows_what_is_drawn_and_the_curves(tmp_path):
     assert spec.identity(old, ["b"], tmp_path) != before
 
 
-# ---- crossed settings
-
-CROSSED = {
-    "kind": "crossed",
-    "panels": ["b"],
-    "row": "algorithm.importance",
-    "column": "algorithm.fallback",
-    "cell": {"kind": "difference", "baseline": "FedAvg", "last": 1},
-}
-READINGS = {"one": ("fisher", "local"), "two": ("fisher", "none"), "three": ("identity", "none")}
+# ---- above a baseline
 
 
-def readings(lost: dict | None = None) -> Results:
-    ends = {"FedAvg": (0.7, 0.8), "one": (0.75, 0.87), "two": (0.7, 0.78), "three": (0.9, 0.9)}
+def test_values_above_a_baseline_by_hand():
+    """5 and 7 points of two seeds: 6 ± 12.706 x sqrt 2 / sqrt 2; a series that lost a run has no number."""
+    ends = {"FedAvg": (0.7, 0.8), "one": (0.75, 0.87), "two": (0.7, 0.78)}
     series = {label: {seed: [0.1, value] for seed, value in enumerate(values)} for label, values in ends.items()}
-    found = made(series, lost=lost)
-    for label, series in found.note["series"].items():
-        algorithm = {"name": "fedavg"}
-        if label in READINGS:
-            algorithm = {"name": "fedcl"} | dict(zip(("importance", "fallback"), READINGS[label], strict=True))
-        series["config"] = {"algorithm": algorithm}
-    return found
-
-
-def test_one_setting_down_and_another_across():
-    """FedAvg has neither; 6 ± 12.706 x sqrt 2 / sqrt 2 points."""
-    asked = table(**CROSSED)
-    fisher, one = build(asked, b=readings())
-    assert fisher == {
-        "Importance": "diagonal Fisher information, one number a weight",
-        "estimated by the client": "+6.00 ± 12.71",
-        "no penalty": "-1.00 ± 12.71",
-    }
-    assert one == {"Importance": "1", "estimated by the client": "-", "no penalty": "+15.00 ± 63.53"}
-    notes = asked.notes(evidence(b=readings()))
-    assert "Down: importance; across: fallback; in each place: test accuracy above FedAvg (points)." in notes
-    assert "Bold" not in notes and "n = 2 seeds" in asked.caption(evidence(b=readings())) and "No number" not in notes
-    less = readings({("two", 1): "diverged at round 1"})
-    assert build(asked, b=less)[0]["no penalty"] == "-"
-    assert "No number of two: two, seed 1 diverged at round 1." in asked.notes(evidence(b=less))
-
-
-def test_a_place_of_a_crossed_table_belongs_to_one_series(tmp_path):
-    twice = {label: {"name": "fedcl", "importance": "fisher", "fallback": "none"} for label in ("two", "same")}
-    given = {"title": "t"} | CROSSED | {"panels": ["first"]}
-    with pytest.raises(UserError, match=r"t.panels: two and same have the same algorithm.importance and algorithm.fallback"):
-        read(tmp_path, changed("t", **given), twice)
-    with pytest.raises(UserError, match="cell.kind: unknown quantity 'mean'"):
-        read(tmp_path, changed("t", **given | {"cell": {"kind": "mean"}}))
+    asked = table(kind="convergence", panels=["b"], last=1, baseline="FedAvg")
+    column = "b, above FedAvg (points)"
+    assert [row[column] for row in build(asked, b=made(series))] == ["-", "+6.00 ± 12.71 *", "-1.00 ± 12.71"]
+    lost = made(series, lost={("two", 1): "diverged at round 1"})
+    assert [row[column] for row in build(asked, b=lost)] == ["-", "+6.00 ± 12.71", "-"]

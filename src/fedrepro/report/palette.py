@@ -14,6 +14,7 @@ POOL = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F
 MORE = ("#882255", "#999933", "#332288", "#AA4499")  # Paul Tol's, where those are used up
 MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">", "d", "p", "h")
 OWN = {"fedavg": 0, "fedmmd": 1, "l2": 2, "fedprox": 3, "fedfusion": 4, "fedmax": 6, "psi_net": 1}  # the same in all papers
+METHODS = {"fedprox": "FedProx", "fedmax": "FedMAX", "activation_l2": "L2 penalty"}  # of which figures sweep a setting
 SIZES = {"o": 3.4, "s": 3.2, "D": 3.0, "h": 3.6, "p": 3.8}  # points, so that all look as large
 DASHES = ((), (4, 1.5), (1, 1))
 SETTINGS = 3  # so many series of one method have looks of their own

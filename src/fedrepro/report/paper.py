@@ -20,6 +20,7 @@ from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Evidence, Ref, Shown, chosen
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.palette import Look
+from fedrepro.report.settings_table import changes
 from fedrepro.report.statistics import Curve
 from fedrepro.report.tables.base import Table
 from fedrepro.report.verdicts.claim import Claim
@@ -45,6 +46,7 @@ class Paper(Frozen):
     tables: dict[Key, SerializeAsAny[Table]]
     claims: dict[str, Claim]
     _looks: dict[str, dict[str, Look]] = PrivateAttr({})  # of each experiment's series
+    _changes: dict[str, list[tuple[str, str, str]]] = PrivateAttr({})  # setting, in the paper, here, of each experiment
 
     @model_validator(mode="after")
     def _names_once(self) -> "Paper":
@@ -59,6 +61,10 @@ class Paper(Frozen):
     def artifacts(self) -> list[str]:
         """Figures, tables and the verdicts."""
         return [*self.figures, *self.tables, VERDICTS]
+
+    def changes(self, experiment: str) -> list[tuple[str, str, str]]:
+        """What the scale changes of an experiment: setting, its value in the paper (empty: the default), its value here."""
+        return self._changes.get(experiment, [])
 
     def beside(self, claim: Claim) -> str:
         """The figure or table beside which a claim stands; empty where the one that it names does not show its results."""
@@ -107,6 +113,8 @@ def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
     spec = parse(Paper, values | {"claims": claims}, str(path))
     series = {name: given.get("series", {}) for name, given in params.papers[paper].items()}
     spec._looks.update(palette.assign(series, spec.proposed))
+    overlays = params.active.experiments.get(paper, {})
+    spec._changes.update({name: changes(given, overlays.get(name, {})) for name, given in params.papers[paper].items()})
     known = Known(
         str(path), "", params.papers[paper], params.scales, list(read_curves(spec, folder)), spec.experiments, spec.figures
     )

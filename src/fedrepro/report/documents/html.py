@@ -14,7 +14,7 @@ from fedrepro.report.documents import page_view
 from fedrepro.report.documents.content import Content
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
-from fedrepro.report.settings_text import described
+from fedrepro.report.settings_table import settings
 from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD
 from fedrepro.report.verdicts.summary import PAPER, chance, summary, tally
 
@@ -32,7 +32,7 @@ def write(papers: list[Content], folder: Path) -> None:
         "none_listed": NONE_LISTED,
         "unjudged_words": page_view.UNJUDGED,
     }
-    tools = (tally, summary, chance, page_view.together, page_view.judged, page_view.unjudged, page_view.command, described)
+    tools = (tally, summary, chance, page_view.together, page_view.judged, page_view.unjudged, page_view.command, settings)
     templates.globals |= words | {"version": gathered.version()} | {tool.__name__: tool for tool in tools}
     rows = [
         (name if by == PAPER else f"{paper.spec.title}: asked by us", f"{paper.key}/index.html?by={quote(by)}", counts)

@@ -5,7 +5,7 @@ from pathlib import Path
 from fedrepro.report.documents.content import Content
 from fedrepro.report.documents.templating import BRACKETS, environment
 from fedrepro.report.inputs import gathered
-from fedrepro.report.tables._latex import escape
+from fedrepro.report.tables._latex import escape, long_table
 from fedrepro.report.verdicts import summary
 
 
@@ -15,12 +15,22 @@ def write(papers: list[Content], folder: Path) -> None:
     templates.filters["tex"] = escape
     note = next(iter(papers[0].results.values())).note
     told = {"papers": papers, "scale": note["scale"], "note": note["scale_note"], "origin": _origin, "tally": _tally}
+    told["settings"] = _settings
     text = templates.get_template("report.tex.j2").render(told)
     (folder / "report.tex").write_text(text, encoding="utf-8")
 
 
 def _origin(paper: Content) -> str:
     return gathered.versions(paper.results.values())
+
+
+def _settings(paper: Content) -> str:
+    """The table of what the scale changes of the paper's settings; empty where it changes none."""
+    names = [name for name, found in paper.results.items() if not found.skipped]
+    rows = [[name, path, usual or "(default)", here] for name in names for path, usual, here in paper.spec.changes(name)]
+    columns, caption = ["Experiment", "Setting", "In the paper", "Here"], "What this scale changes of the settings."
+    shares, label = (0.2, 0.28, 0.2, 0.2), f"tab:{paper.called}-settings"
+    return long_table(columns, rows, shares, caption, label, _origin(paper)) if rows else ""
 
 
 def _tally(paper: Content) -> str:

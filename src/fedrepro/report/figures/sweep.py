@@ -5,12 +5,11 @@ line with its band of one standard deviation."""
 import math
 from typing import Any, ClassVar
 
-from fedrepro.report import settings_text
 from fedrepro.report.figures import _cells
 from fedrepro.report.figures._style import grid, palette
 from fedrepro.report.inputs.panel import Evidence, Panel
 from fedrepro.report.inputs.references import Known
-from fedrepro.report.palette import DASHES, MARKERS, Look
+from fedrepro.report.palette import DASHES, MARKERS, METHODS, Look
 
 
 class Figure(_cells.OfCells):
@@ -86,8 +85,7 @@ class Figure(_cells.OfCells):
     def _method(self, panel: Panel) -> str:
         """What the series are of, where one method has all of them and is told in words."""
         names = {panel.setting(label, "algorithm.name") for label in panel.results.labels if label not in self.reference}
-        phrase = settings_text.CHOICES.get(("algorithm", *names), "ours")
-        return phrase.partition(",")[0]
+        return METHODS.get(names.pop(), "ours") if len(names) == 1 else "ours"
 
     def told(self, evidence: Evidence) -> list[str]:
         axis, setting = self.axis(evidence), self.label or self.setting

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fedrepro.config.types import Count, NonNegative
 from fedrepro.report.inputs.panel import Evidence, Panel
 from fedrepro.report.inputs.references import Known
-from fedrepro.report.numbers import Number, factor, level, unit
+from fedrepro.report.numbers import Number, between, factor, level, unit
 from fedrepro.report.statistics import mean, mean_last
 from fedrepro.report.tables import base
 from fedrepro.report.tables._grid import Row, mark
@@ -14,13 +14,14 @@ from fedrepro.report.tables._grid import Row, mark
 class Table(base.Table):
     """`reported`: what the paper's table prints, series -> {panel: value}, 0..1, of a loss in nats, and `deviations` the
     standard deviations over seeds that it prints beside. `improvement`: the series whose distance from the best of the others
-    is a row of its own."""
+    is a row of its own. `baseline`: the series above which the others' values are told, seed by seed."""
 
     last: Count
     reported: dict[str, dict[str, NonNegative]] = {}
     deviations: dict[str, dict[str, NonNegative]] = {}
     improvement: str | None = None
-    labels = ("improvement",)
+    baseline: str | None = None
+    labels = ("improvement", "baseline")
     best = "of its column"
 
     def check(self, known: Known) -> None:
@@ -43,6 +44,8 @@ class Table(base.Table):
             told = {label: values[panel.key] for label, values in self.reported.items() if panel.key in values}
             title, loss = unit(panel.measure), panel.sign < 0
             ours, theirs = f"{panel.name} ({title})", f"{panel.name}, paper ({title})"
+            if self.baseline:
+                ours = f"{panel.name}, above {self.baseline} ({between(panel.measure)})"
             for label, row in rows.items():
                 row[ours] = self._final(panel, label)
                 if told and panel.full:
@@ -54,7 +57,11 @@ class Table(base.Table):
         return [*rows.values(), *([self._improvements(panels)] if self.improvement and panels else [])]
 
     def _final(self, panel: Panel, label: str) -> Number:
-        return level(panel.measure, list(self._ends(panel, label).values()))
+        ends = self._ends(panel, label)
+        if not self.baseline:
+            return level(panel.measure, list(ends.values()))
+        usual = self._ends(panel, self.baseline) if label not in (self.baseline, *base.lost(panel)) else {}
+        return _signed(panel, [value - usual[seed] for seed, value in ends.items() if seed in usual])
 
     def _ends(self, panel: Panel, label: str) -> dict[int, float]:
         """Seed -> value. A run that is shorter gives the mean of its rounds, without the untrained model."""
