@@ -1,5 +1,6 @@
 """The pages of a scale, four papers with 260 claims, and the files that they are made of."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -53,7 +54,8 @@ def paper(title: str) -> dict:
 
 
 def read(folder: Path, key: str) -> Paper:
-    (folder / f"{key}.yaml").write_text(yaml.safe_dump(paper(PAPERS[key]), sort_keys=False), encoding="utf-8")
+    values = json.loads(json.dumps(paper(PAPERS[key])))  # without aliases
+    (folder / f"{key}.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
     experiments = dict.fromkeys(("first", "second"), {"series": dict.fromkeys(LABELS, {})})

@@ -1,5 +1,6 @@
 """A paper's file with a little of everything, and results of its two experiments."""
 
+import json
 from pathlib import Path
 
 import yaml
@@ -58,7 +59,7 @@ FIRST, SECOND = made(SERIES, lost=LOST, dataset=MIRROR), made({}, skipped="left 
 
 
 def read(folder: Path, values: dict, curves: str = CURVES) -> Paper:
-    (folder / "p.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    (folder / "p.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(values)), sort_keys=False), encoding="utf-8")
     (folder / "curves.json").write_text(curves, encoding="utf-8")
     series = {"series": dict.fromkeys(SERIES, {})}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
