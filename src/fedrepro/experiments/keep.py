@@ -33,7 +33,7 @@ def keep(chosen: list[Planned], paths: Paths) -> list[Path]:
         origins: dict[Path, Origin | str] = {folder: _origin(found) for folder, (found, _, _) in waiting.items()}
         ids = {(paper, finished_runs.same(found.config, found.data)): found.id for found, paper, _ in waiting.values()}
         tables = {table: study for item in chosen for study, table in _studied(item, paths, ids)}
-        study_origins = {table: _study_origin(table, study) for table, study in tables.items()}
+        study_origins = {table.with_suffix(".json"): _study_origin(table, study) for table, study in tables.items()}
         if refused := [f"{path}: {why}" for path, why in (origins | study_origins).items() if isinstance(why, str)]:
             raise UserError("\n".join(refused))
         if waiting or tables:

@@ -4,6 +4,7 @@ import logging
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 from fedrepro.config import registry
@@ -23,7 +24,8 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml",
     is kept stays, and so do finished runs with settings and data that are named, which `other_code` trained: unless they are
     asked for too. Nothing is fetched: where data are not prepared here, runs with settings that are named stay, of whatever
     other data they are."""
-    named, untold = set(), defaultdict(set)
+    named: set[Path] = set()
+    untold: dict[Path, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))  # config -> data, of what is not here
     asked: dict[Path, set[str]] = defaultdict(set)  # of what is not kept
     spared: set[Path] = set()
     for scale in params.scales:
@@ -37,14 +39,12 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml",
             elif (own := paths.runs(run.folder.parent.name) / run_id(run.config, run.data)).name != run.id:
                 spared.add(own)  # with `kept: false` it answers
             if run.data == finished_runs.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
-                untold[run.folder.parent].add((finished_runs.question(run.config), run.data))
+                untold[run.folder.parent][finished_runs.question(run.config)].add(run.data)
         for item in plan.every(planned):
             for studied in study_plan.plan(item, wanted, paths).values():
                 named |= {path for case in studied.cases for path in study_plan.files(case)}
     runs, stored = paths.results / "runs", paths.results / "stored"
-    spared |= _spared(untold, paths)
-    if not other_code:
-        spared |= _answering(asked, named | spared, paths)
+    spared |= _spared(asked, untold, named | spared, other_code, paths)
     for found in (named, spared):
         found |= {stored / path.relative_to(runs) for path in found if path.is_relative_to(runs)}
     named |= spared
@@ -91,37 +91,25 @@ def _inside(folder: Path, others: list[Path]) -> list[Path]:
     return []
 
 
-def _answering(asked: dict[Path, set[str]], named: set[Path], paths: Paths) -> set[Path]:
-    """The finished runs with settings and data that are named, run folders -> which, that other code trained."""
-    found = {
-        run.folder
-        for folder, questions in asked.items()
-        for place in (folder, paths.stored(folder.name))
-        for run in finished_runs.begun_runs(place)
-        if run.summary.exists() and folder / run.id not in named and finished_runs.same(run.config, run.data) in questions
-    }
-    if found:
+def _spared(
+    asked: dict[Path, set[str]], untold: dict[Path, dict[str, set[str]]], named: set[Path], other_code: bool, paths: Paths
+) -> set[Path]:
+    """Find the runs that stay though their names are not named, by papers' folders: finished ones of the settings and data in
+    `asked`, which other code trained; and, with their partitions, those of settings in `untold`, of other data than the release
+    that stands for what is not here to be compared."""
+    earlier, unprepared = set(), []
+    for folder in asked.keys() | untold.keys():
+        for run in chain.from_iterable(map(finished_runs.begun_runs, (folder, paths.stored(folder.name)))):
+            if untold[folder].get(finished_runs.question(run.config), {run.data}) - {run.data}:
+                unprepared.append(run)
+            elif run.summary.exists() and folder / run.id not in named and not other_code:
+                earlier |= {run.folder} if finished_runs.same(run.config, run.data) in asked[folder] else set()
+    if earlier:
         told = "spared %s of earlier code with settings that are named: --other-code prunes them too"
-        log.warning(told, count(len(found), "finished run"))
-    return found
-
-
-def _spared(untold: dict[Path, set[tuple[str, str]]], paths: Paths) -> set[Path]:
-    """The runs, and their partitions, whose settings are named, of other data than the release that stands for what is not here
-    to be compared: run folders -> settings and that release."""
-    begun = [
-        (run, asked)
-        for folder, asked in untold.items()
-        for place in (folder, paths.stored(folder.name))
-        for run in finished_runs.begun_runs(place)
-    ]
-    asking = [
-        (run, {data for question, data in asked if question == finished_runs.question(run.config)}) for run, asked in begun
-    ]
-    runs = [run for run, data in asking if data - {run.data}]
-    if runs:
-        missing = ", ".join(sorted({run.config.dataset.name for run in runs}))
+        log.warning(told, count(len(earlier), "finished run"))
+    if unprepared:
+        missing = ", ".join(sorted({run.config.dataset.name for run in unprepared}))
         told = "spared %s with settings that are named: while %s is not prepared here, nobody can tell if they came from it"
-        log.warning(told, count(len(runs), "run"), missing)
-    partitions = [paths.partition(run.config, run.data) for run in runs]
-    return {run.folder for run in runs}.union(partitions, (path.with_suffix(".png") for path in partitions))
+        log.warning(told, count(len(unprepared), "run"), missing)
+    partitions = [paths.partition(run.config, run.data) for run in unprepared]
+    return earlier.union((run.folder for run in unprepared), partitions, (path.with_suffix(".png") for path in partitions))
