@@ -14,7 +14,7 @@ from fedrepro.core.errors import UserError
 from fedrepro.models import Conv, Dense, Head, tasks
 from fedrepro.report.figures.maps import agreement
 from fedrepro.studies import preferences
-from fedrepro.studies.preferences import NONE, alignment, distances, top_classes, total_variance
+from fedrepro.studies.preferences import NONE, distances, top_classes
 from fedrepro.training.replay import Replay
 from support.federation import config, federation, images
 from support.networks import assembled
@@ -70,33 +70,21 @@ def test_maps_are_summed_over_their_places():
     assert torch.equal(found, 2 * preferences.preferences(algorithm, weights, X, Y)["conv1"])
 
 
-def test_total_variance_by_hand():
-    """Shares (1, 0), (0, 1) and (1/2, 1/2); the fourth unit is dead, the fifth's negative preference counts as 0."""
+def test_distances_by_hand():
+    """Shares (1, 0), (0, 1) and (1/2, 1/2); the fourth unit is dead; a negative preference counts as 0 unless kept."""
     layer = torch.tensor([[3.0, 0], [0, 9], [2, 2], [0, -1]], dtype=torch.float64)
     assert distances(layer).tolist() == pytest.approx([math.sqrt(0.5), math.sqrt(0.5), 0, math.nan], nan_ok=True)
-    value, dead = total_variance(layer)
-    assert value == pytest.approx(2 * math.sqrt(0.5) / 3) and dead == 1
-    assert total_variance(torch.tensor([[3.0, -5], [1, 0]])) == (0, 0)
-    assert math.isnan(total_variance(torch.zeros(2, 3))[0])
+    assert distances(torch.zeros(2, 3)).isnan().all()
     kept = torch.tensor([[3.0, -1], [0, 9], [0, -1], [1, -1]], dtype=torch.float64)  # (3/2, -1/2), (0, 1), and two without
-    assert total_variance(kept, negative=True) == (pytest.approx(math.sqrt(2) * 0.75), 2)
+    expected = [math.sqrt(2) * 0.75] * 2 + [math.nan] * 2
+    assert distances(kept, negative=True).tolist() == pytest.approx(expected, nan_ok=True)
 
 
-def test_alignment_by_hand():
+def test_a_figures_agreement_by_hand():
     """Of four units one is dead somewhere; of the others two agree."""
-    assert alignment(torch.tensor([[0, 1, 2, NONE], [0, 1, 1, 3], [0, 1, 2, 3]])) == pytest.approx(2 / 3)
-    assert math.isnan(alignment(torch.tensor([[NONE], [0]])))
-
-
-def test_a_figures_agreement_is_the_alignment():
-    tops = torch.randint(NONE, 3, (3, 200), generator=rng.generator(0, "tops"))
-    rows = [
-        {"unit": str(unit), "class": "" if label == NONE else str(label)}
-        for own in tops.tolist()
-        for unit, label in enumerate(own)
-    ]
-    same, full, every = agreement(rows, SimpleNamespace(column="unit", value="class"))
-    assert every == 200 > full > same > 0 and same / full == pytest.approx(alignment(tops))
+    tops = [[0, 1, 2, NONE], [0, 1, 1, 3], [0, 1, 2, 3]]
+    rows = [{"unit": str(unit), "class": "" if label == NONE else str(label)} for own in tops for unit, label in enumerate(own)]
+    assert agreement(rows, SimpleNamespace(column="unit", value="class")) == (2, 3, 4)
 
 
 def test_units_of_a_group_answer_to_its_class():

@@ -221,9 +221,9 @@ def test_what_a_client_looks_at_is_augmented_and_in_its_own_order():
     """The batches on which it estimates importance."""
     fed = federation(config(augment=("flip",), partition=PERMUTED, proxy={"share": 0.1, "batch_size": 100}))
     parts, held = fed.data.partition, 20
-    index = parts.train[2][torch.randperm(held, generator=rng.generator(0, "batches looked at", 1, 2)).numpy()]
-    pixels = augmentation.apply(images().train_x[index].double(), ("flip",), rng.generator(0, "augment looked at", 1, 2))
-    [batch] = Round(fed, fed.start()[0], {}).client(2).batches()
+    index = parts.train[2][torch.randperm(held, generator=rng.generator(0, "batches looked at", 3, 2)).numpy()]
+    pixels = augmentation.apply(images().train_x[index].double(), ("flip",), rng.generator(0, "augment looked at", 3, 2))
+    [batch] = Round(fed, replace(fed.start()[0], round=2), {}).client(2).batches()
     assert torch.equal(batch.images.flatten(2), (pixels / 255).flatten(2)[:, :, parts.permutations[2]])
 
 

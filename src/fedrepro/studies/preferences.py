@@ -40,7 +40,7 @@ class Params(Frozen):
 
 class Study(OfRounds):
     """A row per round, participant and unit: its top class, and its distance from the mean of its layer (nothing where its
-    preferences have no positive sum). `total_variance` is the mean of the distances, `alignment` compares the top classes."""
+    preferences have no positive sum). Eq. 5 is the mean of a layer's distances."""
 
     settings: Params
     title = "class preferences"
@@ -103,16 +103,3 @@ def distances(preferences: Tensor, negative: bool = False) -> Tensor:
     total = counted.sum(1, keepdim=True)
     shares = counted / total.where(total > 0, math.nan)
     return (shares - shares[total[:, 0] > 0].mean(0)).norm(dim=1)
-
-
-def total_variance(preferences: Tensor, negative: bool = False) -> tuple[float, int]:
-    """Eq. 5 of a layer (units, classes), and how many units it leaves out, whose sum is not positive; NaN where all are."""
-    found = distances(preferences, negative)
-    return found.nanmean().item(), int(found.isnan().sum())
-
-
-def alignment(tops: Tensor) -> float:
-    """Share of units whose top class is the same at all clients, from top classes (clients, units); of those units that
-    have one at every client. NaN where there are none."""
-    full = tops[:, (tops != NONE).all(0)]
-    return (full == full[0]).all(0).double().mean().item()
