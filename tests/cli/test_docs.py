@@ -1,21 +1,16 @@
 """README, CONTRIBUTING, docs/ and CITATION.cff: links, commands, code, and what they quote of the reports."""
 
-import html
 import json
 import re
 from pathlib import Path
 
-import jinja2
 import pytest
 import yaml
-from docutils.core import publish_parts
 
 from fedrepro.cli import docs, main
 from fedrepro.config.params import Params, read_params
-from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
-from fedrepro.report.documents import snakemake_captions
-from fedrepro.report.verdicts import rules, summary
+from fedrepro.report.verdicts import rules
 
 ROOT = Path(__file__).parents[2]
 PAPERS = list(read_params(ROOT / "params.yaml").papers)
@@ -150,23 +145,3 @@ def test_the_citation_names_the_package_and_every_paper():
         names = [f"{author['given-names']} {author['family-names']}" for author in one["authors"]]
         assert reference.startswith(f"{', '.join(names)}. {one['title']}. ") and one["identifiers"][0]["value"] in reference
         assert str(one["year"]) in reference
-
-
-def test_captions_mean_in_snakemakes_report_what_they_say(tmp_path, monkeypatch):
-    """Whatever signs are in them: it takes them for Jinja's and then for reStructuredText's."""
-    monkeypatch.chdir(ROOT)
-    folder, specification = ROOT / "reports/paper/fedmmd", spec.read("fedmmd", read_params())
-    odd = specification.figures["fig4d"].model_copy(update={"title": "A *b* `c` _d_ |e| {{ f }} {% g %} \\h é"})
-    changed = specification.model_copy(update={"figures": specification.figures | {"fig4d": odd}})
-    snakemake_captions.write(changed, folder, tmp_path)
-    assert sorted(path.stem for path in tmp_path.glob("*.rst")) == sorted(specification.artifacts)
-    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
-
-    def shown(key: str) -> list[str]:
-        text = environment.from_string((tmp_path / f"{key}.rst").read_text(encoding="utf-8")).render()
-        body = publish_parts(text, writer="html", settings_overrides={"report_level": 5})["body"]
-        return re.findall("<p>(.*?)</p>", html.unescape(body), re.DOTALL)
-
-    assert shown("fig4d") == [odd.caption(artifacts.of(specification, folder)), f"<em>{specification.reference}</em>"]
-    told = summary.summary(summary.read(folder))
-    assert re.match(r"\d+ (\w| )+, ", told) and shown("verdicts")[0] == f"A verdict for each claim: {told}."
