@@ -7,14 +7,12 @@ from unicodedata import combining, lookup, normalize
 from fedrepro.report.numbers import NONE, Number
 from fedrepro.report.tables._grid import Grid
 
-NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
-GREEK = {lookup(f"GREEK SMALL LETTER {'LAMDA' if name == 'lambda' else name.upper()}"): name for name in NAMES.split()}
-GREEK |= {"µ": "mu", "ς": "varsigma", "Ω": "Omega", "ϕ": "phi", "ϵ": "epsilon", "Γ": "Gamma", "Δ": "Delta", "Θ": "Theta"}
-GREEK |= {"Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Σ": "Sigma", "Υ": "Upsilon", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega"}
-MATHS = {"±": "pm", "×": "times", "≤": "le", "≥": "ge", "≈": "approx", "→": "to", "−": "-", "∞": "infty", "∆": "Delta"} | GREEK
-MATHS |= {"√": "surd", "∈": "in", "∑": "sum", "∏": "prod", "∂": "partial", "∇": "nabla", "·": "cdot", "⋅": "cdot", "≠": "ne"}
-MATHS |= {"∼": "sim", "≪": "ll", "≫": "gg", "∝": "propto", "←": "leftarrow", "↔": "leftrightarrow", "↑": "uparrow"}
-MATHS |= {"↓": "downarrow", "⇒": "Rightarrow", "∥": "|", "⟨": "langle", "⟩": "rangle", "∪": "cup", "∩": "cap", "⊙": "odot"}
+SMALL = "alpha beta gamma delta epsilon zeta eta theta iota kappa lamda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
+CAPITAL = "Gamma Delta Theta Lamda Xi Pi Sigma Upsilon Phi Psi Omega"  # the others are Latin letters
+MATHS = {lookup(f"GREEK SMALL LETTER {name}"): name.replace("lamda", "lambda") for name in SMALL.split()}
+MATHS |= {lookup(f"GREEK CAPITAL LETTER {name}"): name.replace("Lamda", "Lambda") for name in CAPITAL.split()}
+MATHS |= {"µ": "mu", "±": "pm", "×": "times", "·": "cdot", "≤": "le", "≥": "ge", "≈": "approx", "≠": "ne", "→": "to"}
+MATHS |= {"∞": "infty", "√": "surd", "∈": "in", "∑": "sum"}
 LETTERS = "ßæøåœłıÆØÅŒŁ"  # that every TeX font has, beside those with one of these accents
 ACCENTS = "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"
 MARKS = {character: rf"\{character}" for character in "%_&#{}"}
@@ -22,7 +20,7 @@ MARKS |= {"$": r"$\mathdollar$", "\\": r"\textbackslash{}", "^": r"\textasciicir
 MARKS |= {"<": "$<$", ">": "$>$", "[": "{[}", "|": r"\textbar{}"}  # behind \\ a bracket would be an option
 MARKS |= {"°": r"$^\circ$", "²": "$^2$", "³": "$^3$", "⁄": "/", "§": r"\S{}", "©": r"\copyright{}"}
 MARKS |= {"–": "--", "—": "---", "…": r"\ldots{}", "“": "``", "”": "''", "’": "'"}
-MARKS |= {character: "$-$" if name == "-" else rf"$\{name}$" for character, name in MATHS.items()}
+MARKS |= {"−": "$-$"} | {character: rf"$\{name}$" for character, name in MATHS.items()}
 FIGURE = re.compile(r"\b(Figs?|Sect?|Eqs?|Tab)\. ")
 
 GROUPS, TARGETS = "Panel", "Target"  # columns by which rows belong together; the panel stands over its rows, or in the caption
