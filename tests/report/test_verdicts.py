@@ -764,9 +764,9 @@ def test_the_sentence_on_chance():
     record = {"p": 0.3, "mean": 0.1, "half_width": 1.0, "seeds": 3, "verdict": "undecided", "seeds_needed": 3}
     other = [record | {"seeds_needed": 4}, record | {"seeds_needed": None}, record | {"verdict": "partly", "afterwards": "yes"}]
     assert summary.chance([record, *other]) == (
-        "1 difference over seeds was tested against zero: 0 have an interval without it (by chance alone at most 0.1 would); "
-        "corrected together (Holm, 5 %) 0 remain; 1 claim on them was listed after the runs had been seen. Of 2 undecided "
-        "differences whose size the paper reports, 1 had seeds enough to show one as large in 80 % of tries"
+        "Differences over seeds tested against zero: 1; with an interval without it: 0 (by chance alone at most 0.1); "
+        "left when corrected together (Holm, 5 %): 0; claims on them listed after the runs had been seen: 1; "
+        "undecided ones whose size the paper reports: 2; with seeds enough to show one as large in 80 % of tries: 1"
     )
 
 

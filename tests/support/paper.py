@@ -1,6 +1,5 @@
 """A paper's file with a little of everything, and results of its two experiments."""
 
-import json
 from pathlib import Path
 
 import yaml
@@ -58,8 +57,13 @@ MIRROR = "MNIST (mirror; differs from the official release)"
 FIRST, SECOND = made(SERIES, lost=LOST, dataset=MIRROR), made({}, skipped="left for the next scale")
 
 
+class NoAliases(yaml.SafeDumper):
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
 def read(folder: Path, values: dict, curves: str = CURVES) -> Paper:
-    (folder / "p.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(values)), sort_keys=False), encoding="utf-8")
+    (folder / "p.yaml").write_text(yaml.dump(values, Dumper=NoAliases, sort_keys=False), encoding="utf-8")
     (folder / "curves.json").write_text(curves, encoding="utf-8")
     series = {"series": dict.fromkeys(SERIES, {})}
     scale = {"seeds": [0], "compare": "full", "note": "n"}

@@ -1,12 +1,10 @@
 """What a paper's artifacts consist of: the models behind `workflow/experiments/<paper>.yaml`."""
 
-import json
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import PrivateAttr, SerializeAsAny, model_validator
+from pydantic import FiniteFloat, PrivateAttr, SerializeAsAny, TypeAdapter, model_validator
 
 from fedrepro.config import registry, strict_yaml
 from fedrepro.config.json_schema import NAMES, Schema, some, untitled
@@ -31,6 +29,9 @@ FOLDER = Path("workflow/experiments")
 ROOMS = {"figures": ("Figure", "curves"), "tables": ("Table", None)}  # kinds in a folder: their class, and the usual one
 # of the workflow: a paper or an artifact of such a name could not be asked for
 RULES = ("all", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train")
+
+
+CURVES = TypeAdapter(dict[str, tuple[list[int], list[FiniteFloat]]])
 
 
 class Paper(Frozen):
@@ -173,30 +174,12 @@ def read_curves(spec: Paper, folder: Path = FOLDER) -> dict[str, Curve]:
     if spec.curves is None:
         return {}
     try:
-        stored = json.loads(_curves_text(spec, folder)).items()
-        return {key: _points(*lists) for key, lists in stored}
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        stored = CURVES.validate_json(_curves_text(spec, folder), strict=True)
+        return {key: list(zip(rounds, values, strict=True)) for key, (rounds, values) in stored.items()}
+    except ValueError:
         raise UserError(
             f"{folder / spec.curves}: expected key -> [rounds, values], whole numbers and numbers, as many of each"
         ) from None
-
-
-def _points(rounds: Any, values: Any) -> Curve:
-    if not isinstance(rounds, list) or not isinstance(values, list):
-        raise ValueError("a curve consists of two lists")
-    return [(_whole(round), _finite(value)) for round, value in zip(rounds, values, strict=True)]
-
-
-def _whole(round: Any) -> int:
-    if _finite(round) != int(round):
-        raise ValueError(f"{round} is no round")
-    return int(round)
-
-
-def _finite(value: Any) -> float:
-    if isinstance(value, bool) or not math.isfinite(value):
-        raise ValueError(f"{value} is no finite number")
-    return value
 
 
 def _curves_text(spec: Paper, folder: Path) -> str:

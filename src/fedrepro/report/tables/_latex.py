@@ -24,8 +24,7 @@ MARKS |= {"−": "$-$"} | {character: rf"$\{name}$" for character, name in MATHS
 FIGURE = re.compile(r"\b(Figs?|Sect?|Eqs?|Tab)\. ")
 
 GROUPS, TARGETS = "Panel", "Target"  # columns by which rows belong together; the panel stands over its rows, or in the caption
-COLUMN = 240  # pt, of the usual conference with two columns; in a narrower one the table is scaled
-LETTER, GAP = 4.4, 8  # pt, of small print: a letter on average, and between two columns
+COLUMNS = 4  # that fit into one column of an article with two; where they do not, the table is scaled
 WORD = 9  # letters that a title may have on one line
 SETUP = r"\sisetup{mode=math, reset-text-series=false, text-series-to-math=true, retain-explicit-plus=true}"
 FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
@@ -36,7 +35,7 @@ def table(grid: Grid, caption: str, notes: str, label: str, source: str) -> str:
     """A `table`, over both columns of an article where it is wide, with caption and label; below it the notes. It brings its
     settings along. `source` stands in a comment. Without rows the notes say why."""
     columns = [name for name in grid.columns if name != GROUPS]
-    room = "table*" if grid.rows and _width(grid, columns) > COLUMN else "table"
+    room = "table*" if len(columns) > COLUMNS else "table"
     asides = list(dict.fromkeys(cell.aside for row in grid.rows for cell in row.values() if getattr(cell, "aside", "")))
     below = [rf"\textsuperscript{{{_letter(i)}}}{escape(text)}." for i, text in enumerate(asides)]
     lines = [f"% {source}", f"% Needs the packages {PACKAGES}."]
@@ -153,15 +152,6 @@ def _broken(title: str) -> list[str]:
         return [title]
     pairs = [(" ".join(words[:i]), " ".join(words[i:])) for i in range(1, len(words))]
     return list(min(pairs, key=lambda pair: max(map(len, pair))))
-
-
-def _width(grid: Grid, columns: list[str]) -> float:
-    """Points that it takes, roughly."""
-    letters = 0
-    for name in columns:
-        lines = _broken(name) if grid.numeric(name) else [name]
-        letters += max(len(text) for text in [*lines, *map(str, grid.cells(name))])
-    return LETTER * letters + GAP * len(columns)
 
 
 def long_table(

@@ -9,6 +9,7 @@ from fedrepro.config.types import Count, Frozen, NonNegative
 from fedrepro.report.inputs.panel import Evidence, Panel, Ref
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, arrivals, factor, over, unit
+from fedrepro.report.quantities import reduction
 from fedrepro.report.tables._grid import Grid, Row
 from fedrepro.runs.reasons import Reason
 
@@ -200,17 +201,10 @@ def rounds(panel: Panel, label: str, target: float, smooth: int) -> Number:
 
 def saved(panel: Panel, label: str, baseline: str, target: float) -> Number:
     """Mean over seeds of the paired saving of rounds, in percent; only where every seed of both series arrives."""
-    if label == baseline or panel.results.diverged(label) or panel.results.diverged(baseline):
+    if label == baseline:
         return Number()
-    ours, theirs = panel.curves(label), panel.curves(baseline)
-    pairs = [
-        (panel.rounds_to(curve, target), panel.rounds_to(theirs[seed], target))
-        for seed, curve in ours.items()
-        if seed in theirs
-    ]
-    if not pairs or any(None in pair for pair in pairs):
-        return Number()
-    return over([100 * (1 - mine / base) for mine, base in pairs], 1)
+    values, _ = reduction.Cell(kind="reduction", series=label, baseline=baseline, target=target).found(panel)
+    return over([100 * value for value in values], 1) if values else Number()
 
 
 def no_target(panels: list[Panel], targets: dict[str, tuple]) -> list[str]:

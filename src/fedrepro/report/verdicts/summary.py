@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.core.files import read_records
-from fedrepro.core.formatting import count
 from fedrepro.report.statistics import POWER
 from fedrepro.report.verdicts.rules import RULES, Status
 
@@ -54,34 +53,24 @@ def test(verdict: Mapping[str, Any]) -> tuple:
 
 
 def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
-    """How many differences were tested, what of it would be chance, and how many claims were listed late; empty where there is
-    none."""
+    """How many differences were tested, what of it would be chance, how many claims were listed late, and how many undecided
+    ones had seeds enough; empty where nothing was tested."""
     verdicts = list(verdicts)
     tested, decided, left = differences(verdicts)
     if not tested:
         return ""
     late = sum(verdict.get("afterwards") == "yes" for verdict in verdicts if verdict["p"] is not None)
-    told = f"{count(tested, 'difference')} over seeds {_form(tested, 'was', 'were')} tested against zero: "
-    told += f"{decided} {_form(decided, 'has', 'have')} an interval without it "
-    told += f"(by chance alone at most {LEVEL * tested:.1f} would); "
-    told += f"corrected together (Holm, {100 * LEVEL:g} %) {left} {_form(left, 'remains', 'remain')}"
-    listed = f"; {count(late, 'claim')} on them {_form(late, 'was', 'were')} listed after the runs had been seen"
-    return told + listed * bool(late) + _powered(verdicts)
-
-
-def _powered(verdicts: list[Mapping[str, Any]]) -> str:
-    """Of undecided differences: how many had seeds enough to show one as large as is reported."""
     unsure = [one for one in verdicts if one.get("verdict") == Status.UNDECIDED and one.get("seeds_needed")]
     enough = sum(one["seeds_needed"] <= one["seeds"] for one in unsure)
-    if not unsure:
-        return ""
-    told = f". Of {count(len(unsure), 'undecided difference')} whose size the paper reports, {enough}"
-    return f"{told} had seeds enough to show one as large in {100 * POWER:.0f} % of tries"
-
-
-def _form(number: int, one: str, several: str) -> str:
-    """Of a verb."""
-    return one if number == 1 else several
+    parts = [
+        f"Differences over seeds tested against zero: {tested}",
+        f"with an interval without it: {decided} (by chance alone at most {LEVEL * tested:.1f})",
+        f"left when corrected together (Holm, {100 * LEVEL:g} %): {left}",
+    ]
+    parts += [f"claims on them listed after the runs had been seen: {late}"] if late else []
+    powered = f"with seeds enough to show one as large in {100 * POWER:.0f} % of tries: {enough}"
+    parts += [f"undecided ones whose size the paper reports: {len(unsure)}", powered] if unsure else []
+    return "; ".join(parts)
 
 
 def told(counts: Mapping[str, int]) -> str:
