@@ -239,9 +239,6 @@ def test_plan_and_export(ready, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(ready)
     assert main.main(["plan"]) == 0 and re.search(r"p/fig +0 of 2 ", capsys.readouterr().out)
     params = write(tmp_path, fig(rounds=1, series={"Prox": None, "FedAvg": {"name": "fedavg"}}) | {"scale": "quick"})
-    values = yaml.safe_load(params.read_text())
-    del values["papers"]["p"]["fig"]["series"]["Prox"]
-    params.write_text(yaml.safe_dump(values))
     results = str(tmp_path / "results")
     assert main.main(["plan", "--params", str(params), "--results", results, "--export", str(tmp_path / "runs.json")]) == 0
     assert re.search(r"p/fig +1 of 1 ", capsys.readouterr().out)
