@@ -28,7 +28,7 @@ from fedrepro.data import datasets
 from fedrepro.data.datasets import (
     _fetch,
     _formats,
-    _split,
+    _image_folders,
     aptos,
     chest_xray,
     cifar10,
@@ -468,33 +468,23 @@ def test_pickles_of_python_2_and_both_numpys_are_read():
         assert np.array_equal(_formats.unpickle(moved, "batch")[b"data"], array)
 
 
-def test_emnist_letters_stand_upright_and_start_at_zero(tmp_path):
-    draw, path = np.random.default_rng(0), tmp_path / "mirror" / "emnist" / "gzip.zip"
-    path.parent.mkdir(parents=True)
-    images = draw.integers(0, 256, (26, 28, 28)).astype(np.uint8)
-    with zipfile.ZipFile(path, "w") as archive:
+def test_emnist_letters_stand_upright_start_at_zero_and_may_be_padded(tmp_path):
+    images, raw = np.random.default_rng(0).integers(0, 256, (26, 28, 28)).astype(np.uint8), tmp_path / "raw"
+    (tmp_path / "emnist").mkdir()
+    with zipfile.ZipFile(tmp_path / "emnist/gzip.zip", "w") as archive:
         for part in ("train", "test"):
             stem = f"gzip/emnist-letters-{part}"
             archive.writestr(f"{stem}-images-idx3-ubyte.gz", gzip.compress(idx_bytes(images)))
             archive.writestr(f"{stem}-labels-idx1-ubyte.gz", gzip.compress(idx_bytes(np.arange(1, 27))))
-    raw, out = ready("emnist_letters", tmp_path, tmp_path / "mirror")
-    datasets.prepare("emnist_letters", raw, out)
-    data = datasets.load(out)
-    assert data.train_y.tolist() == list(range(26)) and data.classes == 26
+    declare(tmp_path, "emnist_letters")
+    datasets.provide("emnist_letters", raw, tmp_path / "out", str(tmp_path))
+    data, padded = datasets.load(tmp_path / "out"), emnist_letters.read(raw / "emnist_letters", emnist_letters.Params(pad=2))
+    assert data.train_y.tolist() == padded[1].tolist() == list(range(26)) and data.classes == 26
     assert np.array_equal(data.train_x[:, 0].numpy(), images.transpose(0, 2, 1))
-
-
-def test_padded_letters_are_other_data(tmp_path, monkeypatch):
-    monkeypatch.setattr(_fetch, "download", None)
-    plain, padded = "emnist_letters", {"name": "emnist_letters", "pad": 2}
-    assert datasets.extent(plain)[0] == (1, 28, 28) and datasets.extent(padded)[0] == (1, 32, 32)
-    assert datasets.identify(plain, tmp_path, tmp_path / "a") != datasets.identify(padded, tmp_path, tmp_path / "b")
-    monkeypatch.setattr(emnist_letters, "idx_in_zip", lambda path, member, dims: np.ones((3, 28, 28)[:dims], np.uint8))
-    images, labels, *_ = emnist_letters.read(tmp_path, emnist_letters.Params(pad=2))
-    assert images.shape == (3, 1, 32, 32) and (images[:, :, 2:-2, 2:-2] == 1).all() and images.sum() == 3 * 28 * 28
-    assert labels.tolist() == [0] * 3
-    with pytest.raises(UserError, match="dataset emnist_letters: pad: .*greater than or equal to 0"):
-        datasets.extent({"name": "emnist_letters", "pad": -1})
+    assert np.array_equal(padded[0], np.pad(data.train_x.numpy(), ((0, 0), (0, 0), (2, 2), (2, 2))))
+    choices = ("emnist_letters", {"name": "emnist_letters", "pad": 2})
+    assert [datasets.extent(choice)[0] for choice in choices] == [(1, 28, 28), (1, 32, 32)]
+    assert len({datasets.pinned(choice) for choice in choices}) == 2
 
 
 @pytest.mark.parametrize("keys", [("images", "labels"), ("x", "y")])
@@ -541,24 +531,13 @@ def test_class_folders_from_where_the_user_unpacked_them(place, tmp_path):
     assert describe(meta).endswith("(user's copy, not checked against the official release)")
 
 
-def test_a_changed_picture_of_a_users_class_folders_is_noticed(tmp_path):
-    """It lies two folders deep."""
-    raw, out = tmp_path / "raw", tmp_path / "out"
-    tree = xray_tree(raw / "chest_xray")
-    first = datasets.identify("chest_xray", raw, out)
-    Image.new("RGB", (90, 70), (77,) * 3).save(tree / "test" / "NORMAL" / "1.png")
-    assert datasets.identify("chest_xray", raw, out) != first and datasets.load(out).test_x[1].unique().tolist() == [77]
-
-
-def test_class_folders_missing_or_broken(tmp_path):
+def test_class_folders_without_pictures(tmp_path):
     message = assert_fails("chest_xray", tmp_path, tmp_path / "mirror", "train/NORMAL", "kaggle.com", "chest_xray")
     assert str(tmp_path / "mirror") in message
-    broken = xray_tree(tmp_path / "raw" / "chest_xray") / "test" / "NORMAL" / "1.png"
-    broken.write_bytes(broken.read_bytes()[:60])
-    assert_fails("chest_xray", tmp_path, tmp_path / "mirror", str(broken), "damaged")
-    for path in broken.parent.iterdir():
+    empty = xray_tree(tmp_path / "raw" / "chest_xray") / "test" / "NORMAL"
+    for path in empty.iterdir():
         path.unlink()
-    assert_fails("chest_xray", tmp_path, tmp_path / "mirror", str(broken.parent), "no .jpeg")
+    assert_fails("chest_xray", tmp_path, tmp_path / "mirror", str(empty), "no .jpeg")
 
 
 def test_class_folders_of_another_size_and_pooled(tmp_path, monkeypatch):
@@ -573,10 +552,10 @@ def test_class_folders_of_another_size_and_pooled(tmp_path, monkeypatch):
 
 def test_a_share_of_each_class_is_held_out():
     labels = np.repeat([0, 1, 3], [100, 39, 7])
-    test = _split.held_out(labels, 0.15, "a split")
+    test = _image_folders.held_out(labels, 0.15, "a split")
     assert np.bincount(labels[test], minlength=4).tolist() == [15, 5, 0, 1]
-    assert np.array_equal(test, _split.held_out(labels, 0.15, "a split"))
-    assert not np.array_equal(test, _split.held_out(labels, 0.15, "another"))
+    assert np.array_equal(test, _image_folders.held_out(labels, 0.15, "a split"))
+    assert not np.array_equal(test, _image_folders.held_out(labels, 0.15, "another"))
     assert not test[:15].all()  # at random
 
 
@@ -586,7 +565,7 @@ def test_a_share_of_each_class_is_held_out():
 ], ids=["chest_xray", "aptos"])  # fmt: skip
 def test_the_sizes_that_are_planned_with(module, options, counts):
     """From the releases' counts of each class; the paper's totals."""
-    test = _split.held_out(np.repeat(range(len(counts)), counts), 0.15, "sizes").sum()
+    test = _image_folders.held_out(np.repeat(range(len(counts)), counts), 0.15, "sizes").sum()
     assert module.extent(module.Params(**options))[1:] == (sum(counts) - test, test)
     assert sum(counts) == {chest_xray: 5856, aptos: 38_788}[module]
 
@@ -650,15 +629,9 @@ def test_retinas_that_are_not_there_or_broken(tmp_path, monkeypatch):
 
     assert isinstance(fails("aptos2019/train_images", "kaggle.com", "retinopathy"), Unavailable)
     folder = retinas(mirror)
-    broken = folder / "retinopathy" / "resized_train" / "3_left.png"
-    broken.write_bytes(broken.read_bytes()[:60])
-    fails("mirror/aptos/retinopathy/resized_train/3_left.png", "damaged")
-    broken.unlink()
-    fails("no picture 3_left, which", "trainLabels.csv lists")
     for text, words in (
         ("id_code,grade\n0_left,1\n", "train.csv: no column diagnosis"),
         ("id_code,diagnosis\n", "train.csv: no rows"),
-        ("id_code,diagnosis\n0_left,5\n", "train.csv: 0_left: expected a class 0 to 4 (got 5)"),
         ("id_code,diagnosis\n0_left,\n", "train.csv: 0_left: expected a class 0 to 4 (got )"),
     ):
         (folder / "aptos2019" / "train.csv").write_text(text)
@@ -702,14 +675,14 @@ def test_retinas_as_kaggle_and_a_file_manager_leave_them(place, few_retinas, tmp
 
 def test_all_faults_of_the_tables_and_of_the_pictures_are_told_at_once(few_retinas, tmp_path):
     root = retinas(tmp_path / "raw", {"aptos2019": [0, 1, 2, 3, 4, 0], "retinopathy": [0] * 30})
-    with (root / "aptos2019" / "train.csv").open("a") as table:
-        table.write("0_left,4\n9_left,1\n1_left,7\n")
+    table = root / "aptos2019" / "train.csv"
+    whole = table.read_text()
+    table.write_text(f"{whole}0_left,4\n9_left,1\n1_left,7\n")
     with pytest.raises(UserError) as tables:
         of_retinas(tmp_path)
     for words in ("0_left: listed as class 0 and as class 4", "no picture 9_left", "1_left: expected a class 0 to 4 (got 7)"):
         assert words in str(tables.value)
-    retinas(tmp_path / "whole", {"aptos2019": [0, 1, 2, 3, 4, 0], "retinopathy": [0] * 30})
-    shutil.copy(tmp_path / "whole/aptos/aptos2019/train.csv", root / "aptos2019")
+    table.write_text(whole)
     for place in range(20):
         (root / "retinopathy" / "resized_train" / f"{place}_left.png").write_bytes(b"no picture")
     with pytest.raises(UserError, match=r"0_left\.png: truncated.*and 12 more; mend it and run again") as pictures:
@@ -799,17 +772,6 @@ def test_identity_without_prepared_data_touches_no_network(tmp_path, monkeypatch
         == registry.find("datasets", "digits").PIXELS
     )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_identity_of_a_mirror_is_what_its_files_decode_to(mirror, tmp_path):
-    raw, out = tmp_path / "raw", tmp_path / "out"
-    identity = datasets.identify("mnist", raw, out, str(mirror))
-    assert not raw.exists()
-    datasets.provide("mnist", raw, out, str(mirror))
-    assert identity == datasets.load(out).meta["pixels"] != mnist.PIXELS
-    shutil.rmtree(mirror)
-    shutil.rmtree(raw)
-    assert datasets.identify("mnist", raw, out) == identity  # prepared data have the last word
 
 
 def test_one_pixel_or_label_changes_the_identity():

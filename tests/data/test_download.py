@@ -222,14 +222,6 @@ def test_mirror_by_url_falls_back_to_its_other_layout(server, tmp_path):
     assert list((tmp_path / "other" / "cifar10").iterdir()) == []
 
 
-def test_nothing_is_added_to_what_a_mirror_once_sent_in_part(server, tmp_path):
-    """No checksum would tell that the beginning is another file's."""
-    server.files = {f"/mnist/{name}": data for name, data in mnist_files().items()}
-    write_all(tmp_path / "raw" / "mnist", {f"{IMAGES}.part": b"of another file"})
-    folder = datasets.fetch("mnist", tmp_path / "raw", server.url)
-    assert server.log[1] == (f"/mnist/{IMAGES}", None) and (folder / IMAGES).read_bytes() == mnist_files()[IMAGES]
-
-
 def test_a_mirror_that_never_answers_is_asked_once(direct, monkeypatch, tmp_path):
     monkeypatch.setattr(_download, "TIMEOUT", (5, 0.05))
     with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and says nothing

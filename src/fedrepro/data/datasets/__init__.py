@@ -24,28 +24,3 @@ from fedrepro.data.datasets.base import (
     prepare,
     provide,
 )
-
-__all__ = [
-    "META",
-    "Dataset",
-    "Labelled",
-    "Labels",
-    "check_available",
-    "classes",
-    "code",
-    "extent",
-    "fetch",
-    "has_devices",
-    "identify",
-    "is_copy",
-    "is_identified",
-    "is_real",
-    "key",
-    "known",
-    "labels",
-    "load",
-    "origin",
-    "pinned",
-    "prepare",
-    "provide",
-]

@@ -5,12 +5,14 @@ identity.
 """
 
 import csv
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedrepro.core import rng
 from fedrepro.core.errors import FEW, UserError
 from fedrepro.data.datasets._formats import Arrays, reading
 
@@ -107,3 +109,16 @@ def _of_bytes(image: Any, path: Path) -> Any:
         found = f"{values.min()} to {values.max()}"
         raise UserError(f"{path}: grey values from {found}, of which the range is not known; save the picture with 8 bits")
     return Image.fromarray(((values.astype(np.uint32) + 128) // 257).astype(np.uint8))
+
+
+def held_out(labels: np.ndarray, share: float, purpose: str) -> np.ndarray:
+    """A random `share` of each class, rounded down, drawn once and for all: (N,) whether an image is a test image. Raises
+    UserError if there is none."""
+    draw = rng.numpy_generator(0, purpose)
+    test = np.zeros(len(labels), bool)
+    for label in np.unique(labels):
+        members = draw.permutation(np.flatnonzero(labels == label))
+        test[members[: int(share * len(members))]] = True
+    if not test.any():
+        raise UserError(f"no class has the {math.ceil(1 / share)} images of which one is a test image")
+    return test

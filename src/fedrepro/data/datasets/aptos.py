@@ -14,8 +14,7 @@ import numpy as np
 from fedrepro.config.types import Count, Frozen
 from fedrepro.core.errors import UserError
 from fedrepro.data.datasets._formats import Arrays
-from fedrepro.data.datasets._image_folders import listed, parts, refuse
-from fedrepro.data.datasets._split import held_out
+from fedrepro.data.datasets._image_folders import held_out, listed, parts, refuse
 
 TITLE = "APTOS 2019 and diabetic retinopathy (resized)"
 CLASSES = ("none", "mild", "moderate", "severe", "proliferative")

@@ -10,8 +10,7 @@ import numpy as np
 
 from fedrepro.config.types import Count, Frozen
 from fedrepro.data.datasets._formats import Arrays
-from fedrepro.data.datasets._image_folders import class_folders, parts, refuse
-from fedrepro.data.datasets._split import held_out
+from fedrepro.data.datasets._image_folders import class_folders, held_out, parts, refuse
 
 TITLE = "Chest X-Ray Images (Pneumonia)"
 CLASSES = ("normal", "pneumonia")
