@@ -70,7 +70,7 @@ def check(key: str, meta: dict, stamp: dict) -> str | None:
     where, entry = f"{NAME} of the data mirror: {key}", stamp["releases"].get(key)
     if entry is None and not meta["official"]:
         example = f'"{key}": {{"release": "a name", "pixels": "{meta["pixels"]}"}}'
-        return f"{where}: not there, though the files are not the official release. Declare what they are: {example}"
+        return f"{where}: not declared, though the files are not the official release. Declare what they are: {example}"
     if entry is not None and entry["pixels"] != meta["identity"]:
         found = "the official release" if meta["official"] else meta["identity"]
         return f"{where}.pixels: {entry['pixels']}, but the files hold {found}. Correct the file or the data"

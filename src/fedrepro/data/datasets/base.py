@@ -135,7 +135,7 @@ def origin(choice: Choice | str) -> str:
 
 
 def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
-    """Brings the raw files to `raw/<origin>` and returns that folder; does nothing where they are complete.
+    """Bring the raw files to `raw/<origin>` unless they are complete. Return that folder.
 
     `mirror` is a folder or URL. Raises UserError.
     """
@@ -145,7 +145,7 @@ def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
 
 
 def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
-    """Writes `out/arrays.npz` and, last, `out/meta.json`, and returns the latter. Same data, same bytes. Raises UserError, also
+    """Write `out/arrays.npz` and, last, `out/meta.json`, and return the latter. Same data, same bytes. Raises UserError, also
     for a mirror's copy that is not what the mirror declares."""
     module, given = _module(choice)
     folder = raw / origin(choice)
@@ -182,8 +182,8 @@ def _check_counts(choice: Choice | str, arrays: Arrays) -> None:
 
 
 def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = None) -> None:
-    """Fetches and prepares what is not there, and prepares anew, from the raw files that lie here, what other code made of
-    them; one process at a time, the others wait. Raises UserError."""
+    """Fetch and prepare what is missing; prepare again what other code made of the raw files. One process at a time. Raises
+    UserError."""
     if (out / META).exists() and not _outdated(choice, raw, out):
         return
     with _fetch.writing(raw), files.alone(raw / f".{key(choice)}.provide.lock"):
@@ -253,7 +253,7 @@ def _outdated(choice: Choice | str, raw: Path, prepared: Path) -> bool:
     """Whether other code than today's read or drew what is prepared (where that is written down), or a user's own files are
     others by now, and it can be made anew: its raw files lie here, and so may the new ones."""
     meta = files.read_json(prepared / META, advice=_prepared.ANEW) or {}
-    if meta.get("code") in (None, code(choice)) and not _fetch.changed(raw / origin(choice)):
+    if meta.get("code", code(choice)) == code(choice) and not _fetch.changed(raw / origin(choice)):
         return False
     return (raw / origin(choice) / _fetch.STAMP).exists() and os.access(prepared, os.W_OK)
 
