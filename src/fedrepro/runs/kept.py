@@ -211,21 +211,22 @@ def _read_paper(kept: Path, paper: str, merging: bool = False) -> Paper:
         for name, study in record["studies"].items()
     }
     lines = {run: f"{kept / paper / RUNS}: line {number}" for number, run in enumerate(own, 1)}
-    tables = []
-    for name, expected in ((METRICS, metrics), (STUDIES, studies)):
-        text, path = _content(kept, f"{paper}/{name}", merging), kept / paper / name
-        found = dict(_groups(path, text, 1 if expected is metrics else 2, merging))
+
+    def rows(name: str, keys: int, expected: Mapping[Group, tuple]) -> dict[Group, Rows]:
+        path = kept / paper / name
+        found = _groups(path, _content(kept, f"{paper}/{name}", merging), keys, merging)
         if unknown := found.keys() - expected.keys():
             raise UserError(f"{path}: rows of {' '.join(min(unknown))}, which {RUNS} does not list; {RESTORE}")
         for group, (_, count, _) in expected.items():
             if list(found.get(group, {})) != list(range(count)):
                 have = len(found.get(group, {}))
                 raise UserError(f"{lines[group[0]]}: {name} has {have} rows of {' '.join(group)}, not {count}; {RESTORE}")
-        tables.append({group: _columns(path, found[group], *expected[group]) for group in expected})
-    return Paper(own, *tables)
+        return {group: _columns(path, found[group], columns, sum) for group, (columns, _, sum) in expected.items()}
+
+    return Paper(own, rows(METRICS, 1, metrics), rows(STUDIES, 2, studies))
 
 
-def _columns(path: Path, rows: Mapping[int, Record], columns: list[str], count: int, sum: str) -> Rows:
+def _columns(path: Path, rows: Mapping[int, dict[str, str]], columns: list[str], sum: str) -> Rows:
     """Of the rows of a group the columns that it has, as its digest says."""
     try:
         found = [{column: row[column] for column in columns} for row in rows.values()]
@@ -275,7 +276,7 @@ def _environments(kept: Path, merging: bool) -> dict[str, Record]:
     return found
 
 
-def _groups(path: Path, text: str, keys: int, merging: bool) -> Iterator[tuple[Group, dict[int, Record]]]:
+def _groups(path: Path, text: str, keys: int, merging: bool) -> dict[Group, dict[int, dict[str, str]]]:
     """The rows of a CSV by the texts in their first `keys` columns, numbered by the next."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header = next(reader, [])
@@ -289,13 +290,13 @@ def _groups(path: Path, text: str, keys: int, merging: bool) -> Iterator[tuple[G
             except (ValueError, IndexError):
                 raise UserError(f"{path}: line {reader.line_num}: no row of the {len(header)} columns; {RESTORE}") from None
 
-    found: dict[Group, dict[int, Record]] = {}
+    found: dict[Group, dict[int, dict[str, str]]] = {}
     try:
         for (*group, number), row in _sorted(path, entries(), merging).items():
             found.setdefault(tuple(group), {})[number] = row
     except csv.Error as error:
         raise UserError(f"{path}: line {reader.line_num}: {error}; {RESTORE}") from None
-    yield from found.items()
+    return found
 
 
 def _sorted(path: Path, entries: Iterable[Entry], merging: bool) -> dict[tuple, Any]:
