@@ -53,16 +53,20 @@ def test_what_is_no_commit_reaches_no_git(named, paths, tmp_path, monkeypatch):
         keep._study_origin(table, None)
 
 
-def test_keep_passes_on_the_words_of_git(paths, monkeypatch):
-    """Where it cannot read the checkout, no other checkout helps."""
-    finish(item(paths).runs[0], commit="unknown")
+@pytest.mark.parametrize(("date", "git", "words"), [
+    (None, "fatal: detected dubious ownership", "commit unknown, whose code cannot be read here; git: fatal: detected dubious"),
+    (None, "", "commit unknown, whose code cannot be read here; keep it in a checkout that has that commit"),
+    ("2020-02-02", "", "comes from code that commit .* does not have, .* or delete it, commit the code and make"),
+])  # fmt: skip
+def test_keep_refuses_a_commit_whose_code_is_not_here(date, git, words, paths, monkeypatch):
+    """Where git cannot read the checkout, no other checkout helps; the last one lacks the method's file."""
+    run = finish(item(paths).runs[0], commit="unknown")
     monkeypatch.setattr(provenance, "committed_digest", lambda *_: None)
-    monkeypatch.setattr(provenance, "commit_date", lambda *_: None)
-    monkeypatch.setattr(provenance, "head", lambda: (None, "fatal: detected dubious ownership in repository"))
-    with pytest.raises(
-        UserError, match="names commit unknown, whose code cannot be read here; git: fatal: detected dubious owner"
-    ):
+    monkeypatch.setattr(provenance, "commit_date", lambda *_: date)
+    monkeypatch.setattr(provenance, "head", lambda: (None, git))
+    with pytest.raises(UserError, match=words):
         keep.keep([item(paths)], paths)
+    assert run.summary.exists()
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -71,6 +75,9 @@ def test_keep_refuses_what_is_no_file(name, make, paths):
     """And does not wait for a pipe."""
     run = finish(item(paths).runs[0])
     (run.folder / name).unlink()
+    if name == "timing.json":
+        with pytest.raises(UserError, match="lacks timing.json; delete the folder and run again"):
+            keep.keep([item(paths)], paths)
     make(run.folder / name)
     with pytest.raises(UserError, match=rf"{name}: not a file; delete .* to train the run anew"):
         keep.keep([item(paths)], paths)

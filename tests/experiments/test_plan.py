@@ -153,11 +153,6 @@ def test_kept_results_stand_for_the_same_question(paths):
     other = plan(one(lr=0.2), paths)["p"]["one"].series[0].runs[0]
     assert other.folder.parent == paths.runs("p")
     unshelve(old)
-    assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
-
-
-def test_a_kept_result_of_other_data_is_not_taken(paths):
-    run = plan(params(), paths)["p"]["one"].series[0].runs[0]
     kept(run, paths, "other", "other pixels", run.code)
     assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
 
@@ -604,23 +599,6 @@ def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
     with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run anew"):
         keep.keep([plan(params(), paths)["p"]["one"]], paths)
     assert not paths.kept("p").exists()
-
-
-def test_keep_refuses_a_commit_that_is_not_here(paths):
-    run = finish(plan(params(), paths)["p"]["one"].runs[0])
-    with pytest.raises(UserError, match="whose code cannot be read here"):
-        keep.keep([plan(params(), paths)["p"]["one"]], paths)
-    assert run.summary.exists()
-
-
-def test_keep_refuses_a_commit_that_lacks_the_methods_file(paths, history, monkeypatch):
-    """As of a method that was trained before it was committed: the commit is here, its code is another."""
-    finish(plan(params(), paths)["p"]["one"].runs[0])
-    monkeypatch.setattr(provenance, "committed_digest", lambda commit, *executed: None)
-    with pytest.raises(
-        UserError, match="comes from code that commit .* does not have, .* or delete it, commit the code and make"
-    ):
-        keep.keep([plan(params(), paths)["p"]["one"]], paths)
 
 
 def test_prune_lists_what_no_scale_names(paths):
