@@ -12,7 +12,7 @@ from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.models import tasks
 from fedrepro.training.round import Round, size
-from support.federation import advance, assert_close, config, federation, local, receive
+from support.federation import advance, assert_close, config, federation, receive
 
 DEFINITIONS = ["layer_squares", "layer_norm", "layer_outputs", "absolute", "fisher"]
 
@@ -92,26 +92,6 @@ def test_importance_takes_part_in_every_nth_round():
     extra = [row["bytes_down"] - plain for row in rows[1:]]
     assert extra == [3 * 4 * len(fed.algorithm.trained) if round % 3 == 1 else 0 for round in range(1, 8)]
     assert all(row["bytes_up"] == plain for row in rows[1:])
-
-
-def test_without_importance_clients_do_as_told():
-    """In round 2 of 10: each estimates on its own images, takes 1, or is free."""
-
-    def trained(name: str, **options):
-        fed = federation(config(algorithm={"name": name, **options}))
-        weights = fed.start()[0].weights
-        return [weights for weights, _ in local(fed, weights, range(2), round=2)]
-
-    identity, prox = trained("fedcl", every=10, fallback="identity"), trained("fedprox", mu=1.0)
-    free, fedavg, own = (
-        trained("fedcl", every=10, fallback="none"),
-        trained("fedavg"),
-        trained("fedcl", every=10, fallback="local", weight=100.0),
-    )
-    for client in range(2):
-        assert_close(identity[client], prox[client], 1e-13)
-        assert_close(free[client], fedavg[client], 0)
-        assert any(not torch.allclose(own[client][name], fedavg[client][name], rtol=1e-6) for name in own[client])
 
 
 def test_fedcurv_is_the_published_sum():

@@ -85,14 +85,6 @@ def test_what_vgg9_drops():
     assert found == {"conv4": (0.05, True), "conv6": (0.1, False), "fc2": (0.1, False)}
 
 
-def test_fusion_maps():
-    """What FedFusion fuses: 64 maps of 7x7 on MNIST, of 8x8 on CIFAR."""
-    net = build("mnist_cnn", GREY, arch="fusion_code")
-    assert net(uniform(2, *GREY)).maps.shape == (2, 64, 7, 7) and net.channels == 64
-    assert [net.blocks[name].layer.kernel_size for name in ("conv1", "conv2")] == [(5, 5), (3, 3)]
-    assert build("cifar_cnn", COLOUR)(uniform(2, *COLOUR)).maps.shape == (2, 64, 8, 8)
-
-
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (1, 17, 23), (2, 40, 32)])
 @pytest.mark.parametrize(
     ("name", "arch"), [(name, options["arch"]) for name, options, *_ in PAPERS if "arch" in options], ids=str
@@ -220,12 +212,6 @@ def masks(net, images=400, seed=0, round=1):
     return models.dropout_masks(net, images, rng.generator(seed, "dropout", round))
 
 
-def test_masks_repeat_from_their_generator():
-    net = build("mnist_cnn", GREY, dropout=0.5, width=0.1)
-    assert torch.equal(*masks(net), *masks(net))
-    assert not torch.equal(*masks(net), *masks(net, round=2)) and not torch.equal(*masks(net), *masks(net, seed=1))
-
-
 def test_without_dropout_nothing_is_drawn():
     generator = rng.generator(0, "dropout")
     before = generator.get_state()
@@ -242,13 +228,6 @@ def test_masks_multiply_the_units_of_every_hidden_layer():
     logits, penultimate, *_ = net(x, (first, second))
     assert torch.equal(penultimate, units) and torch.equal(logits, net.head(units))
     assert ((penultimate == 0) >= (second == 0)).all()
-
-
-def test_dropout_draws_nothing_by_itself_and_no_test_sees_it():
-    with_it, without = (build("cifar_cnn", COLOUR, dropout=dropout, width=0.1) for dropout in (0.4, 0.0))
-    x = uniform(5, *COLOUR)
-    for mode in (True, False):
-        assert torch.equal(with_it.train(mode)(x).logits, without.train(mode)(x).logits)
 
 
 @pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.Dropout2d(0.5)], ids=["numbers", "maps"])

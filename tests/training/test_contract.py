@@ -89,22 +89,6 @@ def test_fednova_counts_the_gradients_in_a_momentum(rho, nesterov):
     assert fednova.norm(client) == pytest.approx(moved.sum(), rel=1e-12)
 
 
-@pytest.mark.parametrize("weighting", ["uniform", "samples"])
-def test_the_control_of_scaffolds_server_is_the_mean_of_the_clients_controls(weighting):
-    """c = sum_k p_k c_k over all clients, whoever of them takes part; their numbers of images differ."""
-    settings = config(algorithm=SCAFFOLD, partition=UNEVEN, weighting=weighting, clients_per_round=2)
-    fed = federation(settings)
-    counts = torch.tensor([len(part) for part in fed.data.partition.train]).double()
-    shares = counts / counts.sum() if weighting == "samples" else torch.full((4,), 0.25).double()
-    state, _ = fed.start()
-    for _ in range(6):
-        state, _ = fed.advance(state)
-        for name in fed.algorithm.trained:
-            mean = sum(shares[number] * own.tensors[name] for number, own in state.clients.items())
-            torch.testing.assert_close(state.server["control." + name], mean, rtol=1e-10, atol=1e-12)
-    assert len(state.clients) == 4 and len(set(counts.tolist())) > 1
-
-
 # What is kept
 
 

@@ -146,26 +146,6 @@ def test_weighting():
     assert any(not torch.equal(results["samples"][key], results["uniform"][key]) for key in start.weights)
 
 
-def test_single_and_double_precision_agree():
-    single, rows = advance(federation(config(precision="float32")))
-    double, other = advance(federation(config(precision="float64")))
-    assert {tensor.dtype for tensor in double.weights.values()} == {torch.float64}
-    assert {tensor.dtype for tensor in single.weights.values()} == {torch.float32}
-    assert_close({key: tensor.double() for key, tensor in single.weights.items()}, double.weights, 1e-4)
-    assert [row["test_loss"] for row in rows] == pytest.approx([row["test_loss"] for row in other], rel=1e-4)
-
-
-def test_a_method_may_send_more_than_the_weights():
-    """Importances, masks, centres: what a participant receives may hold other tensors beside the network's."""
-    fed = federation(config())
-    plain = fed.advance(fed.start()[0])[1]
-    fed.algorithm.broadcast = lambda weights, server: (
-        weights | {"importance/head.weight": torch.ones_like(weights["head.weight"])}
-    )
-    row = fed.advance(fed.start()[0])[1]
-    assert row["bytes_down"] > plain["bytes_down"] and row["test_loss"] == plain["test_loss"]
-
-
 @pytest.mark.parametrize("name", registry.names("algorithms"))
 def test_divergence_keeps_the_last_good_weights(name):
     """Whatever a method makes of networks that are not finite, the run is over and says so."""
