@@ -16,7 +16,6 @@ from fedrepro.config import registry
 from fedrepro.config.params import Params
 from fedrepro.config.types import parse
 from fedrepro.core.errors import UserError
-from fedrepro.core.metrics import MEASURES
 from fedrepro.report import artifacts, quantities
 from fedrepro.report import paper as spec
 from fedrepro.report.figures import _layout, _partition_heatmap
@@ -496,13 +495,6 @@ def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
     assert axes.texts[0].get_text().replace("\n", " ") == "not shown: no finished run has what it shows"
 
 
-def test_the_seed_is_told_of_each_series_where_it_differs(paper, evidence):
-    """Where one's first is lost, its next is shown."""
-    rows = [row | {"seed": str(int(row["series"] == "FedMMD"))} for row in studied(points()).rows]
-    told = spec.evidence(paper, {**evidence.results, "first-tsne": Results(studied(points()).note, rows)}, {})
-    assert "FedAvg: seed 0; FedMMD: seed 1." in paper.figures["points"].caption(told)
-
-
 def test_a_round_counts_as_its_local_epochs(paper, evidence):
     """Of two series with 20 rounds each the one that trains five epochs a round ends at 100."""
     axes = pictured(paper, evidence, "trained").axes[0]
@@ -670,22 +662,6 @@ def test_mistakes(figure, words, tmp_path):
     assert "p.yaml: " in str(caught.value) and words in str(caught.value)
 
 
-@pytest.mark.parametrize(("cell", "measure", "told"), [
-    ({"kind": "accuracy", "last": 1}, "test_accuracy", "After the last round."),
-    ({"kind": "accuracy", "last": 5}, "test_accuracy", "Mean over the last 5 rounds."),
-    ({"kind": "accuracy", "round": 9}, "test_accuracy", "Round 9."),
-    ({"kind": "difference", "baseline": "b", "round": 9, "smooth": 3}, "test_loss", "Mean over the 3 rounds up to 9."),
-    ({"kind": "rounds_to", "target": 0.9}, "test_accuracy", "The first round at the target, of single rounds."),
-    ({"kind": "rounds_to", "target": 0.9, "smooth": 5}, "test_accuracy", "at the target, of means over 5 measured rounds."),
-    ({"kind": "settles", "within": 0.01}, "test_accuracy", "that comes within 1 points of the best, of single rounds."),
-    ({"kind": "settles", "within": 0.15, "smooth": 2}, "test_loss", "within 0.15 nats of the best, of means over 2 measured"),
-    ({"kind": "epochs"}, "test_accuracy", ""),
-], ids=lambda value: value["kind"] if isinstance(value, dict) else "")  # fmt: skip
-def test_what_a_caption_says_of_the_number_that_bars_show(cell, measure, told):
-    found = quantities.read({"series": "a"} | cell, "test").about(MEASURES[measure])
-    assert told in found and bool(told) == bool(found)
-
-
 def test_a_column_that_the_study_does_not_have(paper, evidence):
     figure = paper.figures["points"].model_copy(update={"x": "z"})
     with pytest.raises(UserError, match="Features: no column 'z' in the study: choose from series, seed, run, round, x, y"):
@@ -758,7 +734,7 @@ def test_planning_imports_neither_torch_nor_matplotlib():
     import sys
 
     code = """import sys
-from fedrepro.report import artifacts, incremental, paper as spec
+from fedrepro.report import artifacts, paper as spec
 for room in ("figures", "tables", "quantities"):
     for kind in spec.registry.names(f"report.{room}"):
         spec.registry.find(f"report.{room}", kind)
