@@ -106,18 +106,6 @@ def test_text_can_be_read(visit, name, scheme):
     assert page.evaluate(PALE) == []
 
 
-def test_pictures_are_shown(visit):
-    page = visit("fedmmd/index.html")
-    widths = page.locator("figure img").evaluate_all("(all) => all.map((one) => [one.naturalWidth, one.clientWidth])")
-    assert len(widths) == 5 and all(natural > 0 and 300 < shown < 450 for natural, shown in widths)
-
-
-def test_run_names_stay_in_one_line_on_a_phone(visit):
-    page = visit("fedmmd/index.html", 400)
-    heights = page.locator(".runs a code").evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().height)")
-    assert len(heights) == 6 and max(heights) < 25
-
-
 @pytest.mark.parametrize(("name", "total"), [("index.html", 260), ("fedmmd/index.html", 65)])
 def test_claims_are_found_by_words(visit, name, total):
     page = visit(name)
@@ -194,15 +182,6 @@ def test_what_is_folded_opens_for_an_address(visit):
     assert page.locator("#claim-c1").is_visible()
 
 
-def test_a_tally_leads_to_its_claims(visit):
-    page = visit("index.html")
-    number = page.locator(".tally td a").first
-    shown = int(number.inner_text())
-    number.click()
-    page.wait_for_selector("#the-filter button[aria-pressed=true]")
-    assert page.locator(SHOWN).count() == shown
-
-
 def test_what_we_ask_is_found_apart(visit):
     page = visit("index.html")
     page.get_by_role("link", name=f"{PAPERS['fedmmd']}: asked by us").click()
@@ -211,12 +190,6 @@ def test_what_we_ask_is_found_apart(visit):
     page.locator("#the-filter button[data-by=us]").click()
     page.locator("#the-filter button[data-by='the paper']").click()
     assert page.locator(SHOWN).count() == 61
-
-
-def test_without_the_script_all_is_there(visit):
-    page = visit("fedmmd/index.html", script=False)
-    assert not page.locator("#the-filter").is_visible() and page.locator(".contents a").first.is_visible()
-    assert page.locator("[data-for]").count() == 65
 
 
 def test_printed_it_is_text_and_figures(visit, tmp_path):

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import yaml
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.markers import MarkerStyle
 from matplotlib.text import Text
@@ -36,9 +35,7 @@ SERIES = {"FedMMD": {0: arrives(4), 1: arrives(6)}, "FedAvg": {0: arrives(10), 1
 
 
 def read(folder, figures: dict | None = None) -> spec.Paper:
-    (folder / "p.yaml").write_text(
-        yaml.safe_dump(json.loads(json.dumps(PAPER | {"figures": FIGURES | (figures or {})}))), encoding="utf-8"
-    )
+    (folder / "p.yaml").write_text(json.dumps(PAPER | {"figures": FIGURES | (figures or {})}, sort_keys=True), encoding="utf-8")
     series = {"series": {label: {} for label in SERIES}}
     sweep = {"local_epochs": 1, "series": {label: {"beta": beta} for label, beta in BETAS.items()} | {"FedAvg": {}}}
     experiments = {"first": series | ASKED, "second": series, "third": series | ASKED, "sweep": sweep}

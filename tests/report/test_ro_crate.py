@@ -72,7 +72,7 @@ def test_every_reference_leads_to_an_entity(entities):
                     assert item["@id"] in entities or item["@id"].startswith("https://"), (entity["@id"], key)
 
 
-def test_a_figure_leads_to_its_runs_and_their_data(entities):
+def test_a_figure_leads_to_its_runs_and_their_data(written, entities):
     made_by = {
         result: entity
         for entity in entities.values()

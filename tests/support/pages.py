@@ -4,8 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import yaml
-
 from fedrepro.config.params import Params
 from fedrepro.config.types import parse
 from fedrepro.report import artifacts
@@ -54,8 +52,7 @@ def paper(title: str) -> dict:
 
 
 def read(folder: Path, key: str) -> Paper:
-    values = json.loads(json.dumps(paper(PAPERS[key])))  # without aliases
-    (folder / f"{key}.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    (folder / f"{key}.yaml").write_text(json.dumps(paper(PAPERS[key])), encoding="utf-8")
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
     experiments = dict.fromkeys(("first", "second"), {"series": dict.fromkeys(LABELS, {})})

@@ -65,15 +65,16 @@ class Cost:
 
 
 class Known:
-    """What was counted and measured here before, in a file that is read once and written by `save`."""
+    """What was counted and measured here before, in a file that is read once and written by `save`; without what was `measured`
+    guesses are the same on every machine."""
 
-    def __init__(self, paths: Paths) -> None:
-        self._path = paths.results / "speed.json"
+    def __init__(self, paths: Paths, measured: bool = True) -> None:
+        self._path, self._measured = paths.results / "speed.json", measured
         self._values = read_json(self._path) or {}
         self._saved = len(self._values)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._values
+        return self._measured and key in self._values
 
     def find(self, key: str, parts: set[str], make: Callable[[], dict[str, float]]) -> dict[str, float]:
         """The value of a key, which has these parts; made where it is not known. Raises UserError where the file is damaged."""
