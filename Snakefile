@@ -1,6 +1,6 @@
-# Reproduces tables and figures: `snakemake --cores 2`. What runs, and how large, stands in params.yaml; what each artifact
-# consists of in workflow/experiments/. Targets: all (default), a paper, train, data, and a figure or table as `<paper>_<name>`, or
-# by its own name while only one paper has it.
+# Reproduces tables and figures: `snakemake --cores 2`. Settings are in params.yaml and, for each paper, in its folder below
+# workflow/papers. Targets: all (default), a paper, train, data, and a figure or table as `<paper>_<name>`, or by its own name
+# while only one paper has it.
 
 import re
 import sys

@@ -24,16 +24,16 @@ from support.results import made
 
 ROOT = Path(__file__).parents[2]
 PARAMS = read_params(ROOT / "params.yaml")
+OWN = PARAMS.settings["fedmax"]
 
 
 @pytest.fixture(scope="module")
 def paper() -> spec.Paper:
-    return spec.read("fedmax", PARAMS, ROOT / "workflow" / "experiments")
+    return spec.read("fedmax", PARAMS)
 
 
 def settings(name: str, scale: str = "paper") -> Experiment:
-    overlay = PARAMS.scales[scale].experiments["fedmax"].get(name, {})
-    return parse(Experiment, merge(PARAMS.papers["fedmax"][name], overlay), name)
+    return parse(Experiment, merge(OWN.experiments[name], OWN.scales[scale][name]), name)
 
 
 def test_every_number_of_both_tables_is_a_claim(paper):
@@ -75,7 +75,7 @@ def test_all_ten_artifacts_are_there(paper):
     assert [paper.figures[f"fig{n}"].only for n in (7, 8, 9)] == [(1, 2, 3), (4, 5, 6), (9, 12, 15)]
 
 
-@pytest.mark.parametrize("name", [name for name in PARAMS.papers["fedmax"] if name.endswith(("_600", "_3000"))])
+@pytest.mark.parametrize("name", [name for name in OWN.experiments if name.endswith(("_600", "_3000"))])
 def test_settings_of_digits_and_objects(name):
     run = settings(name)
     epochs, decay = {600: (5, 0.996), 3000: (1, 0.9992)}[run.rounds]
@@ -102,10 +102,9 @@ def test_the_same_runs_stand_behind_the_budget(scale):
 
 
 def test_quick_needs_no_network():
-    for name, overlay in PARAMS.scales["quick"].experiments["fedmax"].items():
-        if "skip" not in overlay:
-            module = registry.find("datasets", settings(name, "quick").dataset.name)
-            assert module.FILES == () and not hasattr(module, "FOLDERS"), name
+    for name in OWN.scales["quick"]:
+        module = registry.find("datasets", settings(name, "quick").dataset.name)
+        assert module.FILES == () and not hasattr(module, "FOLDERS"), name
 
 
 @pytest.mark.parametrize(("name", "place"), [("synthetic_0", 0)])

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
 from fedrepro.cli import main
 from fedrepro.cli import targets as listing
@@ -21,11 +20,12 @@ from fedrepro.core.errors import UserError
 from fedrepro.experiments.plan import plan
 from fedrepro.runs import kept
 from fedrepro.runs.paths import Paths
+from support import settings
 from support.experiments import finish
 from support.files import mnist_files, write_all
 from support.settings import PAPER, fig, write
 
-WHERE = "params.yaml: papers.p.fig at scale quick: series.FedAvg: "
+WHERE = "workflow/papers/p/experiments.yaml: fig: series.FedAvg: "
 
 
 @pytest.fixture
@@ -46,29 +46,29 @@ def refused(capsys, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(("changes", "words"), [
-    ({"scale": "huge"}, ["scale: unknown scale 'huge': choose from other, quick"]),
+    ({"scale": "huge"}, ["scale: unknown scale 'huge': choose from quick, other"]),
     ({"scael": "quick"}, ["scael: unknown key: choose from ", "scale"]),
     ({"scales": {"quick": {"compare": "all"}}}, ["scales.quick.compare: ", "'none', 'direction' or 'full'"]),
     ({"scales": {"quick": {"experiments": {"p": {"x": {}}}}}}, ["unknown experiment 'x': choose from fig"]),
-    (fig(rounds=-3), ["papers.p.fig", "rounds: ", "(got -3)"]),
-    (fig(clients_per_round=9), ["papers.p.fig", "clients_per_round: at most the 3 clients of the partition (got 9)"]),
+    (fig(rounds=-3), ["yaml: fig: ", "rounds: ", "(got -3)"]),
+    (fig(clients_per_round=9), ["yaml: fig: ", "clients_per_round: at most the 3 clients of the partition (got 9)"]),
     (fig(dataset="mnst"), ["unknown dataset 'mnst': choose from ", "mnist"]),
-    (fig(model={"name": "mnist_cnn", "arch": [1]}), ["papers.p.fig", "model mnist_cnn: arch: Input should be 'paper', "]),
-    (fig(series={"X": {"name": "fedx"}}), ["papers.p.fig", "series.X", "unknown algorithm 'fedx': choose from ", "fedprox"]),
+    (fig(model={"name": "mnist_cnn", "arch": [1]}), ["yaml: fig: ", "model mnist_cnn: arch: Input should be 'paper', "]),
+    (fig(series={"X": {"name": "fedx"}}), ["yaml: fig: ", "series.X", "unknown algorithm 'fedx': choose from ", "fedprox"]),
     (fig(series={"Prox": {"my": 1}}), ["series.Prox", "my: unknown key: choose from ", "mu"]),
     (fig(series={"CL": {"name": "fedcl", "every": 0}}), ["series.CL", "algorithm fedcl: every: ", "(got 0)"]),
-    (fig(partition={"name": "dirichlet", "alpha": 0}), ["papers.p.fig", "partition dirichlet: alpha: ", "(got 0)"]),
-    (fig(partition={"clients": 61}), [f"{WHERE[13:]}partition.clients: at most the 60 train images of digits (got 61)"]),
-    (fig(train_images=9999), [f"{WHERE[13:]}train_images: digits has 1438 (got 9999)"]),
-    (fig(proxy={"share": 0.97, "removed": True}), [f"{WHERE[13:]}proxy.share: removed: true takes", "leaves 2 for 3 clients"]),
+    (fig(partition={"name": "dirichlet", "alpha": 0}), ["yaml: fig: ", "partition dirichlet: alpha: ", "(got 0)"]),
+    (fig(partition={"clients": 61}), [f"{WHERE}partition.clients: at most the 60 train images of digits (got 61)"]),
+    (fig(train_images=9999), [f"{WHERE}train_images: digits has 1438 (got 9999)"]),
+    (fig(proxy={"share": 0.97, "removed": True}), [f"{WHERE}proxy.share: removed: true takes", "leaves 2 for 3 clients"]),
 ], ids=str)  # fmt: skip
 def test_mistakes_in_the_settings(changes, words, here, capsys):
     write(here, changes, "mine.yaml")
     for command in ("train", "plan"):
         told = refused(capsys, command, "--params", "mine.yaml")
-        assert "dataset" in words[0] or told.startswith("mine.yaml: ")
+        assert told.startswith(("mine.yaml: ", "workflow/papers/p/"))
         assert all(word in told for word in words)
-    assert sorted(path.name for path in here.iterdir()) == ["mine.yaml"]
+    assert sorted(path.name for path in here.iterdir()) == ["mine.yaml", "workflow"]
 
 
 def test_a_partition_that_cannot_be_drawn_and_a_file_that_is_no_text(here, capsys, ready):
@@ -80,7 +80,7 @@ def test_a_partition_that_cannot_be_drawn_and_a_file_that_is_no_text(here, capsy
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (("train", "--scale", "huge"), "unknown scale 'huge': choose from other, quick"),
+    (("train", "--scale", "huge"), "unknown scale 'huge': choose from quick, other"),
     (("store", "--paper", "q"), "unknown paper 'q': choose from p"),
     (("plan", "--device", "tpu"), "device: "),
     (("train", "--runs", "absent.json"), "absent.json: cannot be read"),
@@ -89,9 +89,9 @@ def test_a_partition_that_cannot_be_drawn_and_a_file_that_is_no_text(here, capsy
     (("plan", "--export", "absent/runs.json"), "absent/runs.json: cannot be written"),
     (("train", "--data-mirror", "absent"), "absent"),
     (("train", "--data-mirror", "."), "p fig: data not available: data mirror .: "),
-    (("plan", "figure"), "workflow/experiments/p.yaml: no such file"),
+    (("plan", "figure"), "workflow/papers/p/artifacts.yaml: no such file"),
     (("train", "--results", "params.yaml"), "cannot create the run's folder"),
-    (("notebook", "fig"), "workflow/experiments/p.yaml: no such file"),
+    (("notebook", "fig"), "workflow/papers/p/artifacts.yaml: no such file"),
 ])  # fmt: skip
 def test_mistakes_in_the_options(arguments, words, here, capsys, request):
     write(here, {})
@@ -130,7 +130,7 @@ def shell(*arguments: str, **variables: str) -> subprocess.CompletedProcess:
 def test_a_mistake_as_the_shell_sees_it(here):
     write(here, {})
     done = shell("train", "--scale", "q")
-    told = "error: params.yaml: scale: unknown scale 'q': choose from other, quick\n"
+    told = "error: params.yaml: scale: unknown scale 'q': choose from quick, other\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
 
 
@@ -232,7 +232,10 @@ def test_settings_that_train_nothing(ready, monkeypatch, tmp_path, caplog, capsy
     assert "params.yaml: only_finished: true trains nothing" in caplog.messages
     monkeypatch.chdir(ready)
     assert main.main(["train", "--scale", "other"]) == 0
-    assert main.main(["plan", "--scale", "other"]) == 0 and "skipped: no time" in capsys.readouterr().out
+    assert (
+        main.main(["plan", "--scale", "other"]) == 0
+        and "skipped: not part of scale other; run it at scale quick" in capsys.readouterr().out
+    )
 
 
 def test_plan_and_export(ready, monkeypatch, capsys, tmp_path):
@@ -281,8 +284,7 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
 @pytest.fixture
 def paper(here) -> Path:
     """A place whose settings have a paper with one figure."""
-    (here / "workflow/experiments").mkdir(parents=True)
-    (here / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
+    settings.place_paper(here, PAPER)
     write(here, {})
     return here
 
@@ -299,7 +301,7 @@ def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, paper, capsy
     assert listed()["fig"] == ["finished", "What it shows"] and listed()["p"] == ["finished", "A paper"]
     assert listed("--scale", "other")["fig"][0] == "skipped"
     assert main.main(["list", "--scale", "other"]) == 0
-    assert "skipped: p, fig: no time" in capsys.readouterr().out
+    assert "skipped: p, fig: not part of scale other; run it at scale quick" in capsys.readouterr().out
     write(paper, fig(series={"Two": {"name": "fedavg", "with": {"lr": 0.3}}}))
     state, left, title = listed()["fig"]
     assert state == "2 of 3 runs" and left.endswith(" s") and title == "What it shows"
@@ -312,7 +314,7 @@ def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, paper, capsy
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_that_lacks_a_letter_shows_the_list_without_it(encoding, paper):
-    (paper / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER | {"title": "A \u03a8-Net"}))
+    settings.place_paper(paper, PAPER | {"title": "A \u03a8-Net"})
     done = shell("list", PYTHONIOENCODING=encoding)
     assert done.returncode == 0 and "A ?-Net" in done.stdout, done.stderr
 

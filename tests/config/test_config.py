@@ -7,8 +7,8 @@ import yaml
 from pydantic import ValidationError
 
 from fedrepro.config import strict_yaml
-from fedrepro.config.inheritance import inherited, merge
-from fedrepro.config.params import Experiment, Gpus, Params, RunConfig, read_params, renamed
+from fedrepro.config.inheritance import flatten, merge
+from fedrepro.config.params import MOVED, PAPERS, Experiment, Gpus, Params, RunConfig, read_params, renamed
 from fedrepro.config.types import Choice, parse
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.resolve import resolve
@@ -18,11 +18,12 @@ from support.federation import PLAIN, config
 RUN = dict(PLAIN)
 SMALL = """
 scale: quick
+papers: [paper]
 scales:
-  quick: {seeds: [0], compare: none, note: small, experiments: {paper: {fig: {rounds: 2}}}}
-papers:
-  paper: {fig: {rounds: 9}}
+  quick: {seeds: [0], compare: none, note: small}
 """
+EXPERIMENTS = "fig: {rounds: 9, variants: {close: {lr: 2}}}"
+SCALES = "quick: {fig: {rounds: 2}}"
 
 
 def refused(model, values, *words):
@@ -175,7 +176,11 @@ def test_an_experiment_needs_a_series():
     )
 
 
-def write(folder: Path, text: str) -> Path:
+def write(folder: Path, text: str, experiments: str = EXPERIMENTS, scales: str = SCALES) -> Path:
+    paper = folder / PAPERS / "paper"
+    paper.mkdir(parents=True, exist_ok=True)
+    (paper / "experiments.yaml").write_text(experiments, encoding="utf-8")
+    (paper / "scales.yaml").write_text(scales, encoding="utf-8")
     path = folder / "params.yaml"
     path.write_text(text, encoding="utf-8")
     return path
@@ -195,8 +200,6 @@ def test_reading_params(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("old", "new", "words"), [
     ("scale: quick", "scale: fast", "scale: unknown scale 'fast': choose from quick"),
-    ("fig: {rounds: 2}", "figure: {}", r"scales.quick.experiments.paper: unknown experiment 'figure': choose from fig"),
-    ("{paper: {fig: {rounds: 2}}}", "{article: {}}", r"scales.quick.experiments: unknown paper 'article': choose from paper"),
     ("scale: quick", "scale: quick\nmirror: x", r"mirror: unknown key: choose from checkpoint_seconds, cores_per_run, "),
     ("compare: none", "compare: exact", r"scales.quick.compare: .*'none', 'direction' or 'full' \(got 'exact'\)"),
     ("seeds: [0]", "seeds: []", r"scales.quick.seeds: "),
@@ -206,16 +209,13 @@ def test_reading_params(tmp_path, monkeypatch):
     ("seeds: [0]", "seeds: 3", r"scales.quick.seeds: expected a list such as \[0\] \(got 3\)"),
     ("scale: quick", "scale: quick\ndevices: 0", r"devices: expected a list such as \[0\] \(got 0\)"),
     ("scale: quick", "scale: quick\ndevices: 0,1", r"devices: expected a list such as \[0\] \(got '0,1'\)"),
-    ("fig: {rounds: 9}", "fig: {like: figure}", r"papers: paper.fig: like: unknown experiment 'figure': choose from fig"),
-    ("fig: {rounds: 9}", "fig: {like: [fig]}", r"papers: paper.fig: like: unknown experiment '\['fig'\]'"),
-    ("fig: {rounds: 9}", "fig: {like: b}, b: {like: fig}", r"papers: paper.b: like: fig is like b is like fig"),
-    ("fig: {rounds: 2}", "fig: {like: fig}", r"scales.quick.experiments: paper.fig: like: fig is like fig"),
-    ("note: small", "note: small, color: red", r"scales.quick.color: unknown key: choose from compare, experiments, like"),
-    ("note: small", "note: small, like: tiny", r"scales: scales.quick: like: unknown scale 'tiny': choose from quick"),
-    ("note: small", "note: small, like: quick", r"scales: scales.quick: like: quick is like quick"),
+    ("note: small", "note: small, color: red", r"scales.quick.color: unknown key: choose from compare, like, note, seeds"),
+    ("note: small", "note: small, like: tiny", r"scales: quick: like: unknown scale 'tiny'"),
+    ("note: small", "note: small, like: quick", r"scales: quick: like: unknown scale 'quick'"),
     ("scales:\n", "scales:\n  mine: 3\n", r"scales.mine: .*valid dictionary"),
     ("scales:\n  quick:", "scales: [3]\nquick:", r"scales: .*valid dictionary"),
-    ("{fig: {rounds: 9}}", "{my-fig: {rounds: 9}}", r"papers.paper: .*, at most 60 of them, such as my_fig \(got 'my-fig'\)"),
+    ("[paper]", "paper", r"papers: expected a list"),
+    ("[paper]", "[paper, paper]", r"papers: values must be unique"),
 ], ids=str)  # fmt: skip
 def test_mistakes_in_params(old, new, words, tmp_path):
     path = write(tmp_path, SMALL.replace(old, new))
@@ -223,17 +223,43 @@ def test_mistakes_in_params(old, new, words, tmp_path):
         read_params(path)
 
 
+@pytest.mark.parametrize(("experiments", "scales", "words"), [
+    ("my-fig: {}", "{}", r"experiments.yaml: .*, at most 60 of them, such as my_fig"),
+    ("fig: {variants: {my-fig: {}}}", "{}", r"experiments.yaml: fig.variants: .*, such as my_fig"),
+    ("fig: {variants: {fig: {}}}", "{}", r"experiments.yaml: fig: two experiments have this name"),
+    ("a: {variants: {c: }}\nb: {variants: {c: }}", "{}", r"experiments.yaml: c: two experiments have this name"),
+    ("fig: 3", "{}", r"experiments.yaml: fig: .*valid dictionary"),
+    ("fig: {series: [fedavg]}", "{}", r"experiments.yaml: fig.series: expected names of series"),
+    (EXPERIMENTS, "fast: {fig: }", r"scales.yaml: unknown scale 'fast': choose from quick"),
+    (EXPERIMENTS, "quick: {figure: }", r"scales.yaml: quick: unknown experiment 'figure': choose from fig, close"),
+    (EXPERIMENTS, "quick: [fig]", r"scales.yaml: quick: .*valid dictionary"),
+    (EXPERIMENTS, "quick: {fig: [rounds]}", r"scales.yaml: quick: fig: .*valid dictionary"),
+])  # fmt: skip
+def test_mistakes_in_the_files_of_a_paper(experiments, scales, words, tmp_path):
+    with pytest.raises(UserError, match=rf"workflow/papers/paper/{words}"):
+        read_params(write(tmp_path, SMALL, experiments, scales))
+
+
+@pytest.mark.parametrize("old", [
+    {"papers": {"paper": {"fig": {"rounds": 9}}}}, {"scales": {"quick": {"experiments": {"paper": {"fig": {"skip": "why"}}}}}},
+])  # fmt: skip
+def test_settings_of_the_old_form_are_answered_with_what_moved_where(old):
+    with pytest.raises(UserError) as caught:
+        parse(Params, yaml.safe_load(SMALL) | old, "params.yaml")
+    assert str(caught.value) == f"params.yaml: {MOVED}" and "workflow/papers/<paper>/scales.yaml" in MOVED
+
+
 @pytest.mark.parametrize(
     "name", ["../../X", "/abs", "a/b", "a\0b", "n" * 61, "", "x; touch f", 7, "A", "\u00e4", "a\n"], ids=ascii
 )
-@pytest.mark.parametrize("place", ["scales", "papers", "papers.paper"])
+@pytest.mark.parametrize("place", ["scales", "papers"])
 def test_a_name_is_no_path_and_no_command(name, place):
     values = yaml.safe_load(SMALL)
-    named = values["papers"]["paper"] if place == "papers.paper" else values[place]
-    named[name] = next(iter(named.values()))
+    values[place] = [name] if place == "papers" else {name: values["scales"]["quick"]}
     with pytest.raises(UserError) as caught:
         parse(Params, values, "params.yaml")
-    assert str(caught.value).startswith(f"params.yaml: {place}: a name consists of a to z, 0 to 9 and _, at most 60 of them")
+    where = {"papers": "papers.0", "scales": "scales"}[place]
+    assert str(caught.value).startswith(f"params.yaml: {where}: a name consists of a to z, 0 to 9 and _, at most 60 of them")
     assert str(caught.value).endswith(f"(got {name!r})") and "\0" not in str(caught.value)
 
 
@@ -267,31 +293,14 @@ def test_yaml_that_could_be_misread_is_refused(text, words, tmp_path):
 
 
 def test_a_scale_that_is_like_another(tmp_path):
-    """Its seeds and experiments over the other's, level by level; the order in which they stand does not matter."""
-    laid = (
-        "  most: {like: mine, note: mine too}\n  mine: {like: quick, seeds: [3, 4], experiments: {paper: {fig: {lr: 0.5}}}}\n"
-    )
-    params = read_params(write(tmp_path, SMALL.replace("scales:\n", f"scales:\n{laid}")), {"scale": "most"})
+    """It has what the other says, where it says nothing itself; of a paper it changes one experiment at a time."""
+    more = "  mine: {like: quick, seeds: [3, 4]}\n  most: {like: mine, note: mine too}\n"
+    overlays = f"{SCALES}\nmine: {{fig: {{lr: 0.5}}, close: }}"
+    params = read_params(write(tmp_path, SMALL + more, scales=overlays), {"scale": "most"})
     assert (params.active.seeds, params.active.compare, params.active.note) == ((3, 4), "none", "mine too")
-    assert params.active.experiments == {"paper": {"fig": {"rounds": 2, "lr": 0.5}}}
+    assert params.overlay("paper", "fig") == {"rounds": 2, "lr": 0.5} and params.overlay("paper", "close") == {}
+    assert params.overlay("paper", "close", "quick") is None
     assert params.alike == ("mine", "quick") and read_params(tmp_path / "params.yaml").alike == ()
-
-
-def test_like_null_is_like_none(tmp_path):
-    params = read_params(
-        write(tmp_path, SMALL.replace("note: small", "note: small, like: null").replace("{rounds: 9}", "{like: }"))
-    )
-    assert params.alike == () and params.papers == {"paper": {"fig": {}}}
-
-
-def test_a_long_chain_of_likes():
-    """Longer than Python's stack."""
-    chain = {"e0": {"rounds": 1}} | {f"e{place}": {"like": f"e{place - 1}"} for place in range(1, 2000)}
-    assert inherited(dict(reversed(chain.items())), "paper")["e1999"] == {"rounds": 1}
-    with pytest.raises(
-        ValueError, match=r"paper.e1: like: e0 is like e1999 is like e1998 is like e1997 is like \.\.\. is like e0$"
-    ):
-        inherited(chain | {"e0": {"like": "e1999"}}, "paper")
 
 
 def test_the_settings_that_come_along_are_valid():
@@ -300,17 +309,15 @@ def test_the_settings_that_come_along_are_valid():
         assert isinstance(read_params(path, {"scale": scale}), Params)
 
 
-def test_an_experiment_like_another():
+def test_variants_of_an_experiment():
     """Laid over it level by level; another partition drops the options of the first; own series replace it."""
-    first = {"lr": 0.1, "partition": {"name": "classes", "clients": 2, "redraw": True}, "series": {"A": {"name": "fedavg"}}}
-    second = {"like": "first", "lr": 0.2, "partition": {"redraw": False}}
-    third = {"like": "second", "partition": {"name": "iid", "clients": 3}, "series": {"B": {"name": "fedprox"}}}
-    found = inherited({"third": third, "first": first, "second": second}, "paper")
-    assert list(found) == ["third", "first", "second"] and found["first"] == first
-    partition = first["partition"] | {"redraw": False}
-    assert found["second"] == {"lr": 0.2, "partition": partition, "series": first["series"]}
-    assert found["third"] == {"lr": 0.2, "partition": third["partition"], "series": third["series"]}
-    assert second["like"] == "first", "what was given is not changed"
+    third = {"partition": {"name": "iid", "clients": 3}, "series": {"B": {"name": "fedprox"}}}
+    second = {"lr": 0.2, "partition": {"redraw": False}, "variants": {"third": third}}
+    own = {"lr": 0.1, "partition": {"name": "classes", "clients": 2, "redraw": True}, "series": {"A": {"name": "fedavg"}}}
+    found = flatten({"first": own | {"variants": {"second": second, "same": None}}}, "file")
+    assert list(found) == ["first", "second", "third", "same"] and found["first"] == found["same"] == own
+    assert found["second"] == {"lr": 0.2, "partition": own["partition"] | {"redraw": False}, "series": own["series"]}
+    assert found["third"] == {"lr": 0.2, **third}
 
 
 @pytest.mark.parametrize("mark", "\u061c\u200b\u200f\u2028\u202e\u2060\u2066\ufeff", ids=ascii)

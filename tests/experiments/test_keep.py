@@ -87,6 +87,7 @@ def test_keep_refuses_what_is_no_file(name, make, paths):
 def test_the_command_settles_before_it_plans(paths, tmp_path, monkeypatch, capsys):
     """A plan would refuse what is to be settled."""
     shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copytree(ROOT / "workflow/papers", tmp_path / "workflow/papers")
     monkeypatch.chdir(tmp_path)
     path = Path("results/kept") / SUMS
     path.parent.mkdir(parents=True)

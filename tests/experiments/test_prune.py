@@ -183,5 +183,5 @@ def test_prune_spares_what_was_trained_though_it_is_kept(paths):
 def test_a_mistake_at_another_scale_is_told_as_its_own(paths):
     asked = {"studies": {"tsne": {"rounds": [99], "images": 4}}}
     settings = params(scales={"long": {"experiments": {"p": {"one": asked}}}})
-    with pytest.raises(UserError, match="^mine.yaml: papers.p.one at scale long: studies.tsne: rounds: "):
-        prune.prune(settings, paths, delete=False, file="mine.yaml")
+    with pytest.raises(UserError, match="p/scales.yaml: long.one: studies.tsne: rounds: "):
+        prune.prune(settings, paths, delete=False)

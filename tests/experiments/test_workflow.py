@@ -4,14 +4,14 @@ import copy
 from pathlib import Path
 
 import pytest
-import yaml
 
+from fedrepro.config import strict_yaml
 from fedrepro.config.inheritance import merge
 from fedrepro.core.errors import UserError
 from fedrepro.experiments import workflow
 from fedrepro.experiments.workflow import Capacity, Workflow
 from support.experiments import SETTINGS, finish
-from support.settings import PAPER
+from support.settings import PAPER, place, place_paper
 
 FIGURES = {"f1": {"title": "One", "experiment": "one"}, "f2": {"title": "Two", "experiment": "two"}}
 TARGETS = {"data", "train", "train_p", "p", "p_f1", "f1", "p_f2", "f2", "p_verdicts", "verdicts"}
@@ -20,15 +20,14 @@ TARGETS = {"data", "train", "train_p", "p", "p_f1", "f1", "p_f2", "f2", "p_verdi
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "workflow" / "experiments"
-    folder.mkdir(parents=True)
-    (folder / "p.yaml").write_text(yaml.safe_dump(PAPER | {"figures": FIGURES}), encoding="utf-8")
+    place_paper(tmp_path, PAPER | {"figures": FIGURES})
     return tmp_path
 
 
 def made(*requested: str, cores: int = 2, main: bool = True, **settings) -> Workflow:
     capacity = settings.pop("capacity", Capacity(cores=cores))
-    return Workflow(merge(SETTINGS | {"device": "cpu"}, settings), capacity, main, dry=True, requested=requested)
+    file = place(Path(), merge(SETTINGS | {"device": "cpu"}, settings))
+    return Workflow(strict_yaml.read(file), capacity, main, dry=True, requested=requested)
 
 
 def work_of(jobs: list) -> list[str]:
@@ -127,7 +126,7 @@ def test_a_figure_that_is_requested_alone_waits_for_its_own_runs():
 
 
 def test_what_is_not_run_has_no_files(tmp_path):
-    skipped = {"quick": {"experiments": {"p": {"one": {"skip": "no time"}}}}}
+    skipped = {"quick": {"experiments": {"p": {"two": {}}}}}
     work = made("f1", scales=skipped)
     assert work.targets["f1"] == [] and work.reports.keys("p") == []
     assert "f1: nothing to show at scale quick" in work.remarks
@@ -143,8 +142,8 @@ def test_snakemakes_own_report_shows_pictures_and_tables():
 
 def test_a_notebook_of_the_first_figure_that_was_run():
     assert made().reports.notebooks == [Path("reports/quick/notebooks/p_f1.ipynb")]
-    skipped = {"quick": {"experiments": {"p": {"one": {"skip": "no time"}}}}}
-    assert made(scales=skipped).reports.notebooks == [Path("reports/quick/notebooks/p_f2.ipynb")]
+    alone = made(scales={"quick": {"experiments": {"p": {"two": {}}}}})
+    assert alone.reports.notebooks == [Path("reports/quick/notebooks/p_f2.ipynb")]
 
 
 def test_studies_are_jobs_of_their_own_that_wait_for_their_runs():
@@ -156,7 +155,7 @@ def test_studies_are_jobs_of_their_own_that_wait_for_their_runs():
 
 
 def test_settings_that_cannot_be_met_are_refused():
-    with pytest.raises(UserError, match=r"^params.yaml: papers.p.one at scale quick: .*nonsense"):
+    with pytest.raises(UserError, match=r"^workflow/papers/p/experiments.yaml: one: .*nonsense"):
         made(papers={"p": {"one": {"model": {"name": "nonsense"}}}})
 
 
@@ -165,8 +164,9 @@ def test_series_that_name_no_method_are_refused(series):
     """Before pages assign looks to them."""
     values = copy.deepcopy(SETTINGS)
     values["papers"]["p"]["one"]["series"] = series
-    with pytest.raises(UserError, match=r"^params.yaml: papers: p.one.series.*: expected "):
-        Workflow(values, Capacity(cores=2), dry=True, requested=())
+    file = place(Path(), values)
+    with pytest.raises(UserError, match=r"^workflow/papers/p/experiments.yaml: one.series.*: expected "):
+        Workflow(strict_yaml.read(file), Capacity(cores=2), dry=True, requested=())
 
 
 def test_mlflow_is_asked_only_after_something_was_trained(monkeypatch):

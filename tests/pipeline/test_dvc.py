@@ -12,12 +12,14 @@ from dvc.dependency.param import ParamsDependency
 from dvc.repo import Repo
 
 from fedrepro.cli import main
+from support import pipeline
 
 ROOT = Path(__file__).parents[2]
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 PAPER = "fedmmd"
 KEPT = Path("results/kept")
-OWN = {"mine": {"like": "small", "note": "of one's own, with one paper", "experiments": {"fedmmd": {"fig4c": {"rounds": 40}}}}}
+SMALL = {"dataset": "digits", "rounds": 1, "train_images": 100, "test_images": 50, "model": {"width": 0.1}}
+OWN = {"mine": {"like": "small", "note": "of one's own"}}
 
 
 @pytest.fixture
@@ -34,11 +36,11 @@ def copy(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def change(edit) -> None:
-    """Apply a function to the settings in params.yaml."""
-    values = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))
+def change(edit, path: Path = Path("params.yaml")) -> None:
+    """Apply a function to the settings in a file."""
+    values = pipeline.read(path)
     edit(values)
-    Path("params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    pipeline.write(path, values)
 
 
 def stages() -> dict:
@@ -52,9 +54,9 @@ def outputs(stage) -> dict:
 
 @pytest.mark.parametrize("scale", {**PARAMS["scales"], **OWN})
 def test_stages_fit_the_settings(copy, scale):
-    change(lambda values: values.update(scale=scale, scales=OWN | values["scales"]))
+    change(lambda values: values.update(scale=scale, scales=values["scales"] | OWN))
     found = stages()
-    assert set(found) == {"data", *(f"train@{paper}" for paper in PARAMS["papers"]), "report"}
+    assert set(found) == {"data", "train", "report"}
     for stage in found.values():
         for dependency in stage.deps:
             if isinstance(dependency, ParamsDependency):
@@ -68,11 +70,8 @@ def test_stages_fit_the_settings(copy, scale):
 def test_runs_and_artifacts_persist(copy):
     """What Snakemake makes anew only where it changed must not be deleted before it is asked."""
     found = stages()
-    for paper in PARAMS["papers"]:
-        (runs,) = found[f"train@{paper}"].outs
-        assert (runs.def_path, runs.persist, runs.use_cache) == (f"results/stored/{paper}", True, True)
-        made = outputs(found["report"])[f"reports/quick/{paper}"]
-        assert made.persist and not made.use_cache
+    (runs,) = found["train"].outs
+    assert (runs.def_path, runs.persist, runs.use_cache) == ("results/stored", True, True)
     assert not any(out.use_cache for out in found["report"].outs)
     assert outputs(found["report"])["reports/quick/metrics.json"].metric
 
@@ -116,8 +115,8 @@ def test_a_clone_that_only_reports_has_all_outputs(copy, monkeypatch):
 def test_no_setting_becomes_part_of_a_command(copy):
     """A shell runs commands, and DVC reads params.yaml before we check it."""
     words = "touch found; true"
-    change(lambda values: values.update(scale=f"x; {words}", scales={f"x; {words}": {"like": "quick"}} | values["scales"]))
-    change(lambda values: values["papers"].update({f"x; {words}": {}}))
+    change(lambda values: values.update(scale=f"x; {words}", scales=values["scales"] | {f"x; {words}": {"like": "quick"}}))
+    change(lambda values: values["papers"].append(f"x; {words}"))
     for name, stage in stages().items():
         assert words not in str(stage.cmd) and words not in name
     told = subprocess.run(["dvc", "repro", "-s", "-f", "report"], capture_output=True, text=True)
@@ -138,27 +137,39 @@ def test_a_changed_number_trains_one_run_and_deletes_none(copy, monkeypatch):
     begun = Path("results/runs", PAPER, "begun", "checkpoint.safetensors")
     begun.parent.mkdir()
     begun.touch()
-    changed = f"papers.{PAPER}.fig4c.series.FedMMD.weight=0.5"
-    subprocess.run(["dvc", "exp", "run", "-q", "-s", "-S", changed, f"train@{PAPER}"], check=True)
+    changed = f"workflow/papers/{PAPER}/experiments.yaml:fig4c.series.FedMMD.weight=0.5"
+    subprocess.run(["dvc", "exp", "run", "-q", "-s", "-S", changed, "train"], check=True)
     second = trained()
     assert begun.exists() and first.items() <= second.items()
     assert [name.split("-")[1] for name in second.keys() - first.keys()] == ["fedmmd"]
     with Repo(".") as repo:
-        assert repo.reproduce(f"train@{PAPER}", single_item=True) == []
+        assert repo.reproduce("train", single_item=True) == []
     shutil.rmtree(Path("results/runs"))
     assert main.main(["restore"]) == 0
     assert trained().keys() == second.keys()
 
 
+def test_a_paper_is_added_by_its_folder_and_its_name(copy):
+    """Targets, stages and what a stage depends on follow."""
+    folder = Path("workflow/papers/mine")
+    experiments = {"digits": pipeline.read(folder.with_name(PAPER) / "experiments.yaml")["fig4c"]}
+    pipeline.write(folder / "experiments.yaml", experiments)
+    pipeline.write(folder / "scales.yaml", {"quick": {"digits": SMALL}})
+    figure = {"title": "Digits", "experiment": "digits"}
+    pipeline.write(folder / "artifacts.yaml", {"title": "M", "reference": "M", "figures": {"fig1": figure}, "tables": {}})
+    pipeline.write(folder / "claims.yaml", {})
+    before = stages()
+    change(lambda values: values["papers"].append("mine"))
+    assert stages().keys() == before.keys() and all("workflow/papers" in map(str, stage.deps) for stage in stages().values())
+    code, told = pipeline.snakemake(copy, pipeline.environment(copy), "-n", "--cores", "1", "mine")
+    assert code == 0 and "train_mine_digits" in told and "artifacts_mine" in told
+
+
 def shrink(values: dict) -> None:
     """Leave one paper, and of that at scale quick one experiment of seconds."""
-    small = {"dataset": "digits", "rounds": 1, "train_images": 100, "test_images": 50, "model": {"width": 0.1}}
-    values.update(scale="quick", device="cpu", papers={PAPER: values["papers"][PAPER]})
-    for scale in values["scales"].values():
-        scale["experiments"] = {PAPER: scale.get("experiments", {}).get(PAPER, {})}
-    names = values["papers"][PAPER]
-    overlay = {name: small if name == "fig4c" else {"skip": "not tested here"} for name in names}
-    values["scales"]["quick"].update(seeds=[0], experiments={PAPER: overlay})
+    values.update(scale="quick", device="cpu", papers=[PAPER])
+    values["scales"]["quick"]["seeds"] = [0]
+    pipeline.write(Path("workflow/papers", PAPER, "scales.yaml"), {"quick": {"fig4c": SMALL}})
 
 
 def trained() -> dict[str, int]:

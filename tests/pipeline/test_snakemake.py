@@ -22,20 +22,21 @@ from fedrepro.experiments import plan
 from fedrepro.runs.paths import Paths
 from support import pipeline
 from support.files import declare, mnist_files, write_all
-from support.pipeline import NEWCOMERS, PAPER, ROOT, TINY, TWIN, begun, environment, shrink
+from support.pipeline import NEWCOMERS, PAPER, PAPERS, ROOT, TINY, TWIN, begun, environment, shrink
 
 MADE = shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
 SHOWN = {"fig4a", "fig4d", "fig4d_code_net", "fig6", "fig4_rounds", "table1", "table2"}
 
 
 def cut(folder: Path) -> None:
-    """The paper's file with a few of its artifacts and claims: what follows from the settings of all is drawn by `.ci/run`."""
-    path = folder / f"workflow/experiments/{PAPER}.yaml"
-    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    """The paper's files with a few of its artifacts and claims: what follows from the settings of all is drawn by `.ci/run`."""
+    path = folder / PAPERS / PAPER / "artifacts.yaml"
+    values = pipeline.read(path)
     for room in ("figures", "tables"):
         values[room] = {key: item for key, item in values[room].items() if key in SHOWN}
-    values["claims"] = {key: claim for key, claim in values["claims"].items() if claim["experiment"] in ("fig4a", "fig4d")}
-    path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    pipeline.write(path, values)
+    claims = pipeline.read(path.with_name("claims.yaml")).items()
+    pipeline.write(path.with_name("claims.yaml"), {key: own for key, own in claims if own["experiment"] in ("fig4a", "fig4d")})
 
 
 def snakemake(folder: Path, *arguments: str, fails: bool = False) -> str:
@@ -307,7 +308,8 @@ def test_two_papers_may_use_the_same_names(project, tmp_path):
     twin = TINY | {"partition": {"name": "iid", "clients": 2}, "model": {"name": "mnist_cnn", "width": 0.1}, "batch_size": 20}
     twin |= {"clients_per_round": 2, "local_epochs": 1, "lr": 0.1, "series": {"FedAvg": {"name": "fedavg"}}}
     shrink(other, twin={"fig4d": twin})
-    (other / "workflow/experiments/twin.yaml").write_text(yaml.safe_dump(SECOND), encoding="utf-8")
+    pipeline.write(other / PAPERS / TWIN / "artifacts.yaml", {key: own for key, own in SECOND.items() if key != "claims"})
+    pipeline.write(other / PAPERS / TWIN / "claims.yaml", SECOND["claims"])
     before = len(summaries(other))
     assert "train_twin" in snakemake(other, "--cores", "2", "twin_fig4d") and len(summaries(other)) == before + 1
     assert "fig4d" in snakemake(other, "-n", "fig4d", fails=True)

@@ -12,8 +12,6 @@ from matplotlib.markers import MarkerStyle
 from matplotlib.text import Text
 
 from fedrepro.config import registry
-from fedrepro.config.params import Params
-from fedrepro.config.types import parse
 from fedrepro.core.errors import UserError
 from fedrepro.report import artifacts, quantities
 from fedrepro.report import paper as spec
@@ -26,6 +24,7 @@ from fedrepro.report.palette import Look
 from fedrepro.report.reasons import Why
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
+from support import settings
 from support.kinds import BETAS, FIGURES, FINAL, PAPER
 from support.results import arrives, ends, made, record, rows, store, unfinished
 
@@ -35,14 +34,14 @@ SERIES = {"FedMMD": {0: arrives(4), 1: arrives(6)}, "FedAvg": {0: arrives(10), 1
 
 
 def read(folder, figures: dict | None = None) -> spec.Paper:
-    (folder / "p.yaml").write_text(json.dumps(PAPER | {"figures": FIGURES | (figures or {})}, sort_keys=True), encoding="utf-8")
+    settings.place_paper(folder, PAPER | {"figures": FIGURES | (figures or {})})
     series = {"series": {label: {} for label in SERIES}}
     sweep = {"local_epochs": 1, "series": {label: {"beta": beta} for label, beta in BETAS.items()} | {"FedAvg": {}}}
     experiments = {"first": series | ASKED, "second": series, "third": series | ASKED, "sweep": sweep}
     experiments["zero"] = {"series": {"FedMAX": {"beta": 10}, "FedMAX 0": {"beta": 0}}}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     values = {"scale": "paper", "scales": {"paper": scale, "small": scale}, "papers": {"p": experiments}}
-    return spec.read("p", parse(Params, values, "test"), folder)
+    return spec.read("p", settings.params(values, folder))
 
 
 def curves(compare: str = "full") -> Results:
@@ -631,32 +630,32 @@ def test_images_of_maps(paper, evidence):
 
 
 @pytest.mark.parametrize(("figure", "words"), [
-    ({"kind": "panels", "rows": [["alone", "none"]]}, "figures.f.rows: unknown figure 'none': choose from absent, alone, beta"),
+    ({"kind": "panels", "rows": [["alone", "none"]]}, "figures.f.rows: unknown figure 'none': choose from alone, ot"),
     ({"kind": "panels", "rows": [["grid"]]}, "unknown figure 'grid'"),
     ({"kind": "panels"}, "figures.f: rows: Field required"),
     ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "cell": FINAL, "reference": ["FedX"]}, "unknown series 'FedX'"),
     ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "cell": {"kind": "mean"}}, "cell.kind: unknown quantity 'mean'"),
     (FIGURES["beta"] | {"setting": "algorithm.betta"},
-     "figures.f.setting: 'algorithm.betta' of experiment 'sweep' in params.yaml: no series states it"),
+     "figures.f.setting: 'algorithm.betta' of experiment 'sweep': no series states it"),
     (FIGURES["beta"] | {"reference": list(BETAS)}, "no series states it"),
     (FIGURES["beta"] | {"panels": ["zero"], "reference": []},
-     "figures.f.setting: 'algorithm.beta' of experiment 'zero' in params.yaml: FedMAX 0: 0: a logarithmic axis has numbers "),
+     "figures.f.setting: 'algorithm.beta' of experiment 'zero': FedMAX 0: 0: a logarithmic axis has numbers "),
     (FIGURES["epochs"] | {"setting": "series"}, "FedMAX 0.1: {'FedMAX 0.1': {'beta': 0.1}"),
     (FIGURES["leads"] | {"baseline": "FedX"}, "figures.f.baseline: unknown series 'FedX'"),
     (FIGURES["leads"] | {"shown": {"paper": [0.5, 1]}}, "figures.f.shown: the axis is as long as the differences are"),
     ({"kind": "bars", "panels": ["first"], "cell": {"kind": "accuracy"}}, "needs last or round"),
     ({"kind": "bars", "panels": ["first"], "cell": FINAL, "reported": {"FedAvg": {"x": 1}}}, "unknown panel of this figure 'x"),
-    ({"kind": "bars", "panels": ["first"], "cell": {"kind": "epochs"}}, "experiment 'first' has no newcomers in params.yaml"),
-    (FIGURES["points"] | {"experiment": "second"}, "figures.f: experiment 'second' has no tsne in params.yaml"),
+    ({"kind": "bars", "panels": ["first"], "cell": {"kind": "epochs"}}, "experiment 'first' has no newcomers"),
+    (FIGURES["points"] | {"experiment": "second"}, "figures.f: experiment 'second' has no tsne"),
     (FIGURES["points"] | {"colours": "class"}, "figures.f: colours: unknown key: choose from by, colour, experiment"),
     (FIGURES["points"] | {"by": None, "only": [1]}, "figures.f.only: says which values of the column `by` are shown: name it"),
-    (FIGURES["variance"] | {"names": {"second": ""}}, "figures.f.names: experiment 'second' has no layers in params.yaml"),
+    (FIGURES["variance"] | {"names": {"second": ""}}, "figures.f.names: experiment 'second' has no layers"),
     (FIGURES["classes"] | {"series": ["FedX"]}, "figures.f: unknown series 'FedX': choose from FedMMD, FedAvg"),
 ], ids=lambda value: value[:40] if isinstance(value, str) else "")  # fmt: skip
 def test_mistakes(figure, words, tmp_path):
     with pytest.raises(UserError) as caught:
         read(tmp_path, {"f": {"title": "t"} | figure})
-    assert "p.yaml: " in str(caught.value) and words in str(caught.value)
+    assert "workflow/papers/p/" in str(caught.value) and words in str(caught.value)
 
 
 def test_a_column_that_the_study_does_not_have(paper, evidence):
@@ -780,11 +779,11 @@ LEAKS |= {"pdf.compression": 0, "axes.titlepad": 30, "legend.fancybox": False, "
 def test_a_matplotlibrc_changes_no_figure(paper, results, tmp_path):
     """Nor a heat map: the settings are the pipeline's, whatever the user set for other figures."""
     made = []
-    for folder, settings in ((tmp_path / "plain", {}), (tmp_path / "changed", LEAKS)):
+    for folder, options in ((tmp_path / "plain", {}), (tmp_path / "changed", LEAKS)):
         store(results["first"], folder / "data", "first")
-        with _layout.matplotlib.rc_context(settings):
+        with _layout.matplotlib.rc_context(options):
             artifacts.make(paper, ["alone"], folder)
-        with _layout.matplotlib.rc_context(settings):
+        with _layout.matplotlib.rc_context(options):
             _layout.setup()
             _partition_heatmap.heatmap(np.ones((3, 2), int), ["a", "b"], "t").savefig(folder / "map.png")
         made.append({path.name: path.read_bytes() for path in sorted(folder.rglob("*.p[dn]*"))})

@@ -68,7 +68,7 @@ DISTANCE = {"title": "t", "kind": "curve_distance", "panels": ["e"]}
 def evidence(found: Results, curves: dict | None = None, **shown) -> Evidence:
     """These results as experiment e."""
     usual = {"e": {"target": {"paper": 0.9, "small": 0.9}} | shown}
-    paper = {"title": "p", "reference": "r", "curves": "c.json", "curves_from": "read from its PDF", "experiments": usual}
+    paper = {"title": "p", "reference": "r", "curves_from": "read from its PDF", "experiments": usual}
     paper |= {room: {} for room in ("figures", "tables", "claims")}
     return spec.evidence(parse(Paper, paper, "test"), {"e": found}, curves or {})
 
@@ -190,7 +190,7 @@ def test_a_paper_without_claims_has_a_sentence_in_their_place(tmp_path):
 
 
 def test_a_paper_without_figures_and_tables_is_refused(tmp_path):
-    with pytest.raises(UserError, match="p.yaml: figures, tables: expected at least one figure or table$"):
+    with pytest.raises(UserError, match="p/artifacts.yaml: figures, tables: expected at least one figure or table$"):
         read(tmp_path, PAPER | {"figures": {}, "tables": {}, "claims": {}})
 
 
@@ -575,27 +575,27 @@ MORE_APART = MORE | {"artifact": "one", "cell": LEAD | {"than": "second"}}
     (changed("experiments", "first", "looked", value={"papr": 3}), "experiments.first.looked: unknown scale 'papr': choose"),
     (changed("experiments", "first", "name", value=""), "experiments.first: name: expected a text; leave the key out to show"),
     (changed("experiments", "third", value={}), "experiments.third: unknown experiment 'third'"),
-    (changed("claims", "saves", "scales", value={"tiny": {"target": 0.9}}), "claims.saves.scales: unknown scale 'tiny'"),
-    (changed("claims", "saves", "scales", value={"quick": {"targets": 0.9}}), "claims.saves.scales.quick: targets: unknown"),
-    (changed("claims", "saves", "scales", value={"quick": {"baseline": "L2"}}), "claims.saves: scales: another target, rou"),
-    (changed("claims", "saves", "scales", value={"quick": 0.9}), "claims.saves: scales.quick: "),
-    (changed("claims", "saves", "scales", value=[0.9]), "claims.saves: scales: "),
-    (changed("claims", "saves", "experiment", value="six"), "claims.saves.cell: unknown experiment 'six': choose from first"),
+    (changed("claims", "saves", "scales", value={"tiny": {"target": 0.9}}), "saves.scales: unknown scale 'tiny'"),
+    (changed("claims", "saves", "scales", value={"quick": {"targets": 0.9}}), "saves.scales.quick: targets: unknown"),
+    (changed("claims", "saves", "scales", value={"quick": {"baseline": "L2"}}), "saves: scales: another target, rou"),
+    (changed("claims", "saves", "scales", value={"quick": 0.9}), "saves: scales.quick: "),
+    (changed("claims", "saves", "scales", value=[0.9]), "saves: scales: "),
+    (changed("claims", "saves", "experiment", value="six"), "saves.cell: unknown experiment 'six': choose from first"),
     (changed("claims", "saves", "reported", value="never"), "reported: a number goes with a cell of kind reduction with"),
-    (changed("claims", "saves", "reported", value=float("inf")), "claims.saves: reported"),
+    (changed("claims", "saves", "reported", value=float("inf")), "saves: reported"),
     (changed("claims", "saves", "reported", value=20), "reported: a number of kind reduction is between -inf and 1 (got 20)"),
     (changed("claims", "saves", value=ENDS | {"reported": 88}), "a number of kind accuracy is between 0 and 1 (got 88)"),
     (changed("claims", "saves", value=ENDS | {"reported": -0.9}), "a number of kind accuracy is between 0 and 1 (got -0.9)"),
     (changed("claims", "saves", value=MORE | {"reported": "smaller"}), "'larger' goes with a cell of kind difference with"),
     (changed("claims", "saves", "cell", "target", value=80), "saves.cell.target: test accuracy is between 0 and 1 (got 80)"),
     (changed("claims", "saves", "scales", value={"quick": {"target": 80}}), "scales.quick.target: test accuracy is between 0"),
-    (changed("claims", "saves", "cell", "baseline", value=None), "claims.saves.cell: baseline: Input should be a valid string"),
-    (changed("claims", "saves", "cell", "baseline", value="FedX"), "claims.saves.cell: unknown series 'FedX'"),
-    (changed("claims", "saves", "cell", "kind", value="reduce"), "claims.saves.cell.kind: unknown quantity 'reduce': choose"),
+    (changed("claims", "saves", "cell", "baseline", value=None), "saves.cell: baseline: Input should be a valid string"),
+    (changed("claims", "saves", "cell", "baseline", value="FedX"), "saves.cell: unknown series 'FedX'"),
+    (changed("claims", "saves", "cell", "kind", value="reduce"), "saves.cell.kind: unknown quantity 'reduce': choose"),
     (changed("claims", "saves", "cell", value={"kind": "accuracy", "series": "L2"}), "needs last or round (one of them)"),
-    (changed("claims", "saves", value=MORE), "claims.saves.cell.than: unknown experiment 'third': choose from first, second"),
-    (changed("claims", "saves", value=MORE_APART), "claims.saves: artifact: one has to show first and second"),
-    (changed("claims", "saves", "tolerance", value=-1), "claims.saves: tolerance: "),
+    (changed("claims", "saves", value=MORE), "saves.cell.than: unknown experiment 'third': choose from first, second"),
+    (changed("claims", "saves", value=MORE_APART), "saves: artifact: one has to show first and second"),
+    (changed("claims", "saves", "tolerance", value=-1), "saves: tolerance: "),
     (changed("claims", "saves", "tolerence", value=1), "tolerence: unknown key"),
     (changed("tables", "rounds", "panels", value=["first", "six"]), "tables.rounds.panels: unknown experiment 'six'"),
     (changed("tables", "rounds", "panels", value=["first", "first"]), "first: give panels of one experiment a name each"),
@@ -610,7 +610,7 @@ MORE_APART = MORE | {"artifact": "one", "cell": LEAD | {"than": "second"}}
 def test_mistakes_in_a_papers_file(values, words, tmp_path):
     with pytest.raises(UserError) as caught:
         read(tmp_path, values)
-    assert "p.yaml: " in str(caught.value) and words in str(caught.value)
+    assert "workflow/papers/p/" in str(caught.value) and words in str(caught.value)
 
 
 ROUNDS = {"kind": "rounds_to", "target": 0.9}
@@ -665,8 +665,8 @@ def test_the_committed_papers_can_be_read():
     top = Path(__file__).parents[2]
     params = read_params(top / "params.yaml")
     for name in params.papers:
-        found = spec.read(name, params, top / "workflow" / "experiments")
-        assert found.claims and bool(spec.read_curves(found, top / "workflow" / "experiments")) == bool(found.curves)
+        found = spec.read(name, params)
+        assert found.claims and bool(spec.read_curves(found)) == bool(found.curves_from)
         named = {key: shown.name for key, shown in found.experiments.items()} | {
             key: item.name for key, item in (found.figures | found.tables).items() if item.name
         }
@@ -692,12 +692,14 @@ MISSHAPEN = {
 
 @pytest.mark.parametrize("text", [*MISSHAPEN.values(), None], ids=[*MISSHAPEN, "no file"])
 def test_curves_of_a_wrong_shape_are_one_message(text, tmp_path):
-    values = {"title": "p", "reference": "r", "curves": "c.json", "curves_from": "read from its PDF"}
+    values = {"title": "p", "reference": "r", "curves_from": "read from its PDF"}
     values |= {room: {} for room in ("experiments", "figures", "tables", "claims")}
+    paper = parse(Paper, values, "p")
+    paper._folder = tmp_path
     if text is not None:
-        (tmp_path / "c.json").write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=r"c\.json: (expected key -> \[rounds, values\]|cannot be read)"):
-        spec.read_curves(parse(Paper, values, "p"), tmp_path)
+        (tmp_path / "curves.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"curves\.json: (expected key -> \[rounds, values\]|cannot be read)"):
+        spec.read_curves(paper)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '[{"verdict": 1}, 2]', '[{"verdict": 1}, {"key": 2}]', '{"scale": "paper"}'])

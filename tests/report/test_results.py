@@ -96,7 +96,7 @@ def test_the_package_offers_its_version_and_the_results():
 
 
 def test_what_a_clone_lacks_is_gathered_from_what_is_kept(gathered, tmp_path, monkeypatch):
-    for name in ("params.yaml", "workflow/experiments", "results/kept"):
+    for name in ("params.yaml", "workflow/papers", "results/kept"):
         source, place = ROOT / name, tmp_path / name
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, place) if source.is_dir() else shutil.copy(source, place)
@@ -132,7 +132,7 @@ def test_what_is_not_there_is_told(gathered, tmp_path, monkeypatch):
 def copy(gathered, tmp_path, monkeypatch) -> Path:
     """The settings and the committed numbers, as the working folder."""
     shutil.copy(ROOT / "params.yaml", tmp_path)
-    shutil.copytree(ROOT / "workflow/experiments", tmp_path / "workflow/experiments")
+    shutil.copytree(ROOT / "workflow/papers", tmp_path / "workflow/papers")
     shutil.copytree(gathered / SCALE / PAPER / "data", tmp_path / "reports" / SCALE / PAPER / "data")
     monkeypatch.chdir(tmp_path)
     return tmp_path

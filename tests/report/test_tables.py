@@ -372,7 +372,7 @@ def changed(table: str, **values) -> dict:
 def test_mistakes_in_tables(values, words, tmp_path):
     with pytest.raises(UserError) as caught:
         read(tmp_path, values)
-    assert "p.yaml: " in str(caught.value) and words in str(caught.value)
+    assert "workflow/papers/p/" in str(caught.value) and words in str(caught.value)
 
 
 def test_bytes_of_one_participant_need_one_number_of_them(tmp_path):
@@ -384,15 +384,16 @@ def test_bytes_of_one_participant_need_one_number_of_them(tmp_path):
 def test_identity_follows_what_is_drawn_and_the_curves(tmp_path):
     digitised = tmp_path / "curves.json"
     digitised.write_text("{}", encoding="utf-8")
-    old = paper().model_copy(update={"curves": digitised.name, "tables": {"t": table(**ROUNDS)}})
+    old = paper().model_copy(update={"curves_from": "its PDF", "tables": {"t": table(**ROUNDS)}})
+    old._folder = tmp_path
     title = {"a": old.figures["a"].model_copy(update={"title": "else"})}
     target = {"a": old.experiments["a"].model_copy(update={"target": {"paper": 0.5}})}
-    before = spec.identity(old, tmp_path)
-    assert spec.identity(old.model_copy(), tmp_path) == before
+    before = spec.identity(old)
+    assert spec.identity(old.model_copy()) == before
     for changes in ({"figures": old.figures | title}, {"experiments": target}):
-        assert spec.identity(old.model_copy(update=changes), tmp_path) != before
+        assert spec.identity(old.model_copy(update=changes)) != before
     digitised.write_text('{"x": [[1], [0.5]]}', encoding="utf-8")
-    assert spec.identity(old, tmp_path) != before
+    assert spec.identity(old) != before
 
 
 # ---- above a baseline

@@ -570,13 +570,11 @@ TRIED = {"reported": {"conv": "c:none", "multi": "c:none"}}
 ONCE = {"measure": "personal_accuracy", "target": {"paper": 0.9}, "reported": {"FedAvg": "c:none"}}
 
 
-DIGITISED = {"curves": "curves.json", "curves_from": "read from it"}
+DIGITISED = {"curves_from": "read from it"}
 
 
 def calibrated(tmp_path, **tried) -> spec.Paper:
-    (tmp_path / "curves.json").write_text('{"c:none": [[1, 2], [0.1, 0.5]]}', encoding="utf-8")
     values = changed() | {
-        "curves": "curves.json",
         "curves_from": "read from it",
         "experiments": {"first": ONCE, "second": TRIED | tried},
     }
@@ -604,7 +602,7 @@ def test_a_calibration_reaches_every_claim_on_its_curve(tmp_path):
 
 
 def test_every_tolerance_has_its_reason(tmp_path):
-    with pytest.raises(UserError, match="p.yaml: claims.saves: because: a tolerance needs its reason"):
+    with pytest.raises(UserError, match="p/claims.yaml: saves: because: a tolerance needs its reason"):
         read(tmp_path, changed(tolerance=0.1))
     assert read(tmp_path, changed(tolerance=0.1, because="why not"))
 
@@ -615,9 +613,9 @@ def test_where_a_claim_stands(tmp_path):
     paper = read(tmp_path, changed(artifact="table2"))
     assert paper.beside(paper.claims["saves"]) == "table2"
     for artifact in ("b", "nothing", "verdicts"):  # b shows the other experiment
-        with pytest.raises(UserError, match=f"claims.saves: artifact: {artifact} has to show first"):
+        with pytest.raises(UserError, match=f"saves: artifact: {artifact} has to show first"):
             read(tmp_path, changed(artifact=artifact))
-    with pytest.raises(UserError, match="claims.saves: artifact: any figure or table has to show first"):
+    with pytest.raises(UserError, match="saves: artifact: any figure or table has to show first"):
         read(tmp_path, changed() | {"figures": {}, "tables": {}})
 
 

@@ -14,6 +14,8 @@ from fedrepro.runs.kept import key
 
 RECORD = {"config": {"lr": 0.1}, "data": "d", "code": "c"}
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def folders(tmp_path) -> tuple[Path, Path]:
@@ -204,7 +206,8 @@ def test_links_are_not_followed(side, name, folders, tmp_path, caplog):
 
 def test_folders_that_cannot_be(tmp_path, monkeypatch, capsys):
     """One message each."""
-    shutil.copy(Path(__file__).parents[2] / "params.yaml", tmp_path)
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copytree(ROOT / "workflow/papers", tmp_path / "workflow/papers")
     monkeypatch.chdir(tmp_path)
     Path("one").symlink_to("other")
     Path("other").symlink_to("one")
@@ -218,7 +221,8 @@ def test_folders_that_cannot_be(tmp_path, monkeypatch, capsys):
 
 
 def test_commands(tmp_path, monkeypatch, capsys):
-    shutil.copy(Path(__file__).parents[2] / "params.yaml", tmp_path)
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copytree(ROOT / "workflow/papers", tmp_path / "workflow/papers")
     monkeypatch.chdir(tmp_path)
     run = a_run(Path("results/runs/fedmmd"))
     assert main.main(["store"]) == 0 and capsys.readouterr().out == f"results/stored/fedmmd/{run.name}\n"

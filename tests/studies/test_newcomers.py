@@ -7,12 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import yaml
 
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.fedcl import OMEGA
 from fedrepro.config import registry
-from fedrepro.config.params import Params as Settings
 from fedrepro.config.types import parse
 from fedrepro.core.errors import UserError
 from fedrepro.experiments import finished_runs, study_plan
@@ -34,6 +32,7 @@ from fedrepro.training.evaluation import measured
 from fedrepro.training.federation import Federation
 from support.federation import advance, assert_close, config, federation, images, local, partition, scores
 from support.results import OFFICIAL, record, rows, store
+from support.settings import params, place_paper
 from support.studies import plans
 
 CPU = torch.device("cpu")
@@ -363,19 +362,19 @@ def test_only_the_direction_at_a_smaller_scale():
     ({"target": {"paper": 0.9}}, {}, "figures.f: target: "),
     ({"kind": "curves"}, {}, "figures.f: bars: "),
     ({"experiment": "other"}, {}, "figures.f: experiment 'other'"),
-    ({}, {"experiment": "other"}, "claims.c.cell: experiment 'other'"),
-    ({}, {"cell": {"kind": "epochs_saved", "series": "Conv"}}, "claims.c.cell: baseline: "),
+    ({}, {"experiment": "other"}, "c.cell: experiment 'other'"),
+    ({}, {"cell": {"kind": "epochs_saved", "series": "Conv"}}, "c.cell: baseline: "),
 ])  # fmt: skip
 def test_artifacts_that_do_not_fit(figure, claim, message, tmp_path):
     values = {"text": "t", "source": "s", "experiment": "fig", "cell": SAVED, "reported": 0.3} | claim
     shown = {"title": "t", "experiment": "fig", "kind": "newcomers", "bars": {"Conv": [2, 1, 3]}}
     paper = {"title": "p", "reference": "r", "figures": {"f": shown | figure}, "tables": {}, "claims": {"c": values}}
-    (tmp_path / "p.yaml").write_text(yaml.safe_dump(paper))
+    place_paper(tmp_path, paper)
     series = {"series": {"Conv": {}, "None": {}}}
     asked = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 4}}
     experiments = {"fig": series | {"studies": asked}, "other": series}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
-    params = parse(Settings, {"scale": "paper", "scales": {"paper": scale}, "papers": {"p": experiments}}, "test")
+    given = params({"scale": "paper", "scales": {"paper": scale}, "papers": {"p": experiments}}, tmp_path)
     with pytest.raises(UserError) as caught:
-        spec.read("p", params, tmp_path)
+        spec.read("p", given)
     assert message in str(caught.value)

@@ -11,14 +11,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-import yaml
 
 from fedrepro import studies
 from fedrepro.cli import main
 from fedrepro.config import registry
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Params
-from fedrepro.config.types import parse
 from fedrepro.core import rng
 from fedrepro.core.errors import Failures, UserError
 from fedrepro.core.files import read_json
@@ -35,6 +33,7 @@ from fedrepro.training import checkpoint, executors, replay
 from fedrepro.training.replay import Replay
 from fedrepro.training.run import Limits, train
 from fedrepro.training.state import Kept, State
+from support import settings
 from support.federation import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
 from support.results import rows
 from support.settings import PAPER, SETTINGS, fig
@@ -582,7 +581,7 @@ def test_what_studies_cost(paths):
     changes = BASE | {"studies": {"tsne": {"rounds": [1], "images": 3}, "newcomers": SMALL["newcomers"]}}
     for device, asked, cores in (("cpu", 1, 1), ("cpu", 2, 2), ("cuda", 2, 1)):
         machine = {"device": device, "cores_per_run": asked, "executor": "stacked"}
-        params = parse(Params, merge(merge(SETTINGS, fig(**changes)), machine), "test")
+        params = settings.params(merge(merge(SETTINGS, fig(**changes)), machine))
         found = entries([experiments.plan(params, paths)["p"]["fig"]], params, paths)
         assert [entry.studies for entry in found] == [False] * 2 + [True] * 4 and found[0].cost.cores == cores
         cost = {entry.group: entry.cost for entry in found}
@@ -607,7 +606,7 @@ def test_what_studies_cost(paths):
 ])  # fmt: skip
 def test_mistakes_name_the_key(values, key, paths):
     """Before anything is trained."""
-    with pytest.raises(UserError, match="params.yaml: papers.p.fig at scale quick: ") as error:
+    with pytest.raises(UserError, match="workflow/papers/p/experiments.yaml: fig: ") as error:
         plans(BASE | {"studies": values}, paths)
     assert key in str(error.value)
 
@@ -623,7 +622,7 @@ def test_studies_that_an_experiment_cannot_have(changes, paths):
 
 
 def gathered(found: Studied, changes: dict, out: Path) -> tuple[dict, list[dict[str, str]]]:
-    params = parse(Params, merge(SETTINGS, fig(**changes)), "test")
+    params = settings.params(merge(SETTINGS, fig(**changes)))
     gather.gather(study_plan.gathering(found, params), out)
     return json.loads((out / f"fig-{found.study}.json").read_text()), rows(out / f"fig-{found.study}.csv")
 
@@ -637,8 +636,7 @@ def here(tmp_path, monkeypatch) -> Path:
 
 def write(changes: dict) -> Params:
     values = merge(SETTINGS, fig(**changes))
-    Path("params.yaml").write_text(yaml.safe_dump(values))
-    return parse(Params, values, "test")
+    return settings.params(values, Path())
 
 
 ALL = BASE | {"studies": SMALL}
@@ -688,7 +686,7 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     assert all("runs" in case.table.parts for studied in found.values() for case in studied.cases)
     reasons = {name: Reason(Kind.NOT_FINISHED, missing=2, total=2, study=title) for name, title in TITLES.items()}
     assert {name: item.skipped for name, item in plans(BASE | more, Paths(), only_finished=True).items()} == reasons
-    params = parse(Params, merge(SETTINGS, fig(**BASE | more)), "test")
+    params = settings.params(merge(SETTINGS, fig(**BASE | more)))
     stale = prune.prune(
         params, Paths(), delete=True
     )  # the finished studies, kept meanwhile, and their snapshots; not the folders
@@ -699,8 +697,7 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     reasons = {name: Reason(Kind.WEIGHTS_GONE, missing=2, total=2, study=title) for name, title in TITLES.items()}
     assert {name: item.skipped for name, item in plans(BASE | more, Paths()).items()} == reasons
     write(BASE | more)
-    Path("workflow/experiments").mkdir(parents=True)
-    Path("workflow/experiments/p.yaml").write_text(yaml.safe_dump(PAPER))
+    settings.place_paper(Path(), PAPER)
     capsys.readouterr()
     assert main.main(["list"]) == 0
     listed = capsys.readouterr().out

@@ -6,11 +6,11 @@ import json
 
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Params
-from fedrepro.config.types import parse
 from fedrepro.core.files import digest
 from fedrepro.runs import kept
 from fedrepro.runs.kept import is_kept
 from fedrepro.runs.run import Run
+from support import settings
 
 ROWS = "round,test_accuracy\n0,0.1\n1,0.25\n2,0.5\n3,0.75\n"
 SHARED = {
@@ -23,12 +23,11 @@ SHARED = {
     "batch_size": 8,
     "lr": 0.1,
 }
-OVERLAY = {"one": {"rounds": 9}, "two": {"skip": "no time"}}
 SETTINGS = {
     "scale": "quick",
     "scales": {
         "quick": {"seeds": [0, 1], "compare": "none", "note": "q"},
-        "long": {"seeds": [0], "compare": "full", "note": "l", "experiments": {"p": OVERLAY}},
+        "long": {"seeds": [0], "compare": "full", "note": "l", "experiments": {"p": {"one": {"rounds": 9}}}},
     },
     "papers": {
         "p": {
@@ -40,7 +39,7 @@ SETTINGS = {
 
 
 def params(**changes) -> Params:
-    return parse(Params, merge(SETTINGS, changes), "test")
+    return settings.params(merge(SETTINGS, changes))
 
 
 def one(**changes) -> Params:

@@ -1,16 +1,14 @@
 """The pages of a scale, four papers with 260 claims, and the files that they are made of."""
 
-import json
 import shutil
 from pathlib import Path
 
-from fedrepro.config.params import Params
-from fedrepro.config.types import parse
 from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
 from fedrepro.report.documents import build as page
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import Paper
+from support import settings
 from support.results import arrives, made, store, waits
 
 LABELS = ("FedFusion conv", "FedAvg", "two-stream L2, weight 0.001")
@@ -52,11 +50,11 @@ def paper(title: str) -> dict:
 
 
 def read(folder: Path, key: str) -> Paper:
-    (folder / f"{key}.yaml").write_text(json.dumps(paper(PAPERS[key])), encoding="utf-8")
+    settings.place_paper(folder, paper(PAPERS[key]), key)
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
     experiments = dict.fromkeys(("first", "second"), {"series": dict.fromkeys(LABELS, {})})
-    return spec.read(key, parse(Params, scales | {"papers": {key: experiments}}, "test"), folder)
+    return spec.read(key, settings.params(scales | {"papers": {key: experiments}}, folder))
 
 
 def first(compare: str = "full") -> Results:

@@ -2,19 +2,15 @@
 
 from pathlib import Path
 
-import yaml
-
-from fedrepro.config.params import Params
-from fedrepro.config.types import parse
 from fedrepro.report import paper
 from fedrepro.report.paper import Paper
+from support import settings
 from support.results import arrives, made
 
 CURVES = '{"c:FedAvg": [[1, 2, 3, 4, 5, 6], [0.2, 0.3, 0.5, 0.95, 0.8, 0.96]]}'
 PAPER = {
     "title": "A paper & its 100 % {brackets}",
     "reference": "A. Uthor. μ_1 ≤ $5 ~ #3 ^2 \\ back",
-    "curves": "curves.json",
     "curves_from": "read from its PDF",
     "experiments": {
         "first": {"target": {"paper": 0.9, "quick": 0.9}, "reported": {"FedAvg": "c:FedAvg"}},
@@ -57,16 +53,9 @@ MIRROR = "MNIST (mirror; differs from the official release)"
 FIRST, SECOND = made(SERIES, lost=LOST, dataset=MIRROR), made({}, skipped="left for the next scale")
 
 
-class NoAliases(yaml.SafeDumper):
-    def ignore_aliases(self, data: object) -> bool:
-        return True
-
-
 def read(folder: Path, values: dict, curves: str = CURVES) -> Paper:
-    (folder / "p.yaml").write_text(yaml.dump(values, Dumper=NoAliases, sort_keys=False), encoding="utf-8")
-    (folder / "curves.json").write_text(curves, encoding="utf-8")
+    settings.place_paper(folder, values, curves=curves)
     series = {"series": dict.fromkeys(SERIES, {})}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
-    found = paper.read("p", parse(Params, scales | {"papers": {"p": {"first": series, "second": series}}}, "test"), folder)
-    return found.model_copy(update={"curves": str(folder / "curves.json")})
+    return paper.read("p", settings.params(scales | {"papers": {"p": {"first": series, "second": series}}}, folder))

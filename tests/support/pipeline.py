@@ -17,23 +17,32 @@ SERVER.set_forkserver_preload(["snakemake.cli", "torch"])
 
 ROOT = Path(__file__).parents[2]
 PAPER, TWIN = "fedmmd", "twin"
+PAPERS = Path("workflow/papers")
 NEWCOMERS = {"clients": 2, "target": 0.1, "epochs": 2}
 TINY = {"dataset": "digits", "train_images": 100, "test_images": 40, "rounds": 1, "model": {"width": 0.1}}
 
 
 def shrink(folder: Path, others: dict | None = None, twin: dict | None = None, **changes) -> None:
-    """params.yaml with one small experiment of one paper, and of its twin's where that is given; the other experiments are
-    skipped, but for `others`."""
-    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    experiments = params["papers"][PAPER]
-    params["device"] = "cpu"  # cores are counted
-    params["papers"] = {PAPER: experiments} | ({TWIN: twin} if twin else {})
-    for scale in params["scales"].values():
-        scale["experiments"] = {PAPER: scale.get("experiments", {}).get(PAPER, {})}
-    overlay = {name: (others or {}).get(name, {"skip": "not part of this test"}) for name in experiments}
+    """Settings with one small experiment of one paper, `others`, and the experiments of its twin where they are given."""
+    params = read(ROOT / "params.yaml")
+    params |= {"device": "cpu", "papers": [PAPER, *([TWIN] if twin else [])]}  # cores are counted
+    params["scales"]["quick"]["seeds"] = [0]
+    write(folder / "params.yaml", params)
     small = {"dataset": "digits", "rounds": 2, "clients_per_round": 2, "partition": {"clients": 10}, "model": {"width": 0.1}}
-    params["scales"]["quick"] |= {"seeds": [0], "experiments": {PAPER: overlay | {"fig4d": small | changes}}}
-    (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+    scales = read(ROOT / PAPERS / PAPER / "scales.yaml") | {"quick": (others or {}) | {"fig4d": small | changes}}
+    write(folder / PAPERS / PAPER / "scales.yaml", scales)
+    if twin:
+        write(folder / PAPERS / TWIN / "experiments.yaml", twin)
+        write(folder / PAPERS / TWIN / "scales.yaml", {"quick": dict.fromkeys(twin)})
+
+
+def read(path: Path) -> dict:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def write(path: Path, values: dict) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
 
 
 def command(*arguments: str) -> list[str]:

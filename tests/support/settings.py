@@ -1,17 +1,19 @@
-"""Settings of one small experiment, and a paper's file that shows it."""
+"""Settings of one small experiment, and a paper's files that show it."""
 
+import tempfile
 from pathlib import Path
 
 import yaml
 
-from fedrepro.config.inheritance import merge
+from fedrepro.config.inheritance import flatten, merge
+from fedrepro.config.params import PAPERS, Params, read_params
 
 SETTINGS = {
     "scale": "quick",
     "device": "cpu",
     "scales": {
         "quick": {"seeds": [0], "compare": "none", "note": "q"},
-        "other": {"seeds": [1], "compare": "none", "note": "o", "experiments": {"p": {"fig": {"skip": "no time"}}}},
+        "other": {"seeds": [1], "compare": "none", "note": "o", "experiments": {"p": {}}},
     },
     "papers": {
         "p": {
@@ -34,12 +36,53 @@ SETTINGS = {
 
 
 def write(folder: Path, changes: dict, name: str = "params.yaml") -> Path:
-    """Settings with changes laid over them, in a file; a series that is changed to None goes."""
+    """The files of SETTINGS with some changes; a series that is changed to None goes."""
     values = merge(SETTINGS, changes)
     experiment = values["papers"]["p"]["fig"]
     experiment["series"] = {label: choice for label, choice in experiment["series"].items() if choice is not None}
-    (folder / name).write_text(yaml.safe_dump(values), encoding="utf-8")
+    return place(folder, values, name)
+
+
+def place(folder: Path, values: dict, name: str = "params.yaml") -> Path:
+    """Write params.yaml and the papers' experiments and scales. `values` has all in one: `papers` their experiments, a scale
+    what it changes of them under `experiments`. One that says nothing of a paper runs all of it."""
+    papers, scales = values.get("papers", {}), values.get("scales", {})
+    own = {scale: given.get("experiments", {}) for scale, given in scales.items()}
+    for paper, experiments in papers.items():
+        everything = {} if isinstance(experiments, str) else dict.fromkeys(flatten(experiments, paper))
+        listed = {scale: given.get(paper, {} if scales[scale].get("like") else everything) for scale, given in own.items()}
+        save(folder / PAPERS / paper / "experiments.yaml", experiments)
+        save(folder / PAPERS / paper / "scales.yaml", listed)
+    whole = {scale: {key: value for key, value in given.items() if key != "experiments"} for scale, given in scales.items()}
+    save(folder / name, values | {"papers": list(papers), "scales": whole})
     return folder / name
+
+
+def params(values: dict, folder: Path | None = None) -> Params:
+    """Settings that say everything in one, as they are read from files."""
+    with tempfile.TemporaryDirectory() as aside:
+        return read_params(place(folder or Path(aside), values))
+
+
+def place_paper(folder: Path, values: dict, name: str = "p", curves: str | None = None) -> None:
+    """Write the files of a paper's artifacts and claims, and its digitised curves."""
+    artifacts = {key: value for key, value in values.items() if key != "claims"}
+    save(folder / PAPERS / name / "artifacts.yaml", artifacts)
+    save(folder / PAPERS / name / "claims.yaml", values.get("claims", {}))
+    if curves is not None:
+        (folder / PAPERS / name / "curves.json").write_text(curves, encoding="utf-8")
+
+
+class _Plain(yaml.SafeDumper):
+    """Without aliases, which settings may not have."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def save(path: Path, values: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.dump(values, Dumper=_Plain, sort_keys=False), encoding="utf-8")
 
 
 def fig(**changes) -> dict:

@@ -1,15 +1,14 @@
 """Studies of a small experiment, as they are planned."""
 
 from fedrepro.config.inheritance import merge
-from fedrepro.config.params import Params
-from fedrepro.config.types import parse
 from fedrepro.experiments import plan, study_plan
 from fedrepro.experiments.study_plan import Studied
 from fedrepro.runs.paths import Paths
+from support import settings
 from support.settings import SETTINGS, fig
 
 
 def plans(changes: dict, paths: Paths, **more) -> dict[str, Studied]:
     """The studies of an experiment of two series, with changes laid over its settings."""
-    params = parse(Params, merge(merge(SETTINGS, fig(**changes)), more), "test")
+    params = settings.params(merge(merge(SETTINGS, fig(**changes)), more))
     return study_plan.plan(plan.plan(params, paths)["p"]["fig"], params, paths)

@@ -3,9 +3,6 @@
 import json
 from pathlib import Path
 
-import yaml
-
-from fedrepro.config.params import Params
 from fedrepro.config.types import parse
 from fedrepro.report import paper as spec
 from fedrepro.report.figures import curves
@@ -13,6 +10,7 @@ from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.paper import Paper
 from fedrepro.report.tables.base import Table
+from support import settings
 from support.results import made
 
 OWN = "personal_accuracy"
@@ -86,10 +84,13 @@ SPEC = {
 }
 
 
+CURVES = '{"c:none": [[1, 2], [0.1, 0.5]]}'
+
+
 def read(folder: Path, values: dict, series: dict | None = None) -> Paper:
-    (folder / "p.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(values)), sort_keys=False), encoding="utf-8")
+    settings.place_paper(folder, json.loads(json.dumps(values)), curves=CURVES)
     named = {"series": dict.fromkeys(("FedAvg", "conv", "multi", "single"), {"name": "fedavg"}) | (series or {})}
     kinds = {"paper": "full", "small": "direction", "quick": "none"}
     scales = {name: {"seeds": [0], "compare": compare, "note": "n"} for name, compare in kinds.items()}
     values = {"scale": "paper", "scales": scales, "papers": {"p": {"first": named, "second": named}}}
-    return spec.read("p", parse(Params, values, "test"), folder)
+    return spec.read("p", settings.params(values, folder))

@@ -31,7 +31,6 @@ class Project:
         from fedrepro.runs.paths import Paths
 
         settings = {key: getattr(options, key) for key in ("scale", "data_mirror", "device") if getattr(options, key)}
-        self.file = str(options.params)
         self.params = read_params(options.params, settings).on(options.cores or available())
         self.paths = Paths(results=options.results)
 
@@ -39,9 +38,9 @@ class Project:
         """Plan all experiments, after the data that `choose` needs are here, where only they tell which runs are meant."""
         from fedrepro.experiments import plan, resolve
 
-        where = self.params, self.paths, self.file
+        where = self.params, self.paths
         planned = plan.plan_training(*where, choose) if choose else plan.plan(*where)
-        resolve.check(self.params, self.file)
+        resolve.check(self.params)
         return planned
 
     def select(self, targets: list[str], bring: bool = True) -> list:
@@ -210,7 +209,7 @@ def prune(options: argparse.Namespace) -> int:
     from fedrepro.experiments import prune
 
     project = Project(options)
-    found = prune.prune(project.params, project.paths, delete=options.yes, file=project.file, other_code=options.other_code)
+    found = prune.prune(project.params, project.paths, delete=options.yes, other_code=options.other_code)
     for path in found:
         sys.stdout.write(f"{'deleted' if options.yes else 'would delete'} {path}\n")
     if not found:
@@ -238,9 +237,9 @@ def docs(options: argparse.Namespace) -> int:
 
 
 def schema(options: argparse.Namespace) -> int:
-    from fedrepro.config.json_schema import of_settings
+    from fedrepro.config.json_schema import of_experiments, of_settings
     from fedrepro.report.paper import of_artifacts
 
-    described = {"settings": of_settings, "artifacts": of_artifacts}[options.of]()
+    described = {"settings": of_settings, "experiments": of_experiments, "artifacts": of_artifacts}[options.of]()
     sys.stdout.write(json.dumps(described, indent=1) + "\n")
     return 0

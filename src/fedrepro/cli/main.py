@@ -83,8 +83,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "targets": {"nargs": "*", "metavar": "target", "help": "only what this figure, table, paper or experiment needs"},
     "target": {"help": "a figure, as `fedrepro list` names it"},
     "of": {
-        **{"nargs": "?", "choices": ("settings", "artifacts"), "default": "settings"},
-        "help": "settings: params.yaml (the default); artifacts: workflow/experiments/<paper>.yaml",
+        **{"nargs": "?", "choices": ("settings", "experiments", "artifacts"), "default": "settings"},
+        "help": "settings: params.yaml (the default); else of a paper's experiments.yaml or artifacts.yaml",
     },
     "--params": {"type": Path, "default": commands.PARAMS, "help": "settings file (params.yaml)"},
     "--scale": {"help": "overrides the scale of the settings file"},
@@ -111,5 +111,5 @@ COMMANDS = (  # name, function, its options, what it does
     ("prune", commands.prune, f"{PLACE} --yes --other-code", "delete runs and partitions that no scale names any more"),
     ("notebook", commands.notebook, "target --params --scale --out", "write a notebook that goes on from a figure's numbers"),
     ("docs", commands.docs, "", "write docs/configuration.md from the descriptions of the settings"),
-    ("schema", commands.schema, "of", "print the JSON schema of the settings file, or of what says what artifacts are"),
+    ("schema", commands.schema, "of", "print the JSON schema of the settings, or of a file of a paper"),
 )

@@ -1,8 +1,17 @@
-"""Settings laid over others: of a scale over an experiment, of an experiment over the one that it is like."""
+"""Settings laid over others: of a variant over the experiment that it stands under, of a scale over an experiment."""
 
 from typing import Any
 
-from fedrepro.core.errors import FEW, NEAREST, not_among
+from pydantic import RootModel
+
+from fedrepro.config.types import Key, parse
+from fedrepro.core.errors import UserError
+
+VARIANTS = "variants"
+
+
+class Experiments(RootModel[dict[Key, dict[str, Any] | None]]):
+    """The experiments of a file, or the variants of one of them."""
 
 
 def merge(base: dict, overlay: dict) -> dict:
@@ -17,28 +26,19 @@ def merge(base: dict, overlay: dict) -> dict:
     return merged
 
 
-def inherited(items: dict[str, dict[str, Any]], where: str, kind: str = "experiment") -> dict[str, dict[str, Any]]:
-    """Experiments, or what `kind` says, with each `like: other` replaced by what the other says, the own settings laid over it;
-    own series replace the other's. Raises ValueError for another that is not there, or that is like this one.
-
-    A key and not a YAML alias: an alias is one object, so that `dvc exp run -S` and `snakemake --config`, which change objects,
-    would change, or lose, more than they were asked to.
+def flatten(values: Any, where: str, base: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+    """Return each experiment by its name: its settings laid over those of the one under whose `variants` it stands. Own series
+    replace the other's. Raises UserError, beginning with `where`, for what is no experiment or stands twice.
     """
-
     found: dict[str, dict[str, Any]] = {}
-    for name in items:
-        path = [name]  # from one to the one that it is like
-        while path[-1] not in found and (other := items[path[-1]].get("like")) is not None:
-            if other in path:
-                ring = [*path[path.index(other) :], other]
-                told = ring if len(ring) <= FEW else [*ring[:NEAREST], "...", other]
-                raise ValueError(f"{where}.{path[-1]}: like: {' is like '.join(told)}")
-            if not isinstance(other, str) or other not in items:
-                raise ValueError(f"{where}.{path[-1]}: like: {not_among(kind, other, items)}")
-            path.append(other)
-        base: dict[str, Any] = {}
-        for last in reversed(path):
-            own = {key: value for key, value in items[last].items() if key != "like"}
-            kept = {key: value for key, value in base.items() if key != "series" or key not in own}
-            base = found.setdefault(last, merge(kept, own))
-    return {name: found[name] for name in items}
+    for name, given in parse(Experiments, values, where).root.items():
+        own = dict(given or {})
+        variants = own.pop(VARIANTS, None) or {}
+        shared = {key: value for key, value in (base or {}).items() if key != "series" or key not in own}
+        own = merge(shared, own)
+        below = flatten(variants, f"{where}: {name}.{VARIANTS}", own)
+        for other, values in [(name, own), *below.items()]:
+            if other in found:
+                raise UserError(f"{where}: {other}: two experiments have this name. Rename one.")
+            found[other] = values
+    return found

@@ -1,13 +1,14 @@
-"""The JSON schema of params.yaml, for editors: its keys, what may be chosen by name, the options of each, and their bounds.
+"""The JSON schemas of params.yaml and of experiments.yaml, for editors: keys, what may be chosen by name, options and bounds.
 
-No key of an experiment is required, nor an option, nor the name of a choice: an overlay, or an experiment with `like`, gives
-what it changes. What hangs on several keys at once, or on the data, only the code checks.
+No key of an experiment is required, nor an option, nor the name of a choice: a variant, or a scale, gives what it changes. What
+hangs on several keys at once, or on the data, only the code checks. That of scales.yaml refers to that of experiments.yaml.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 from fedrepro.config import registry
+from fedrepro.config.inheritance import VARIANTS
 from fedrepro.config.params import Experiment, Params
 from fedrepro.config.types import NAME
 
@@ -17,31 +18,33 @@ CHOSEN = {"dataset": "datasets", "partition": "partitions", "model": "models", "
 
 
 def of_settings() -> Schema:
-    described, experiment = Params.model_json_schema(), Experiment.model_json_schema()
-    described["$defs"] |= experiment.pop("$defs")
-    described["$defs"] |= {kind: _choice(kind) for kind in CHOSEN.values()}
-    del described["$defs"]["Choice"]
+    described = Params.model_json_schema()
+    scale = described["$defs"]["Scale"]
+    scale["anyOf"] = [{"required": ["like"]}, {"required": scale.pop("required")}]
+    described["properties"]["scales"]["propertyNames"] = described["properties"]["papers"]["items"] = {"type": "string"} | NAMES
+    return untitled(described)
+
+
+def of_experiments() -> Schema:
+    experiment = Experiment.model_json_schema()
+    defs = experiment.pop("$defs") | {kind: _choice(kind) for kind in CHOSEN.values()}
+    del defs["Choice"]
     experiment.pop("required")
     properties = experiment["properties"]
-    for part in (described["$defs"]["Proxy"], described["$defs"]["Scaling"]["anyOf"][1]):
+    for part in (defs["Proxy"], defs["Scaling"]["anyOf"][1]):
         part.pop("required")
     for key, kind in CHOSEN.items():
-        usual = {"default": properties[key]["default"]} if "default" in properties[key] else {}
-        properties[key] = {"$ref": f"#/$defs/{kind}"} | usual
+        also = {name: properties[key][name] for name in ("default", "description") if name in properties[key]}
+        properties[key] = {"$ref": f"#/$defs/{kind}"} | also
     series = {key: value for key, value in properties.items() if key not in ("series", "seeds", "studies")}
-    described["$defs"] |= {"with": objects(series), "algorithms": _choice("algorithms", {"with": {"$ref": "#/$defs/with"}})}
+    defs |= {"with": objects(series), "algorithms": _choice("algorithms", {"with": {"$ref": "#/$defs/with"}})}
     properties["series"]["additionalProperties"] = {"$ref": "#/$defs/algorithms"}
     studies = {name: {"anyOf": [objects(_options("studies", name)), {"type": "null"}]} for name in registry.names("studies")}
     properties["studies"] = objects(studies)
-    properties["like"] = {"type": "string", "description": "another experiment, whose settings it takes over"}
-    skip = {"anyOf": [{"type": "string"}, {"enum": [False, None]}], "description": "why it is left out at this scale"}
-    described["$defs"] |= {"Experiment": experiment, "Overlay": experiment | {"properties": properties | {"skip": skip}}}
-    described["properties"]["papers"] = _papers("Experiment")
-    scale = described["$defs"]["Scale"]
-    scale["anyOf"] = [{"required": ["like"]}, {"required": scale.pop("required")}]
-    scale["properties"]["experiments"] = _papers("Overlay")
-    described["properties"]["scales"]["propertyNames"] = NAMES
-    return untitled(described)
+    properties[VARIANTS] = {"$ref": "#", "description": "experiments that take over these settings, with what they change"}
+    defs["Experiment"] = experiment
+    either = {"anyOf": [{"$ref": "#/$defs/Experiment"}, {"type": "null"}]}
+    return untitled({"$defs": defs, "type": "object", "propertyNames": NAMES, "additionalProperties": either})
 
 
 def untitled(value: Any) -> Any:
@@ -51,12 +54,6 @@ def untitled(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {key: untitled(part) for key, part in value.items() if not (key == "title" and isinstance(part, str))}
-
-
-def _papers(kind: str) -> Schema:
-    """Paper -> experiment -> its settings."""
-    experiments = {"type": "object", "propertyNames": NAMES, "additionalProperties": {"$ref": f"#/$defs/{kind}"}}
-    return {"type": "object", "propertyNames": NAMES, "additionalProperties": experiments}
 
 
 def _choice(kind: str, more: Schema | None = None) -> Schema:

@@ -1,16 +1,27 @@
-"""Everything a user may set, as frozen models that refuse unknown keys. The only reader of params.yaml.
+"""Everything a user may set, as frozen models that refuse unknown keys. The only reader of params.yaml and of what experiments
+of papers consist of.
 
 `RunConfig` is one training run, fully resolved: two runs are the same run exactly if their configs and their data are the same.
 """
 
+import functools
 import os
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
-from fedrepro.config.inheritance import inherited, merge
+from fedrepro.config.inheritance import flatten, merge
 from fedrepro.config.types import (
     Change,
     Choice,
@@ -29,10 +40,19 @@ from fedrepro.config.types import (
     Seed,
     Seeds,
     Share,
+    distinct,
     parse,
 )
-from fedrepro.core.errors import not_among
+from fedrepro.core.errors import UserError, not_among
 from fedrepro.core.metrics import USUAL
+
+PAPERS = Path("workflow/papers")  # beside params.yaml; below it a folder for each paper, with these files
+EXPERIMENTS, SCALES = "experiments.yaml", "scales.yaml"
+MOVED = (
+    f"papers, scales: the settings of papers moved to {PAPERS}. Move papers.<paper> to {PAPERS}/<paper>/{EXPERIMENTS} and "
+    f"scales.<scale>.experiments.<paper> to <scale> in {PAPERS}/<paper>/{SCALES}; move an experiment with `like:` below the "
+    "`variants:` of the other; list what a scale runs, without what it skips; write papers: [<paper>, ...] here."
+)
 
 
 class Gpus(NamedTuple):
@@ -167,12 +187,12 @@ class Experiment(Training):
 
 
 def _check_series(where: str, series: Any) -> None:
-    """Raise ValueError for what names no methods. Pages assign looks to all series, also of experiments that a scale skips."""
+    """Raise UserError for what names no methods. Pages assign looks to all series, also of experiments that a scale skips."""
     if not isinstance(series, dict) or not all(isinstance(label, str) for label in series):
-        raise ValueError(f"{where}: expected names of series, each with its method")
+        raise UserError(f"{where}: expected names of series, each with its method")
     for label, given in series.items():
         if not isinstance(given.get("name", "") if isinstance(given, dict) else given, str):
-            raise ValueError(f"{where}.{label}: expected a method, such as fedavg or {{name: fedprox, mu: 0.1}}")
+            raise UserError(f"{where}.{label}: expected a method, such as fedavg or {{name: fedprox, mu: 0.1}}")
 
 
 class Scale(Frozen):
@@ -184,12 +204,15 @@ class Scale(Frozen):
         description="what of a claim is judged at this scale: nothing, the direction of differences, or the numbers too"
     )
     note: str = Field(description="what pages say of this scale")
-    experiments: dict[str, dict[str, dict[str, Any]]] = {}  # paper -> experiment -> overlay; {skip: reason} leaves one out
 
-    @field_validator("experiments")
-    @classmethod
-    def _inherit(cls, papers: dict[str, dict]) -> dict[str, dict]:
-        return {paper: inherited(overlays, paper) for paper, overlays in papers.items()}
+
+@dataclass(frozen=True)
+class PaperSettings:
+    """A paper's folder; its experiments by name, variants too; and what each scale changes of those that it runs."""
+
+    folder: Path
+    experiments: dict[str, dict[str, Any]]
+    scales: dict[str, dict[str, dict[str, Any]]]
 
 
 class Params(Frozen):
@@ -216,39 +239,50 @@ class Params(Frozen):
     mlflow_uri: str = Field(
         "sqlite:///mlflow.db", description="MLflow's database file or server, to which finished runs are copied"
     )
-    scales: dict[Key, Scale]
-    papers: dict[Key, dict[Key, dict[str, Any]]]
+    papers: Annotated[tuple[Key, ...], AfterValidator(distinct), Listed] = Field(description="folders of workflow/papers")
+    scales: dict[Key, Scale] = Field(description="how large to run; a paper's scales.yaml lists what each runs of it")
+    _settings: dict[str, PaperSettings] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settings_of_papers_moved(cls, values: dict[str, Any]) -> dict[str, Any]:
+        scales = values.get("scales")
+        old = isinstance(scales, dict) and any("experiments" in scale for scale in scales.values() if isinstance(scale, dict))
+        if old or isinstance(values.get("papers"), dict):
+            raise ValueError(MOVED)
+        return values
 
     @field_validator("scales", mode="before")
     @classmethod
     def _laid_over(cls, scales: Any) -> Any:
+        """Each scale over the one that it is like, which stands above it."""
         if not isinstance(scales, dict) or not all(isinstance(scale, dict) for scale in scales.values()):
-            return scales  # told below
-        whole = inherited(scales, "scales", "scale")
-        return {name: whole[name] | ({"like": scale["like"]} if "like" in scale else {}) for name, scale in scales.items()}
-
-    @field_validator("papers")
-    @classmethod
-    def _inherit(cls, papers: dict[str, dict]) -> dict[str, dict]:
-        whole = {paper: inherited(experiments, paper) for paper, experiments in papers.items()}
-        for paper, experiments in whole.items():
-            for name, values in experiments.items():
-                _check_series(f"{paper}.{name}.series", values.get("series", {}))
-        return whole
+            return scales  # reported below
+        found: dict[str, dict[str, Any]] = {}
+        for name, scale in scales.items():
+            like = scale.get("like")
+            if like is not None and (not isinstance(like, str) or like not in found):
+                raise ValueError(f"{name}: like: {not_among('scale', like, found)}, which stand above it")
+            found[name] = {**found.get(like, {}), "like": None, **scale}
+        return found
 
     @model_validator(mode="after")
-    def _names_exist(self) -> "Params":
+    def _scale_exists(self) -> "Params":
         if self.scale not in self.scales:
             raise ValueError(f"scale: {not_among('scale', self.scale, self.scales)}")
-        for name, scale in self.scales.items():
-            for paper, overlays in scale.experiments.items():
-                if paper not in self.papers:
-                    raise ValueError(f"scales.{name}.experiments: {not_among('paper', paper, self.papers)}")
-                for experiment in overlays:
-                    if experiment not in self.papers[paper]:
-                        told = not_among("experiment", experiment, self.papers[paper])
-                        raise ValueError(f"scales.{name}.experiments.{paper}: {told}")
         return self
+
+    @property
+    def settings(self) -> dict[str, PaperSettings]:
+        """What the folders of the papers say."""
+        return {paper: self._settings[paper] for paper in self.papers}
+
+    def overlay(self, paper: str, experiment: str, scale: str | None = None) -> dict[str, Any] | None:
+        """What a scale (None: the active one), laid over those that it is like, changes of an experiment; None where it
+        does not run it."""
+        listed = [self.settings[paper].scales.get(name, {}) for name in reversed(self._chain(scale or self.scale))]
+        found = [overlays[experiment] for overlays in listed if experiment in overlays]
+        return functools.reduce(merge, found) if found else None
 
     @property
     def mirror(self) -> str | None:
@@ -269,11 +303,11 @@ class Params(Frozen):
     @property
     def alike(self) -> tuple[str, ...]:
         """The scale that the active one is like, the one that this is like, and so on."""
-        found, like = [], self.active.like
-        while like is not None:
-            found.append(like)
-            like = self.scales[like].like
-        return tuple(found)
+        return self._chain(self.scale)[1:]
+
+    def _chain(self, scale: str) -> tuple[str, ...]:
+        like = self.scales[scale].like
+        return (scale, *(self._chain(like) if like else ()))
 
 
 @dataclass(frozen=True)
@@ -297,7 +331,31 @@ def renamed(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_params(path: Path = Path("params.yaml"), overrides: dict[str, Any] | None = None) -> Params:
-    """params.yaml with command-line overrides laid over it."""
+    """Return the settings of a file with a command line's laid over them, and of the papers in the folder beside it."""
     from fedrepro.config import strict_yaml  # needs PyYAML, which is not part of the training core
 
-    return parse(Params, merge(strict_yaml.read(path), overrides or {}), str(path))
+    return with_papers(merge(strict_yaml.read(path), overrides or {}), path)
+
+
+def with_papers(values: Mapping[str, Any], path: Path) -> Params:
+    """Return settings from a file's `values`, with those of the papers that they list. Raises UserError."""
+    params = parse(Params, values, str(path))
+    params._settings.update({paper: _read_paper(path.parent / PAPERS / paper, params.scales) for paper in params.papers})
+    return params
+
+
+def _read_paper(folder: Path, scales: Collection[str]) -> PaperSettings:
+    from fedrepro.config import strict_yaml
+
+    file, overlays = folder / SCALES, {}
+    experiments = flatten(strict_yaml.read(folder / EXPERIMENTS), str(folder / EXPERIMENTS))
+    for name, values in experiments.items():
+        _check_series(f"{folder / EXPERIMENTS}: {name}.series", values.get("series", {}))
+    for scale, listed in strict_yaml.read(file).items():
+        if scale not in scales:
+            raise UserError(f"{file}: {not_among('scale', scale, scales)}")
+        overlays[scale] = flatten(listed or {}, f"{file}: {scale}")
+        for name in overlays[scale]:
+            if name not in experiments:
+                raise UserError(f"{file}: {scale}: {not_among('experiment', name, experiments)}")
+    return PaperSettings(folder, experiments, overlays)

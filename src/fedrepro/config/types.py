@@ -29,7 +29,7 @@ def _no_bool(value: Any) -> Any:
     return value
 
 
-def _distinct(values: tuple) -> tuple:
+def distinct(values: tuple) -> tuple:
     if len(set(values)) < len(values):
         raise ValueError("values must be unique")
     return values
@@ -63,21 +63,21 @@ Number = BeforeValidator(_no_bool)
 Listed = BeforeValidator(_listed)
 Seed = Annotated[int, Field(ge=0), Number, AfterValidator(_fits)]
 # Planning takes a millisecond a run. For 1,000 seeds the error of a mean is a thirtieth of their scatter
-Seeds = Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000), AfterValidator(_distinct), Listed]
+Seeds = Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000), AfterValidator(distinct), Listed]
 Count = Annotated[int, Field(ge=1), Number]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Number]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), Number, AfterValidator(_fits)]
 Fraction = Annotated[float, Field(ge=0, le=1), Number]
 Share = Annotated[float, Field(gt=0, le=1), Number]  # of something, not nothing
 Rate = Annotated[float, Field(ge=0, lt=1), Number]  # of what is put out by dropout: not all
-Numbers = Annotated[tuple[Annotated[int, Field(ge=0), Number], ...], Field(min_length=1), AfterValidator(_distinct), Listed]
+Numbers = Annotated[tuple[Annotated[int, Field(ge=0), Number], ...], Field(min_length=1), AfterValidator(distinct), Listed]
 Key = Annotated[str, BeforeValidator(_key)]  # it becomes a file, a target on the command line, an address on the page
 Device = Literal["auto", "cpu", "cuda"]
 Executor = Literal["auto", "sequential", "stacked", "plain", "sequential+graph", "stacked+graph"]
 Change = Literal[
     "crop", "reflected_crop", "resized_crop", "flip", "vertical_flip", "affine", "brightness", "contrast", "contrast_jitter"
 ]
-Measures = Annotated[tuple[Literal[tuple(MEASURES)], ...], Field(min_length=1), AfterValidator(_distinct)]
+Measures = Annotated[tuple[Literal[tuple(MEASURES)], ...], Field(min_length=1), AfterValidator(distinct)]
 
 
 class Frozen(BaseModel):

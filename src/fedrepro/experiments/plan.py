@@ -19,7 +19,7 @@ from fedrepro.core.formatting import count
 from fedrepro.data import datasets
 from fedrepro.experiments.finished_runs import Data, Finder, stored_runs
 from fedrepro.experiments.jobs import Piece
-from fedrepro.experiments.resolve import BESIDE, at_scale, configs
+from fedrepro.experiments.resolve import BESIDE, at_scale, configs, located_at_scale
 from fedrepro.runs import reasons
 from fedrepro.runs.gather import Gathering
 from fedrepro.runs.kept import is_kept
@@ -66,27 +66,27 @@ class Planned:
         return tuple(run for series in self.series for run in series.runs)
 
 
-def plan(params: Params, paths: Paths, file: str = "params.yaml", data: Data | None = None) -> dict[str, dict[str, Planned]]:
-    """paper -> experiment -> what it consists of. Nothing is fetched or drawn for it. Raises UserError, naming `file`, for any
-    name or number that cannot be."""
+def plan(params: Params, paths: Paths, data: Data | None = None) -> dict[str, dict[str, Planned]]:
+    """paper -> experiment -> what it consists of. Nothing is fetched or drawn for it. Raises UserError, naming file and key,
+    for any name or number that cannot be."""
     data = data or Data(params, paths)
     planned: dict[str, dict[str, Planned]] = {}
-    for paper, experiments in params.papers.items():
+    for paper, settings in params.settings.items():
         finder = _finder(paths, paper, params.kept)
         planned[paper] = {}
-        for name, values in experiments.items():
-            where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
-            training = at_scale(params, paper, name, values, file)
+        for name in settings.experiments:
+            try:
+                with located_at_scale(params, paper, name) as where:
+                    training = at_scale(params, paper, name, where)
+                    chosen = {} if isinstance(training, Reason) else training.series
+                    series = tuple(
+                        Series(label, tuple(_runs(params, training, choice, data, finder, f"{where}: series.{label}")))
+                        for label, choice in chosen.items()
+                    )
+            except Unavailable as error:
+                training = Reason(Kind.DATA_MISSING, str(error))
             if isinstance(training, Reason):
                 planned[paper][name] = Planned(paper, name, None, (), training)
-                continue
-            try:
-                series = tuple(
-                    Series(label, tuple(_runs(params, training, choice, data, finder, f"{where}: series.{label}")))
-                    for label, choice in training.series.items()
-                )
-            except Unavailable as error:
-                planned[paper][name] = Planned(paper, name, None, (), Reason(Kind.DATA_MISSING, str(error)))
                 continue
             item = Planned(paper, name, training, series, where=where)
             planned[paper][name] = _reportable(item) if params.only_finished else _remarked(item, data, finder)
@@ -96,14 +96,13 @@ def plan(params: Params, paths: Paths, file: str = "params.yaml", data: Data | N
 def plan_training(
     params: Params,
     paths: Paths,
-    file: str = "params.yaml",
     choose: Callable[[dict[str, dict[str, Planned]]], Iterable[Planned]] | None = None,
 ) -> dict[str, dict[str, Planned]]:
     """`plan`, once the data of the experiments that `choose` picks are here, where only they tell which runs are meant."""
     data = Data(params, paths)
-    planned = plan(params, paths, file, data)
+    planned = plan(params, paths, data)
     brought = data.bring(run.config.dataset for item in (choose or every)(planned) for run in item.runs)
-    return plan(params, paths, file, data) if brought else planned
+    return plan(params, paths, data) if brought else planned
 
 
 def _finder(paths: Paths, paper: str, kept: bool) -> Finder:

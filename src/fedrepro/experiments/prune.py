@@ -19,7 +19,7 @@ from fedrepro.runs.run import LOG, run_id
 log = logging.getLogger(__name__)
 
 
-def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml", other_code: bool = False) -> list[Path]:
+def prune(params: Params, paths: Paths, delete: bool, other_code: bool = False) -> list[Path]:
     """Run folders, studies and snapshots in them, and partitions that no scale of the settings names; deleted if asked to. What
     is kept stays, and so do finished runs with settings and data that are named, which `other_code` trained: unless they are
     asked for too. Nothing is fetched: where data are not prepared here, runs with settings that are named stay, of whatever
@@ -30,7 +30,7 @@ def prune(params: Params, paths: Paths, delete: bool, file: str = "params.yaml",
     spared: set[Path] = set()
     for scale in params.scales:
         wanted = params.model_copy(update={"only_finished": False, "scale": scale})
-        planned = plan.plan(wanted, paths, file, finished_runs.Data(wanted, paths, absent=True))
+        planned = plan.plan(wanted, paths, finished_runs.Data(wanted, paths, absent=True))
         for run in plan.unique(plan.every(planned)):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}

@@ -28,7 +28,7 @@ def gathering(paper: str, source: str, params: Params, paths: Paths) -> Gatherin
     if paper not in params.papers:
         raise unknown("paper", paper, params.papers)
     experiment, study = split_source(source)
-    group = plan.plan(params.model_copy(update={"papers": {paper: params.papers[paper]}}), paths)[paper]
+    group = plan.plan(params.model_copy(update={"papers": (paper,)}), paths)[paper]
     if experiment not in group:
         raise unknown("experiment", experiment, group)
     if not study:

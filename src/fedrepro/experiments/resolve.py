@@ -1,14 +1,15 @@
 """From settings to the configs of runs: an experiment at a scale, a series' own settings, every option written out."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 from fedrepro import algorithms, studies
 from fedrepro.config import registry
 from fedrepro.config.inheritance import merge
-from fedrepro.config.params import Experiment, Params, RunConfig
+from fedrepro.config.params import EXPERIMENTS, SCALES, Experiment, Params, RunConfig
 from fedrepro.config.types import Choice, parse
-from fedrepro.core.errors import UserError, located, unknown
+from fedrepro.core.errors import Unavailable, UserError, located, unknown
 from fedrepro.data import datasets, partitions
 from fedrepro.runs.reasons import Kind, Reason
 from fedrepro.training.batches import augmentation
@@ -17,34 +18,60 @@ CHOSEN = ("dataset", "partition", "model", "algorithm", "schedule", "task")  # b
 BESIDE = {"series", "seeds", "studies"}  # what an experiment says beside the training that its runs share
 
 
-def check(params: Params, file: str = "params.yaml") -> None:
-    """Raises UserError, naming `file`, for a name or number that cannot be at one of the scales that are not asked for: so that
-    nobody learns of it when that one begins."""
+def check(params: Params) -> None:
+    """Raise UserError for a name or number that cannot be at one of the scales that are not asked for: so that nobody learns of
+    it when that one begins."""
     for scale in [name for name in params.scales if name != params.scale]:
         other = params.model_copy(update={"scale": scale})
-        for paper, experiments in params.papers.items():
-            for name, values in experiments.items():
-                training = at_scale(other, paper, name, values, file)
-                for label, choice in () if isinstance(training, Reason) else training.series.items():
-                    where = f"{file}: papers.{paper}.{name} at scale {scale}"
-                    config = next(configs(other, training, choice, f"{where}: series.{label}"))  # the seed has no say in it
-                    for study, settings in training.studies.items():
-                        if settings is not None:
-                            check_study(study, settings, config, where)
+        for paper, settings in params.settings.items():
+            for name in settings.experiments:
+                if (overlay := other.overlay(paper, name)) is not None:
+                    with located_at_scale(other, paper, name) as where:
+                        _check(other, paper, name, overlay, where)
 
 
-def at_scale(params: Params, paper: str, name: str, values: dict, file: str) -> Experiment | Reason:
-    """An experiment with the active scale's overlay; where that leaves it out, why."""
-    overlay = dict(params.active.experiments.get(paper, {}).get(name, {}))
-    where = f"{file}: papers.{paper}.{name} at scale {params.scale}"
-    reason = overlay.pop("skip", None)
-    if reason is not None and reason is not False:  # with either it is not skipped, though one that it is like is
-        if not isinstance(reason, str) or not reason.strip():
-            raise UserError(f"{where}: skip: expected the reason as text (got {reason!r})")
-        return Reason(Kind.LEFT_OUT, reason)
-    _check_series(values, overlay, f"{file}: scales.{params.scale}.experiments.{paper}.{name}")
+@contextlib.contextmanager
+def located_at_scale(params: Params, paper: str, name: str) -> Iterator[str]:
+    """Give the file and key of an experiment at the active scale. A UserError of the block is raised again as one about
+    experiments.yaml where the experiment alone has the mistake."""
+    folder, overlay = params.settings[paper].folder, params.overlay(paper, name)
+    alone = f"{folder / EXPERIMENTS}: {name}"
+    try:
+        yield f"{folder / SCALES}: {params.scale}.{name}" if overlay else alone
+    except Unavailable:
+        raise
+    except UserError:
+        if overlay:
+            _check(params, paper, name, {}, alone)
+        raise
+
+
+def _check(params: Params, paper: str, name: str, overlay: dict[str, Any], where: str) -> None:
+    training = _laid_over(params, paper, name, overlay, where)
+    for label, choice in training.series.items():
+        config = next(configs(params, training, choice, f"{where}: series.{label}"))  # the seed has no say in it
+        for study, settings in training.studies.items():
+            if settings is not None:
+                check_study(study, settings, config, where)
+
+
+def at_scale(params: Params, paper: str, name: str, where: str) -> Experiment | Reason:
+    """An experiment with the active scale's overlay; where that does not list it, why."""
+    overlay = params.overlay(paper, name)
+    if overlay is not None:
+        return _laid_over(params, paper, name, overlay, where)
+    others = [scale for scale in params.scales if params.overlay(paper, name, scale) is not None]
+    advice = f"run it at scale {' or '.join(others)}" if others else f"{params.settings[paper].folder / SCALES} may list it"
+    return Reason(Kind.LEFT_OUT, f"not part of scale {params.scale}; {advice}")
+
+
+def _laid_over(params: Params, paper: str, name: str, overlay: dict[str, Any], where: str) -> Experiment:
+    values = params.settings[paper].experiments[name]
+    _check_series(values, overlay, where)
     training = parse(Experiment, merge(values, overlay), where)
-    _check_studies(training, where)
+    for study, settings in training.studies.items():  # so that nobody learns of a misspelt one after the runs that it looks at
+        with located(where):
+            studies.settings(study, settings)
     return training
 
 
@@ -54,13 +81,6 @@ def _check_series(values: dict, overlay: dict, where: str) -> None:
     for label, choice in changed.items():
         if label not in known and isinstance(choice, dict) and "name" not in choice:
             raise UserError(f"{where}: {unknown('series', label, list(known))}")
-
-
-def _check_studies(training: Experiment, where: str) -> None:
-    """Their names and keys, so that nobody learns of a misspelt one after the runs that it looks at."""
-    for name, values in training.studies.items():
-        with located(where):
-            studies.settings(name, values)
 
 
 def check_study(name: str, values: dict[str, Any], config: RunConfig, where: str) -> None:

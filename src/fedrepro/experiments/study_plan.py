@@ -24,7 +24,7 @@ from fedrepro.experiments import finished_runs, run_list
 from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.jobs import Piece
 from fedrepro.experiments.plan import Planned
-from fedrepro.experiments.resolve import check_study
+from fedrepro.experiments.resolve import check_study, located_at_scale
 from fedrepro.runs import integrity, reasons
 from fedrepro.runs.gather import Gathering
 from fedrepro.runs.kept import is_kept
@@ -94,8 +94,9 @@ def _plan(name: str, planned: Planned, params: Params, paths: Paths) -> Studied:
     values = planned.training.studies.get(name) if planned.training else None
     if planned.skipped or values is None:
         return Studied(planned, name, {}, planned.skipped or Reason(Kind.NO_STUDY, study=title))
-    for run in planned.runs:
-        check_study(name, values, run.config, planned.where)
+    with located_at_scale(params, planned.paper, planned.name) as where:
+        for run in planned.runs:
+            check_study(name, values, run.config, where)
     found = {series.label: [find(run, name, values, paths, planned.paper) for run in series.runs] for series in planned.series}
     cases = [case for group in found.values() for case in group]
     if None in cases:

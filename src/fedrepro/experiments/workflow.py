@@ -13,8 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fedrepro.config.params import Params, Source
-from fedrepro.config.types import parse
+from fedrepro.config.params import Params, Source, with_papers
 from fedrepro.core import provenance
 from fedrepro.core.files import read_whole_json
 from fedrepro.data import datasets
@@ -82,7 +81,7 @@ class Workflow:
         self.began, self.main = time.time(), main
         self.resources, self.build = resources or Capacity(), build
         self.requested = set(command_words(sys.argv[1:]) if requested is None else requested)
-        params, self.paths = parse(Params, config, "params.yaml"), Paths()
+        params, self.paths = with_papers(config, Path("params.yaml")), Paths()
         self.cluster = bool(self.resources.nodes)
         self.gpu_slots = self._gpu_slots(params)  # how many jobs may train on this machine's GPUs at once
         self.gpus_per_job = int(params.device == "cuda") if self.cluster else int(devices.meant(params.device).type != "cpu")

@@ -19,7 +19,7 @@ SIZES = {"o": 3.4, "s": 3.2, "D": 3.0, "h": 3.6, "p": 3.8}  # points, so that al
 DASHES = ((), (4, 1.5), (1, 1))
 SETTINGS = 3  # so many series of one method have looks of their own
 
-Series = Mapping[str, str | Mapping[str, Any]]  # label -> algorithm, alone or with its options, as in params.yaml
+Series = Mapping[str, str | Mapping[str, Any]]  # label -> algorithm, alone or with its options, as in experiments.yaml
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""What a paper's artifacts consist of: the models behind `workflow/experiments/<paper>.yaml`."""
+"""What a paper's artifacts consist of: the models behind `artifacts.yaml` and `claims.yaml` in its folder."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from fedrepro.report.verdicts.claim import Claim
 from fedrepro.report.verdicts.claim import read as read_claim
 from fedrepro.report.verdicts.summary import VERDICTS
 
-FOLDER = Path("workflow/experiments")
+ARTIFACTS, CLAIMS, DIGITISED = "artifacts.yaml", "claims.yaml", "curves.json"  # in the paper's folder
 ROOMS = {"figures": ("Figure", "curves"), "tables": ("Table", None)}  # kinds in a folder: their class, and the usual one
 # of the workflow: a paper or an artifact of such a name could not be asked for
 RULES = ("all", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train")
@@ -39,20 +40,18 @@ class Paper(Frozen):
 
     title: str
     reference: str
-    curves: str | None = None
-    curves_from: str = ""  # where these curves were read, as captions say it
+    curves_from: str = ""  # where the curves in curves.json were read, as captions say it; empty where there are none
     proposed: tuple[str, ...] = ()  # the series that it stands up for; figures emphasise them
     experiments: dict[str, Shown] = {}
     figures: dict[Key, SerializeAsAny[Figure]]
     tables: dict[Key, SerializeAsAny[Table]]
     claims: dict[str, Claim]
+    _folder: Path = PrivateAttr(Path())
     _looks: dict[str, dict[str, Look]] = PrivateAttr({})  # of each experiment's series
     _changes: dict[str, list[tuple[str, str, str]]] = PrivateAttr({})  # setting, in the paper, here, of each experiment
 
     @model_validator(mode="after")
     def _names_once(self) -> "Paper":
-        if bool(self.curves) != bool(self.curves_from):
-            raise ValueError("curves, curves_from: the paper's curves and where they were read go together")
         keys = [*self.figures, *self.tables, VERDICTS, "numbers", *RULES]
         if twice := sorted({key for key in keys if keys.count(key) > 1}):
             raise ValueError(f"{', '.join(twice)}: already names something else; choose another name")
@@ -102,38 +101,38 @@ class Paper(Frozen):
         return list(dict.fromkeys([*drawn, *(claim.experiment for claim in self.claims.values())]))
 
 
-def read(paper: str, params: Params, folder: Path = FOLDER) -> Paper:
+def read(paper: str, params: Params) -> Paper:
     """A paper's artifacts; every kind, series, measure, scale and curve that they name exists. Raises UserError."""
-    path = folder / f"{paper}.yaml"
-    if folder.is_dir() and not path.exists():
-        raise UserError(f"{path}: no such file; each paper of params.yaml has one, which says what its artifacts are")
-    values = dict(strict_yaml.read(path))
+    folder, experiments = params.settings[paper].folder, params.settings[paper].experiments
+    path = folder / ARTIFACTS
+    values, claims = strict_yaml.read(path), strict_yaml.read(folder / CLAIMS)
     for room in ROOMS:
         values[room] = {key: of_kind(room, given, f"{path}: {room}.{key}") for key, given in _listed(values, room, path)}
-    claims = {key: read_claim(given, f"{path}: claims.{key}") for key, given in _listed(values, "claims", path)}
+    claims = {key: read_claim(given, f"{folder / CLAIMS}: {key}") for key, given in claims.items()}
     spec = parse(Paper, values | {"claims": claims}, str(path))
-    series = {name: given.get("series", {}) for name, given in params.papers[paper].items()}
+    spec._folder = folder
+    series = {name: experiments[name].get("series", {}) for name in [*spec.experiments, *experiments] if name in experiments}
     spec._looks.update(palette.assign(series, spec.proposed))
-    overlays = params.active.experiments.get(paper, {})
-    spec._changes.update({name: changes(given, overlays.get(name, {})) for name, given in params.papers[paper].items()})
-    known = Known(
-        str(path), "", params.papers[paper], params.scales, list(read_curves(spec, folder)), spec.experiments, spec.figures
-    )
+    changed = {name: changes(given, params.overlay(paper, name) or {}) for name, given in experiments.items()}
+    spec._changes.update(changed)
+    known = Known(str(path), "", experiments, params.scales, list(read_curves(spec)), spec.experiments, spec.figures)
     known.at("proposed").names("series", spec.proposed, dict.fromkeys(label for own in series.values() for label in own))
     for name, shown in spec.experiments.items():
         known.at("experiments", name).ref(Ref(experiment=name))
         if "name" in shown.model_fields_set and not shown.name.strip():
             known.at("experiments", name).refuse("name: expected a text; leave the key out to show the experiment's own name")
         _check_chosen(known.at("experiments", name), spec.experiments[name])
-    for room in (*ROOMS, "claims"):
+    for room in ROOMS:
         for key, item in getattr(spec, room).items():
             item.check(known.at(room, key))
     for key, figure in spec.figures.items():
         known.at("figures", key, "remarks").names("scale", figure.remarks, (ALL, *known.scales))
     for key, item in spec.claims.items():
+        claimed = replace(known, file=str(folder / CLAIMS), key=key)
+        item.check(claimed)
         if not spec.beside(item):
             needed = " and ".join(item.shown)
-            known.at("claims", key).refuse(f"artifact: {item.artifact or 'any figure or table'} has to show {needed}")
+            claimed.refuse(f"artifact: {item.artifact or 'any figure or table'} has to show {needed}")
     if not spec.figures and not spec.tables:
         raise UserError(f"{path}: figures, tables: expected at least one figure or table")
     return spec
@@ -164,31 +163,32 @@ def of_kind(room: str, values: Any, where: str) -> Figure | Table:
     return parse(model, {"kind": kind} | values, where)
 
 
-def read_all(params: Params, folder: Path = FOLDER) -> dict[str, Paper]:
+def read_all(params: Params) -> dict[str, Paper]:
     """Every paper's artifacts, by its name. Raises UserError."""
-    return {paper: read(paper, params, folder) for paper in params.papers}
+    return {paper: read(paper, params) for paper in params.papers}
 
 
-def read_curves(spec: Paper, folder: Path = FOLDER) -> dict[str, Curve]:
+def read_curves(spec: Paper) -> dict[str, Curve]:
     """The paper's digitised curves by key: (round, value in 0..1). Raises UserError."""
-    if spec.curves is None:
+    if not spec.curves_from:
         return {}
     try:
-        stored = CURVES.validate_json(_curves_text(spec, folder), strict=True)
+        stored = CURVES.validate_json(_curves_text(spec), strict=True)
         return {key: list(zip(rounds, values, strict=True)) for key, (rounds, values) in stored.items()}
     except ValueError:
         raise UserError(
-            f"{folder / spec.curves}: expected key -> [rounds, values], whole numbers and numbers, as many of each"
+            f"{spec._folder / DIGITISED}: expected key -> [rounds, values], whole numbers and numbers, as many of each"
         ) from None
 
 
-def _curves_text(spec: Paper, folder: Path) -> str:
-    if spec.curves is None:
+def _curves_text(spec: Paper) -> str:
+    if not spec.curves_from:
         return ""
+    path = spec._folder / DIGITISED
     try:
-        return (folder / spec.curves).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise UserError(f"{folder / spec.curves}: cannot be read as text") from None
+        raise UserError(f"{path}: cannot be read as text") from None
 
 
 def evidence(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, Curve]) -> Evidence:
@@ -196,9 +196,9 @@ def evidence(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, C
     return Evidence(spec.experiments, results, curves, spec.figures, spec._looks, spec.curves_from)
 
 
-def identity(spec: Paper, folder: Path = FOLDER) -> str:
-    """Digest of all that the experiments file, the looks of series and the digitised curves say of a paper's artifacts."""
-    return provenance.digest([spec.model_dump_json(), repr(spec._looks), _curves_text(spec, folder)])
+def identity(spec: Paper) -> str:
+    """Digest of all that a paper's files say of its artifacts and claims, with the looks of series and the curves."""
+    return provenance.digest([spec.model_dump_json(), repr(spec._looks), _curves_text(spec)])
 
 
 def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:
@@ -213,7 +213,7 @@ def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:
             name = f"{paper}_{key}"
             if name in found or name in specs:
                 raise UserError(
-                    f"{FOLDER / paper}.yaml: '{name}' already names something else; choose another name for '{key}'"
+                    f"{spec._folder / ARTIFACTS}: '{name}' already names something else; choose another name for '{key}'"
                 )
             found[name] = (paper, key)
     once = {key: (paper, key) for paper, spec in specs.items() for key in spec.artifacts if plain.count(key) == 1}
@@ -225,6 +225,8 @@ KINDS = {"Figure": "figures", "Table": "tables", "Cell": "quantities"}  # class 
 
 def of_artifacts() -> Schema:
     described = Paper.model_json_schema()
+    del described["properties"]["claims"]  # in claims.yaml, whose schema refers to this one
+    described["required"].remove("claims")
     defs = described["$defs"]
     for name, room in KINDS.items():
         found = [_kind(room, kind, name) for kind in registry.names(f"report.{room}")]

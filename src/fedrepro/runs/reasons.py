@@ -11,7 +11,7 @@ UNFINISHED = "not finished"
 
 
 class Kind(StrEnum):
-    LEFT_OUT = "left out"  # by the scale's settings, whose words are the text
+    LEFT_OUT = "left out"  # the scale does not list it; the text says which do
     DATA_MISSING = "data missing"  # the text says how to get them
     NOT_FINISHED = "not finished"  # training is all that is missing, so that pages say the command
     NO_STUDY = "no study"  # the settings ask for none

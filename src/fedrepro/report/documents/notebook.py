@@ -13,7 +13,7 @@ from fedrepro.core.provenance import digest
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.gathered import Stored
 from fedrepro.report.inputs.panel import Shown, split_source
-from fedrepro.report.paper import FOLDER, Paper
+from fedrepro.report.paper import Paper
 from fedrepro.runs.paths import root
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ def picture(paper: str, figure: str, scale: str) -> "Figure":
     from fedrepro.report.figures import _layout
 
     top = root()
-    specification = spec.read(paper, read_params(top / "params.yaml"), top / FOLDER)
+    specification = spec.read(paper, read_params(top / "params.yaml"))
     stored = Stored(top / "reports" / scale / paper / "data")
     _layout.setup()
-    found = spec.evidence(specification, stored, spec.read_curves(specification, top / FOLDER))
+    found = spec.evidence(specification, stored, spec.read_curves(specification))
     return _layout.compose(specification.figures[figure], found)
 
 

@@ -17,7 +17,7 @@ class Known:
 
     file: str
     key: str
-    experiments: Mapping[str, dict[str, Any]]  # the paper's, as params.yaml says
+    experiments: Mapping[str, dict[str, Any]]  # the paper's, as experiments.yaml says
     scales: Mapping[str, Scale]
     curves: Collection[str]  # digitised
     shown: Mapping[str, Shown]
@@ -42,7 +42,7 @@ class Known:
         self.names("series", [label for label in series if label], self.experiments[name].get("series", {}))
 
     def series(self, experiment: str) -> dict[str, dict[str, Any]]:
-        """What params.yaml says of each series, a name alone written out."""
+        """What experiments.yaml says of each series, a name alone written out."""
         found = self.experiments[experiment].get("series", {})
         return {label: choice if isinstance(choice, dict) else {"name": choice} for label, choice in found.items()}
 
@@ -57,16 +57,16 @@ class Known:
         wrong = [f"{label}: {value}" for label, value in stated.items() if not isinstance(value, int | float)]
         if wrong or not stated:
             found = f"{', '.join(wrong)} is no number" if wrong else "no series states it"
-            self.refuse(f"'{setting}' of experiment '{experiment}' in params.yaml: {found}")
+            self.refuse(f"'{setting}' of experiment '{experiment}': {found}")
         if below := [f"{label}: {value:g}" for label, value in stated.items() if log and value <= 0]:
             found = f"{', '.join(below)}: a logarithmic axis has numbers above 0 only; set log: false"
-            self.refuse(f"'{setting}' of experiment '{experiment}' in params.yaml: {found}")
+            self.refuse(f"'{setting}' of experiment '{experiment}': {found}")
 
     def study(self, experiment: str, study: str, series: Iterable[str | None] = ()) -> None:
         """That the experiment asks for it."""
         self.experiment(experiment, series)
         if self.experiments[experiment].get("studies", {}).get(study) is None:  # {}: with its defaults
-            self.refuse(f"experiment '{experiment}' has no {study} in params.yaml")
+            self.refuse(f"experiment '{experiment}' has no {study}")
 
     def ref(self, ref: Ref, series: Iterable[str | None] = ()) -> Shown:
         """That the experiment measures it, and that its target and its curves are there."""
