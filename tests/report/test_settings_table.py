@@ -40,7 +40,7 @@ def test_a_paper_knows_what_the_active_scale_changes():
     params = read_params()
     [(usual, here)] = [(usual, here) for path, usual, here in small.changes("fig4a") if path == "rounds"]
     assert usual == flat(params.settings["fedmmd"].experiments["fig4a"])["rounds"]
-    assert here == flat(params.scales["small"].experiments["fedmmd"]["fig4a"])["rounds"]
+    assert here == flat(params.overlay("fedmmd", "fig4a", "small"))["rounds"]
     assert full.changes("fig4a") == []
 
 

@@ -594,7 +594,7 @@ def test_a_calibration_reaches_every_claim_on_its_curve(tmp_path):
     tried = {"first": ONCE | {"chose": "the network"}, "second": TRIED | {"chose": "the rate"}}
     both = read(tmp_path, changed() | DIGITISED | {"experiments": tried}).chosen(claim)["FedAvg"]
     assert "the network (first)" in both and "the rate (second)" in both  # neither takes the other's place
-    same = [spec.identity(one, tmp_path) for one in (paper, denied)]
+    same = [spec.identity(one) for one in (paper, denied)]
     assert same[0] != same[1]
 
 
