@@ -40,19 +40,19 @@ class Content:
         return next(iter(self.results.values())).called
 
     @property
-    def absent(self) -> dict[str, str]:
-        """Figures and tables that have nothing to show -> why, and what it would cost."""
+    def absent(self) -> dict[str, tuple[str, str]]:
+        """Figures and tables that have nothing to show -> why, and what it would cost where a run is all that they lack."""
         made = {item["key"] for item in (*self.figures, *self.tables)}
         return {key: self._reason(key) for key in [*self.spec.figures, *self.spec.tables] if key not in made}
 
-    def _reason(self, key: str) -> str:
+    def _reason(self, key: str) -> tuple[str, str]:
         item = self.spec[key]
         experiments = self.experiments(key)
         reasons = [item.skipped(self.evidence)] if key in self.spec.figures else []
         reasons += [self.results[name].skipped for name in experiments]
         told = "; ".join(dict.fromkeys(str(reason) for reason in reasons if reason))
         hours = sum(self.hours.get(name, 0) for name in experiments)
-        return f"{told} (about {_rounded(hours)} core hours)" if hours else told
+        return told, f" (about {_rounded(hours)} core hours)" if hours else ""
 
     def experiments(self, key: str) -> list[str]:
         """Whose runs are behind a figure or table."""

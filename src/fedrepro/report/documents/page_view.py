@@ -23,8 +23,8 @@ TITLES = {".pdf": "PDF", ".png": "PNG", ".csv": "CSV"}  # files that are committ
 
 @dataclass(frozen=True)
 class Entry:
-    """One figure or table. `skipped` says why there is nothing to see and what it would cost, `partial` that some of it was not
-    run."""
+    """One figure or table. `skipped` says why there is nothing to see and `cost` what it takes, `partial` that some of it was
+    not run."""
 
     key: str
     label: str
@@ -34,6 +34,7 @@ class Entry:
     command: str | None
     text: str = ""
     skipped: str | None = None
+    cost: str = ""
     partial: bool = False
     files: list[tuple[str, str]] = field(default_factory=list)
     picture: dict[str, Any] | None = None
@@ -127,16 +128,16 @@ def view(content: Content) -> View:
         asked = command(f"{content.key}_{item['key']}", scale, partial)
         return Entry(**told, text=item["remark"], partial=partial, command=asked, files=files(spec, item["key"]), **own)
 
-    def missing(key: str, reason: str) -> Entry:
+    def missing(key: str, reason: str, cost: str) -> Entry:
         told = described(key, spec[key].title)
         reasons = [content.results[name].skipped for name in told["experiments"]]
         asked = command(f"{content.key}_{key}", scale) if trainable(reasons) else None
-        return Entry(**told, skipped=reason, command=asked)
+        return Entry(**told, skipped=reason, cost=cost, command=asked)
 
     figures = [entry(item, picture=picture(content, item)) for item in content.figures]
     kept = ("rows", "panels", "numeric", "best")
     tables = [entry(item, **{name: item[name] for name in kept}) for item in content.tables]
-    absent = [missing(key, reason) for key, reason in content.absent.items()]
+    absent = [missing(key, *why) for key, why in content.absent.items()]
     return View(content.key, spec, content.results, figures, tables, absent, scale)
 
 
