@@ -570,7 +570,7 @@ def test_plan(name, paths):
     assert names == [(f"{name}_p_fig", "FedAvg_s0"), (f"{name}_p_fig", "Prox_s0")]
     assert study_plan.notes([found, found]) == [case.note for case in found.cases]
     assert plans(asked(name) | {"studies": {name: None}}, paths)[name].skipped == Reason(Kind.NO_STUDY, study=TITLES[name])
-    assert plans(asked(name), paths, scale="other")[name].skipped == Reason(Kind.LEFT_OUT, "no time")
+    assert plans(asked(name), paths, scale="other")[name].skipped.kind is Kind.LEFT_OUT
     assert plans(asked(name), paths, only_finished=True)[name].skipped == Reason(Kind.NOT_FINISHED, missing=2, total=2)
     other = plans(asked(name, **MORE[name]), paths)[name]
     assert [case.run.id for case in other.cases] == [case.run.id for case in found.cases]  # the runs stay as they are
@@ -617,7 +617,7 @@ def test_mistakes_name_the_key(values, key, paths):
 ])  # fmt: skip
 def test_studies_that_an_experiment_cannot_have(changes, paths):
     """One for a series of its own; new clients where clients do not differ by their pixel order."""
-    with pytest.raises(UserError, match=r"papers\.p\.fig.*(studies|permute_pixels)"):
+    with pytest.raises(UserError, match=r"experiments\.yaml: fig: .*(studies|permute_pixels)"):
         plans(changes, paths)
 
 

@@ -31,7 +31,8 @@ class Project:
         from fedrepro.runs.paths import Paths
 
         settings = {key: getattr(options, key) for key in ("scale", "data_mirror", "device") if getattr(options, key)}
-        self.params = read_params(options.params, settings).on(options.cores or available())
+        self.file: Path = options.params
+        self.params = read_params(self.file, settings).on(options.cores or available())
         self.paths = Paths(results=options.results)
 
     def plan(self, choose: Callable[[dict], list] | None = None) -> dict:
