@@ -46,15 +46,3 @@ def test_reporting_what_is_kept_leaves_git_status_clean(clone, scale, target):
     assert done.returncode == 0, done.stdout + done.stderr
     assert git(clone, "status", "--porcelain") == "", ANEW.format(scale)
     assert [path.name for path in (clone / "data").iterdir()] == ["README.md"]
-
-
-def test_a_changed_setting_takes_no_numbers_away(clone):
-    """The runs that it asks for are not finished: the table with those that were made before stays, and that is said."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "fig5d_clients_distance"]
-    command += ["--config", "scale=paper", "only_finished=true", "papers={fedmmd: {fig5d_clients: {lr: 0.123}}}"]
-    environment = os.environ | {"PYTHONPATH": str(clone / "src")}
-    done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=600)
-    told = done.stdout + done.stderr
-    assert done.returncode == 0, told
-    assert "fig5d_clients: 5 of 5 runs are not finished; the numbers that are there stay" in told
-    assert git(clone, "status", "--porcelain", "reports") == ""

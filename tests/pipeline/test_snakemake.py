@@ -206,7 +206,7 @@ def test_the_terminal_shows_cost_progress_and_end_and_no_noise(again):
     assert told[-2].startswith("Done in ") and "3 runs trained" in told[-2] and "figures/fig4d.png" in told[-1]
     assert len(told) < 30 and not any(line.lstrip().startswith(("rule", "localrule", "Finished")) for line in told)
     assert "localrule artifacts_fedmmd:" in min((folder / ".snakemake/log").iterdir()).read_text(encoding="utf-8")
-    assert snakemake(folder, "--cores", "2", "fig4d").splitlines()[1:] == [NOTHING_TO_BE_DONE_MSG]
+    assert snakemake(folder, "--cores", "2", PAPER).splitlines()[1:] == [NOTHING_TO_BE_DONE_MSG]
     runs = folder / f"results/runs/{PAPER}"
     runs.rename(folder / "aside")
     assert "To be trained" not in snakemake(folder, "-n", "fig4a") and "To be trained" in snakemake(folder, "-n", "fig4d")
@@ -261,7 +261,7 @@ def test_one_job_draws_the_partitions_of_a_data_set_and_leaves_those_that_are_th
 
 def test_a_changed_target_redraws_the_paper_and_a_lost_file_is_made_again(project, tmp_path):
     project = shutil.copytree(project, tmp_path / "other")
-    path, folder = project / "workflow" / "experiments" / f"{PAPER}.yaml", project / "reports/quick" / PAPER
+    path, folder = project / PAPERS / PAPER / "artifacts.yaml", project / "reports/quick" / PAPER
     text = path.read_text(encoding="utf-8")
     snakemake(project, "--cores", "2", PAPER)
     before = {path: path.read_bytes() for path in folder.glob("*/*")}
@@ -412,7 +412,7 @@ def test_a_mistake_in_the_settings_is_one_clear_message(project, tmp_path):
     shutil.copytree(project, folder, ignore=MADE)
     shrink(folder, rounds=-3)
     message = snakemake(folder, "-n", fails=True)
-    assert f"papers.{PAPER}.fig4d" in message and "rounds" in message and "-3" in message
+    assert f"{PAPERS}/{PAPER}/scales.yaml: quick.fig4d" in message and "rounds" in message and "-3" in message
     assert "Traceback" not in message
 
 
