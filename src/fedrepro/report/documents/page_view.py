@@ -18,7 +18,7 @@ from fedrepro.runs.reasons import Kind, Reason
 
 UNJUDGED = (Status.NOT_COMPARED, Status.NOT_RUN)
 BROAD = 1000  # pixels of a picture over both columns of a page, which has 1400; over one it has 660
-TITLES = {".pdf": "PDF", ".png": "PNG", ".csv": "CSV"}  # files that are committed
+TITLES = {".png": "PNG", ".csv": "CSV"}  # files that are committed
 
 
 @dataclass(frozen=True)
