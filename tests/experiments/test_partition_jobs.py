@@ -16,12 +16,14 @@ from support.federation import config
 
 def test_each_partition_is_drawn_by_one_job(paths):
     series = {"FedMMD": {"with": {"dataset": "digits_rgb", "model": {"name": "cifar_cnn"}}}}
-    two = {"partition": {"clients": 5}, "series": {"Prox": {"with": {"partition": {"clients": 4}}}}}
+    two = {
+        "partition": {"clients": 5},
+        "series": {"Prox": {"with": {"partition": {"clients": 4}}}, "MNIST": {"name": "fedavg", "with": {"dataset": "mnist"}}},
+    }
     planned = plan(params(papers={"p": {"one": {"series": series}, "two": two}}), paths)
     found = {drawing.name: drawing for drawing in partition_jobs.drawings(planned, paths)}
-    assert list(found) == ["p_digits_rgb", "p_digits"]
-    assert [len(drawing.configs) for drawing in found.values()] == [2, 4]  # the seeds; Prox shares those of "one"
-    assert [drawing.dataset.name for drawing in found.values()] == ["digits_rgb", "digits"]
+    described = {name: ([data.name for data in job.datasets], len(job.configs)) for name, job in found.items()}
+    assert described == {"p": (["digits_rgb", "digits"], 6), "p_mnist": (["mnist"], 2)}  # the seeds; Prox shares those of "one"
     runs = unique(every(planned))
     listed = [path for drawing in found.values() for path in drawing.configs]
     assert len(listed) == len(set(listed)) and set(listed) == {paths.partition(run.config, run.data) for run in runs}
@@ -37,15 +39,15 @@ def test_a_heat_map_is_drawn_again_when_its_code_or_its_partition_changes(tmp_pa
     datasets.fetch("digits", tmp_path)
     datasets.prepare("digits", tmp_path, tmp_path)
     stored, dealing = tmp_path / "0.npz", config(dataset="digits", train_images=60, test_images=20).dealing
-    _partition_heatmap.provide({stored: dealing}, tmp_path)
+    _partition_heatmap.provide({stored: dealing}, lambda _: tmp_path)
     drawn, held = stored.with_suffix(".png"), stored.read_bytes()
     assert _store.current(drawn, stored) and not _store.current(drawn, tmp_path / "1.npz")
     before = drawn.stat().st_mtime_ns
-    _partition_heatmap.provide({stored: dealing}, tmp_path)
+    _partition_heatmap.provide({stored: dealing}, lambda _: tmp_path)
     assert drawn.stat().st_mtime_ns == before
     monkeypatch.setattr("fedrepro.core.provenance.heatmap_digest", lambda: "other code")
     assert not _store.current(drawn, stored)
-    _partition_heatmap.provide({stored: dealing}, tmp_path)
+    _partition_heatmap.provide({stored: dealing}, lambda _: tmp_path)
     assert _store.current(drawn, stored) and stored.read_bytes() == held
 
 
@@ -79,7 +81,7 @@ def test_a_heat_map_that_a_kill_cut_short_is_drawn_again(tmp_path):
         "if sys.argv[3] == 'killed':\n"
         "    def killed(figure, path, **_): Path(path).write_bytes(b'half'); os.kill(os.getpid(), 9)\n"
         "    heatmap.plt.Figure.savefig = killed\n"
-        "heatmap.provide({Path(sys.argv[1]) / '0.npz': Dealing.model_validate_json(sys.argv[2])}, Path(sys.argv[1]))"
+        "heatmap.provide({Path(sys.argv[1]) / '0.npz': Dealing.model_validate_json(sys.argv[2])}, lambda _: Path(sys.argv[1]))"
     )
     run = config(dataset="digits", train_images=60, test_images=20)
     for how, code in (("killed", -9), ("whole", 0)):

@@ -28,15 +28,15 @@ rule prepare:
         "../scripts/prepare.py"
 
 
-# One job draws the partitions of a paper over one data set. A partition's name covers all that it
-# depends on, so that what is there stays; a heat map says by which code it was drawn.
+# A partition's name covers all that it depends on, so that what is there stays; a heat map says by
+# which code it was drawn.
 for job in work.partition_jobs:
 
     rule:
         name:
             f"partition_{job.name}"
         input:
-            work.paths.prepared(job.dataset) / "meta.json",
+            [work.paths.prepared(dataset) / "meta.json" for dataset in job.datasets],
         output:
             [update(path.with_suffix(end)) for path in job.configs for end in (".npz", ".png")],
         log:

@@ -7,6 +7,7 @@ from _log import failures_logged
 with failures_logged(snakemake):
     from fedrepro.config.params import Dealing
     from fedrepro.report.figures import _partition_heatmap
+    from fedrepro.runs.paths import Paths
 
     configs = {Path(path): Dealing.model_validate(values) for path, values in snakemake.params.configs.items()}
-    _partition_heatmap.provide(configs, Path(snakemake.input[0]).parent)
+    _partition_heatmap.provide(configs, Paths().prepared)

@@ -12,22 +12,28 @@ from fedrepro.runs.paths import Paths
 
 @dataclass(frozen=True)
 class Drawing:
-    """The partitions of a paper's runs over one data set, drawn by one process."""
+    """Partitions of a paper's runs that one process draws."""
 
     name: str
-    dataset: Choice
     configs: dict[Path, Dealing]
+
+    @property
+    def datasets(self) -> list[Choice]:
+        """The data sets that they divide."""
+        return list({datasets.key(config.dataset): config.dataset for config in self.configs.values()}.values())
 
 
 def drawings(planned: dict[str, dict[str, Planned]], paths: Paths) -> list[Drawing]:
-    """Every partition, once: grouped by the first paper that needs it, and by data set. To start a process takes longer than to
-    draw a partition."""
+    """Group every partition once, by the first paper that needs it: those of a data set whose files have to be fetched, and
+    those of all others. To start a process takes longer than to draw a partition."""
     seen: set[Path] = set()
     found: dict[str, Drawing] = {}
     for item in every(planned):
         for run in item.runs:
             if (path := paths.partition(run.config, run.data)) not in seen:
                 seen.add(path)
-                name = f"{item.paper}_{datasets.key(run.config.dataset)}".replace("-", "_")
-                found.setdefault(name, Drawing(name, run.config.dataset, {})).configs[path] = run.config.dealing
+                dataset = run.config.dataset
+                fetched = f"_{datasets.key(dataset)}".replace("-", "_") if datasets.has_files(dataset) else ""
+                name = f"{item.paper}{fetched}"
+                found.setdefault(name, Drawing(name, {})).configs[path] = run.config.dealing
     return list(found.values())

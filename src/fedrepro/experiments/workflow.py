@@ -271,9 +271,10 @@ class Workflow:
     def source(self) -> Source:
         return Source(self.params.mirror)
 
-    def raw(self, folder: str) -> Path:
-        """The file that says that the raw files of a prepared data set are complete."""
-        return self.paths.raw / datasets.origin(self.dataset(folder)) / "source.json"
+    def raw(self, folder: str) -> list[Path]:
+        """The file that says that the raw files of a prepared data set are complete, where it has any."""
+        dataset = self.dataset(folder)
+        return [self.paths.raw / datasets.origin(dataset) / "source.json"] if datasets.has_files(dataset) else []
 
     @property
     def heatmap_code(self) -> str:

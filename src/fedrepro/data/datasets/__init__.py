@@ -11,6 +11,7 @@ from fedrepro.data.datasets.base import (
     extent,
     fetch,
     has_devices,
+    has_files,
     identify,
     is_copy,
     is_identified,

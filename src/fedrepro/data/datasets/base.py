@@ -134,6 +134,12 @@ def origin(choice: Choice | str) -> str:
     return getattr(_module(choice)[0], "ORIGIN", Choice.model_validate(choice).name)
 
 
+def has_files(choice: Choice | str) -> bool:
+    """Return whether it is read from files that are downloaded or the user's; else it comes with a library or is drawn."""
+    module = registry.find("datasets", origin(choice))
+    return bool(module.FILES or _fetch.folders(module))
+
+
 def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
     """Bring the raw files to `raw/<origin>` unless they are complete. Return that folder.
 

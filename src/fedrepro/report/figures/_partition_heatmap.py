@@ -1,6 +1,8 @@
 """Partitions drawn and stored, each with its heat map beside it: clients x classes."""
 
+import functools
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import seaborn as sns
 
 from fedrepro.config.params import Dealing
+from fedrepro.config.types import Choice
 from fedrepro.core.files import replacing
 from fedrepro.data import datasets, partitions
 from fedrepro.data.datasets import Labels
@@ -19,11 +22,12 @@ from fedrepro.report.figures._layout import COLUMN, setup
 MANY = 12  # clients or classes: more are not named and counted one by one
 
 
-def provide(configs: dict[Path, Dealing], prepared: Path) -> None:
-    """Each partition at its path, and its heat map beside it, of the data set in the folder `prepared`; what is there
+def provide(configs: dict[Path, Dealing], prepared: Callable[[Choice], Path]) -> None:
+    """Store each partition at its path, and its heat map beside it; `prepared` gives the folder of a data set. What is there
     stays, but for heat maps of other code."""
-    data = datasets.labels(prepared)
+    labels = functools.cache(datasets.labels)
     for path, config in configs.items():
+        data = labels(prepared(config.dataset))
         stored = _store.provide(config, data, path)
         if not _store.current(path.with_suffix(".png"), path):
             draw(config, data, stored, path)
