@@ -6,7 +6,6 @@ refused is refused by one message.
 """
 
 import contextlib
-import copy
 import gzip
 import importlib
 import io
@@ -46,6 +45,7 @@ SECONDS = 120  # a command that takes longer hangs
 SERIES = {"FedAvg": {"name": "fedavg"}, "Prox": None, "SCAFFOLD": {"name": "scaffold"}}
 STUDIES = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}, "activations": {"every": 1}}
 LARGEST = 1 << 20  # bytes that a download may have in a case
+FILES = ("params.yaml", *(f"workflow/papers/p/{name}.yaml" for name in ("experiments", "scales", "artifacts", "claims")))
 RUNS, SHELF = "results/runs/p/*", "results/kept/p"
 Work = Callable[[], int]
 
@@ -61,12 +61,13 @@ class Scene:
     def path(self, pattern: str) -> Path:
         return self.draw.choice(sorted(self.tree.glob(pattern)))
 
-    def settings(self) -> dict[str, Any]:
-        return yaml.safe_load((self.tree / "params.yaml").read_text(encoding="utf-8"))
+    def settings(self) -> list[dict[str, Any]]:
+        """What the settings say: of all papers, and a paper's experiments, scales, artifacts and claims."""
+        return [yaml.safe_load((self.tree / name).read_text(encoding="utf-8")) for name in FILES]
 
-    def write(self, values: Any, name: str = "params.yaml") -> None:
-        text = yaml.safe_dump(values, allow_unicode=True, sort_keys=False)
-        (self.tree / name).write_text(text, encoding="utf-8", errors="surrogatepass")
+    def write(self, *values: Any) -> None:
+        for name, content in zip(FILES, values, strict=False):
+            settings.save(self.tree / name, content)
 
     def hostile(self) -> str:
         """A name, or a part of a path, that means ill."""
@@ -115,28 +116,29 @@ def _over(path: Path, tree: Path) -> bool:
 
 def names(scene: Scene) -> Iterator[tuple[Work, str]]:
     """Where a name is asked for."""
-    draw, name, values = scene.draw, scene.hostile(), scene.settings()
-    experiments, scales = values["papers"]["p"], values["scales"]
-    fig, paper = experiments["fig"], copy.deepcopy(settings.PAPER)
-    shown = paper["figures"]["fig"]
+    draw, name = scene.draw, scene.hostile()
+    params, experiments, scales, artifacts, claims = scene.settings()
+    fig, shown = experiments["fig"], artifacts["figures"]["fig"]
     places = {
-        "scale": lambda: (scales.update({name: scales["quick"]}), values.update(scale=name)),
-        "paper": lambda: values["papers"].update({name: experiments}),
-        "experiment": lambda: experiments.update({name: fig | {"rounds": 1}}),
+        "scale": lambda: (params["scales"].update({name: params["scales"]["quick"]}), params.update(scale=name),
+        scales.update({name: scales["quick"]})),
+        "paper": lambda: params["papers"].append(name),
+        "experiment": lambda: (experiments.update({name: fig | {"rounds": 1}}), scales["quick"].update({name: {}})),
+        "variant": lambda: fig.update(variants={name: {"rounds": 1}}),
         "label": lambda: fig["series"].update({name: {"name": "fedavg", "with": {"lr": 0.3}}}),
         "dataset": lambda: fig.update(dataset={"name": name}),
         "partition": lambda: fig.update(partition={"name": name, "clients": 3}),
         "algorithm": lambda: fig.update(series={"A": {"name": name}}),
         "study": lambda: fig.update(studies={name: {}}),
-        "like": lambda: draw.choice([experiments.setdefault("other", {}), scales["other"]]).update(like=name),
-        "mirror": lambda: (values.update(data_mirror=name), fig.update(dataset="mnist")),
-        "overlay": lambda: scales["quick"].update(experiments=draw.choice([{name: {}}, {"p": {"fig": {name: 1}}}])),
-        "figure": lambda: paper["figures"].update({name: shown}),
-        "table": lambda: paper["tables"].update({name: shown}),
-        "claim": lambda: paper["claims"].update({name: shown}),
+        "like": lambda: params["scales"]["other"].update(like=name),
+        "mirror": lambda: (params.update(data_mirror=name), fig.update(dataset="mnist")),
+        "overlay": lambda: scales["quick"].update(draw.choice([{name: {}}, {"fig": {name: 1}}])),
+        "figure": lambda: artifacts["figures"].update({name: shown}),
+        "table": lambda: artifacts["tables"].update({name: shown}),
+        "claim": lambda: claims.update({name: shown}),
         "shown": lambda: shown.update(experiment=name),
-        "title": lambda: (paper.update({draw.choice(["title", "reference"]): name}), shown.update(title=name)),
-        "curves": lambda: paper.update(curves=name, curves_from="x"),
+        "title": lambda: (artifacts.update({draw.choice(["title", "reference", "curves_from"]): name}),
+        shown.update(title=name)),
     }  # fmt: skip
     places["dvc"] = places["scale"]
     where = draw.choice([*places, "label", "label", "dvc", "option", "target", "notebook"])
@@ -148,12 +150,11 @@ def names(scene: Scene) -> Iterator[tuple[Work, str]]:
         arguments = draw.choice([("train", "--budget=0s"), ("plan",)]) + (f"{option}={name}",)
     else:
         arguments = ("notebook" if where == "notebook" else draw.choice(["train", "plan", "keep"]), "--", name)
-    scene.write(values)
-    scene.write(paper, "workflow/experiments/p.yaml")
+    scene.write(params, experiments, scales, artifacts, claims)
     what = f"{where} {name[:60]!r}, {' '.join(arguments)[:80] or 'packing'}"
     if where == "dvc":
-        values["papers"][name] = {}
-        scene.write(values)
+        params["papers"].append(name)
+        scene.write(params)
         yield lambda: rendered(scene), what
     elif "\0" in "".join(arguments):
         yield lambda: 0, "no command line can have it"
@@ -185,7 +186,7 @@ def rendered(scene: Scene) -> int:
     except Exception as error:  # DVC's own refusal
         sys.stdout.write(f"error: DVC: {type(error).__name__}\n")
         return 2
-    assert len(commands) > 10
+    assert len(commands) > 5
     for command in commands:
         subprocess.run(["/bin/sh", "-c", command], env={"PATH": f"{tools}:/usr/bin:/bin"}, check=True)
     return 0
@@ -346,26 +347,24 @@ def documents(scene: Scene) -> Iterator[tuple[Work, str]]:
     kind = draw.choice(["bomb", *levels])
     if kind == "nested":
         levels["nested"] += "".join({"[": "]", "{": "}"}.get(character, "") for character in reversed(levels["nested"]))
-    values, paper = scene.settings(), copy.deepcopy(settings.PAPER)
-    fig, here = values["papers"]["p"]["fig"], "HERE-"
+    params, experiments, scales, artifacts, claims = values = scene.settings()
+    fig, here = experiments["fig"], "HERE-"
     places: dict[str, tuple[dict, str]] = {
-        "top": (values, "zz"), "params": (values, draw.choice(["device", "mlflow_uri", "papers", "scales", "devices",
+        "top": (params, "zz"), "params": (params, draw.choice(["device", "mlflow_uri", "papers", "scales", "devices",
         "data_mirror"])),
-        "scale": (values["scales"]["quick"], draw.choice(["seeds", "note", "like", "experiments"])), "model": (fig["model"],
+        "scale": (params["scales"]["quick"], draw.choice(["seeds", "note", "like"])), "model": (fig["model"],
         draw.choice(["width", "zz", "name"])),
         "series": (fig["series"], draw.choice(["FedAvg", "zz"])), "with": (fig["series"]["FedAvg"], "with"),
         "partition": (fig["partition"], draw.choice(["clients", "zz", "name"])),
-        "studies": (fig, "studies"), "overlay": (values["scales"]["quick"], "experiments"), "title": (paper,
+        "studies": (fig, "studies"), "overlay": (scales, draw.choice(["quick", "zz"])), "title": (artifacts,
         draw.choice(["title", "reference", "figures", "proposed"])),
-        "claim": (paper["claims"], "one"), "seeds": (fig, "seeds"), "measures": (fig, "measures"),
+        "claim": (claims, "one"), "seeds": (fig, "seeds"), "measures": (fig, "measures"),
     }  # fmt: skip
     key, (above, name) = draw.choice(list(places.items()))
     above[name] = here
-    ours = key in ("title", "claim")
-    scene.write(values)
-    scene.write(paper, "workflow/experiments/p.yaml")
-    path = scene.tree / ("workflow/experiments/p.yaml" if ours else "params.yaml")
-    path.write_text(path.read_text(encoding="utf-8").replace(here, levels[kind]), encoding="utf-8")
+    scene.write(*values)
+    for path in (scene.tree / file for file in FILES):
+        path.write_text(path.read_text(encoding="utf-8").replace(here, levels[kind]), encoding="utf-8")
     command = draw.choice([["list"], ["plan"], ["train", "--budget", "0s"], ["prune"], ["keep"], []])
     what = f"{kind} ({deep}, {wide}, {levels[kind][:40]!r}) at {key} {name}, {command}"
     yield (lambda: main.main(command)) if command else packed, what
@@ -465,10 +464,10 @@ def downloads(scene: Scene) -> Iterator[tuple[Work, str]]:
     draw = scene.draw
     kind, mirror = draw.choice(list(answers(scene))), draw.random() < 0.5
     answer, again = answers(scene)[kind], draw.random() < 0.7
-    values = scene.settings()
-    values["papers"]["p"]["fig"] |= {"dataset": "mnist", "train_images": 20, "test_images": 9}
+    params, experiments, *_ = scene.settings()
+    experiments["fig"] |= {"dataset": "mnist", "train_images": 20, "test_images": 9}
     shutil.rmtree(scene.tree / "results")
-    scene.write(values)
+    scene.write(params, experiments)
 
     def work() -> int:
         files = mnist_files()
@@ -636,8 +635,7 @@ class Attacks:
         trained.mkdir()
         changes = {"rounds": 2, "train_images": 30, "test_images": 20, "local_epochs": 1, "studies": STUDIES, "series": SERIES}
         settings.write(trained, settings.fig(partition={"name": "permuted", "clients": 3}, **changes))
-        (trained / "workflow/experiments").mkdir(parents=True)
-        (trained / "workflow/experiments/p.yaml").write_text(yaml.safe_dump(settings.PAPER), encoding="utf-8")
+        settings.place_paper(trained, settings.PAPER)
         with contextlib.chdir(trained), contextlib.redirect_stdout(io.StringIO()):
             main.main(["train", "--budget", "0s"])  # remembers the digests of code
         self.well(trained, lambda: main.main(["train"]))

@@ -20,7 +20,7 @@ from fedrepro.config import registry
 from support.federation import ALGORITHMS
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed
-from tests.campaigns.right import CURVES, PAPER, PARAMS, RUNS, WORK
+from tests.campaigns.right import ARTIFACTS, CLAIMS, CURVES, EXPERIMENTS, PARAMS, RUNS, SCALES, WORK
 
 NO_NUMBER = (float("nan"), float("inf"), -float("inf"), "many", "", [1, [2]], {"zz": 1}, True, "1e5x", "\u0661\u0662x", "0x1g")
 NO_TEXT = ([["x"]], {"zz": {"zz": 1}}, 7.5, True, [], [None], [1], {1: 2})
@@ -41,6 +41,8 @@ WORDS = (
     *("zz", "", " ", "\u202e", "é√Δ", "../..", "/", "a" * 5000, "--", "0", "-1", "nan", "\n", "%s", "{}", "$(true)"),
     "\U0001f600",
 )
+PLACES = {"params": "params.yaml", "curves": "workflow/papers/p/curves.json", "runs": "runs.json"}
+RIGHT = {"params": PARAMS, "experiments": EXPERIMENTS, "scales": SCALES, "artifacts": ARTIFACTS, "claims": CLAIMS}
 OPTIONS = ("scale", "paper", "experiment", "device", "executor", "budget", "cores", "runs", "params", "zz")
 
 
@@ -55,17 +57,12 @@ class Place:
                 raise SystemExit(f"nothing is wrong, and yet: {ended.text}")
         self.runs = json.loads((folder / "runs.json").read_text(encoding="utf-8"))
 
-    def write(self, params: str | bytes = "", paper: str | bytes = "", curves: str = "", runs: str = "") -> None:
-        """All files anew, these instead of the right ones."""
+    def write(self, **given: str | bytes) -> None:
+        """Write the right files again, or what is given in the place of some."""
         shutil.rmtree(self.folder / "results", ignore_errors=True)
-        given = {
-            "params.yaml": params or dumped(PARAMS),
-            "workflow/experiments/p.yaml": paper or dumped(PAPER),
-            "workflow/experiments/p.json": curves or json.dumps(CURVES),
-            "runs.json": runs or "[]",
-        }
-        for name, content in given.items():
-            path = self.folder / name
+        right = {name: dumped(values) for name, values in RIGHT.items()} | {"curves": json.dumps(CURVES), "runs": "[]"}
+        for name, content in (right | given).items():
+            path = self.folder / PLACES.get(name, f"workflow/papers/p/{name}.yaml")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -106,8 +103,9 @@ def _keys(values: dict | list) -> list:
 
 
 def settings(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
-    params, sure = spoiled(PARAMS, draw)
-    place.write(dumped(params))
+    name = draw.choice(["params", "experiments", "experiments", "scales"])
+    values, sure = spoiled(RIGHT[name], draw)
+    place.write(**{name: dumped(values)})
     return ("train", "--budget", "0s"), sure
 
 
@@ -125,24 +123,27 @@ def option(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     clients = {"clients": 3} if kind == "partition" else {}
     choice = {key: value} if kind == "study" else {"name": name, **clients, key: value}
     changes = {"algorithm": {"series": {"A": choice}}, "study": {"studies": {name: choice}}}.get(kind, {kind: choice})
-    experiment = WORK | {"series": {"A": {"name": "fedavg"}}} | changes
-    place.write(dumped(PARAMS | {"papers": {"p": {"first": experiment}}}))
+    alone(place, {"series": {"A": {"name": "fedavg"}}} | changes)
     return ("train", "--budget", "0s"), False
+
+
+def alone(place: Place, changes: dict) -> None:
+    """Write settings of one experiment."""
+    place.write(experiments=dumped({"first": WORK | changes}), scales="quick: {first: {}}")
 
 
 def numbers(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     """A number that is far too large, or negative, where there is one."""
     key = draw.choice([key for key, value in WORK.items() if isinstance(value, int | float)])
-    value = draw.choice([-1, 10**12, 1e39, -0.5, 1e308, 10**17, "1" * 400, "9" * 19])
-    text = dumped(PARAMS | {"papers": {"p": {"first": WORK | {"series": RUNS, key: "HERE"}}}})
-    place.write(text.replace(f"{key}: HERE", f"{key}: {value}"))
+    value = draw.choice([-1, 10**12, 1e39, -0.5, 1e308, 10**17, 10**400, 10**19 - 1])
+    alone(place, {"series": RUNS, key: value})
     return ("plan",), False
 
 
 def text(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
-    """YAML that is cut, traps or is no YAML, in one of the two files."""
-    whole = draw.choice([PARAMS, PAPER])
-    lines = dumped(whole).splitlines()
+    """YAML that is cut, traps or is no YAML, in one of the files."""
+    name = draw.choice(list(RIGHT))
+    lines = dumped(RIGHT[name]).splitlines()
     at = draw.randrange(len(lines))
     keyed = [number for number, line in enumerate(lines) if ":" in line]
     damage = draw.choice([*TRAPS, "twice", "bytes", "noise", "cut"])
@@ -158,13 +159,14 @@ def text(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
         content = content[:at] + b"\xff\xfe\x80" + content[at:]
     if damage == "noise":
         content = draw.randbytes(draw.randrange(1, 3000))
-    place.write(**{"params" if whole is PARAMS else "paper": content})
+    place.write(**{name: content})
     return ("list",), damage != "cut"  # between two lines, what is left may be a paper that has no figures yet
 
 
 def paper(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
-    values, sure = spoiled(PAPER, draw)
-    place.write(paper=dumped(values))
+    name = draw.choice(["artifacts", "claims"])
+    values, sure = spoiled(RIGHT[name], draw)
+    place.write(**{name: dumped(values)})
     return ("list",), sure
 
 
@@ -208,8 +210,7 @@ def line(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
 
 def mirror(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     """Where the data are not."""
-    experiment = WORK | {"series": RUNS, "dataset": draw.choice(["mnist", "cifar10"])}
-    place.write(dumped(PARAMS | {"papers": {"p": {"first": experiment}}}))
+    alone(place, {"series": RUNS, "dataset": draw.choice(["mnist", "cifar10"])})
     (place.folder / "empty").mkdir(exist_ok=True)
     where = draw.choice(
         ["absent", "runs.json", "empty", "/dev/null", "http://127.0.0.1:9/x", "https://u:secret@127.0.0.1:9", "http://[::1", "ftp://x/y",

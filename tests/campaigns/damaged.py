@@ -24,12 +24,13 @@ from fedrepro.data.datasets import cifar10
 from fedrepro.experiments import plan, study_plan
 from fedrepro.runs import gather
 from fedrepro.runs.paths import Paths
-from support.files import cifar10_files, idx_bytes, mnist_files, tar_gz, write_all
+from support.files import cifar10_files, declare, idx_bytes, mnist_files, tar_gz, write_all
 from support.settings import fig, write
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed
 
 SERIES = {"FedAvg": {"name": "fedavg"}, "Prox": None, "SCAFFOLD": {"name": "scaffold"}}
+COPIES = ("mnist", "cifar10", "emnist_letters", "pneumonia")
 STUDIES = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 2}}
 DAMAGES: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "a bit": lambda whole, draw: _changed(whole, draw.randrange(len(whole)), 1 << draw.randrange(8)),
@@ -80,7 +81,7 @@ def gathered() -> int:
 def identified() -> int:
     """The data sets of a mirror, into `out`."""
     Path("out").mkdir()
-    for name in ("mnist", "cifar10", "emnist_letters", "pneumonia"):
+    for name in COPIES:
         datasets.provide(name, Path("raw"), Path("prepared") / name, "mirror")
         meta = datasets.load(Path("prepared") / name).meta
         Path(f"out/{name}.json").write_text(json.dumps(meta), encoding="utf-8")
@@ -106,6 +107,8 @@ def mirror(folder: Path) -> None:
     arrays = {f"{part}_images": np.full((4, 28, 28), 7, np.uint8) for part in ("train", "val", "test")}
     arrays |= {f"{part}_labels": np.arange(4, dtype=np.uint8)[:, None] % 2 for part in ("train", "val", "test")}
     np.savez_compressed(folder / "pneumonia28/pneumoniamnist.npz", **arrays)
+    for name in COPIES:
+        declare(folder, name)
 
 
 class Damage:
@@ -149,7 +152,7 @@ class Damage:
             (whole, [f"{run}newcomers-*", f"{run}config.json", f"{run}environment.json"], gathered, "out"),
             (kept, [f"{shelf}*"], gathered, "out"),
             (fresh, ["runs.json"], listed, "results"),
-            (archives, ["mirror/**/*.*"], identified, "out"),
+            (archives, ["mirror/**/*z*"], identified, "out"),
         ]
         self.right = [self.done(place, work, out) for place, _, work, out in self.kinds]
 

@@ -1,4 +1,4 @@
-"""Settings, a paper's file and its curves with nothing wrong in them, which use most of what may be said."""
+"""Settings and a paper's files with nothing wrong in them, which use most of what may be said."""
 
 import json
 
@@ -19,21 +19,22 @@ RUNS = {
 }
 SWEEP = {"FedAvg": {"name": "fedavg"}} | {label: {"name": "fedmax", "beta": beta} for label, beta in kinds.BETAS.items()}
 EXPERIMENTS = {
-    "first": WORK | {"series": RUNS},
-    "second": {"like": "first", "rounds": 3},
-    "third": {"like": "first", "seeds": [2]},
-    "sweep": {"like": "first", "series": SWEEP},
+    "first": WORK | {"series": RUNS, "variants": {"second": {"rounds": 3}, "third": {"seeds": [2]}, "sweep": {"series": SWEEP}}}
 }
-SCALES = {
-    "quick": {"seeds": [0], "compare": "none", "note": "q", "experiments": {"p": {"first": {"nesterov": False}}}},
-    "other": {"seeds": [1], "compare": "full", "note": "o"},
+PARAMS = {key: value for key, value in SETTINGS.items() if key != "papers"} | {
+    "scales": {
+        "quick": {"seeds": [0], "compare": "none", "note": "q"},
+        "other": {"seeds": [1], "compare": "full", "note": "o"},
+    },
+    "papers": ["p"],
 }
-PARAMS = SETTINGS | {"scales": SCALES, "papers": {"p": EXPERIMENTS}}
+SCALES = {"quick": {"first": {"nesterov": False}, "second": {}, "third": {}, "sweep": {}}, "other": {"first": {}}}
 CURVES = {"a": [[0, 1, 2], [0.1, 0.5, 0.7]], "b": [[0, 2], [0.1, 0.9]]}
 CLAIM = {"text": "t", "source": "s", "experiment": "first", "reported": 0.5, "tolerance": 0.1, "because": "b"}
 FIGURES = {name: kinds.FIGURES[name] for name in ("alone", "other", "absent", "grid", "beta", "epochs", "heights")}
-PAPER = kinds.PAPER | {
-    "curves": "p.json",
+ARTIFACTS = {
+    "title": "p",
+    "reference": "r",
     "curves_from": "made up",
     "proposed": ["FedMMD"],
     "experiments": {
@@ -46,8 +47,8 @@ PAPER = kinds.PAPER | {
         "rounds": {"title": "Rounds", "kind": "rounds_to_target", "panels": ["first", "second"], "baseline": "FedAvg"},
         "last": {"title": "Last", "kind": "convergence", "panels": ["first"], "last": 1},
     },
-    "claims": {
-        "one": CLAIM | {"cell": {"kind": "accuracy", "series": "FedMMD", "last": 1}, "scales": {"quick": {"last": 2}}},
-        "two": CLAIM | {"cell": {"kind": "reduction", "series": "FedMMD", "baseline": "FedAvg", "target": 0.5}, "note": "n"},
-    },
+}
+CLAIMS = {
+    "one": CLAIM | {"cell": {"kind": "accuracy", "series": "FedMMD", "last": 1}, "scales": {"quick": {"last": 2}}},
+    "two": CLAIM | {"cell": {"kind": "reduction", "series": "FedMMD", "baseline": "FedAvg", "target": 0.5}, "note": "n"},
 }

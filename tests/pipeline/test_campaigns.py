@@ -42,7 +42,7 @@ def test_what_is_not_one_message(code, text):
 
 def test_what_is_drawn_is_not_what_was_right():
     draw = random.Random(0)
-    for values in (right.PARAMS, right.PAPER, right.CURVES):
+    for values in (*bad_inputs.RIGHT.values(), right.CURVES):
         assert all(repr(bad_inputs.spoiled(values, draw)[0]) != repr(values) for _ in range(30))
     for damage, change in damaged.DAMAGES.items():
         if damage != "zeros":  # which may be there already
