@@ -32,7 +32,7 @@ REDIRECTING = (
 )
 ENTRY = "fedrepro.training.federation"  # everything that computes a number is reached from here or named in the config
 # data count by their own checksum
-ASIDE = ("config", "core.errors", "core.files", "core.provenance", "runs", "data.datasets")
+ASIDE = ("config", "core.errors", "core.files", "core.moved", "core.provenance", "runs", "data.datasets")
 NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ASIDE)
 DATASETS = "fedrepro.data.datasets"
 KIND = {"cpu family": "family", "model": "model", "stepping": "stepping"}  # of a processor, in /proc/cpuinfo
