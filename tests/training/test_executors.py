@@ -49,6 +49,7 @@ OPTIONS = {
     "psi_net": [{"groups": 5, "grouped_from": "conv2", "classes": "interleaved"}],
 }
 METHODS = [(name, options) for name in ALGORITHMS for options in ({}, *OPTIONS.get(name, []))]
+OPTIMISERS = ({"momentum": 0.9}, {"weight_decay": 0.1}, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1})
 GRAPHS = ("sequential", "stacked")  # what may be captured
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 5}
 FEWER = UNEVEN | {"alpha": 0.1}  # 23, 27, 7 and 23 images: not all have as many batches
@@ -57,6 +58,15 @@ FEWER = UNEVEN | {"alpha": 0.1}  # 23, 27, 7 and 23 images: not all have as many
 def both(**changes):
     """The same run with either executor: state and rows of each."""
     return [advance(federation(config(**changes), executor=name)) for name in ("sequential", "stacked")]
+
+
+def rewritten(function, tensors: list[torch.Tensor], *passes):
+    """What is recorded of a function, after some passes over it, and the operations that it has left."""
+    recorded = fx_passes.record(function, tensors)
+    for change in passes:
+        change(recorded)
+    recorded.recompile()
+    return recorded, [node.target for node in recorded.graph.nodes]
 
 
 @pytest.mark.parametrize(("name", "options"), METHODS, ids=str)
@@ -81,6 +91,7 @@ def test_stacked_is_sequential(name, options):
         {"partition": {"name": "permuted", "clients": 4}},
         {"batch_size": 1000},
         {"model": {"name": "logistic"}, "partition": UNEVEN},
+        {"task": {"name": "regression"}, "lr": 0.01, "algorithm": {"name": "fedmmd"}},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -135,26 +146,36 @@ def test_a_cohort_too_large_for_one_stack_is_cut(monkeypatch):
 
 
 def test_a_stack_counts_what_the_layers_put_out():
-    """A client's batch of a narrow network is more than its weights: 4 maps of 28x28 for each image, and as many after ReLU."""
+    """A client's batch of a narrow network is more than its weights: 4 maps of 28x28 for each image, and as many after ReLU. A
+    logistic regression puts out its scores; a dense layer before it its units, again after ReLU."""
     fed = federation(config(model={"width": 0.125}, batch_size=64), images(shape=(1, 28, 28)), "stacked")
     wide = activations(fed.algorithm, (1, 28, 28))
     weights = sum(tensor.numel() for tensor in fed.algorithm.net.state_dict().values())
     assert wide > 2 * 4 * 28 * 28 and fed.executor.together == STACK // (weights + 64 * wide)
-
-
-def test_what_the_layers_put_out_is_counted():
-    """A logistic regression puts out its scores; a dense layer before it its units, again after ReLU."""
     for model, expected in (({"name": "logistic"}, 10), ({"name": "mlp", "units": 7}, 7 + 7 + 10)):
-        fed = federation(config(model=model))
-        assert activations(fed.algorithm, (1, 12, 12)) == expected
+        assert activations(federation(config(model=model)).algorithm, (1, 12, 12)) == expected
 
 
-def test_the_run_says_which_executor_it_took():
+@pytest.mark.parametrize(("device", "operations", "clients", "name"), [
+    ("cpu", SMALL_STEP, 4, "stacked"), ("cpu", SMALL_STEP, 3, "sequential"), ("cpu", SMALL_STEP + 8, 4, "sequential"),
+    ("cuda", HIDING, 2, "stacked+graph"), ("cuda", HIDING, 1, "sequential+graph"), ("cuda", HIDING + 8, 4, "sequential+graph"),
+])  # fmt: skip
+def test_auto_chooses_by_the_device(device, operations, clients, name):
+    """On CUDA by what hides a launch, and always a graph."""
+    assert pick(config(batch_size=8, clients_per_round=clients), operations // 8, torch.device(device)) == name
+
+
+def test_a_federation_takes_the_executor_that_is_chosen():
     assert federation(config(), executor="stacked").executor.name == "stacked"
-    assert federation(config(model={"name": "logistic"}, clients_per_round=4)).executor.name == "stacked"
-    assert federation(config(model={"name": "logistic"}, clients_per_round=3)).executor.name == "sequential"
-    large = config(model={"name": "mnist_cnn", "width": 1.0}, clients_per_round=4)
-    assert federation(large, images(shape=(1, 28, 28))).executor.name == "sequential"
+    for model, side, name in (("logistic", 12, "stacked"), ("mnist_cnn", 28, "sequential")):
+        fed = federation(config(model={"name": model, "width": 1.0}, clients_per_round=4), images(shape=(1, side, side)))
+        assert fed.executor.name == name
+
+
+@pytest.mark.parametrize("executor", ["stacked+graph", "unknown"])
+def test_an_executor_that_the_device_has_not(executor):
+    with pytest.raises(UserError, match="executor: "):
+        federation(config(), executor=executor)
 
 
 # The recorded step
@@ -167,7 +188,7 @@ def large(**changes) -> Federation:
 
 @pytest.mark.parametrize(("name", "options", "optimiser"), [
     *((*method, {}) for method in METHODS),
-    *((name, {}, optimiser) for name in ("fedavg", "scaffold") for optimiser in ({"momentum": 0.9}, {"weight_decay": 0.1})),
+    *((name, {}, optimiser) for name in ("fedavg", "scaffold") for optimiser in OPTIMISERS),
 ], ids=str)  # fmt: skip
 def test_a_recorded_step_is_autograd_and_sgd(name, options, optimiser):
     """Two steps from unlike received weights against torch's own gradient and optimiser. The longest sums have 576 terms, each
@@ -245,11 +266,7 @@ def test_single_numbers_are_multiplied_with_each_other(penalty, passes):
         slope, value = grad_and_value(penalty)(w, r, s, o)
         return slope + other, value
 
-    recorded = fx_passes.record(function, given)
-    fx_passes.shorten(recorded)
-    factor(recorded)
-    fx_passes.fold(recorded)
-    recorded.recompile()
+    recorded, _ = rewritten(function, given, fx_passes.shorten, factor, fx_passes.fold)
     whole = [node for node in recorded.graph.nodes if node.op == "call_function" and node.meta["val"].shape == w.shape]
     assert len(whole) == passes
     for ours, wanted in zip(recorded(0.1, *given), function(*given), strict=True):
@@ -263,14 +280,8 @@ def test_what_is_changed_in_between_is_not_multiplied_later():
         torch.mul(y, 2, out=y)
         return scaled * 2 + same, x.clone()
 
-    given = [
-        uniform(3, 3, dtype=torch.float64),
-        uniform(3, 3, seed=1, dtype=torch.float64),
-        torch.tensor(0.7, dtype=torch.float64),
-    ]
-    recorded = fx_passes.record(function, given)
-    factor(recorded)
-    recorded.recompile()
+    given = [*(uniform(3, 3, seed=seed, dtype=torch.float64) for seed in (0, 1)), torch.tensor(0.7, dtype=torch.float64)]
+    recorded, _ = rewritten(function, given, factor)
     wanted = function(*(tensor.clone() for tensor in given))
     for ours, expected in zip(recorded(0.1, *given), wanted, strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-14, atol=0)
@@ -311,15 +322,13 @@ def test_large_products_go_to_the_faster_library(monkeypatch, here):
         half = torch.addmm(bias, x, weight.t(), beta=0.5)  # which stays as it is
         return torch.addmm(bias, x, weight.t()), slope.mm(weight), slope.t().mm(x), few.t().mm(few), half
 
-    recorded = fx_passes.record(function, [bias, x, weight, slope])
-    fx_passes.multiply(recorded, [bias, x, weight, slope])
-    recorded.recompile()
-    operations = [node.target for node in recorded.graph.nodes]
+    given = [bias, x, weight, slope]
+    recorded, operations = rewritten(function, given, lambda recorded: fx_passes.multiply(recorded, given))
     assert operations.count(torch.ops.aten.mm.default) == (1 if here else 3)
     if here:
         assert operations.count(torch.ops.mkldnn._linear_pointwise.default) == 3
-    exact = function(*(tensor.double() for tensor in (bias, x, weight, slope)))
-    for ours, wanted in zip(recorded(0.1, bias, x, weight, slope), exact, strict=True):
+    exact = function(*(tensor.double() for tensor in given))
+    for ours, wanted in zip(recorded(0.1, *given), exact, strict=True):
         assert (ours - wanted).abs().max() < 1e-5 * wanted.abs().max()
 
 
@@ -327,9 +336,9 @@ def test_large_products_go_to_the_faster_library(monkeypatch, here):
 def test_no_step_sees_another_tensor_after_its_step(view):
     """As it would if the product of a slope were taken only when it is added."""
     one, two = (uniform(3, 3, seed=seed, dtype=torch.float64) for seed in (0, 1))
-    recorded = fx_passes.record(lambda one, two: (two.mm(two), one.t().mm(view(one))), [one, two])
-    fx_passes.descend(recorded, {0: 0, 1: 1})
-    recorded.recompile()
+    recorded, _ = rewritten(
+        lambda one, two: (two.mm(two), one.t().mm(view(one))), [one, two], lambda found: fx_passes.descend(found, {0: 0, 1: 1})
+    )
     expected = one - 0.5 * two @ two, two - 0.5 * one.T @ view(one)
     recorded(0.5, one, two)
     assert torch.equal(one, expected[0]) and torch.equal(two, expected[1])
@@ -339,11 +348,9 @@ def test_only_a_pair_of_the_same_transposes_is_dropped():
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x.transpose(0, 1).transpose(1, 2) * 2, x.transpose(1, 2).transpose(1, 2) * 2
 
-    recorded = fx_passes.record(function, [x := uniform(3, 3, 3)])
-    fx_passes.shorten(recorded)
-    recorded.recompile()
+    recorded, operations = rewritten(function, [x := uniform(3, 3, 3)], fx_passes.shorten)
     assert all(map(torch.equal, recorded(0.1, x), function(x)))
-    assert [node.target for node in recorded.graph.nodes].count(torch.ops.aten.transpose.int) == 2
+    assert operations.count(torch.ops.aten.transpose.int) == 2
 
 
 def test_constants_are_what_they_were_filled_with():
@@ -352,11 +359,8 @@ def test_constants_are_what_they_were_filled_with():
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x * (torch.ones_like(x) / 3), x + torch.zeros_like(x), x + x.new_ones(2, 3) / 3, x + x.new_zeros(2, 3)
 
-    recorded = fx_passes.record(function, [x := uniform(2, 3, dtype=torch.float64)])
-    fx_passes.fold(recorded)
-    recorded.recompile()
-    assert all(map(torch.equal, recorded(0.1, x), function(x)))
-    assert not set(fx_passes.FILLED) & {node.target for node in recorded.graph.nodes}
+    recorded, operations = rewritten(function, [x := uniform(2, 3, dtype=torch.float64)], fx_passes.fold)
+    assert all(map(torch.equal, recorded(0.1, x), function(x))) and not set(fx_passes.FILLED) & set(operations)
 
 
 def test_what_depends_on_shapes_alone_is_computed_once():
@@ -367,10 +371,8 @@ def test_what_depends_on_shapes_alone_is_computed_once():
         changed.view(-1).add_(x.flatten())
         return x * (torch.ones_like(x) / 4), changed, torch.bernoulli(torch.ones_like(x) / 2)
 
-    recorded = fx_passes.record(function, [torch.zeros(2, 50)])
-    fx_passes.fold(recorded)
-    recorded.recompile()
-    aten, operations = torch.ops.aten, [node.target for node in recorded.graph.nodes]
+    recorded, operations = rewritten(function, [torch.zeros(2, 50)], fx_passes.fold)
+    aten = torch.ops.aten
     assert aten.ones_like.default not in operations and aten.div.Tensor not in operations
     assert aten.zeros_like.default in operations
     drawn = []
@@ -485,12 +487,6 @@ def test_a_captured_step_is_the_step(monkeypatch, name, options, momentum):
         assert [row["train_loss"] for row in again[1:]] == pytest.approx([row["train_loss"] for row in rows[1:]], rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["stacked+graph", "unknown"])
-def test_an_executor_that_the_device_has_not(name):
-    with pytest.raises(UserError, match="executor: "):
-        federation(config(), executor=name)
-
-
 # Precision
 
 
@@ -560,23 +556,22 @@ def test_tf32_is_refused_without_cuda():
 
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
-ON_CUDA = available(torch.device("cuda"))
 
 
 @needs_cuda
-@pytest.mark.parametrize("executor", ON_CUDA)
 @pytest.mark.parametrize(("name", "options"), METHODS, ids=str)
-def test_cuda_is_the_processor(name, options, executor):
+def test_cuda_is_the_processor(name, options):
     settings, dataset = config(algorithm={"name": name, **options}), images()
-    there = Federation(settings, dataset, partition(settings, dataset), torch.device("cuda"), executor)
     here, _ = advance(federation(settings, dataset))
-    moved = {key: tensor.cpu() for key, tensor in advance(there)[0].weights.items()}
-    assert_close(moved, here.weights, 1e-9)  # double precision there too: rounding, grown over some 60 steps
+    for executor in available(torch.device("cuda")):
+        there = Federation(settings, dataset, partition(settings, dataset), torch.device("cuda"), executor)
+        moved = {key: tensor.cpu() for key, tensor in advance(there)[0].weights.items()}
+        assert_close(moved, here.weights, 1e-9)  # double precision there too: rounding, grown over some 60 steps
 
 
 @needs_cuda
 @pytest.mark.parametrize("changes", [{}, {"augment": ["crop", "flip"], "inputs": "normalised"}, {"partition": UNEVEN}], ids=str)
-@pytest.mark.parametrize("executor", [name for name in ON_CUDA if name != "plain"])  # that one is for looking at
+@pytest.mark.parametrize("executor", sorted({*EXECUTORS, *(f"{name}+graph" for name in GRAPHS)} - {"plain"}))
 def test_nobody_waits_for_the_device_in_a_local_training(executor, changes):
     settings, dataset = config(algorithm={"name": "fedmmd"}, **changes), images()
     fed = Federation(settings, dataset, partition(settings, dataset), torch.device("cuda"), executor)
@@ -587,12 +582,3 @@ def test_nobody_waits_for_the_device_in_a_local_training(executor, changes):
         list(local(fed, received, fed.cohort(1)))
     finally:
         torch.cuda.set_sync_debug_mode("default")
-
-
-@pytest.mark.parametrize(("device", "operations", "clients", "name"), [
-    ("cpu", SMALL_STEP, 4, "stacked"), ("cpu", SMALL_STEP, 3, "sequential"), ("cpu", SMALL_STEP + 8, 4, "sequential"),
-    ("cuda", HIDING, 2, "stacked+graph"), ("cuda", HIDING, 1, "sequential+graph"), ("cuda", HIDING + 8, 4, "sequential+graph"),
-])  # fmt: skip
-def test_auto_chooses_by_the_device(device, operations, clients, name):
-    """On CUDA by what hides a launch, and always a graph."""
-    assert pick(config(batch_size=8, clients_per_round=clients), operations // 8, torch.device(device)) == name
