@@ -571,14 +571,14 @@ def test_cuda_is_the_processor(name, options):
 
 @needs_cuda
 @pytest.mark.parametrize("changes", [{}, {"augment": ["crop", "flip"], "inputs": "normalised"}, {"partition": UNEVEN}], ids=str)
-@pytest.mark.parametrize("executor", sorted({*EXECUTORS, *(f"{name}+graph" for name in GRAPHS)} - {"plain"}))
-def test_nobody_waits_for_the_device_in_a_local_training(executor, changes):
+def test_nobody_waits_for_the_device_in_a_local_training(changes):
     settings, dataset = config(algorithm={"name": "fedmmd"}, **changes), images()
-    fed = Federation(settings, dataset, partition(settings, dataset), torch.device("cuda"), executor)
-    state, _ = advance(fed, 1)  # recorded, captured
-    received = receive(fed, state)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        list(local(fed, received, fed.cohort(1)))
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
+    for executor in set(available(torch.device("cuda"))) - {"plain"}:  # that one is for looking at
+        fed = Federation(settings, dataset, partition(settings, dataset), torch.device("cuda"), executor)
+        state, _ = advance(fed, 1)  # recorded, captured
+        received = receive(fed, state)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            list(local(fed, received, fed.cohort(1)))
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
