@@ -50,5 +50,5 @@ ARTIFACTS = {
 }
 CLAIMS = {
     "one": CLAIM | {"cell": {"kind": "accuracy", "series": "FedMMD", "last": 1}, "scales": {"quick": {"last": 2}}},
-    "two": CLAIM | {"cell": {"kind": "reduction", "series": "FedMMD", "baseline": "FedAvg", "target": 0.5}, "note": "n"},
+    "two": CLAIM | {"cell": {"kind": "rounds_to", "series": "FedMMD", "baseline": "FedAvg", "target": 0.5}, "note": "n"},
 }

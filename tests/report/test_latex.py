@@ -181,7 +181,7 @@ def test_columns_for_programs():
 
 
 def verdicts(**results: Results) -> list:
-    cell = {"kind": "reduction", "series": "conv", "baseline": "FedAvg", "target": 0.94}
+    cell = {"kind": "rounds_to", "series": "conv", "baseline": "FedAvg", "target": 0.94}
     claim = {"text": "saves\n 100 %", "source": "s", "experiment": "a", "cell": cell, "reported": 0.5, "tolerance": 0.1}
     return [decide(key, claims.read(claim, "t"), found, "personal_accuracy") for key, found in results.items()]
 

@@ -1,12 +1,10 @@
 """From curves to numbers and from seeds to intervals, by hand and against scipy."""
 
 import math
-import random
 
 import pytest
-from scipy import stats
 
-from fedrepro.report.statistics import MOST, Estimate, at_round, best, distance, estimate, mean_last, rounds_to
+from fedrepro.report.statistics import MOST, Estimate, at_round, distance, estimate, mean_last, rounds_to
 
 CURVE = list(enumerate([0.95, 0.1, 0.9, 0.2, 0.7, 0.8, 0.9]))  # round 0 stands before any training
 
@@ -54,27 +52,6 @@ def test_at_round():
     assert at_round(CURVE, 7) is None and at_round(CURVE, 7, 5) is None
     gaps = [(0, 0.0), (5, 0.2), (10, 0.4)]
     assert at_round(gaps, 7) is None and at_round(gaps, 7, 3) == 0.2
-
-
-def test_best():
-    assert best(CURVE) == 0.9 and best(CURVE, 3) == pytest.approx(0.8)  # round 0 does not count
-    assert best(CURVE, 7) == -math.inf
-
-
-@pytest.mark.parametrize("count", [2, 3, 5, 31])
-def test_interval_is_students(count):
-    draw = random.Random(count)
-    values = [draw.gauss(0.5, 0.1) for _ in range(count)]
-    found = estimate(values)
-    low, high = stats.t.interval(0.95, count - 1, loc=found.mean, scale=stats.sem(values))
-    assert (found.mean, found.std) == (pytest.approx(stats.tmean(values)), pytest.approx(stats.tstd(values)))
-    assert (found.low, found.high) == (pytest.approx(low, rel=1e-3), pytest.approx(high, rel=1e-3))
-
-
-def test_one_seed_has_no_interval():
-    found = estimate([0.4])
-    assert (found.mean, found.n) == (0.4, 1)
-    assert found.std is found.half_width is found.low is found.high is None
 
 
 def test_where_an_interval_lies():

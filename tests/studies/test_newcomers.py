@@ -20,7 +20,7 @@ from fedrepro.report.figures import _layout
 from fedrepro.report.figures import newcomers as bars
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import Paper
-from fedrepro.report.quantities._epochs import arrivals
+from fedrepro.report.quantities.epochs import arrivals
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
 from fedrepro.runs import integrity, reasons
@@ -317,7 +317,7 @@ def test_files(tmp_path):
     assert "fig6" not in artifacts.shown(PAPER, artifacts.of(PAPER, tmp_path))
 
 
-SAVED = {"kind": "epochs_saved", "series": "Conv", "baseline": "None"}
+SAVED = {"kind": "epochs", "series": "Conv", "baseline": "None"}
 
 
 EPOCHS = {"kind": "epochs", "series": "Conv"}
@@ -363,7 +363,6 @@ def test_only_the_direction_at_a_smaller_scale():
     ({"kind": "curves"}, {}, "figures.f: bars: "),
     ({"experiment": "other"}, {}, "figures.f: experiment 'other'"),
     ({}, {"experiment": "other"}, "c.cell: experiment 'other'"),
-    ({}, {"cell": {"kind": "epochs_saved", "series": "Conv"}}, "c.cell: baseline: "),
 ])  # fmt: skip
 def test_artifacts_that_do_not_fit(figure, claim, message, tmp_path):
     values = {"text": "t", "source": "s", "experiment": "fig", "cell": SAVED, "reported": 0.3} | claim

@@ -7,7 +7,7 @@ FIGURES = {
     "alone": {"title": "One panel", **CURVES, "name": "α = 1"},
     "other": {"title": "Another measure", "experiment": "first", "measure": "test_loss", "target": {"paper": 0.5}},
     "trained": {"title": "Over local epochs", **CURVES, "over": "epochs"},
-    "leads": {"title": "Above FedAvg", "kind": "leads", "experiment": "first", "baseline": "FedAvg"},
+    "leads": {"title": "Above FedAvg", "kind": "curves", "experiment": "first", "baseline": "FedAvg"},
     "absent": {"title": "Not run", "experiment": "second"},
     "grid": {
         "title": "A grid",
@@ -29,7 +29,7 @@ FIGURES = {
         "kind": "sweep",
         "panels": ["sweep"],
         "setting": "local_epochs",
-        "lines": "algorithm.name",
+        "reference": ["FedAvg"],
         "cell": FINAL,
     },
     "heights": {
@@ -37,7 +37,6 @@ FIGURES = {
         "kind": "bars",
         "panels": [{"experiment": "first", "name": "MNIST"}, {"experiment": "third", "name": "CIFAR-10"}, "second"],
         "cell": {"kind": "rounds_to", "smooth": 1},
-        "reported": {"FedAvg": {"MNIST": 9}, "FedMMD": {"MNIST": 6}},
     },
     "points": {
         "title": "Features",

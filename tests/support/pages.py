@@ -22,7 +22,7 @@ def claims() -> dict[str, dict]:
     found = {}
     for number in range(65):
         run = number % 3 == 0
-        cell = {"kind": "reduction", "series": LABELS[0], "baseline": "FedAvg", "target": 0.9}
+        cell = {"kind": "rounds_to", "series": LABELS[0], "baseline": "FedAvg", "target": 0.9}
         found[f"c{number}"] = {
             "text": SAVES if number == 0 else f"Claim {number} says <what> it says of a saving of rounds",
             "source": f"Table {number}",

@@ -32,7 +32,7 @@ PAPER = {
             "text": "FedMMD saves 50 % <of all>",
             "source": "Table 1",
             "experiment": "first",
-            "cell": {"kind": "reduction", "series": "FedMMD", "baseline": "FedAvg", "target": 0.9},
+            "cell": {"kind": "rounds_to", "series": "FedMMD", "baseline": "FedAvg", "target": 0.9},
             "reported": 0.5,
             "tolerance": 0.1,
             "because": "a reason",

@@ -77,7 +77,7 @@ SPEC = {
             "text": "conv saves half",
             "source": "Table 2",
             "experiment": "first",
-            "cell": {"kind": "reduction", "series": "conv", "baseline": "FedAvg", "target": 0.95},
+            "cell": {"kind": "rounds_to", "series": "conv", "baseline": "FedAvg", "target": 0.95},
             "reported": 0.5,
         }
     },

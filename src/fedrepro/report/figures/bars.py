@@ -1,13 +1,10 @@
-"""Grouped bars: a group for each experiment, in it a bar for each series, its height any cell; beside it what the paper
-reports."""
+"""Grouped bars: a group for each experiment, in it a bar for each series, its height any cell."""
 
 from typing import Any, ClassVar
 
-from fedrepro.config.types import NonNegative
 from fedrepro.report.figures import _cells, base
-from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid, series, upright
+from fedrepro.report.figures._style import bar, fold, grid, series, upright
 from fedrepro.report.inputs.panel import Evidence
-from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import ROUNDS
 from fedrepro.report.palette import Look
 
@@ -16,19 +13,8 @@ NEAR = 0.7  # of the last round: a bar as high as that may be as high because no
 
 
 class Figure(_cells.OfCells):
-    """`reported`: series -> {panel: the paper's number}, as it stands on the axis."""
-
-    reported: dict[str, dict[str, NonNegative]] = {}
     shows: ClassVar = "one bar per method, grouped by experiment"
     height: ClassVar = 2.5
-
-    def check(self, known: Known) -> None:
-        super().check(known)
-        panels = {ref.key: ref for ref in self.panels}
-        for label, values in self.reported.items():
-            known.at("reported").names("panel of this figure", values, panels)
-            for key in values:
-                known.at("reported").experiment(panels[key].experiment, [label])
 
     def draw(self, axes: Any, evidence: Evidence) -> None:
         panels = self.shown(evidence)
@@ -37,8 +23,6 @@ class Figure(_cells.OfCells):
         for place, label in enumerate(labels):
             shift = (place - (len(labels) - 1) / 2) * width
             self._series(axes, panels, label, shift, width, looks[label])
-        if any(panel.full for panel in panels) and self.reported:
-            axes.errorbar([], [], [], label=PAPER, **REPORTED)
         for place, last in enumerate(self._ends(panels)):
             axes.plot([place - 0.48, place + 0.48], [last, last], color="0.5", linewidth=0.6, zorder=0)
         axes.set(ylabel=self.axis(evidence), xlim=(-0.6, len(panels) - 0.4))
@@ -49,8 +33,6 @@ class Figure(_cells.OfCells):
     def told(self, evidence: Evidence) -> list[str]:
         panels = self.shown(evidence)
         text = base.proposed(evidence, [panel.results for panel in panels], "Framed")
-        if any(panel.full for panel in panels) and self.reported:
-            text.append("Diamonds: the paper's numbers.")
         if self._ends(panels):
             text.append("Grey line: the last round, beyond which nobody looked.")
         return [*text, *super().told(evidence)]
@@ -72,6 +54,4 @@ class Figure(_cells.OfCells):
                 )
             else:
                 upright(axes, place + shift, 0.92 * width, value, bar(look))
-            if panel.full and panel.key in self.reported.get(label, {}):
-                axes.errorbar([place + shift], [self.reported[label][panel.key]], **REPORTED)
         axes.scatter([], [], marker="s", color=look.colour, label=label)

@@ -1,20 +1,21 @@
 """Curves over rounds of communication, or over local epochs: mean over seeds with a band of one standard deviation, the paper's
 curves thin and dashed in the same colours, the target as a line. Where they jump, `smooth` draws means over some rounds above
-each round's value."""
+each round's value. Above a `baseline` they are differences seed by seed: curves that lie on each other differ by these."""
 
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from fedrepro.config.types import Count, Fraction
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import DASHED, PAPER, TARGET, WAITS, grid
 from fedrepro.report.inputs.panel import Evidence, Panel, Ref, chosen
 from fedrepro.report.inputs.references import Known
-from fedrepro.report.numbers import amount, factor
+from fedrepro.report.numbers import amount, between, factor
 from fedrepro.report.palette import Look
 from fedrepro.report.statistics import Curve, smoothed
+from fedrepro.runs.reasons import Reason
 
 THIN = {"linestyle": DASHED, "linewidth": 0.8, "alpha": 0.9}  # the paper's curve beside ours
 EDGE = 0.02  # of the rounds: room for the last marker
@@ -22,12 +23,19 @@ EDGE = 0.02  # of the rounds: room for the last marker
 
 class Figure(base.Figure, Ref):
     """One experiment in one measure. By scale: `shown`, the part of the vertical axis that is drawn, else all; `smooth`, over
-    how many rounds a line is averaged, else over none. `over`: rounds, or the epochs that a client has trained in them all."""
+    how many rounds a line is averaged, else over none. `over`: rounds, or the epochs that a client has trained in them all.
+    `baseline`: the series above which the others are drawn."""
 
     over: Literal["rounds", "epochs"] = "rounds"
     shown: dict[str, tuple[Fraction, Fraction]] = {}
     smooth: dict[str, Count] = {}
-    shows: ClassVar = "accuracy over rounds of communication, one line per method; the numbers are in the table below"
+    baseline: str | None = None
+
+    @property
+    def shows(self) -> str:
+        if self.baseline:
+            return "how far methods lie above one of them over rounds of communication, one line per method"
+        return "accuracy over rounds of communication, one line per method; the numbers are in the table below"
 
     def check(self, known: Known) -> None:
         shown = known.ref(self)
@@ -35,6 +43,12 @@ class Figure(base.Figure, Ref):
             known.at("over").refuse("the paper's curves are in rounds: say `reported: {}` too")
         known.at("shown").names("scale", self.shown, known.scales)
         known.at("smooth").names("scale", self.smooth, known.scales)
+        known.at("baseline").experiment(self.experiment, [self.baseline])
+        if self.baseline and self.shown:
+            known.at("shown").refuse("the axis is as long as the differences are")
+
+    def skipped(self, evidence: Evidence) -> Reason | None:
+        return self.first(evidence).absent([self.baseline] if self.baseline else [])
 
     def draw(self, axes: Any, evidence: Evidence) -> None:
         panel, window = evidence.panel(self), self._window(evidence)
@@ -43,29 +57,33 @@ class Figure(base.Figure, Ref):
             _line(axes, panel, label, self._seeds(panel, label), drawn[label], window, index, self._step(panel, label))
         for label in [label for label in panel.results.missing if label in drawn]:
             axes.plot([], [], color=drawn[label].colour, **drawn[label].marks, label=label + WAITS, gid=label)
-        if panel.full and self._keys(panel):
-            _paper(axes, panel, self._theirs(panel, evidence.curves), drawn, window)
+        if panel.full and (reported := self._reported(panel, evidence.curves)):
+            _paper(axes, panel, reported, drawn, window)
         self._frame(axes, panel)
 
     def _labels(self, panel: Panel) -> list[str]:
         """The series that are drawn."""
-        return panel.results.labels
+        return [label for label in panel.results.labels if label != self.baseline]
 
     def _seeds(self, panel: Panel, label: str) -> dict[int, Curve]:
-        """What is drawn of each seed of a series."""
-        return panel.curves(label)
+        """What is drawn of each seed of a series: its curve, or the difference where the baseline has the seed too."""
+        own = panel.curves(label)
+        if self.baseline is None:
+            return own
+        other = panel.curves(self.baseline)
+        return {seed: _above(curve, other[seed]) for seed, curve in own.items() if seed in other}
 
-    def _keys(self, panel: Panel) -> list[str]:
-        """Which of the paper's curves are drawn."""
-        return list(dict.fromkeys(panel.shown.reported.values()))
-
-    def _theirs(self, panel: Panel, curves: Mapping[str, Curve]) -> dict[str, Curve]:
-        """What is drawn of each of them."""
-        return {key: curves[key] for key in self._keys(panel)}
+    def _reported(self, panel: Panel, curves: Mapping[str, Curve]) -> dict[str, Curve]:
+        """What is drawn of the paper's curves: of differences nothing without the paper's curve of the baseline."""
+        keys = panel.shown.reported.values()
+        if self.baseline is None:
+            return {key: curves[key] for key in keys}
+        other = panel.shown.reported.get(self.baseline)
+        return {key: _above(curves[key], curves[other]) for key in keys if other and key != other}
 
     def _target(self, panel: Panel) -> float | None:
         """Where a line is drawn across."""
-        return panel.target
+        return None if self.baseline else panel.target
 
     def _window(self, evidence: Evidence) -> int:
         return evidence.panel(self).results.at_scale(self.smooth, 1)
@@ -85,7 +103,10 @@ class Figure(base.Figure, Ref):
         axes.locator_params(axis="x", integer=True)
         name = "round of communication" if self.over == "rounds" else "local epochs in all"
         axes.set(xlabel=name, ylabel=measure.axis, xlim=(0, (1 + EDGE) * max(last, 1)))
-        if measure.percent:
+        if self.baseline:
+            axes.axhline(0, color="0.3", linewidth=0.8, zorder=1.2)
+            axes.set_ylabel(f"{measure.label or measure.title} minus {self.baseline}'s ({between(measure)})")
+        elif measure.percent:
             low, high = panel.results.at_scale(self.shown, (None, None))
             top = 100.5 * high if high else min(axes.get_ylim()[1], 100.5)
             axes.set_ylim(100 * low if low is not None else None, top)
@@ -106,7 +127,8 @@ class Figure(base.Figure, Ref):
         step = results.note["training"]["evaluate_every"]
         who = f"Mean over the {measure.over}, {measure.title}, in" if measure.over else f"Global model, {measure.title} after"
         target = self._target(panel)
-        text = [f"{who} every {'round' if step == 1 else f'{step} rounds'}.", base.over_seeds([results], "band")]
+        text = [f"The difference from {self.baseline}, seed by seed."] if self.baseline else []
+        text += [f"{who} every {'round' if step == 1 else f'{step} rounds'}.", base.over_seeds([results], "band")]
         if window > 1:
             rounds = f"{window} rounds" if step == 1 else f"{window} measured rounds"
             text.append(f"Lines and bands are of means over the last {rounds}, faint lines of the single rounds.")
@@ -121,7 +143,7 @@ class Figure(base.Figure, Ref):
     def _compared(self, evidence: Evidence, window: int) -> list[str]:
         """What the paper's curves look like, and where they are from."""
         panel = evidence.panel(self)
-        groups = _groups(panel, self._keys(panel))
+        groups = _groups(panel, self._reported(panel, evidence.curves))
         if not panel.full or not groups:
             return []
         what = "Dashed: the paper's curve" if _alone(groups) else "Thin and dashed: the paper's curves in the colours of ours"
@@ -155,6 +177,12 @@ def _line(axes: Any, panel: Panel, label: str, seeds: dict[int, Curve], look: Lo
     apart = max(1, len(rounds) // 8)
     every = (index * apart // len(panel.results.labels), apart)  # side by side, so that equal curves show all their markers
     line.set_markevery(every)
+
+
+def _above(curve: Curve, other: Curve) -> Curve:
+    """The difference in the rounds that both curves have."""
+    at = dict(other)
+    return [(round, value - at[round]) for round, value in curve if round in at]
 
 
 def _averaged(curve: Curve, window: int) -> Curve:

@@ -23,7 +23,6 @@ class Figure(base.Figure):
 
     names: dict[str, str] = Field(min_length=1)
     of: str  # the study
-    series: tuple[str, ...] = ()
     x: str
     y: str
     label: str  # of the vertical axis, with its unit
@@ -31,7 +30,7 @@ class Figure(base.Figure):
 
     def check(self, known: Known) -> None:
         for name in self.names:
-            known.at("names").study(name, self.of, self.series)
+            known.at("names").study(name, self.of)
 
     def experiments(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return list(self.names)
@@ -41,10 +40,10 @@ class Figure(base.Figure):
 
     def _found(self, evidence: Evidence) -> dict[str, Results]:
         found = {name: evidence.study(name, self.of) for name in self.names}
-        return {name: results for name, results in found.items() if not results.absent(self.series)}
+        return {name: results for name, results in found.items() if not results.skipped}
 
     def skipped(self, evidence: Evidence) -> Reason | None:
-        return None if self._found(evidence) else evidence.study(next(iter(self.names)), self.of).absent(self.series)
+        return None if self._found(evidence) else evidence.study(next(iter(self.names)), self.of).skipped
 
     def first(self, evidence: Evidence) -> Results:
         return next(iter(self._found(evidence).values()))
@@ -68,7 +67,7 @@ class Figure(base.Figure):
         grid(axes)
 
     def labels(self, results: Results) -> list[str]:
-        return [label for label in self.series or results.labels if results.good(label)]
+        return [label for label in results.labels if results.good(label)]
 
     def _values(self, results: Results, label: str) -> dict[str, list[float]]:
         """x -> the mean of each seed's rows, of those that have a number."""

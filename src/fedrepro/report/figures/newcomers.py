@@ -10,7 +10,7 @@ from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Evidence
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.palette import Look
-from fedrepro.report.quantities._epochs import STUDY, arrivals
+from fedrepro.report.quantities.epochs import STUDY, arrivals
 from fedrepro.report.statistics import Estimate, estimate
 
 COMPARED = ("Paper's mean", "Paper's low", "Paper's high")

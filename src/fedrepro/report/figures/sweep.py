@@ -1,6 +1,5 @@
-"""Over a setting: x is a number in each series' resolved settings, y a cell of the series; one line for each experiment, and
-for each value of `lines` where another setting splits them. Series in `reference` do not have it: each is a horizontal
-line with its band of one standard deviation."""
+"""Over a setting: x is a number in each series' resolved settings, y a cell of the series; one line for each
+experiment. Series in `reference` do not have it: each is a horizontal line with its band of one standard deviation."""
 
 import math
 from typing import Any, ClassVar
@@ -18,7 +17,6 @@ class Figure(_cells.OfCells):
     setting: str
     label: str | None = None  # of the axis; else the setting
     log: bool = False
-    lines: str | None = None
     reference: tuple[str, ...] = ()
     shows: ClassVar = "a measure over a setting, one line per experiment or method"
 
@@ -30,20 +28,20 @@ class Figure(_cells.OfCells):
 
     def draw(self, axes: Any, evidence: Evidence) -> None:
         panels = self.shown(evidence)
-        groups = {(panel.name, line): points for panel in panels for line, points in self._points(panel).items()}
-        colours = palette(list(dict.fromkeys(f"{key}{line}" for key, line in groups)))
-        for place, ((key, line), points) in enumerate(groups.items()):
+        lines = {panel.name: points for panel in panels if (points := self._points(panel))}
+        colours = palette(list(lines))
+        for place, (key, points) in enumerate(lines.items()):
             xs, means, stds = zip(*sorted(points), strict=True)
-            name = ", ".join(text for text in (key if len(panels) > 1 else "", line) if text) or self._method(panels[0])
-            look = self._look(evidence, panels[0]) if len(groups) == 1 else None
-            look = look or Look(colours[f"{key}{line}"], MARKERS[place % len(MARKERS)])
+            name = key if len(panels) > 1 else self._method(panels[0])
+            look = self._look(evidence, panels[0]) if len(lines) == 1 else None
+            look = look or Look(colours[key], MARKERS[place % len(MARKERS)])
             axes.plot(xs, means, color=look.colour, linewidth=look.width, label=name, **look.marks)
             if any(stds):
                 axes.errorbar(xs, means, stds, fmt="none", ecolor=look.colour, elinewidth=0.8, capsize=2)
         for place, panel in enumerate(panels):
             self._references(axes, evidence, panel, place if len(panels) > 1 else None)
         axes.set(xlabel=self.label or self.setting, ylabel=self.axis(evidence))
-        ticks = sorted({x for points in groups.values() for x, *_ in points})
+        ticks = sorted({x for points in lines.values() for x, *_ in points})
         if self.log:
             axes.set_xscale("log")
             axes.minorticks_off()
@@ -54,22 +52,21 @@ class Figure(_cells.OfCells):
 
     @property
     def settings(self) -> list[str]:
-        return [self.setting, *([self.lines] if self.lines else [])]
+        return [self.setting]
 
     def _look(self, evidence: Evidence, panel: Panel) -> Look | None:
         """Of the one line that is no reference: what its method's name has in the paper's other figures, if it has a look."""
         known = {label: look for own in evidence.looks.values() for label, look in own.items()}
         return known.get(self._method(panel))
 
-    def _points(self, panel: Panel) -> dict[str, list[tuple[float, float, float]]]:
-        """Line -> (setting, mean, standard deviation) of the series that have a value."""
-        found: dict[str, list] = {}
+    def _points(self, panel: Panel) -> list[tuple[float, float, float]]:
+        """Setting, mean and standard deviation of the series that have a value."""
+        found = []
         for label in panel.results.labels:
             at = panel.setting(label, self.setting)
             if label in self.reference or at is None or not (value := self.value(panel, label)):
                 continue
-            line = str(panel.setting(label, self.lines)) if self.lines else ""
-            found.setdefault(line, []).append((float(at), value.mean, value.std or 0.0))
+            found.append((float(at), value.mean, value.std or 0.0))
         return found
 
     def _references(self, axes: Any, evidence: Evidence, panel: Panel, number: int | None) -> None:

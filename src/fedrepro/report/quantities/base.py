@@ -147,16 +147,22 @@ class OfCurves(Cell):
         return {seed: self.value(panel, method[seed], baseline[0][seed] if baseline else None) for seed in sorted(method)}
 
 
-class Saving:
-    """A share saved of the baseline's number."""
+class Counted(Cell):
+    """A number of rounds or epochs; with a `baseline` the share of its number that is saved."""
 
-    contrast: ClassVar = True
+    baseline: str | None = None
+
+    counted: ClassVar[Unit]
+
+    @property
+    def contrast(self) -> bool:
+        return self.baseline is not None
 
     def limits(self, measure: Measure) -> tuple[float, float]:
-        return -math.inf, 1
+        return (-math.inf, 1) if self.baseline else super().limits(measure)
 
     def unit(self, measure: Measure) -> Unit:
-        return PERCENT
+        return PERCENT if self.baseline else self.counted
 
 
 class ToTarget(OfCurves):

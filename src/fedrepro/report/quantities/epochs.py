@@ -1,36 +1,87 @@
-"""Epochs of local training that new clients need, mean over those of a run; only where all of them arrive."""
+"""Epochs of local training that new clients need, from the study `newcomers`: the mean over those of a run, only where all of
+them arrive; with a `baseline` the saving, 1 - epochs(series) / epochs(baseline), of the same seed."""
 
+import math
+from collections import defaultdict
 from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
+from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import Panel
-from fedrepro.report.numbers import EPOCHS, Unit
-from fedrepro.report.quantities import _epochs, base
+from fedrepro.report.numbers import EPOCHS
+from fedrepro.report.quantities import base
 from fedrepro.report.reasons import Reason, Why, reason
+from fedrepro.report.statistics import SLACK
+
+STUDY = "newcomers"
 
 
-class Cell(base.Cell):
-    study: ClassVar = _epochs.STUDY
-
-    def unit(self, measure: Measure) -> Unit:
-        return EPOCHS
+class Cell(base.Counted):
+    study: ClassVar = STUDY
+    counted: ClassVar = EPOCHS
 
     def label(self, measure: Measure) -> str:
-        return "epochs of new clients"
+        return f"epochs saved against {self.baseline} (%)" if self.baseline else "epochs of new clients"
 
     def absent(self, panel: Panel) -> list[Reason]:
-        there = _epochs.means(panel.results, self.series)
-        return [] if there else [reason(Why.UNMEASURED, what="new clients", series=self.series)]
+        found = {label: means(panel.results, label) for label in self.labels}
+        if not found[self.series]:
+            return [reason(Why.UNMEASURED, what="new clients", series=self.series)]
+        idle = self.baseline and 0 in found[self.baseline].values()
+        return base.unpaired(found) or ([reason(Why.NO_TRAINING, series=self.baseline)] if idle else [])
 
     def late(self, panel: Panel) -> list[Reason]:
-        return _epochs.late(panel.results, self.labels)
+        return late(panel.results, self.labels)
 
     def values(self, panel: Panel) -> list[float]:
-        return list(_epochs.means(panel.results, self.series).values())
+        method, *other = (means(panel.results, label) for label in self.labels)
+        return [1 - method[seed] / other[0][seed] for seed in method] if other else list(method.values())
 
     def margins(self, panel: Panel, label: str) -> list[float]:
-        return _epochs.margins(panel.results, label)
+        return margins(panel.results, label)
 
     def arrivals(self, panel: Panel, label: str) -> str:
-        epochs = [epoch for clients in _epochs.arrivals(panel.results, label).values() for epoch in clients.values()]
+        epochs = [epoch for clients in arrivals(panel.results, label).values() for epoch in clients.values()]
         return f"{len(epochs) - epochs.count(None)} of {len(epochs)} new clients"
+
+
+def arrivals(results: Results, label: str) -> dict[int, dict[int, int | None]]:
+    """Seed -> client -> epochs until its own-test accuracy first is at the study's target; None where it never is. A diverged
+    run has none."""
+    target = results.settings["target"]
+    found: dict[int, dict[int, int | None]] = defaultdict(dict)
+    for row in results.good(label):
+        seed, client = int(row["seed"]), int(row["client"])
+        found[seed].setdefault(client, None)
+        if found[seed][client] is None and float(row["accuracy"]) >= target - SLACK:
+            found[seed][client] = int(row["epoch"])
+    return dict(found)
+
+
+def means(results: Results, label: str) -> dict[int, float]:
+    """Seed -> mean epochs over its new clients; infinite where one of them does not arrive."""
+    return {
+        seed: sum(math.inf if epoch is None else epoch for epoch in clients.values()) / len(clients)
+        for seed, clients in sorted(arrivals(results, label).items())
+    }
+
+
+def margins(results: Results, label: str) -> list[float]:
+    """For each seed by how much the best accuracy of the new client that learns least lies above the target."""
+    best: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in results.good(label):
+        own = best[row["seed"]]
+        own[row["client"]] = max(own.get(row["client"], 0.0), float(row["accuracy"]))
+    return [min(clients.values()) - results.settings["target"] for clients in best.values()]
+
+
+def late(results: Results, labels: list[str]) -> list[Reason]:
+    """Whose new clients do not all arrive."""
+    settings = results.settings
+    limits = {"target": f"{100 * settings['target']:g} %", "epochs": settings["epochs"]}
+    return [
+        Reason(Why.CLIENTS_LATE, {"missing": missing, "total": len(clients), "series": label} | limits, (seed,))
+        for label in labels
+        for seed, clients in arrivals(results, label).items()
+        if (missing := list(clients.values()).count(None))
+    ]

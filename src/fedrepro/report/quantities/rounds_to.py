@@ -1,28 +1,37 @@
-"""Rounds of communication until a series reaches a target."""
+"""Rounds of communication until a series reaches a target; with a `baseline` the saving, 1 - rounds(series) / rounds(baseline),
+both to the same target, of the same seed."""
 
 import math
+from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import Panel
-from fedrepro.report.numbers import ROUNDS, Unit
+from fedrepro.report.numbers import ROUNDS
 from fedrepro.report.quantities import base
-from fedrepro.report.reasons import Reason
+from fedrepro.report.reasons import Reason, Why, reason
 from fedrepro.report.statistics import Curve
 
 
-class Cell(base.ToTarget):
-    def unit(self, measure: Measure) -> Unit:
-        return ROUNDS
+class Cell(base.Counted, base.ToTarget):
+    counted: ClassVar = ROUNDS
 
     def label(self, measure: Measure) -> str:
-        return "rounds to the target"
+        return f"rounds saved against {self.baseline} (%)" if self.baseline else "rounds to the target"
 
     def about(self, measure: Measure) -> str:
-        return f"The first round at the target{base.averaged(self.smooth)}."
+        return "" if self.baseline else f"The first round at the target{base.averaged(self.smooth)}."
 
-    def value(self, panel: Panel, curve: Curve, baseline: None) -> float | Reason:
+    def value(self, panel: Panel, curve: Curve, baseline: Curve | None) -> float | Reason:
         reached = self.reached(panel, curve)
-        return self.missed(panel, self.series, curve) if reached is None else float(reached)
+        if reached is None:
+            return self.missed(panel, self.series, curve)
+        if baseline is None:
+            return float(reached)
+        needed = self.reached(panel, baseline)
+        if needed is None:
+            missed = self.missed(panel, self.baseline, baseline).values
+            return reason(Why.ONE_REACHES, **missed, other=self.series, reached=reached)
+        return 1 - reached / needed
 
     def needs(self, reported: float, tolerance: float) -> int:
-        return math.ceil(reported + tolerance)
+        return 0 if self.baseline else math.ceil(reported + tolerance)

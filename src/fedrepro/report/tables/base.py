@@ -9,7 +9,7 @@ from fedrepro.config.types import Count, Frozen, NonNegative
 from fedrepro.report.inputs.panel import Evidence, Panel, Ref
 from fedrepro.report.inputs.references import Known
 from fedrepro.report.numbers import Number, arrivals, factor, over, unit
-from fedrepro.report.quantities import reduction
+from fedrepro.report.quantities import rounds_to
 from fedrepro.report.tables._grid import Grid, Row
 from fedrepro.runs.reasons import Reason
 
@@ -203,7 +203,7 @@ def saved(panel: Panel, label: str, baseline: str, target: float) -> Number:
     """Mean over seeds of the paired saving of rounds, in percent; only where every seed of both series arrives."""
     if label == baseline:
         return Number()
-    values, _ = reduction.Cell(kind="reduction", series=label, baseline=baseline, target=target).found(panel)
+    values, _ = rounds_to.Cell(kind="rounds_to", series=label, baseline=baseline, target=target).found(panel)
     return over([100 * value for value in values], 1) if values else Number()
 
 
