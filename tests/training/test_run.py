@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +27,7 @@ from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.federation import Federation, State
 from fedrepro.training.run import Limits
 from fedrepro.training.state import Kept
-from support.federation import ALGORITHMS, LONG, a_run, config, images, partition, train, uniform
+from support.federation import ALGORITHMS, LONG, a_run, assert_same, config, images, partition, train, uniform
 
 FREE = ("log.txt", "timing.json")  # may differ between two runs
 FILES = {"config.json", "metrics.csv", "summary.json", "model.safetensors", "environment.json", *FREE}
@@ -82,7 +81,7 @@ def test_stopping_in_other_settings(changes, tmp_path):
 
 
 def test_a_finished_run(tmp_path):
-    settings = config()
+    settings = config(algorithm={"name": "fedcl"}, proxy={"share": 0.1})  # which sends importance down, and nothing more up
     assert train(tmp_path / "run", settings)
     assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
@@ -97,9 +96,10 @@ def test_a_finished_run(tmp_path):
     assert told["best"]["test_accuracy"] == max(row["test_accuracy"] for row in rows)
     assert set(told["best"]) == set(told["final"]) - {"test_loss"}  # whose best is not its highest
     assert told["weights"] == sum(tensor.numel() for tensor in state.weights.values())
-    assert told["bytes_up"] == sum(row["bytes_up"] for row in rows)
+    assert all(told[way] == sum(row[way] for row in rows) for way in ("bytes_down", "bytes_up"))
     assert RunConfig.model_validate(json.loads((tmp_path / "run" / "config.json").read_text())["config"]) == settings
     assert all("seal" in json.loads(path.read_text()) for path in (tmp_path / "run").glob("*.json"))
+    assert told["bytes_down"] > told["bytes_up"]
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert environment["products"] == ("oneDNN" if fx_passes.onednn() else "torch")
 
@@ -119,37 +119,25 @@ def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
     assert train(tmp_path / "run", settings) and not (tmp_path / "run/progress.json").exists()
 
 
-def test_a_summary_counts_what_was_sent_either_way(tmp_path):
-    settings = config(algorithm={"name": "fedcl"}, proxy={"share": 0.1})  # which sends importance down
-    train(tmp_path / "run", settings)
-    rows, told = runs.read_metrics(tmp_path / "run" / "metrics.csv"), summary(tmp_path / "run")
-    assert (told["bytes_down"], told["bytes_up"]) == tuple(sum(row[way] for row in rows) for way in ("bytes_down", "bytes_up"))
-    assert told["bytes_down"] > told["bytes_up"]
-
-
 def timing(folder: Path) -> dict:
     return json.loads((folder / "timing.json").read_text())
 
 
-def test_deadline_in_the_past(tmp_path):
+def test_a_deadline_in_the_past_leaves_a_checkpoint(tmp_path):
+    """The next call clears up what a killed process half wrote."""
     assert train(tmp_path / "run", config(), NOW) is False
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert "checkpoint.safetensors" in names and not names & {"summary.json", "model.safetensors"}
-    assert train(tmp_path / "run", config())
-    assert train(tmp_path / "other" / "run", config())
-    assert contents(tmp_path / "run") == contents(tmp_path / "other" / "run")
-    assert timing(tmp_path / "run")["rounds"] == 3
+    (tmp_path / "run" / ".checkpoint.safetensors.12345.part").write_bytes(b"half")
+    assert train(tmp_path / "run", config()) and {path.name for path in (tmp_path / "run").iterdir()} == FILES
 
 
-def test_deadline_stops_before_a_round_that_would_pass_it():
+def test_a_deadline_stops_before_a_round_that_would_pass_it(tmp_path):
+    """A round is expected to take as long as the last."""
     assert not Limits().forbid(1e9)
     limits = Limits(deadline=time.monotonic() + 50)
     assert limits.forbid(60) and not limits.forbid(10)
-
-
-def test_a_round_is_expected_to_take_as_long_as_the_last(tmp_path):
-    limits = Stops(2)
-    assert not train(tmp_path / "run", config(), limits)
+    assert not train(tmp_path / "run", config(), limits := Stops(2))
     assert limits.asked[0] == 0 and min(limits.asked[1:]) > 0
 
 
@@ -229,13 +217,6 @@ def test_a_run_writes_and_deletes_only_in_its_own_folder(kind, name, tmp_path):
     assert list((tmp_path / "precious").iterdir()) == [precious] and precious.read_bytes() == b"mine"
 
 
-def test_half_written_files_of_a_killed_process_are_removed(tmp_path):
-    assert not train(tmp_path / "run", config(), NOW)
-    (tmp_path / "run" / ".checkpoint.safetensors.12345.part").write_bytes(b"half")
-    assert train(tmp_path / "run", config())
-    assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
-
-
 def test_terminated_in_a_round_it_leaves_the_round_before(tmp_path, monkeypatch):
     """SIGTERM arrives as KeyboardInterrupt: the state before the round that it broke is stored, and the end is the same."""
     whole, broken, advance = tmp_path / "whole" / "run", tmp_path / "broken" / "run", engine.Federation.advance
@@ -268,19 +249,11 @@ def test_killed_before_the_summary(tmp_path):
     assert contents(tmp_path / "run") == whole
 
 
-@pytest.mark.parametrize("damage", [b"", b"not a checkpoint", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
-def test_damaged_checkpoint(damage, tmp_path):
-    assert not train(tmp_path / "run", config(), NOW)
-    (tmp_path / "run" / "checkpoint.safetensors").write_bytes(damage)
-    with pytest.raises(UserError, match=r"checkpoint\.safetensors: "):
-        train(tmp_path / "run", config())
-
-
-def begun(folder: Path, run: str = "run", **changes) -> tuple[Path, State, list]:
+def begun(folder: Path) -> tuple[Path, State, list]:
     """A checkpoint of a run that was stopped, and what is in it."""
-    assert not train(folder / run, config(**changes), Stops(2))
-    path = folder / run / "checkpoint.safetensors"
-    return path, *checkpoint.load(path, run)
+    assert not train(folder / "run", config(), Stops(2))
+    path = folder / "run" / "checkpoint.safetensors"
+    return path, *checkpoint.load(path, "run")
 
 
 def test_a_flipped_bit_of_a_checkpoint_is_noticed(tmp_path):
@@ -295,59 +268,39 @@ def test_a_flipped_bit_of_a_checkpoint_is_noticed(tmp_path):
 
 
 @pytest.mark.parametrize("change", [
-    lambda state, rows: (replace(state, round=10**9), rows),
-    lambda state, rows: (state, []),
-    lambda state, rows: (state, [rows[0]] * len(rows)),
-    lambda state, rows: (state, rows[::-1]),
-    lambda state, rows: (state, [{key: row[key] for key in row if key != "test_loss"} for row in rows]),
-    lambda state, rows: (replace(state, weights={n: t * float("nan") for n, t in state.weights.items()}), rows),
-], ids=("far", "none", "repeated", "reversed", "unmeasured", "nan"))  # fmt: skip
+    lambda state, rows: (replace(state, round=10**9), rows, "run"),
+    lambda state, rows: (state, [], "run"),
+    lambda state, rows: (state, [rows[0]] * len(rows), "run"),
+    lambda state, rows: (state, rows[::-1], "run"),
+    lambda state, rows: (state, [{key: row[key] for key in row if key != "test_loss"} for row in rows], "run"),
+    lambda state, rows: (replace(state, weights={n: t * float("nan") for n, t in state.weights.items()}), rows, "run"),
+    lambda state, rows: (state, rows, "other"),
+    lambda state, rows: b"",
+    lambda state, rows: b"not a checkpoint",
+    lambda state, rows: b"\x08\x00\x00\x00\x00\x00\x00\x00{}      ",
+], ids=("far", "none", "repeated", "reversed", "unmeasured", "nan", "another run", "empty", "text", "no keys"))  # fmt: skip
 def test_a_checkpoint_that_this_run_cannot_have(change, tmp_path):
     path, state, rows = begun(tmp_path)
-    checkpoint.save(path, *change(state, rows), "run")
+    changed = change(state, rows)
+    path.write_bytes(changed) if isinstance(changed, bytes) else checkpoint.save(path, *changed)
     with pytest.raises(UserError, match=r"checkpoint\.safetensors: "):
         train(tmp_path / "run", config())
 
 
-def test_a_checkpoint_of_another_run(tmp_path):
-    path, *_ = begun(tmp_path, "other", seed=1)
-    (tmp_path / "run").mkdir()
-    shutil.copy(path, tmp_path / "run")
-    with pytest.raises(UserError, match=r"checkpoint\.safetensors: .* other;"):
-        train(tmp_path / "run", config())
-
-
-def test_checkpoint_keeps_every_bit(tmp_path):
-    weights = {
-        "a": torch.tensor([0.1, -0.0, 1e-45, float("inf")]),
-        "n": torch.tensor(7),
-        "d": uniform(2, dtype=torch.float64),
-    }
-    rows = [{"round": 0, "loss": 0.1 + 0.2, "lr": None}, {"round": 1, "loss": float("inf"), "lr": 1e-4}]
-    checkpoint.save(tmp_path / "file", State(4, weights, {"a": torch.zeros(1)}, diverged=True), rows, "run")
-    state, stored = checkpoint.load(tmp_path / "file", "run")
-    assert stored == rows and (state.round, state.diverged) == (4, True)
-    assert all(
-        torch.equal(weights[key], state.weights[key]) and weights[key].dtype == state.weights[key].dtype for key in weights
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_loaded_tensors_are_aligned_like_those_of_a_run(tmp_path):
-    """Products of matrices round otherwise in memory that is not: a resumed run in float64 would not be the same to the bit."""
+def test_a_checkpoint_keeps_every_bit(tmp_path):
+    """Also of views of the weights, which a method need not copy. What is loaded is aligned like the tensors of a run: products
+    of matrices round otherwise in memory that is not, and a resumed run in float64 would not be the same to the bit."""
     weights = {str(size): uniform(size, dtype=torch.float64) for size in range(1, 9)}
-    checkpoint.save(tmp_path / "file", State(1, weights, weights, {0: Kept(1, weights)}), [], "run")
-    state, _ = checkpoint.load(tmp_path / "file", "run")
-    for tensors in (state.weights, state.server, state.clients[0].tensors):
-        assert len(tensors) == 8 and not any(tensor.data_ptr() % ALIGNMENT for tensor in tensors.values())
-
-
-def test_server_state_may_be_the_weights_themselves(tmp_path):
-    """A method that keeps the last global weights need not copy them."""
-    weights = {"a": torch.arange(6.0)}
-    checkpoint.save(tmp_path / "file", State(1, weights, {"last": weights["a"], "half": weights["a"][:3]}), [], "run")
-    server = checkpoint.load(tmp_path / "file", "run")[0].server
-    assert torch.equal(server["last"], weights["a"]) and torch.equal(server["half"], weights["a"][:3])
+    weights |= {"a": torch.tensor([0.1, -0.0, 1e-45, float("inf")]), "n": torch.tensor(7)}
+    rows = [{"round": 0, "loss": 0.1 + 0.2, "lr": None}, {"round": 1, "loss": float("inf"), "lr": 1e-4}]
+    state = State(4, weights, {"last": weights["a"], "half": weights["a"][:3]}, {0: Kept(1, weights)}, diverged=True)
+    checkpoint.save(tmp_path / "file", state, rows, "run")
+    loaded, stored = checkpoint.load(tmp_path / "file", "run")
+    assert stored == rows and (loaded.round, loaded.diverged) == (4, True)
+    pairs = ((loaded.weights, weights), (loaded.server, state.server), (loaded.clients[0].tensors, weights))
+    for ours, expected in pairs:
+        assert_same(ours, expected)
+        assert all(ours[key].dtype == tensor.dtype and not ours[key].data_ptr() % ALIGNMENT for key, tensor in expected.items())
 
 
 def test_folder_that_cannot_be_made(tmp_path):
