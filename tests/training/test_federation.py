@@ -84,30 +84,26 @@ def test_rate_of_the_round_is_used():
     assert [row["lr"] for row in rows] == [None, 0.1, 0.05]
 
 
-def test_bytes_are_participants_times_the_model():
-    for precision, width in (("float32", 4), ("float64", 8)):
-        fed = federation(config(precision=precision))
-        state, rows = advance(fed, 1)
-        model = width * sum(tensor.numel() for tensor in fed.algorithm.net.parameters())
-        assert size(state.weights) == model
-        assert (rows[0]["bytes_down"], rows[0]["bytes_up"]) == (0, 0)
-        assert (rows[1]["bytes_down"], rows[1]["bytes_up"]) == (3 * model, 3 * model)
+@pytest.mark.parametrize(("precision", "width"), [("float32", 4), ("float64", 8)])
+def test_bytes_are_participants_times_the_model(precision, width):
+    fed = federation(config(precision=precision))
+    state, rows = advance(fed, 1)
+    model = width * sum(tensor.numel() for tensor in fed.algorithm.net.parameters())
+    assert size(state.weights) == model
+    assert [(row["bytes_down"], row["bytes_up"]) for row in rows] == [(0, 0), (3 * model, 3 * model)]
 
 
 def test_evaluates_every_second_round_and_at_the_end():
+    """Measuring changes nothing."""
     measured = ("test_accuracy", "test_loss", "initial_accuracy", "personal_accuracy")
-    _, rows = advance(federation(config(evaluate_every=2, rounds=5, local_epochs=1)))
+    settings = {"rounds": 5, "local_epochs": 1}
+    state, rows = advance(federation(config(evaluate_every=2, **settings)))
     assert [row["round"] for row in rows] == [0, 1, 2, 3, 4, 5]
     assert all(tuple(row) == columns(config()) for row in rows)
     for row in rows[1:]:
         assert all((row[key] is not None) == (row["round"] in (2, 4, 5)) for key in measured)
         assert row["train_loss"] > 0
-
-
-def test_measuring_changes_nothing():
-    often, _ = advance(federation(config(evaluate_every=1)))
-    seldom, _ = advance(federation(config(evaluate_every=3)))
-    assert_same(often.weights, seldom.weights)
+    assert_same(advance(federation(config(**settings)))[0].weights, state.weights)
 
 
 def test_evaluation_by_hand():
@@ -230,21 +226,22 @@ def test_each_seed_has_its_own_start_and_its_own_draws():
     assert not torch.equal(*(feed.masks(0)[0] for feed in feeds))
 
 
-@pytest.mark.parametrize(("change", "border"), [("crop", "constant"), ("reflected_crop", "reflect")])
-def test_crops(change, border):
-    x = torch.arange(1, 82).view(1, 1, 9, 9).expand(2000, 1, 9, 9).double()
-    padded = np.pad(x[0, 0].numpy(), 4, mode=border)
-    windows = {tuple(padded[r : r + 9, c : c + 9].flatten().tolist()) for r in range(9) for c in range(9)}
-    found = {tuple(image.flatten().tolist()) for image in augmentation.apply(x, (change,), rng.generator(0, "augment"))}
-    assert found == windows  # that one of 81 is missing has a chance of 81 (80/81)^2000, some 1e-9
-
-
-def test_flip():
+@pytest.mark.parametrize(("change", "border"), [("crop", "constant"), ("reflected_crop", "reflect"), ("flip", None)])
+def test_crops_and_flips(change, border):
+    """Every window and either side; that one of 81 is missing has a chance of 81 (80/81)^2000, some 1e-9."""
     x = torch.arange(1, 82).view(1, 1, 9, 9).double()
-    flipped = augmentation.apply(x.expand(2000, 1, 9, 9), ("flip",), rng.generator(0, "augment"))
-    mirrored = [torch.equal(image, x[0].flip(-1)) for image in flipped]
-    assert all(m or torch.equal(image, x[0]) for m, image in zip(mirrored, flipped, strict=True))
-    assert 910 < sum(mirrored) < 1090  # half: four deviations of 22
+    found = [
+        tuple(image.flatten().tolist())
+        for image in augmentation.apply(x.expand(2000, 1, 9, 9), (change,), rng.generator(0, "augment"))
+    ]
+    whole = x[0, 0].numpy()
+    if border is None:
+        expected = {tuple(sides.flatten().tolist()) for sides in (whole, whole[:, ::-1])}
+        assert 910 < found.count(tuple(whole.flatten().tolist())) < 1090  # half: four deviations of 22
+    else:
+        padded = np.pad(whole, 4, mode=border)
+        expected = {tuple(padded[r : r + 9, c : c + 9].flatten().tolist()) for r in range(9) for c in range(9)}
+    assert set(found) == expected
 
 
 def test_brightness_and_contrast():
@@ -302,34 +299,24 @@ def test_augmented_runs_repeat_and_leave_test_images_alone():
     assert any(not torch.equal(calm.start()[0].weights[key], tensor) for key, tensor in advance(one, 1)[0].weights.items())
 
 
-def test_permuted_images():
-    settings, dataset = config(partition={"name": "permuted", "clients": 4}), images()
-    fed = federation(settings, dataset)
-    parts, orders = fed.data.partition, fed.data.partition.permutations
-    for client in range(4):
-        x, _ = train_part(fed, client)  # in its own order of pixels
-        raw = dataset.train_x[parts.train[client]].double().flatten(2) / 255
-        assert torch.equal(x.flatten(2), raw[:, :, orders[client]])
-        raw = dataset.test_x[parts.test[client]].double().flatten(2) / 255
-        assert torch.equal(fed.data.test_part(client, 1)[0].flatten(2), raw[:, :, orders[client]])
-        assert torch.equal(fed.data.test_x[parts.test[client]], fed.data.test_part(client, 1)[0])
-
-
-def test_permuted_images_that_all_clients_have():
-    """Each sees every image in its own order, for training, in its own test and in the global one."""
-    settings = config(partition={"name": "permuted", "clients": 3, "whole": True}, local_epochs=1, rounds=1)
+@pytest.mark.parametrize("whole", [False, True])
+def test_permuted_images(whole):
+    """Each client sees its images in its own order, for training, in its own test and in the global one; also where all have
+    every image."""
+    settings = config(partition={"name": "permuted", "clients": 3, "whole": whole}, local_epochs=1, rounds=1)
     dataset, fed = images(), federation(settings)
-    orders = fed.data.partition.permutations
+    parts, orders = fed.data.partition, fed.data.partition.permutations
     train, test = (pixels.double().flatten(2) / 255 for pixels in (dataset.train_x, dataset.test_x))
     for client in range(3):
-        assert torch.equal(train_part(fed, client)[0].flatten(2), train[:, :, orders[client]])
+        own = slice(None) if whole else parts.test[client]
+        assert torch.equal(train_part(fed, client)[0].flatten(2), train[parts.train[client]][:, :, orders[client]])
         x, labels = fed.data.test_part(client, 1)
-        assert torch.equal(x.flatten(2), test[:, :, orders[client]]) and torch.equal(labels, dataset.test_y)
-        assert torch.equal(fed.data.test_x[client * len(x) : (client + 1) * len(x)], x)
-    assert len(fed.data.test_x) == len(fed.data.test_y) == 3 * len(dataset.test_x)
+        assert torch.equal(x.flatten(2), test[own][:, :, orders[client]]) and torch.equal(labels, dataset.test_y[own])
+        assert torch.equal(fed.data.test_x[parts.test[client]], x)
+    assert len(fed.data.test_x) == len(fed.data.test_y) == (3 if whole else 1) * len(dataset.test_y)
     state, rows = advance(fed)
     own = [scores(fed, state.weights, *fed.data.test_part(client, 1))[0] for client in range(3)]
-    assert rows[-1]["test_accuracy"] == pytest.approx(sum(own) / 3)
+    assert not whole or rows[-1]["test_accuracy"] == pytest.approx(sum(own) / 3)
 
 
 def test_redrawn_classes_reach_training():
