@@ -107,7 +107,7 @@ def test_quick_needs_no_network():
         assert module.FILES == () and not hasattr(module, "FOLDERS"), name
 
 
-@pytest.mark.parametrize(("name", "place"), [("synthetic_0", 0)])
+@pytest.mark.parametrize(("name", "place"), [("synthetic_0", 0), ("synthetic_05", 1), ("synthetic_1", 2)])
 def test_what_answering_with_each_devices_commonest_class_gives(name, place):
     """As docs/fedmax.md says it of the three data sets of Fig. 2."""
     text = " ".join((ROOT / "docs" / "fedmax.md").read_text(encoding="utf-8").split())
