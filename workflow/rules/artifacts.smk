@@ -16,7 +16,7 @@ for paper in work.papers:
         params:
             paper=work.papers[paper],
             made=reports.keys(paper),
-            gathered=reports.gathered(paper),
+            gathered=unrecorded(reports.gathered(paper)),
             folder=str(reports.folder / paper),
             whole=paper not in reports.requested,
             digest=reports.digest(paper),

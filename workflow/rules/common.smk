@@ -36,6 +36,12 @@ for name, files in work.targets.items():
             files,
 
 
+def unrecorded(value):
+    """Return a parameter that Snakemake does not store with each output of a job, as it does not for a function of these: of
+    lists of runs that would be megabytes. What has to run again when it changes says so by another one, or by its name."""
+    return lambda wildcards, output: value
+
+
 def reported(paper, file):
     """An artifact's file, marked for `snakemake --report` where that shows it."""
     shown = reports.in_report(paper, file)

@@ -12,7 +12,7 @@ rule page:
     log:
         f"logs/{work.params.scale}/page.log",
     params:
-        papers=work.papers,
+        papers=unrecorded(work.papers),
         folder=str(reports.folder),
         unfinished=reports.unfinished,
         digest=[reports.digest(paper) for paper in work.papers],

@@ -20,7 +20,7 @@ for job in work.train_jobs:
         resources:
             gpu=work.gpus_per_job,
         params:
-            runs=job.work,
+            runs=unrecorded(job.work),
             snapshots=work.snapshots,
             options=work.training_options,
         script:
@@ -45,7 +45,7 @@ for job in work.study_jobs:
         resources:
             gpu=work.gpus_per_job,
         params:
-            cases=job.work,
+            cases=unrecorded(job.work),
             options=work.device_options,
         script:
             "../scripts/study.py"
