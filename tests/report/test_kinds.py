@@ -602,7 +602,6 @@ def test_images_of_maps(paper, evidence):
     ({"kind": "bars", "panels": ["first"], "cell": {"kind": "epochs"}}, "experiment 'first' has no newcomers"),
     (FIGURES["points"] | {"experiment": "second"}, "figures.f: experiment 'second' has no tsne"),
     (FIGURES["points"] | {"colours": "class"}, "figures.f: colours: unknown key: choose from by, colour, experiment"),
-    (FIGURES["points"] | {"by": None, "only": [1]}, "figures.f.only: says which values of the column `by` are shown: name it"),
     (FIGURES["variance"] | {"names": {"second": ""}}, "figures.f.names: experiment 'second' has no layers"),
     (FIGURES["classes"] | {"series": ["FedX"]}, "figures.f: unknown series 'FedX': choose from FedMMD, FedAvg"),
 ], ids=lambda value: value[:40] if isinstance(value, str) else "")  # fmt: skip

@@ -92,7 +92,6 @@ FIGURES = {
         "column": "neuron",
         "value": "class",
         "none": -1,
-        "agreement": True,
     },
 }
 PAPER = {

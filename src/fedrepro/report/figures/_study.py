@@ -21,7 +21,7 @@ class OfStudy(base.Figure):
     experiment: str
     of: str  # the study
     series: tuple[str, ...] = ()
-    by: str | None = None
+    by: str
     only: tuple[str | int, ...] = ()
 
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
@@ -29,8 +29,6 @@ class OfStudy(base.Figure):
 
     def check(self, known: Known) -> None:
         known.study(self.experiment, self.of, self.series)
-        if self.only and not self.by:
-            known.at("only").refuse("says which values of the column `by` are shown: name it")
 
     def columns(self) -> list[str]:
         """The columns that it draws."""
@@ -39,7 +37,7 @@ class OfStudy(base.Figure):
     def rows(self, results: Results, label: str) -> list[Row]:
         """Those of a series' first seed. Raises UserError where a column is missing."""
         found = results.good(label)
-        for column in (*self.columns(), *([self.by] if self.by else [])):
+        for column in (*self.columns(), self.by):
             if found and column not in found[0]:
                 raise no_column(self.title, column, found[0])
         wanted = [str(value) for value in self.only]
@@ -61,15 +59,15 @@ class OfStudy(base.Figure):
         if self.skipped(evidence) or not self.labels(results):
             return [[base.Part("", self.draw, self.skipped(evidence) or Reason(Kind.NO_VALUES))]]
         rows = {label: self.rows(results, label) for label in self.labels(results)}
-        values = ordered({row[self.by] for found in rows.values() for row in found}) if self.by else [""]
+        values = ordered({row[self.by] for found in rows.values() for row in found})
         found = []
         for label, own in rows.items():
             found.append([self._part(label * (len(rows) > 1), own, value, value == values[-1], evidence) for value in values])
         return found
 
     def _part(self, label: str, rows: list[Row], value: str, last: bool, evidence: Evidence) -> base.Part:
-        title = ", ".join(filter(None, [label, f"{self.by} {value}" if self.by else ""]))
-        picked = [row for row in rows if not self.by or row[self.by] == value]
+        title = ", ".join(filter(None, [label, f"{self.by} {value}"]))
+        picked = [row for row in rows if row[self.by] == value]
         return base.Part(title, lambda axes: self.panel(axes, picked, evidence, last))
 
     def panel(self, axes: Any, rows: list[Row], evidence: Evidence, last: bool) -> None:
@@ -82,8 +80,7 @@ class OfStudy(base.Figure):
         return ordered({row[column] for label in self.labels(results) for row in self.rows(results, label)} - {""})
 
     def numbers(self, evidence: Evidence) -> list[list]:
-        results, columns = self.first(evidence), [*([self.by] if self.by else []), *self.columns()]
-        columns = list(dict.fromkeys(columns))
+        results, columns = self.first(evidence), list(dict.fromkeys([self.by, *self.columns()]))
         rows: list[list] = [["series", "seed", *columns]]
         for label in self.labels(results):
             rows += [[label, row["seed"], *(row[column] for column in columns)] for row in self.rows(results, label)]

@@ -11,14 +11,12 @@ from fedrepro.report.inputs.panel import Evidence
 
 
 class Figure(_study.OfStudy):
-    """`row`, `column`, `value`: columns of the study. `none`: the value that stands for none. `agreement`: also say in how many
-    columns all rows have the same value, in how many all have one, and how many there are."""
+    """`row`, `column`, `value`: columns of the study. `none`: the value that stands for none."""
 
     row: str
     column: str
     value: str
     none: str | int = ""
-    agreement: bool = False
     shows: ClassVar = "a matrix as an image, coloured by category"
     height: ClassVar = 2.6
 
@@ -58,14 +56,12 @@ class Figure(_study.OfStudy):
 
     def _agreeing(self, evidence: Evidence) -> list[str]:
         """A sentence for each series: in each panel the share of columns that agree, of those with a value in all rows."""
-        if not self.agreement:
-            return []
         results, told = self.first(evidence), []
         for label in self.labels(results):
             panels: dict[str, list[_study.Row]] = defaultdict(list)
             for row in self.rows(results, label):
-                panels[row[self.by] if self.by else ""].append(row)
-            shares = [f"{value} {_shared(*agreement(panels[value], self))}".strip() for value in ordered(set(panels))]
+                panels[row[self.by]].append(row)
+            shares = [f"{value} {_shared(*agreement(panels[value], self))}" for value in ordered(set(panels))]
             full = f"of the {self.column}s with a {self.value} in all {self.row}s, so many have the same one"
             told.append(f"{label}: {full}: {', '.join(shares)}.")
         return told

@@ -18,17 +18,17 @@ class Figure(_study.OfStudy):
     x: str
     y: str
     colour: str
-    letter: str | None = None
+    letter: str
     note: str | None = None
     shows: ClassVar = "points in a plane, coloured by category"
     height: ClassVar = 3.0
 
     def columns(self) -> list[str]:
-        return [self.x, self.y, self.colour, *filter(None, [self.letter, self.note])]
+        return [self.x, self.y, self.colour, self.letter, *filter(None, [self.note])]
 
     def _part(self, label: str, rows: list[_study.Row], value: str, last: bool, evidence: Evidence) -> base.Part:
         part = super()._part(label, rows, value, last, evidence)
-        noted = next((row[self.note] for row in rows if self.note and (not self.by or row[self.by] == value)), None)
+        noted = next((row[self.note] for row in rows if self.note and row[self.by] == value), None)
         return part if noted is None else replace(part, title=f"{part.title}: {self.note} {100 * float(noted):.1f} %")
 
     def panel(self, axes: Any, rows: list[_study.Row], evidence: Evidence, last: bool) -> None:
@@ -37,22 +37,17 @@ class Figure(_study.OfStudy):
         for value, colour in colours.items():
             axes.scatter([], [], s=12, color=colour, label=f"{self.colour} {value}")
             for letter, mark in marks.items():
-                mine = [row for row in rows if row[self.colour] == value and letter in (None, row.get(self.letter or ""))]
+                mine = [row for row in rows if row[self.colour] == value and row[self.letter] == letter]
                 points = (_study.numbers(mine, self.x), _study.numbers(mine, self.y))
-                axes.scatter(*points, s=16 if self.letter else 6, color=colour, marker=mark, linewidths=0)
+                axes.scatter(*points, s=16, color=colour, marker=mark, linewidths=0)
         axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
 
-    def _marks(self, evidence: Evidence) -> dict[str | None, str]:
+    def _marks(self, evidence: Evidence) -> dict[str, str]:
         """Value of the letter column -> marker; a letter in a plain font."""
-        if self.letter is None:
-            return {None: "o"}
         values = self.categories(evidence, self.letter)
         return {value: rf"$\mathrm{{{LETTERS[place % len(LETTERS)]}}}$" for place, value in enumerate(values)}
 
     def told(self, evidence: Evidence) -> list[str]:
-        text = []
-        if self.letter:
-            values = self.categories(evidence, self.letter)
-            named = ", ".join(f"{LETTERS[place % len(LETTERS)]} {value}" for place, value in enumerate(values))
-            text = [f"Letters are {self.letter}: {named}."]
-        return [*text, *super().told(evidence)]
+        values = self.categories(evidence, self.letter)
+        named = ", ".join(f"{LETTERS[place % len(LETTERS)]} {value}" for place, value in enumerate(values))
+        return [f"Letters are {self.letter}: {named}.", *super().told(evidence)]
