@@ -18,6 +18,9 @@ except UserError as error:
 reports = work.reports
 if work.gpu_slots:
     workflow.global_resources.setdefault("gpu", work.gpu_slots)
+if workflow.scheduling_settings and not work.cluster:
+    # with a limit each job that ends leaves one more timer, after which all that waits is looked at again, every second until the end
+    workflow.scheduling_settings.max_jobs_per_timespan = None
 
 
 wildcard_constraints:
