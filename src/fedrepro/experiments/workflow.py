@@ -31,6 +31,7 @@ from fedrepro.training import devices, runner
 BUILD = Path(".snakemake")  # what a clone does not have: packed jobs
 # options of Snakemake's with which no job runs: no data are prepared then to name runs
 SHOWS = {"--summary", "-S", "--detailed-summary", "-D", "--dag", "--rulegraph", "--filegraph", "--d3dag", "--unlock"}
+SHORT = 300  # seconds of work for each core
 FIRST = 10**9  # priority of what all training waits for
 Work = TypeVar("Work")
 
@@ -107,10 +108,9 @@ class Workflow:
         self.finished_before = {run.summary for run in self.runs if run.summary.exists()}
         unfinished = self._all_planned() if main else []  # a process that does one job knows what it does
         self.costs = {entry.over: entry for entry in cost.entries(unfinished, self.params, self.paths)}
-        self.train_jobs = self._pack(
-            "train", self.run_pieces, lambda run: run.summary, self._mixed(), self.params.cores_per_run
-        )
-        self.study_jobs = self._pack("studies", self.study_pieces, lambda case: case.note)
+        shared = self._sharing_jobs()
+        self.train_jobs = self._pack("train", self.run_pieces, lambda run: run.summary, shared, self.params.cores_per_run)
+        self.study_jobs = self._pack("studies", self.study_pieces, lambda case: case.note, shared if self._is_short() else ())
         self.snapshots = study_plan.snapshots(piece.work for piece in self.study_pieces)
         self.partition_jobs = partition_jobs.drawings(self.plan, self.paths)
 
@@ -176,14 +176,22 @@ class Workflow:
         told = [f"{name}: nothing to show at scale {self.params.scale}" for name in empty]
         return plan.remarks(self.requested_experiments, self.params.active.compare) + told
 
-    def _mixed(self) -> set[str]:
-        """The experiments whose runs may share jobs with others': none where a single artifact is requested, else those of the
-        requested papers that no study waits for."""
+    def _sharing_jobs(self) -> set[str]:
+        """The experiments, and their studies, that may share jobs with others: none where a single artifact is requested, else
+        those of the requested papers; where the work is long, not those that a study waits for."""
         if self.requested & self.artifacts.keys():
             return set()
+        pieces: list[Piece] = [*self.run_pieces, *self.study_pieces]
+        requested = {piece.experiment for piece in pieces if piece.over.parent in self._requested_folders}
+        if self._is_short():
+            return requested
         waited = {piece.work.run.folder for piece in self.study_pieces if not piece.over.exists()}
-        apart = {piece.experiment for piece in self.run_pieces if piece.work.folder in waited}
-        return {piece.experiment for piece in self.run_pieces if piece.work.folder in self._requested_folders} - apart
+        return requested - {piece.experiment for piece in self.run_pieces if piece.work.folder in waited}
+
+    def _is_short(self) -> bool:
+        """Whether a study may wait for all other work that is requested."""
+        spent = [entry.cost.seconds for over, entry in self.costs.items() if over.parent in self._requested_folders]
+        return sum(spent) < SHORT * self.slots()
 
     @cached_property
     def _requested_folders(self) -> set[Path]:
