@@ -77,6 +77,15 @@ def test_runs_of_one_figure_share_no_job_with_others():
         assert len({piece.experiment for piece in job.pieces}) == 1
 
 
+@pytest.mark.parametrize(("short", "kinds"), [(0, {"p_one", "p_two"}), (10**6, {"p_one p_two"})])
+def test_runs_that_a_study_needs_share_jobs_where_the_work_is_short(monkeypatch, short, kinds):
+    """Elsewhere the study would wait for the others too."""
+    monkeypatch.setattr(workflow, "SHORT", short)
+    work = made(cores=1, papers={"p": {"one": {"studies": {"activations": {"every": 1}}}}})
+    assert {" ".join(sorted({piece.experiment for piece in job.pieces})) for job in work.train_jobs} == kinds
+    assert len(work.study_jobs) == 1
+
+
 def test_the_longest_job_goes_first():
     work = made(cores=1)
     seconds = [work.priority(f"train_{job.name}") for job in work.train_jobs]
