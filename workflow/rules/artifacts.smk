@@ -17,7 +17,7 @@ for paper in work.papers:
             paper=work.papers[paper],
             made=reports.keys(paper),
             gathered=unrecorded(reports.gathered(paper)),
-            folder=str(reports.folder / paper),
+            folder=unrecorded(str(reports.folder / paper)),
             whole=paper not in reports.requested,
             digest=reports.digest(paper),
         script:

@@ -13,7 +13,7 @@ rule page:
         f"logs/{work.params.scale}/page.log",
     params:
         papers=unrecorded(work.papers),
-        folder=str(reports.folder),
+        folder=unrecorded(str(reports.folder)),
         unfinished=reports.unfinished,
         digest=[reports.digest(paper) for paper in work.papers],
     script:
