@@ -31,6 +31,7 @@ class Why(StrEnum):
     # what the interval shows
     ONE_SEED = "one seed has no interval"
     CONTAINS_ZERO = "the interval of the difference contains zero"
+    ONE_CONTAINS_ZERO = "of the two differences that must exclude zero, the interval of at least one contains it"
     NO_LEAD = "the interval contains zero and no lead as large as {least}"
     NONE_AS_LARGE = "the interval contains zero and no difference as large as is reported"
     AS_CLAIMED = "the direction is as claimed"

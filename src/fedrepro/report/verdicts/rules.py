@@ -133,7 +133,7 @@ def _worded(claim: Claim, cell: Cell, panel: Panel) -> Judged:
         return _by_scale(panel.full, True, Status.REPRODUCED), [reason(Why.AS_CLAIMED)]
     if panel.full and expected.least and contrasts[0].high < expected.least - SLACK:
         return Status.NOT, [reason(Why.NO_LEAD, least=cell.unit(panel.measure).distance(expected.least))]
-    return Status.UNDECIDED, [reason(Why.CONTAINS_ZERO)]
+    return Status.UNDECIDED, [reason(Why.CONTAINS_ZERO if len(contrasts) == 1 else Why.ONE_CONTAINS_ZERO)]
 
 
 def _direction(claim: Claim, cell: Cell, ours: Estimate, measure: Measure) -> Judged:
