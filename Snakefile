@@ -59,14 +59,14 @@ rule all:
     default_target: True
     input:
         f"{reports.folder}/index.html",
-        [f"{reports.folder}/report.pdf"] if pdf.available() else [],
+        [f"{reports.folder}/report.pdf"] if pdf.is_available() else [],
         reports.notebooks,
         work.mirrored,
 
 
 onsuccess:
     mirror_rest()
-    text = summary.told(made(), reports.folder, time.time() - work.began)
+    text = summary.closing_message(made(), reports.folder, time.time() - work.began)
     logger.info(text, extra={"event": Event.END})
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks import contenders, machine, plan, processes, summary, table, workloads
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import replacing
+from fedrepro.core.files import atomic_write
 from fedrepro.data import datasets
 from fedrepro.runs.paths import Paths
 from fedrepro.training import runner
@@ -123,9 +123,9 @@ def store(result: dict[str, Any], folder: Path) -> Path:
     """The result as JSON and its table beside it."""
     path = folder / f"{summary.kind(result)}.json"
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    with replacing(path.with_suffix(".md")) as temporary:
+    with atomic_write(path.with_suffix(".md")) as temporary:
         temporary.write_text(table.render(result), encoding="utf-8")
     return path
 
@@ -136,7 +136,7 @@ def run(chosen: argparse.Namespace) -> Path:
         install()
     what = settings(chosen)
     result = continued(described(what, chosen.mirror), what, chosen.output)
-    when = {"date": result["date"], "commit": provenance.commit()}
+    when = {"date": result["date"], "commit": provenance.current_commit()}
     for record in plan.measurements(what):
         key = "scans" if "change" in record else "kernels" if "kernels" in record else "measurements"
         result[key].append(record | when)

@@ -17,7 +17,7 @@ from benchmarks import machine
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import parse
 from fedrepro.core import rng
-from fedrepro.core.files import replacing
+from fedrepro.core.files import atomic_write
 from fedrepro.data import partitions
 from fedrepro.data.datasets import Dataset
 from fedrepro.training.devices import pick_device
@@ -95,7 +95,7 @@ def main() -> None:
     result = about | {"cases": [case(*values, device) for values in CASES]}
     chosen.output.mkdir(parents=True, exist_ok=True)
     for suffix, text in ((".json", json.dumps(result, indent=1) + "\n"), (".md", render(result))):
-        with replacing(chosen.output / f"executors-{chosen.device}{suffix}") as temporary:
+        with atomic_write(chosen.output / f"executors-{chosen.device}{suffix}") as temporary:
             temporary.write_text(text, encoding="utf-8")
     sys.stdout.write(render(result))
 

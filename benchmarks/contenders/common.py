@@ -54,7 +54,7 @@ def _material(text: str) -> Material:
 
     def scaled(images: Tensor) -> Tensor:
         chunks = images.split(1000)
-        return torch.cat([augmentation.scale(chunk.float(), config.inputs, dataset) for chunk in chunks]).to(device)
+        return torch.cat([augmentation.scale(chunk.float(), config.pixel_scaling, dataset) for chunk in chunks]).to(device)
 
     train_x = dataset.train_x[train]
     train_x = train_x.to(device) if config.augment else scaled(train_x)
@@ -74,7 +74,7 @@ def preparation(task: Task, data: Material) -> Callable[[Tensor], Tensor]:
         return lambda images: images
     draws = torch.Generator().manual_seed(task.rank)
     return lambda images: augmentation.scale(
-        augmentation.apply(images.float(), config.augment, draws), config.inputs, data.dataset
+        augmentation.apply(images.float(), config.augment, draws), config.pixel_scaling, data.dataset
     )
 
 

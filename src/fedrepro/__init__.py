@@ -7,7 +7,7 @@ from typing import Any
 
 from fedrepro.core import moved
 
-sys.meta_path.insert(0, moved.Finder())
+sys.meta_path.insert(0, moved.MovedModuleFinder())
 
 # torch reads it as it is imported: on CUDA it would write a kernel of its own for batches of one image, for which it calls a C
 # compiler that many a machine lacks

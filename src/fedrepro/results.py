@@ -4,9 +4,9 @@ it is needed."""
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrepro.core.errors import UserError, unknown
-from fedrepro.core.files import read_records, read_whole_json
-from fedrepro.runs.paths import Paths, root
+from fedrepro.core.errors import UserError, unknown_name
+from fedrepro.core.files import read_records, read_required_json
+from fedrepro.runs.paths import Paths, repository_root
 
 if TYPE_CHECKING:
     import pandas
@@ -20,7 +20,7 @@ def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | None
     """
     import pandas
 
-    note = read_whole_json(_gathered(paper, experiment, scale, reports, "json"))
+    note = read_required_json(_gathered(paper, experiment, scale, reports, "json"))
     rows = []
     for label, series in note["series"].items():
         settings = pandas.json_normalize(series["config"]).to_dict("records")[0] if "config" in series else {}
@@ -51,14 +51,14 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | None = None) -> "
 
     from fedrepro.report import artifacts
 
-    path = (reports or root() / "reports") / scale / paper / "tables" / "verdicts.json"
+    path = (reports or repository_root() / "reports") / scale / paper / "tables" / "verdicts.json"
     if not path.exists():
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
     return pandas.DataFrame(read_records(path), columns=artifacts.VERDICT).convert_dtypes()
 
 
 def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, ending: str) -> Path:
-    folder = (reports or root() / "reports") / scale / paper / "data"
+    folder = (reports or repository_root() / "reports") / scale / paper / "data"
     path = folder / f"{experiment}.{ending}"
     if not path.exists() and reports is None:
         _gather(paper, experiment, scale, folder)
@@ -66,16 +66,16 @@ def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, end
         there = sorted(found.stem for found in folder.glob("*.json"))
         if not there:
             raise UserError(f"{folder}: no results yet; make them: snakemake --cores 2 {paper} --config scale={scale}")
-        raise unknown("experiment", experiment, there)
+        raise unknown_name("experiment", experiment, there)
     return path
 
 
 def _gather(paper: str, experiment: str, scale: str, folder: Path) -> None:
     """Gather what is finished of an experiment, or of its study. Raises UserError for what is unknown."""
     from fedrepro.config.params import read_params
-    from fedrepro.experiments.reports import gathering
+    from fedrepro.experiments.reports import result_sources
     from fedrepro.runs import gather
 
-    top = root()
-    params = read_params(top / "params.yaml", {"scale": scale, "only_finished": True})
-    gather.gather(gathering(paper, experiment, params, Paths(data=top / "data", results=top / "results")), folder)
+    top = repository_root()
+    params = read_params(top / "params.yaml", {"scale": scale, "report_only": True})
+    gather.gather(result_sources(paper, experiment, params, Paths(data=top / "data", results=top / "results")), folder)

@@ -22,7 +22,7 @@ class LogHandler(LogHandlerBase):
     def emit(self, record: LogRecord) -> None:
         try:
             if not self.plain:
-                self.screen.take(record)
+                self.screen.handle(record)
             elif (text := self.format(record)) not in ("", "None"):  # as Snakemake's own handler asks
                 self.screen.say(text)
         except Exception:

@@ -27,7 +27,7 @@ from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.models import Conv, Dense, Head
 from fedrepro.training.executors import Sequential
-from fedrepro.training.round import Round
+from fedrepro.training.round import RoundExecution
 from support.federation import (
     ALGORITHMS,
     advance,
@@ -54,7 +54,7 @@ def neutral(name: str) -> dict:
 
 def sent(federation, state, shares=(0.2, 0.3, 0.5)):
     """What the first clients send in the round after `state`."""
-    returned = Round(federation, state, {}).train(receive(federation, state), range(len(shares)))
+    returned = RoundExecution(federation, state, {}).train(receive(federation, state), range(len(shares)))
     return [item._replace(share=share) for item, share in zip(returned, shares, strict=True)]
 
 
@@ -97,7 +97,11 @@ def test_a_method_does_not_see_the_momentum_that_the_engine_keeps():
     state, _ = advance(fed, 2)
     plain, _ = advance(federation(settings.model_copy(update={"keep_momentum": False})), 2)
     for number, kept in state.clients.items():
-        assert Round(fed, state, {}).client(number).state.keys() == plain.clients[number].tensors.keys() < kept.tensors.keys()
+        assert (
+            RoundExecution(fed, state, {}).client(number).state.keys()
+            == plain.clients[number].tensors.keys()
+            < kept.tensors.keys()
+        )
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -105,8 +109,8 @@ def test_order_of_clients_does_not_matter(name):
     fed = federation(config(algorithm={"name": name}))
     start, _ = fed.start()
     returned = sent(fed, start)
-    there, server = fed.algorithm.aggregate(start.weights, fed.server(start), returned)
-    back, other = fed.algorithm.aggregate(start.weights, fed.server(start), returned[::-1])
+    there, server = fed.algorithm.aggregate(start.weights, fed.server_view(start), returned)
+    back, other = fed.algorithm.aggregate(start.weights, fed.server_view(start), returned[::-1])
     assert_close(there, back, 1e-13)
     assert_close(server, other, 1e-13)
 
@@ -141,8 +145,8 @@ def test_dropout_reaches_every_objective_and_no_test(name):
     received = receive(fed, start)
     x, y = train_part(fed, 0)
     drawn = models.dropout_masks(fed.algorithm.net, len(x), rng.generator(0, "dropout"))
-    own = fed.algorithm.prepare(received, Round(fed, start, {}).client(0))
-    batch = Batch(x, y, fed.algorithm.frozen(received, x, own), own=own)
+    own = fed.algorithm.prepare(received, RoundExecution(fed, start, {}).client(0))
+    batch = Batch(x, y, fed.algorithm.reference_outputs(received, x, own), own=own)
 
     def loss(*masks):
         return fed.algorithm.loss(received, received, batch._replace(masks=masks)).item()
@@ -479,7 +483,7 @@ def three_layers(name: str, options: dict):
     x, y = torch.randn(6, 2, 1, 2, generator=draw, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 0])
     batches, classes = [Batch(x, y)], y.bincount(minlength=3)
     server = Server(2, 4, 0.25, moved(algorithm.start(weights)), lambda: iter(batches))
-    server = replace(server, state=algorithm.survey(weights, server))
+    server = replace(server, state=algorithm.server_prepare(weights, server))
     received = algorithm.broadcast(weights, server)
     client = Client(0, 6, 2, 0.5, 0.0, {}, lambda: classes, lambda: iter(batches))
     client = replace(client, state=moved(algorithm.finish(moved(weights), received, client).state))
@@ -503,7 +507,7 @@ def in_numpy(scene: Scene) -> Scene:
 def test_loss_and_gradient_by_hand(name, options, pull, fuse):
     algorithm, scene, own, moved = three_layers(name, options)
     leaves = {key: moved[key].requires_grad_() for key in algorithm.trained}
-    batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x, own), own=own)
+    batch = Batch(scene.x, scene.y, algorithm.reference_outputs(scene.received, scene.x, own), own=own)
     loss = algorithm.loss(moved | leaves, scene.received, batch)
     gradient = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
     value, slopes = by_hand(arrays(moved), in_numpy(scene), pull, fuse)
@@ -515,7 +519,7 @@ def test_loss_and_gradient_by_hand(name, options, pull, fuse):
 def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
     """The first step starts at the received weights, where most methods are FedAvg still; the second does not."""
     algorithm, scene, own, _ = three_layers(name, options)
-    batch = Batch(scene.x, scene.y, algorithm.frozen(scene.received, scene.x, own), own=own)
+    batch = Batch(scene.x, scene.y, algorithm.reference_outputs(scene.received, scene.x, own), own=own)
     feed = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, own=own, start=scene.received, velocity={})
     executor = Sequential(algorithm, config(batch_size=6), None)
     [(trained, loss, _)] = executor.train(scene.received, [feed], 0.5, algorithm.trained)
@@ -561,9 +565,9 @@ def test_one_image_under_two_equal_networks_has_a_slope():
 
 
 def test_methods_that_bfloat16_rounds_have_a_warning():
-    warned = {name: algorithms.caution(config(algorithm={"name": name}, precision="bfloat16")) for name in ALGORITHMS}
+    warned = {name: algorithms.warning(config(algorithm={"name": name}, precision="bfloat16")) for name in ALGORITHMS}
     assert not warned["fedavg"] and warned["fedmmd"]
-    assert algorithms.caution(config(algorithm={"name": "fedmmd", "floor": 0}, precision="float32"))
+    assert algorithms.warning(config(algorithm={"name": "fedmmd", "floor": 0}, precision="float32"))
 
 
 @pytest.mark.parametrize("shift", [0.1, 3.0])

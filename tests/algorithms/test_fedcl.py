@@ -11,7 +11,7 @@ from fedrepro.algorithms.base import Batch
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.models import tasks
-from fedrepro.training.round import Round, size
+from fedrepro.training.round import RoundExecution, message_bytes
 from support.federation import advance, assert_close, config, federation, receive
 
 DEFINITIONS = ["layer_squares", "layer_norm", "layer_outputs", "absolute", "fisher"]
@@ -80,7 +80,7 @@ def test_clients_estimate_in_batches_of_the_servers_size():
     settings = config(algorithm={"name": "fedcl", "every": 10}, batch_size=2)
     fed = federation(settings.model_copy(update={"proxy": settings.proxy.model_copy(update={"batch_size": 5})}))
     state = fed.start()[0]
-    client = Round(fed, state, {}).client(0)
+    client = RoundExecution(fed, state, {}).client(0)
     sizes = [len(batch.labels) for batch in client.batches()]
     assert sizes[0] == 5 and sum(sizes) == client.images
 
@@ -88,7 +88,7 @@ def test_clients_estimate_in_batches_of_the_servers_size():
 def test_importance_takes_part_in_every_nth_round():
     fed = federation(config(algorithm={"name": "fedcl", "every": 3}, precision="float32"))
     _, rows = advance(fed, 7)
-    plain = 3 * size(fed.algorithm.net.state_dict())
+    plain = 3 * message_bytes(fed.algorithm.net.state_dict())
     extra = [row["bytes_down"] - plain for row in rows[1:]]
     assert extra == [3 * 4 * len(fed.algorithm.trained) if round % 3 == 1 else 0 for round in range(1, 8)]
     assert all(row["bytes_up"] == plain for row in rows[1:])
@@ -98,7 +98,7 @@ def test_fedcurv_is_the_published_sum():
     """All clients take part twice: then the slope of the local loss is that of the sum over the others, written out."""
     fed = federation(config(algorithm={"name": "fedcurv", "weight": 0.3}, clients_per_round=4))
     state, _ = advance(fed, 1)
-    received, work = receive(fed, state), Round(fed, state, {})
+    received, work = receive(fed, state), RoundExecution(fed, state, {})
     own = fed.algorithm.prepare(received, work.client(2))
     draw = rng.generator(0, "moved")
     weights = {n: w + 0.1 * torch.randn(w.shape, generator=draw).double() for n, w in state.weights.items()}
@@ -126,7 +126,7 @@ def test_fedcurv_sends_the_curvature_where_a_client_ended():
     """I at the weights that it sends, on its own images, and I w of the same; not of what it received."""
     fed = federation(config(algorithm={"name": "fedcurv"}))
     state, _ = fed.start()
-    work = Round(fed, state, {})
+    work = RoundExecution(fed, state, {})
     for client, _, message in work.train(receive(fed, state)):
         ended = {name: message[name] for name in fed.algorithm.trained}
         fisher = importance("fisher", fed.algorithm, ended, work.client(client.number).batches())
@@ -155,4 +155,4 @@ def test_sums_of_fedcurv_keep_nothing_of_how_its_first_values_were_rounded(monke
 def test_fedcurv_sends_three_times_as_much():
     fed = federation(config(algorithm={"name": "fedcurv"}))
     _, rows = advance(fed, 1)
-    assert rows[1]["bytes_up"] == rows[1]["bytes_down"] == 3 * 3 * size(fed.algorithm.net.state_dict())
+    assert rows[1]["bytes_up"] == rows[1]["bytes_down"] == 3 * 3 * message_bytes(fed.algorithm.net.state_dict())

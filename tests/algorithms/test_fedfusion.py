@@ -13,7 +13,7 @@ from fedrepro import algorithms, models
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.models import tasks
-from fedrepro.training.round import size
+from fedrepro.training.round import message_bytes
 from support.federation import advance, config, federation, local, receive, scores
 
 
@@ -29,7 +29,7 @@ def test_bytes_of_fusion(operator, extra):
     weights = extra + sum(tensor.numel() for tensor in plain.algorithm.net.parameters())
     assert fed.algorithm.net.channels == 3
     assert [(row["bytes_down"], row["bytes_up"]) for row in rows[1:]] == [(3 * 8 * weights, 3 * 8 * weights)] * 2
-    assert size(receive(fed, state)) == 8 * weights == size(state.weights)
+    assert message_bytes(receive(fed, state)) == 8 * weights == message_bytes(state.weights)
 
 
 def extracted(fed, weights, x):
@@ -75,7 +75,7 @@ def test_a_client_is_tested_with_the_extractor_that_it_received():
     received = receive(fed, state)
     [(trained, _)] = local(fed, received, [0], 2)
     x, y = fed.data.test_x, fed.data.test_y
-    found = scores(fed, fed.algorithm.personal(trained, received), x, y)
+    found = scores(fed, fed.algorithm.personalised_weights(trained, received), x, y)
     assert found == pytest.approx(measured(logits_by_hand(fed, trained, received, x), y), rel=1e-12)
     assert found[1] != pytest.approx(scores(fed, trained, x, y)[1], rel=1e-4)  # E_g = E_l
     assert scores(fed, received, x, y) == pytest.approx(measured(logits_by_hand(fed, received, received, x), y), rel=1e-12)

@@ -12,14 +12,14 @@ import torch
 from fedrepro import algorithms
 from fedrepro.algorithms import _matching
 from fedrepro.algorithms._matching import Prior, match
-from fedrepro.algorithms.base import Client, Sent, Server
+from fedrepro.algorithms.base import Client, ClientUpdate, Server
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
-from fedrepro.experiments.cost_model import Known, cost
+from fedrepro.experiments.cost_model import SpeedCache, estimate
 from fedrepro.models import Conv, Dense, Head, tasks
 from fedrepro.runs.paths import Paths
-from fedrepro.training.round import Round, size
+from fedrepro.training.round import RoundExecution, message_bytes
 from support.federation import a_run, assert_close, assert_same, config, federation
 from support.networks import COLOUR, GREY, assembled, build
 
@@ -124,7 +124,7 @@ class Kept:
         self.calls.append({"received": received, "trained": trained, "back": back, "lr": lr, "epochs": epochs})
         for number, network in enumerate(self.networks):
             client = Client(number, 10, 1, 0.1, 0.0, {}, lambda number=number: self.classes[number], lambda: iter(()))
-            yield Sent(client, 1 / len(self.networks), starts[number] if len(self.calls) > 1 else network)
+            yield ClientUpdate(client, 1 / len(self.networks), starts[number] if len(self.calls) > 1 else network)
 
     def sent(self, down=0, up=0):
         pass
@@ -268,7 +268,7 @@ def test_lower_layers_are_frozen_and_the_same_for_all(two_rounds):
     assert any(len(second.weights[name]) > len(base[name]) for name in base)
     number = seen[0].client.number
     kept = first.server["units.conv1"][number]
-    start = fed.algorithm.cut(first.weights, fed.server(first), Round(fed, first, {}))[number]
+    start = fed.algorithm.cut(first.weights, fed.server(first), RoundExecution(fed, first, {}))[number]
     assert torch.equal(start["extractor.conv1.layer.weight"], first.weights["extractor.conv1.layer.weight"][kept])
 
 
@@ -280,8 +280,8 @@ def test_bytes_of_a_round_by_hand(two_rounds):
     numbers = sum(len(base[fed.algorithm.layers[block][0]]) for block in blocks[:-1])
     for round, row in enumerate(rows, 1):
         before, after = states[round - 1].weights, states[round].weights
-        matched = size({name: after[name] for block in blocks[:-1] for name in fed.algorithm.layers[block]})
-        down = size(before) + matched + 8 * numbers * (1 + (round > 1))
+        matched = message_bytes({name: after[name] for block in blocks[:-1] for name in fed.algorithm.layers[block]})
+        down = message_bytes(before) + matched + 8 * numbers * (1 + (round > 1))
         up = sum(len(base[name]) * after[name][0].numel() * 8 for name in base)
         assert (row["bytes_down"], row["bytes_up"]) == (3 * down, 3 * (up + 8 * 10))
 
@@ -314,7 +314,7 @@ def test_an_estimate_counts_all_phases(tmp_path):
 
     def samples(**algorithm):
         run = a_run(tmp_path, config(algorithm=algorithm, train_images=80, test_images=40))
-        return cost(run, Known(Paths(results=tmp_path)), "sequential", torch.device("cpu")).samples
+        return estimate(run, SpeedCache(Paths(results=tmp_path)), "sequential", torch.device("cpu")).samples
 
     assert samples(name="fedma") == 6 * samples(name="fedavg") == 6 * 3 * 3 * 2 * 20
     assert samples(name="fedma", last_epochs=1) == 4 * samples(name="fedavg")

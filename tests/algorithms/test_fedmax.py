@@ -17,7 +17,7 @@ from fedrepro.data.datasets import synthetic
 from fedrepro.experiments import resolve
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.reasons import Why
+from fedrepro.report.reasons import ReasonKind
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
 from support.results import made
@@ -38,9 +38,9 @@ def settings(name: str, scale: str = "paper") -> Experiment:
 
 def test_every_number_of_both_tables_is_a_claim(paper):
     claimed = {
-        (claim.cell.series, claim.experiment): claim.reported
+        (claim.quantity.series, claim.experiment): claim.reported
         for claim in paper.claims.values()
-        if claim.cell.kind == "accuracy"
+        if claim.quantity.kind == "accuracy"
     }
     printed = {
         (label, panel): value
@@ -55,15 +55,15 @@ def test_differences_follow_from_the_tables(paper):
     """To the digits that are printed: the paper's own rows of improvements hold, but for one that its claim notes."""
     tables = paper.tables["table1"].reported
     for key, claim in paper.claims.items():
-        if not key.startswith("t1") or claim.cell.kind != "difference":
+        if not key.startswith("t1") or claim.quantity.kind != "difference":
             continue
-        ours, base = (tables[label][claim.experiment] for label in (claim.cell.series, claim.cell.baseline))
+        ours, base = (tables[label][claim.experiment] for label in (claim.quantity.series, claim.quantity.baseline))
         assert claim.reported == pytest.approx(ours - base, abs=1e-9), key
         best = max(tables[label][claim.experiment] for label in ("FedAvg", "FedProx"))
         assert base == best or not key.endswith("-gain"), key
     medical = paper.tables["table2"].reported
     for panel, value in medical["FedMAX"].items():
-        [claim] = [c for c in paper.claims.values() if c.experiment == panel and c.cell.kind == "difference"]
+        [claim] = [c for c in paper.claims.values() if c.experiment == panel and c.quantity.kind == "difference"]
         gap = value - medical["FedAvg"][panel]
         assert claim.reported in (0, pytest.approx(gap, abs=1e-9))  # 0 where FedMAX performs like FedAvg
         assert f"ends {abs(gap):.4f} {'above' if gap > 0 else 'below'}" in claim.text
@@ -94,7 +94,7 @@ def test_the_same_runs_stand_behind_the_budget(scale):
             training = settings(key, scale)
             for label, choice in training.series.items():
                 own = dict(choice.options)
-                shared = merge(training.model_dump(exclude=resolve.BESIDE), own.pop("with", {}))
+                shared = merge(training.model_dump(exclude=resolve.BESIDE), own.pop("overrides", {}))
                 alone[key, label] = shared | {"algorithm": {"name": choice.name, **own}}
         assert alone[f"{name}_budget", "FedMAX 600"] == alone[f"{name}_600", "FedMAX"]
         images = {"train_images": alone[f"{name}_600", "FedMAX"]["train_images"]}
@@ -119,26 +119,26 @@ def test_what_answering_with_each_devices_commonest_class_gives(name, place):
 
 def test_networks_that_answer_with_one_class_are_not_compared():
     """They have one accuracy in the last ten rounds of all seeds; a single seed, or one other value, is no sign of it."""
-    cell = {"kind": "closer", "series": "FedMAX", "baseline": "FedAvg", "learned": "e"}
-    claim = claims.read({"text": "t", "source": "s", "experiment": "e", "reported": "closer", "cell": cell}, "t")
+    cell = {"kind": "lower_divergence", "series": "FedMAX", "baseline": "FedAvg", "learned": "e"}
+    claim = claims.read({"text": "t", "source": "s", "experiment": "e", "reported": "lower", "quantity": cell}, "t")
     assert claim.sources == ["e-activations", "e"] and claim.shown == ["e-activations"]
     divergences, rising = {"FedMAX": 3, "FedAvg": 4}, [0.1 * round for round in range(11)]
 
-    def why(curve: list[float], seeds: int = 2) -> Why:
+    def why(curve: list[float], seeds: int = 2) -> ReasonKind:
         found = made({label: dict.fromkeys(range(seeds), own) for label, own in (("FedMAX", curve), ("FedAvg", rising))})
         keys = [(label, seed) for label in divergences for seed in range(seeds)]
         rows = [{"series": label, "seed": str(seed), "divergence": str(divergences[label])} for label, seed in keys]
-        return decide("c", claim, Results(found.note, rows), "test_accuracy", others=[found]).reasons[0].why
+        return decide("c", claim, Results(found.note, rows), "test_accuracy", others=[found]).reasons[0].kind
 
-    assert why([0.1, *[0.7765] * 10]) == Why.ONE_CLASS
-    assert why([0.1, *[0.7765] * 9, 0.7766]) == Why.AS_CLAIMED
-    assert why([0.1, *[0.7765] * 10], seeds=1) == Why.ONE_SEED
+    assert why([0.1, *[0.7765] * 10]) == ReasonKind.ONE_CLASS
+    assert why([0.1, *[0.7765] * 9, 0.7766]) == ReasonKind.AS_CLAIMED
+    assert why([0.1, *[0.7765] * 10], seeds=1) == ReasonKind.ONE_SEED
 
 
 def test_whose_activations_are_closer_by_hand():
     """Seed 0: means 3 and 4, so 25 % below; seed 1: 5 and 4, so 25 % above; then with a third seed and no doubt."""
-    claim = {"text": "t", "source": "s", "experiment": "e", "reported": "closer"}
-    claim = claims.read(claim | {"cell": {"kind": "closer", "series": "FedMAX", "baseline": "FedAvg"}}, "t")
+    claim = {"text": "t", "source": "s", "experiment": "e", "reported": "lower"}
+    claim = claims.read(claim | {"quantity": {"kind": "lower_divergence", "series": "FedMAX", "baseline": "FedAvg"}}, "t")
 
     def verdict(found: dict[str, dict[int, list[float]]]):
         curves = {label: dict.fromkeys(seeds, [0.1]) for label, seeds in found.items()}
@@ -147,15 +147,17 @@ def test_whose_activations_are_closer_by_hand():
         return decide("c", claim, Results(made(curves).note, rows), "test_accuracy")
 
     unsure = verdict({"FedMAX": {0: [2, 4], 1: [5]}, "FedAvg": {0: [1, 7], 1: [4, 4]}})
-    assert (unsure.status, unsure.found) == ("undecided", "+0.0 ± 317.6 % (n = 2)")  # 12.706 x 35.355 / sqrt 2
+    assert (unsure.status, unsure.our_value) == ("undecided", "+0.0 ± 317.6 % (n = 2)")  # 12.706 x 35.355 / sqrt 2
     sure = verdict({"FedMAX": {0: [3], 1: [3], 2: [3]}, "FedAvg": {0: [4], 1: [4], 2: [5]}})
-    assert (sure.status, sure.reasons[0].why) == ("reproduced", Why.AS_CLAIMED) and sure.ours.mean == pytest.approx(-0.3)
+    assert (sure.status, sure.reasons[0].kind) == ("reproduced", ReasonKind.AS_CLAIMED) and sure.ours.mean == pytest.approx(
+        -0.3
+    )
     turned = verdict({"FedMAX": {0: [4], 1: [4], 2: [4.5]}, "FedAvg": {0: [3], 1: [3], 2: [3]}})
-    assert (turned.status, turned.reasons[0].why) == ("not reproduced", Why.OPPOSITE)
+    assert (turned.status, turned.reasons[0].kind) == ("not reproduced", ReasonKind.OPPOSITE)
     alone = verdict({"FedMAX": {0: [3]}, "FedAvg": {0: [4], 1: [4]}})
-    assert (alone.status, alone.reasons[0].why) == ("not compared", Why.UNPAIRED)
+    assert (alone.status, alone.reasons[0].kind) == ("not compared", ReasonKind.UNPAIRED)
     dead = verdict({"FedMAX": {0: [3], 1: [3, 1e-17, 0]}, "FedAvg": {0: [4], 1: [4]}})
-    assert (dead.status, dead.reasons[0].why) == ("not compared", Why.DEAD)
+    assert (dead.status, dead.reasons[0].kind) == ("not compared", ReasonKind.DEAD)
     nearly = verdict({"FedMAX": {0: [3], 1: [3, 1e-17]}, "FedAvg": {0: [4], 1: [4]}})
     assert nearly.ours.mean == pytest.approx(-0.4375)
 

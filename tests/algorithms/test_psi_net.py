@@ -8,19 +8,19 @@ import torch
 from torch.nn import functional as F
 
 from fedrepro import algorithms, models
-from fedrepro.algorithms.base import Batch, Client, Sent
+from fedrepro.algorithms.base import Batch, Client, ClientUpdate
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import read_params
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.experiments import cost
-from fedrepro.experiments.plan import Planned, Series
+from fedrepro.experiments.plan import PlannedExperiment, Series
 from fedrepro.models import Block, Conv, Dense, Depthwise, Head, Outputs, tasks
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.training.executors import EXECUTORS
-from fedrepro.training.round import Round
+from fedrepro.training.round import RoundExecution
 from support.federation import advance, assert_close, assert_same, config, federation, images, local, receive
 from support.networks import COLOUR, assembled, build
 
@@ -35,7 +35,7 @@ def psi(net, **options):
 
 
 def regulated(net, **options):
-    return models.regulated(net, rng.generator(0, "algorithm"), **options)
+    return models.with_groups(net, rng.generator(0, "algorithm"), **options)
 
 
 # The network
@@ -95,7 +95,7 @@ def test_maps_of_classes(classes, expected):
         assert torch.allclose(net(x).logits[:, list(labels)], alone, atol=1e-6)
     counts = torch.zeros(6, dtype=torch.long)
     counts[5] = 3
-    held = net.groups.held(counts)
+    held = net.groups.present(counts)
     assert held.tolist() == [5 in labels for labels in expected]
     assert net.groups.of_classes(held).nonzero().flatten().tolist() == sorted(expected[held.tolist().index(True)])
 
@@ -185,7 +185,7 @@ def test_where_all_hold_all_groups_the_mean_is_fedavgs_to_the_bit():
     state, _ = fed.start()
     shares = (0.7, 0.2, 0.1)
     assert 0.7 + 0.2 + 0.1 < 1
-    returned = Round(fed, state, {}).train(state.weights)
+    returned = RoundExecution(fed, state, {}).train(state.weights)
     sent = [item._replace(share=share) for item, share in zip(returned, shares, strict=True)]
     assert all(item.message["groups"].all() for item in sent)
     ours = fed.algorithm.average(state.weights, sent)
@@ -205,7 +205,7 @@ def test_a_mean_of_equal_groups_does_not_drift():
     held = [torch.tensor([client % 2, client % 3, 1]) for client in range(10)]
     clients = [SimpleNamespace(classes=lambda counts=counts: counts) for counts in held]
     for _ in range(20):
-        sent = [Sent(client, 0.1, algorithm.finish(weights, weights, client).message) for client in clients]
+        sent = [ClientUpdate(client, 0.1, algorithm.finish(weights, weights, client).message) for client in clients]
         weights = algorithm.average(weights, sent)
     assert_close(weights, like, 1e-13)
 
@@ -217,7 +217,7 @@ def test_what_a_trimmed_client_trains_and_sends(options):
     state, _ = fed.start()
     received = receive(fed, state)
     groups = fed.algorithm.net.groups
-    held = groups.held(Round(fed, state, {}).client(0).classes())
+    held = groups.present(RoundExecution(fed, state, {}).client(0).classes())
     assert held.sum() == 2
     [(weights, _)] = local(fed, received, [0])
     for name in groups.weights:
@@ -227,7 +227,13 @@ def test_what_a_trimmed_client_trains_and_sends(options):
         assert options or not moved[~held].any(), name
     assert not torch.equal(weights["extractor.conv1.layer.weight"], received["extractor.conv1.layer.weight"])
     whole, trimmed = (
-        next(iter(Round(federation(config(algorithm={"name": "psi_net", "trim": trim}, **CLASSES)), state, {}).train(received)))
+        next(
+            iter(
+                RoundExecution(federation(config(algorithm={"name": "psi_net", "trim": trim}, **CLASSES)), state, {}).train(
+                    received
+                )
+            )
+        )
         for trim in (False, True)
     )
     sizes = [sum(tensor.numel() for key, tensor in item.message.items() if key in groups.weights) for item in (whole, trimmed)]
@@ -287,9 +293,9 @@ def test_networks_with_batch_normalisation_in_groups_in_every_executor(model):
 @pytest.mark.parametrize(("options", "key"), [({"groups": 3}, "groups"), ({"grouped_from": "conv9"}, "grouped_from")])
 def test_groups_that_cannot_be_are_refused_before_anything_is_trained(options, key, tmp_path):
     run = Run(tmp_path / "run", config(algorithm={"name": "psi_net", **options}), "data", "code")
-    planned = Planned("p", "fig", None, (Series("in groups", (run,)),), where="here")
+    planned = PlannedExperiment("p", "fig", None, (Series("in groups", (run,)),), location="here")
     with pytest.raises(UserError, match=f"here: series.in groups: algorithm psi_net: {key}: "):
-        cost.entries([planned], PARAMS, Paths(results=tmp_path))
+        cost.pending_work([planned], PARAMS, Paths(results=tmp_path))
 
 
 # The paper's set-ups

@@ -249,7 +249,7 @@ def test_two_rounds_of_the_server_by_hand(name, options, by_hand, norm):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_five_rounds_lower_the_loss(name):
     """Of classes that can be told apart: whoever goes the wrong way anywhere ends above where he began."""
-    settings = {"model": {"width": 0.2}, "inputs": "standardised", "rounds": 5, "local_epochs": 3, "batch_size": 10}
+    settings = {"model": {"width": 0.2}, "pixel_scaling": "standardised", "rounds": 5, "local_epochs": 3, "batch_size": 10}
     run = config(algorithm={"name": name}, precision="float32", **settings)
     _, rows = advance(federation(run, images(train=120, classes=4)))
     assert rows[5]["test_loss"] < 0.9 * rows[0]["test_loss"]

@@ -125,7 +125,7 @@ def names(scene: Scene) -> Iterator[tuple[Work, str]]:
         "paper": lambda: params["papers"].append(name),
         "experiment": lambda: (experiments.update({name: fig | {"rounds": 1}}), scales["quick"].update({name: {}})),
         "variant": lambda: fig.update(variants={name: {"rounds": 1}}),
-        "label": lambda: fig["series"].update({name: {"name": "fedavg", "with": {"lr": 0.3}}}),
+        "label": lambda: fig["series"].update({name: {"name": "fedavg", "overrides": {"lr": 0.3}}}),
         "dataset": lambda: fig.update(dataset={"name": name}),
         "partition": lambda: fig.update(partition={"name": name, "clients": 3}),
         "algorithm": lambda: fig.update(series={"A": {"name": name}}),
@@ -225,7 +225,7 @@ def commits(scene: Scene) -> Iterator[tuple[Work, str]]:
 def outside(scene: Scene, commit: str) -> int:
     """Train where there is no checkout."""
     provenance.PACKAGE = shutil.copytree(provenance.PACKAGE, scene.folder / "tree/copy/fedrepro")
-    provenance.forget()
+    provenance.clear_caches()
     os.environ["FEDREPRO_COMMIT"] = commit
     return main.main(["train"])
 
@@ -354,7 +354,7 @@ def documents(scene: Scene) -> Iterator[tuple[Work, str]]:
         "data_mirror"])),
         "scale": (params["scales"]["quick"], draw.choice(["seeds", "note", "like"])), "model": (fig["model"],
         draw.choice(["width", "zz", "name"])),
-        "series": (fig["series"], draw.choice(["FedAvg", "zz"])), "with": (fig["series"]["FedAvg"], "with"),
+        "series": (fig["series"], draw.choice(["FedAvg", "zz"])), "overrides": (fig["series"]["FedAvg"], "overrides"),
         "partition": (fig["partition"], draw.choice(["clients", "zz", "name"])),
         "studies": (fig, "studies"), "overlay": (scales, draw.choice(["quick", "zz"])), "title": (artifacts,
         draw.choice(["title", "reference", "figures", "proposed"])),
@@ -580,7 +580,7 @@ def configurations(scene: Scene) -> Iterator[tuple[Work, str]]:
 
     def told(*words: str) -> int:
         os.environ.update({"GIT_CONFIG_GLOBAL": str(scene.tree / "config")} | variables)
-        for answer in (provenance.head, provenance.commit, provenance.commit_date, provenance.committed_digest):
+        for answer in (provenance.head_commit, provenance.current_commit, provenance.commit_date, provenance.committed_digest):
             answer.cache_clear()
         code = main.main(list(words))
         if words == ("train",):
@@ -630,7 +630,7 @@ class Attacks:
             importlib.import_module(f"fedrepro.experiments.{name}")
         importlib.import_module("fedrepro.runs.dvc_store")
         provenance.PACKAGE = repository(folder / "repository")
-        provenance.forget()
+        provenance.clear_caches()
         trained, fresh, kept, whole = (folder / name for name in ("trained", "fresh", "kept", "whole"))
         trained.mkdir()
         changes = {"rounds": 2, "train_images": 30, "test_images": 20, "local_epochs": 1, "studies": STUDIES, "series": SERIES}

@@ -71,10 +71,10 @@ def listed() -> int:
 def gathered() -> int:
     """What reports read, of an experiment and its study, into `out`."""
     params, paths = read_params(), Paths()
-    for item in plan.every(plan.plan(params, paths)):
-        gather.gather(plan.gathering(item, params), Path("out"))
-        study = study_plan.plan(item, params, paths)["newcomers"]
-        gather.gather(study_plan.gathering(study, params), Path("out"))
+    for item in plan.all_experiments(plan.plan_experiments(params, paths)):
+        gather.gather(plan.result_sources(item, params), Path("out"))
+        study = study_plan.plan_studies(item, params, paths)["newcomers"]
+        gather.gather(study_plan.result_sources(study, params), Path("out"))
     return 0
 
 

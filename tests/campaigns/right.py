@@ -6,7 +6,8 @@ from support import kinds
 from support.settings import SETTINGS
 
 WORK = {
-    "dataset": "digits", "train_images": 60, "test_images": 30, "inputs": "unit", "augment": ["crop", "flip"], "rounds": 2,
+    "dataset": "digits", "train_images": 60, "test_images": 30, "pixel_scaling": "unit", "augment": ["crop", "flip"],
+        "rounds": 2,
     "partition": {"name": "permuted", "clients": 3}, "model": {"name": "mnist_cnn", "width": 0.05}, "clients_per_round": 2,
     "local_epochs": 1, "batch_size": 10, "lr": 0.1, "schedule": {"name": "cosine", "floor": 0.001}, "momentum": 0.5,
     "weight_decay": 0.001, "proxy": {"share": 0.1}, "measures": ["test_accuracy", "test_loss"], "evaluate_every": 1,
@@ -15,7 +16,7 @@ WORK = {
 RUNS = {
     "FedAvg": {"name": "fedavg"},
     "FedMMD": {"name": "fedmmd", "weight": 0.1},
-    "Rate": {"name": "fedavg", "with": {"lr": 0.2}},
+    "Rate": {"name": "fedavg", "overrides": {"lr": 0.2}},
 }
 SWEEP = {"FedAvg": {"name": "fedavg"}} | {label: {"name": "fedmax", "beta": beta} for label, beta in kinds.BETAS.items()}
 EXPERIMENTS = {
@@ -49,6 +50,6 @@ ARTIFACTS = {
     },
 }
 CLAIMS = {
-    "one": CLAIM | {"cell": {"kind": "accuracy", "series": "FedMMD", "last": 1}, "scales": {"quick": {"last": 2}}},
-    "two": CLAIM | {"cell": {"kind": "rounds_to", "series": "FedMMD", "baseline": "FedAvg", "target": 0.5}, "note": "n"},
+    "one": CLAIM | {"quantity": {"kind": "value", "series": "FedMMD", "last": 1}, "scales": {"quick": {"last": 2}}},
+    "two": CLAIM | {"quantity": {"kind": "rounds_to", "series": "FedMMD", "baseline": "FedAvg", "target": 0.5}, "note": "n"},
 }

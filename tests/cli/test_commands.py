@@ -17,7 +17,7 @@ from fedrepro.cli import main
 from fedrepro.cli import targets as listing
 from fedrepro.config.params import read_params
 from fedrepro.core.errors import UserError
-from fedrepro.experiments.plan import plan
+from fedrepro.experiments.plan import plan_experiments
 from fedrepro.runs import kept
 from fedrepro.runs.paths import Paths
 from support import settings
@@ -153,7 +153,7 @@ def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, 
         done, failing = runs
         done.folder.mkdir(parents=True)
         done.summary.write_text("{}")
-        with failures.of(failing.id):
+        with failures.collect(failing.id):
             raise UserError("no luck")
         return []
 
@@ -163,7 +163,7 @@ def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, 
     monkeypatch.setattr(
         study_plan, "unfinished", lambda chosen, *_: [SimpleNamespace(run=run, study=study) for run in chosen[0].runs]
     )
-    monkeypatch.setattr(study_runner, "conduct", lambda cases, *_, **options: made.extend(cases) or [])
+    monkeypatch.setattr(study_runner, "run_studies", lambda cases, *_, **options: made.extend(cases) or [])
     write(here, {})
     assert "digits-fedprox-s0-" in (told := refused(capsys, "train")) and "no luck" in told
     assert [case.run.config.algorithm.name for case in made] == ["fedavg"]
@@ -171,7 +171,7 @@ def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, 
 
 @pytest.mark.parametrize("mirror", ["http://127.0.0.1:9", "mirror"])
 @pytest.mark.parametrize("data", [
-    {"dataset": "mnist"}, {"dataset": {"name": "synthetic", "devices": 3, "train": 40, "side": 16}, "inputs": "raw"},
+    {"dataset": "mnist"}, {"dataset": {"name": "synthetic", "devices": 3, "train": 40, "side": 16}, "pixel_scaling": "raw"},
 ], ids=["fetched", "drawn"])  # fmt: skip
 def test_plans_and_lists_fetch_draw_and_prepare_nothing(data, mirror, paper, monkeypatch):
     """Though only the data can tell whether the mirror's are the official release, and what a draw with these options gives."""
@@ -226,10 +226,10 @@ def test_train_twice_does_nothing(ready, monkeypatch):
 
 
 def test_settings_that_train_nothing(ready, monkeypatch, tmp_path, caplog, capsys):
-    write(tmp_path, {"only_finished": True})
+    write(tmp_path, {"report_only": True})
     monkeypatch.chdir(tmp_path)
     assert main.main(["train"]) == 0 and not list(tmp_path.glob("results/runs/*/*"))
-    assert "params.yaml: only_finished: true trains nothing" in caplog.messages
+    assert "params.yaml: report_only: true trains nothing" in caplog.messages
     monkeypatch.chdir(ready)
     assert main.main(["train", "--scale", "other"]) == 0
     assert (
@@ -264,7 +264,7 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path / "copy")
     assert main.main(["keep"]) == 0
     *told, last = capsys.readouterr().out.splitlines()
-    assert sorted(told) == [f"p {run}" for run in kept.runs(Path("results/kept/p"))] and len(told) == 2
+    assert sorted(told) == [f"p {run}" for run in kept.load_runs(Path("results/kept/p"))] and len(told) == 2
     assert last == "kept 2 runs; 2 of 2 runs are finished"
     assert main.main(["keep"]) == 0
     assert capsys.readouterr().out == "nothing to keep: 2 of 2 runs are finished, 2 of them kept before\n"
@@ -278,7 +278,7 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
     assert main.main(["prune", "--yes"]) == 0
     assert capsys.readouterr().out.splitlines() == [line.replace("would delete", "deleted") for line in told]
     assert main.main(["prune"]) == 0 and capsys.readouterr().out == "nothing to prune: params.yaml names all that is there\n"
-    assert not any(Path("results/runs/p").iterdir()) and len(kept.runs(Path("results/kept/p"))) == 2
+    assert not any(Path("results/runs/p").iterdir()) and len(kept.load_runs(Path("results/kept/p"))) == 2
 
 
 @pytest.fixture
@@ -302,7 +302,7 @@ def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, paper, capsy
     assert listed("--scale", "other")["fig"][0] == "skipped"
     assert main.main(["list", "--scale", "other"]) == 0
     assert "skipped: p, fig: not part of scale other; run it at scale quick" in capsys.readouterr().out
-    write(paper, fig(series={"Two": {"name": "fedavg", "with": {"lr": 0.3}}}))
+    write(paper, fig(series={"Two": {"name": "fedavg", "overrides": {"lr": 0.3}}}))
     state, left, title = listed()["fig"]
     assert state == "2 of 3 runs" and left.endswith(" s") and title == "What it shows"
     assert main.main(["plan", "fig", "--cores", "1"]) == 0
@@ -323,18 +323,20 @@ def test_what_the_list_names_can_be_asked_for(monkeypatch):
     """Fig. 1 of a paper is called otherwise where another paper has one."""
     monkeypatch.chdir(Path(__file__).parents[2])
     params = read_params(Path("params.yaml"))
-    planned = plan(params, Paths())
-    assert {"fedcl_fig1", "fedcl_fig2", "fig1a_mnist"} <= {line.target for line in listing.lines(planned, params, Paths(), 2)}
-    assert {item.paper for item in listing.selected(["fedcl_fig1", "fig1a_mnist"], planned, params)} == {"fedcl"}
+    planned = plan_experiments(params, Paths())
+    assert {"fedcl_fig1", "fedcl_fig2", "fig1a_mnist"} <= {
+        line.target for line in listing.list_targets(planned, params, Paths(), 2)
+    }
+    assert {item.paper for item in listing.select_experiments(["fedcl_fig1", "fig1a_mnist"], planned, params)} == {"fedcl"}
 
 
 def test_a_list_says_what_is_kept_of_other_data(paper, capsys):
-    runs = plan(read_params(paper / "params.yaml"), Paths())["p"]["fig"].runs
-    record = runs[0].record() | {"data": "other pixels"}
-    finish(replace(runs[0], folder=Paths().kept("p") / f"a-{kept.key(record)}", data="other pixels"))
+    runs = plan_experiments(read_params(paper / "params.yaml"), Paths())["p"]["fig"].runs
+    record = runs[0].config_record() | {"data": "other pixels"}
+    finish(replace(runs[0], folder=Paths().kept("p") / f"a-{kept.run_hash(record)}", data="other pixels"))
     assert main.main(["list"]) == 0
     told = capsys.readouterr().out
-    assert told.count("not run, 1 kept of other data ") == 2 and "only_finished=true reports what is kept" in told
+    assert told.count("not run, 1 kept of other data ") == 2 and "report_only=true reports what is kept" in told
 
 
 def test_a_list_calls_nothing_finished_that_lacks_a_series_or_a_study(paper, capsys):
@@ -346,12 +348,12 @@ def test_a_list_calls_nothing_finished_that_lacks_a_series_or_a_study(paper, cap
         return re.search("^fig  +(.*?)  ", capsys.readouterr().out, re.MULTILINE)[1]
 
     permuted = {"partition": {"name": "permuted", "clients": 3}}
-    two, three = fig(**permuted), fig(**permuted, series={"Two": {"name": "fedavg", "with": {"lr": 0.3}}})
-    runs = plan(read_params(write(paper, three)), Paths())["p"]["fig"].runs
+    two, three = fig(**permuted), fig(**permuted, series={"Two": {"name": "fedavg", "overrides": {"lr": 0.3}}})
+    runs = plan_experiments(read_params(write(paper, three)), Paths())["p"]["fig"].runs
     for run in runs[:2]:
         finish(run)
     assert state(three) == "2 of 3 runs"
-    assert state(three | {"only_finished": True}) == "2 of 2 runs and more" and state(two) == "finished"
+    assert state(three | {"report_only": True}) == "2 of 2 runs and more" and state(two) == "finished"
     for run in runs[:2]:
         finish(replace(run, folder=Paths().kept("p") / run.id))
     asked = fig(**permuted, studies={"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}})

@@ -16,11 +16,11 @@ from fedrepro.cli.terminal import Event, log_filters, summary
 from fedrepro.cli.terminal import failures as failure
 from fedrepro.cli.terminal.progress import Progress
 from fedrepro.cli.terminal.screen import Screen
-from fedrepro.core.errors import UserError, unknown
+from fedrepro.core.errors import UserError, unknown_name
 from fedrepro.core.formatting import count, duration
 from fedrepro.experiments import cost as bill
 from fedrepro.experiments.cost_model import Cost
-from fedrepro.experiments.plan import Planned
+from fedrepro.experiments.plan import PlannedExperiment
 from support.pipeline import ROOT
 
 
@@ -28,8 +28,8 @@ def record(message: str = "", level: int = logging.INFO, **extra) -> logging.Log
     return logging.makeLogRecord({"msg": message, "levelno": level, "levelname": logging.getLevelName(level)} | extra)
 
 
-def entry(name: str, seconds: float, studies: bool = False, folder: Path = Path("results/runs/p")) -> bill.Entry:
-    return bill.Entry(name, "p/fig", f"fig {name}", folder / name / "summary.json", Cost(1, 1, 1e12, seconds), studies)
+def entry(name: str, seconds: float, studies: bool = False, folder: Path = Path("results/runs/p")) -> bill.PendingWork:
+    return bill.PendingWork(name, "p/fig", f"fig {name}", folder / name / "summary.json", Cost(1, 1, 1e12, seconds), studies)
 
 
 def reach(folder: Path, round: int, value: float | None = 0.813) -> None:
@@ -56,7 +56,7 @@ def runs(tmp_path) -> list[Path]:
     return [tmp_path / name for name in "abc"]
 
 
-def asked(runs: list[Path]) -> dict[str, list[bill.Entry]]:
+def asked(runs: list[Path]) -> dict[str, list[bill.PendingWork]]:
     """Of the runs the first two in one job."""
     entries = [entry(run.name, 10.0 * place, folder=run.parent) for place, run in enumerate(runs, 1)]
     return {"train_x": entries[:2], "train_y": entries[2:]}
@@ -112,7 +112,7 @@ def test_only_what_is_done_since_the_first_line_counts_as_speed(runs, before, at
     progress.line()
     clock.now += seconds
     reach(runs[2], at_first)
-    assert progress.left() == (left and pytest.approx(left))
+    assert progress.seconds_left() == (left and pytest.approx(left))
 
 
 # ---- the screen
@@ -154,7 +154,7 @@ FAILED = record("x", ERROR, event=LogEvent.JOB_ERROR, jobid=1, rule_name="page",
 def test_event_and_level_decide_what_is_shown(records, shown):
     terminal = screen()
     for one in records:
-        terminal.take(one)
+        terminal.handle(one)
     terminal.close()
     terminal.close()  # as logging does once more
     assert terminal.stream.getvalue().splitlines() == shown
@@ -166,14 +166,14 @@ def test_the_line_moves_on_a_terminal_and_is_written_when_it_changed_elsewhere(r
         (io.StringIO(), ["0 of 3 runs done | fig a\n", "hello\n"]),
     ):
         shown = screen(stream)
-        shown.take(record("To be trained", event=Event.COST, asked=asked(runs)))
-        shown.take(record(event=LogEvent.JOB_INFO, jobid=1, rule_name="train_x"))
+        shown.handle(record("To be trained", event=Event.COST, asked=asked(runs)))
+        shown.handle(record(event=LogEvent.JOB_INFO, jobid=1, rule_name="train_x"))
         shown.show()
         shown.show()
         shown.say("hello")
         assert "".join(expected) in stream.getvalue()
         assert stream.getvalue().count("0 of 3") == (2 if stream.isatty() else 1)
-        shown.take(record(event=LogEvent.JOB_FINISHED, job_id=1))
+        shown.handle(record(event=LogEvent.JOB_FINISHED, job_id=1))
         assert shown.progress.line() == ""
 
 
@@ -182,14 +182,14 @@ def test_what_a_user_reads(runs, tmp_path):
     log, terminal = tmp_path / "job.log", screen()
     failure.write(log, {"b": ValueError("boom\nwith a second line"), "activations of b": UserError("no weights")})
     study = replace(entry("c", 1, True), id="activations of b", name="activations of fig b")
-    terminal.take(record("To be trained", event=Event.COST, asked=asked(runs) | {"study_x": [study]}))
-    terminal.take(record(event=LogEvent.JOB_INFO, jobid=3, rule_name="train_x"))
+    terminal.handle(record("To be trained", event=Event.COST, asked=asked(runs) | {"study_x": [study]}))
+    terminal.handle(record(event=LogEvent.JOB_INFO, jobid=3, rule_name="train_x"))
     finish(runs[0])
     reach(runs[1], 7)
     terminal.show()
-    terminal.take(record("Error in rule", ERROR, event=LogEvent.JOB_ERROR, rule_name="train_x", jobid=3, log=[str(log)]))
-    terminal.take(record("disk is full", WARNING))
-    terminal.take(record("Not done.", ERROR, event=Event.END))
+    terminal.handle(record("Error in rule", ERROR, event=LogEvent.JOB_ERROR, rule_name="train_x", jobid=3, log=[str(log)]))
+    terminal.handle(record("disk is full", WARNING))
+    terminal.handle(record("Not done.", ERROR, event=Event.END))
     terminal.close()
     assert (
         terminal.stream.getvalue()
@@ -208,10 +208,10 @@ Not done.
 def test_failures_of_a_job(tmp_path):
     log = tmp_path / "page.log"
     failure.write(log, {"page": KeyError("x")})
-    assert failure.told("page", [str(log), "slurm.log"], {}) == f"FAILED page: KeyError: 'x'\n  its log: {log}"
-    failure.file(log).unlink()  # a process that was killed
-    assert failure.told("page", [str(log)], {}) == f"FAILED page: its process ended without a message\n  its log: {log}"
-    assert failure.told("page", [], {}) == "FAILED page"
+    assert failure.describe("page", [str(log), "slurm.log"], {}) == f"FAILED page: KeyError: 'x'\n  its log: {log}"
+    failure.failures_file(log).unlink()  # a process that was killed
+    assert failure.describe("page", [str(log)], {}) == f"FAILED page: its process ended without a message\n  its log: {log}"
+    assert failure.describe("page", [], {}) == "FAILED page"
 
 
 @pytest.fixture
@@ -220,13 +220,13 @@ def script(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "workflow/scripts")
     module = importlib.import_module("_log")
     monkeypatch.setattr(logging, "basicConfig", lambda **options: None)
-    monkeypatch.setattr(module, "stoppable", lambda: None)
+    monkeypatch.setattr(module, "stop_on_sigterm", lambda: None)
     log = tmp_path / "rule.log"
     failure.write(log, {"of before": KeyError()})
     rule = SimpleNamespace(rule="page", log=[str(log)])
 
     def told() -> list[tuple[str, str]] | None:
-        path = failure.file(log)
+        path = failure.failures_file(log)
         return [(one["name"], one["message"]) for one in json.loads(path.read_text())] if path.exists() else None
 
     return lambda: module.failures_logged(rule), told
@@ -247,7 +247,7 @@ def test_a_script_that_fails_leaves_its_failures_as_data(script):
         assert told() == [("page", message)]
     with pytest.raises(SystemExit), logged() as failures:
         for name, error in (("a", KeyError(1)), ("b", None), ("c", UserError("no"))):
-            with failures.of(name):
+            with failures.collect(name):
                 if error:
                     raise error
     assert told() == [("a", "KeyError: 1"), ("c", "no")]
@@ -258,21 +258,21 @@ def test_a_script_that_fails_leaves_its_failures_as_data(script):
 
 def test_the_cost_is_that_of_the_jobs_that_run(caplog):
     jobs = {"train_a": [entry("a", 60), entry("b", 120)], "train_c": [entry("c", 9000)]}
-    announce = log_filters.announcement(jobs, 2)
+    announce = log_filters.announce_cost(jobs, 2)
     with caplog.at_level(logging.INFO, "snakemake.logging"):
         assert announce(record("chatter")) and not caplog.records
         assert announce(record(event=LogEvent.RUN_INFO, stats={"train_a": 1, "page": 1, "total": 2}))
         announce(record(event=LogEvent.RUN_INFO, stats={"train_a": 1}))
     (told,) = caplog.records  # once
     assert (told.event, told.asked) == (Event.COST, {"train_a": jobs["train_a"]})
-    assert told.getMessage() == bill.asked(jobs["train_a"], 2)
+    assert told.getMessage() == bill.pending_table(jobs["train_a"], 2)
 
 
 def test_a_bill_by_hand():
     """Two runs of a sample and 1e12 operations each, and a study of one of them, on two cores."""
     study = replace(entry("c", 1800, True), group="new clients after them, at most")
     found = [entry("a", 3600), entry("b", 7200), study]
-    *lines, last = bill.plan([Planned("p", "fig", None, ())], found, 2, "quick").splitlines()
+    *lines, last = bill.plan_table([PlannedExperiment("p", "fig", None, ())], found, 2, "quick").splitlines()
     assert [" ".join(line.split()) for line in lines[1:]] == [
         "p/fig 2 of 0 2.00e+00 2 3.0 h",
         "new clients after them, at most 1 1.00e+00 1 30 min",
@@ -282,13 +282,13 @@ def test_a_bill_by_hand():
 
 
 def test_runs_of_several_cores_are_fewer_at_once_and_studies_come_after_them():
-    def run(name: str, cores: int) -> bill.Entry:
+    def run(name: str, cores: int) -> bill.PendingWork:
         found = entry(name, 60)
         return replace(found, cost=replace(found.cost, cores=cores))
 
-    assert [bill.seconds([run("a", cores), run("b", cores)], 4) for cores in (1, 2, 4, 8)] == [60, 60, 120, 120]
-    assert bill.seconds([entry("a", 60), entry("b", 60), entry("c", 30, True)], 2) == 90
-    assert bill.seconds([], 2) == 0
+    assert [bill.wall_seconds([run("a", cores), run("b", cores)], 4) for cores in (1, 2, 4, 8)] == [60, 60, 120, 120]
+    assert bill.wall_seconds([entry("a", 60), entry("b", 60), entry("c", 30, True)], 2) == 90
+    assert bill.wall_seconds([], 2) == 0
 
 
 @pytest.mark.parametrize(("command", "exception", "wrong"), [
@@ -300,8 +300,8 @@ def test_runs_of_several_cores_are_fewer_at_once_and_studies_come_after_them():
 def test_an_unknown_target_is_answered_with_the_nearest(command, exception, wrong):
     targets = [f"fig{number}{letter}" for number in (4, 5) for letter in "abcdef"]
     told = record("no rule", event=LogEvent.ERROR, exception=exception)
-    assert log_filters.suggestion(targets, lambda: command)(told)
-    expected = str(unknown("target", wrong, targets, "; `fedrepro list` shows all")) if wrong else "no rule"
+    assert log_filters.suggest_targets(targets, lambda: command)(told)
+    expected = str(unknown_name("target", wrong, targets, "; `fedrepro list` shows all")) if wrong else "no rule"
     assert told.getMessage() == expected
 
 
@@ -315,17 +315,17 @@ def test_the_end_tells_what_was_made_the_tally_and_the_page(tmp_path):
     (tables / "verdicts.json").write_text(json.dumps([{"verdict": status, "by": "the paper"} for status in statuses]))
     folder, verdicts = tmp_path / "quick", f"{tables}/verdicts.json"
     made = ["results/runs/p/a/summary.json", "results/runs/p/a/newcomers-1.json", verdicts]
-    told = summary.told([*made, f"{tmp_path}/quick/index.html"], folder, 200).splitlines()
+    told = summary.closing_message([*made, f"{tmp_path}/quick/index.html"], folder, 200).splitlines()
     assert told == [
         "Done in 3 min: 1 run trained, 1 study made.",
         "p: 4 claims: 1 reproduced, 1 partly, 2 not run",
         f"Open {tmp_path}/quick/index.html",
     ]
-    told = summary.told([f"{tables}/table1.csv"], folder, 2).splitlines()
+    told = summary.closing_message([f"{tables}/table1.csv"], folder, 2).splitlines()
     assert told == ["Done in 2 s: nothing had to be trained.", f"p: {tables / 'table1.csv'}"]
     (tables / "verdicts.json").write_text("[]")
-    assert summary.told(["results/crate-quick.zip"], folder, 2).endswith("\nWrote results/crate-quick.zip")
-    told = summary.told([verdicts], folder, 2).splitlines()
+    assert summary.closing_message(["results/crate-quick.zip"], folder, 2).endswith("\nWrote results/crate-quick.zip")
+    told = summary.closing_message([verdicts], folder, 2).splitlines()
     assert told[-1] == "p: no claim is judged at this scale"
 
 

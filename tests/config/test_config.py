@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from fedrepro.config import strict_yaml
 from fedrepro.config.inheritance import flatten, merge
-from fedrepro.config.params import MOVED, PAPERS, Experiment, Gpus, Params, RunConfig, read_params, renamed
+from fedrepro.config.params import MOVED, PAPERS, Experiment, Gpus, Params, RunConfig, read_params
 from fedrepro.config.types import Choice, parse
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.resolve import resolve
@@ -51,15 +51,21 @@ def refused(model, values, *words):
     ({"evaluate_every": 0}, ["evaluate_every: ", "(got 0)"]),
     ({"momentum": 1.5}, ["momentum: ", "(got 1.5)"]),
     ({"seed": -1}, ["seed: ", "(got -1)"]),
-    ({"inputs": "bits"}, ["inputs.name: ", "'raw', 'unit', 'half', 'standardised' or 'normalised'", "(got 'bits')"]),
-    ({"inputs": {"name": "normalised", "mean": [0.5]}}, ["inputs: mean and std: both, one number per channel each"]),
-    ({"inputs": {"name": "normalised", "mean": [0.5], "std": [0.2, 0.3]}}, ["inputs: mean and std: both, one number per"]),
-    ({"inputs": {"name": "normalised", "mean": [0.5, 0.6], "std": [0.2]}}, ["inputs: mean and std: both, one number per"]),
-    ({"inputs": {"name": "unit", "mean": [0.5], "std": [0.2]}}, ["inputs: mean and std: of normalised alone (got unit)"]),
-    ({"inputs": {"name": "normalised", "mean": 0.5, "std": [0.2]}}, ["inputs.mean: expected a list"]),
-    ({"inputs": {"name": "normalised", "mean": [0.5], "std": [0]}}, ["inputs.std.0: ", "greater than 0"]),
-    ({"inputs": {"name": "raw", "mean": [], "std": []}}, ["inputs.mean: ", "at least 1 item"]),
-    ({"inputs": {"name": "normalised", "deviation": [0.5]}}, ["inputs.deviation: unknown key: choose from mean, name, std"]),
+    ({"pixel_scaling": "bits"}, ["pixel_scaling.name: ", "'raw', 'unit', 'half', 'standardised' or 'normalised'",
+     "(got 'bits')"]),
+    ({"pixel_scaling": {"name": "normalised", "mean": [0.5]}},
+     ["pixel_scaling: mean and std: both, one number per channel each"]),
+    ({"pixel_scaling": {"name": "normalised", "mean": [0.5], "std": [0.2, 0.3]}},
+     ["pixel_scaling: mean and std: both, one number per"]),
+    ({"pixel_scaling": {"name": "normalised", "mean": [0.5, 0.6], "std": [0.2]}},
+     ["pixel_scaling: mean and std: both, one number per"]),
+    ({"pixel_scaling": {"name": "unit", "mean": [0.5], "std": [0.2]}},
+     ["pixel_scaling: mean and std: of normalised alone (got unit)"]),
+    ({"pixel_scaling": {"name": "normalised", "mean": 0.5, "std": [0.2]}}, ["pixel_scaling.mean: expected a list"]),
+    ({"pixel_scaling": {"name": "normalised", "mean": [0.5], "std": [0]}}, ["pixel_scaling.std.0: ", "greater than 0"]),
+    ({"pixel_scaling": {"name": "raw", "mean": [], "std": []}}, ["pixel_scaling.mean: ", "at least 1 item"]),
+    ({"pixel_scaling": {"name": "normalised", "deviation": [0.5]}},
+     ["pixel_scaling.deviation: unknown key: choose from mean, name, std"]),
     ({"weighting": "size"}, ["weighting: ", "'uniform' or 'samples'"]),
     ({"precision": "float16"}, ["precision: ", "'float32', 'float64', 'tf32' or 'bfloat16'"]),
     ({"augment": ["rotate"]}, ["augment.0: ", "'crop', 'reflected_crop', 'resized_crop', ", "or 'contrast_jitter'"]),
@@ -116,9 +122,9 @@ def test_a_plain_name_is_a_choice_without_options():
     assert written["alpha"] == 0.5 and written["devices"] == 10  # a default
 
 
-@pytest.mark.parametrize("inputs", ["half", "normalised", {"name": "normalised", "mean": [0.5], "std": [0.2]}], ids=str)
-def test_a_scaling_without_moments_of_its_own_is_a_plain_name(inputs):
-    assert parse(RunConfig, RUN | {"inputs": inputs}, "run").model_dump(mode="json")["inputs"] == inputs
+@pytest.mark.parametrize("scaling", ["half", "normalised", {"name": "normalised", "mean": [0.5], "std": [0.2]}], ids=str)
+def test_a_scaling_without_moments_of_its_own_is_a_plain_name(scaling):
+    assert parse(RunConfig, RUN | {"pixel_scaling": scaling}, "run").model_dump(mode="json")["pixel_scaling"] == scaling
 
 
 def test_kept_runs_are_read_as_they_were_written():
@@ -127,7 +133,7 @@ def test_kept_runs_are_read_as_they_were_written():
     assert stored
     for name, record in (item for paper in stored.values() for item in paper.runs.items()):
         values = record["config"]
-        assert resolve(parse(RunConfig, renamed(values), name)).model_dump(mode="json")["dataset"] == values["dataset"]
+        assert resolve(parse(RunConfig, values, name)).model_dump(mode="json")["dataset"] == values["dataset"]
 
 
 @pytest.mark.parametrize("key", ["nesterov", "keep_momentum"])
@@ -172,7 +178,8 @@ def test_an_experiment_needs_a_series():
             Experiment, shared | {"series": {hidden: {"name": "fedavg"}}}, f"series: '{hidden}' would be hidden from legends"
         )
     assert (
-        parse(Experiment, shared | {"series": {"a": {"name": "fedavg", "with": {"lr": 1}}}}, "x").series["a"].name == "fedavg"
+        parse(Experiment, shared | {"series": {"a": {"name": "fedavg", "overrides": {"lr": 1}}}}, "x").series["a"].name
+        == "fedavg"
     )
 
 
@@ -189,11 +196,13 @@ def write(folder: Path, text: str, experiments: str = EXPERIMENTS, scales: str =
 def test_reading_params(tmp_path, monkeypatch):
     monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
     params = read_params(write(tmp_path, SMALL))
-    assert params.active.seeds == (0,) and params.mirror is None and params.checkpoint_seconds == 30
+    assert params.active_scale.seeds == (0,) and params.mirror is None and params.checkpoint_seconds == 30
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", "there")
     assert params.mirror == "there" and read_params(tmp_path / "params.yaml", {"data_mirror": "here"}).mirror == "here"
     several = read_params(tmp_path / "params.yaml", {"cores_per_run": 4})
-    assert [several.on(cores).cores_per_run for cores in (1, 2, 16)] == [1, 2, 4] and params.on(16).cores_per_run == 1
+    assert [several.limit_cores(cores).cores_per_run for cores in (1, 2, 16)] == [1, 2, 4] and params.limit_cores(
+        16
+    ).cores_per_run == 1
     shared = read_params(tmp_path / "params.yaml", {"devices": [1, 0], "gpu_jobs_per_device": 2})
     assert (params.gpus, shared.gpus) == (Gpus(None, 1), Gpus((1, 0), 2))
 
@@ -297,10 +306,10 @@ def test_a_scale_that_is_like_another(tmp_path):
     more = "  mine: {like: quick, seeds: [3, 4]}\n  most: {like: mine, note: mine too}\n"
     overlays = f"{SCALES}\nmine: {{fig: {{lr: 0.5}}, close: }}"
     params = read_params(write(tmp_path, SMALL + more, scales=overlays), {"scale": "most"})
-    assert (params.active.seeds, params.active.compare, params.active.note) == ((3, 4), "none", "mine too")
+    assert (params.active_scale.seeds, params.active_scale.compare, params.active_scale.note) == ((3, 4), "none", "mine too")
     assert params.overlay("paper", "fig") == {"rounds": 2, "lr": 0.5} and params.overlay("paper", "close") == {}
     assert params.overlay("paper", "close", "quick") is None
-    assert params.alike == ("mine", "quick") and read_params(tmp_path / "params.yaml").alike == ()
+    assert params.inherited_scales == ("mine", "quick") and read_params(tmp_path / "params.yaml").inherited_scales == ()
 
 
 def test_the_settings_that_come_along_are_valid():

@@ -45,7 +45,8 @@ def test_our_own_files_are_right_and_name_their_schema(path):
     {"partition": {"name": "iid", "alpha": 1}}, {"partition": {"clients": 0}}, {"partition": {"nonsense": 1}},
     {"schedule": {"name": "exponential", "decay": 0}}, {"augment": ["mirror"]}, {"measures": ["speed"]},
     {"series": {"a": {"name": "fedprox", "mew": 1}}}, {"series": {"a": {"name": "fedprox", "mu": -1}}},
-    {"series": {"a": {"name": "fedavg", "with": {"seed": 1}}}}, {"series": {"a": {"name": "fedavg", "with": {"lr": -1}}}},
+    {"series": {"a": {"name": "fedavg", "overrides": {"seed": 1}}}}, {"series": {"a": {"name": "fedavg",
+     "overrides": {"lr": -1}}}},
     {"studies": {"tsne": {"imags": 3}}}, {"studies": {"dreams": {}}}, {"studies": {"newcomers": {"target": 0}}},
     {"precision": "float8"}, {"task": "guessing"}, {"proxy": {"share": 0}},
 ])  # fmt: skip
@@ -67,8 +68,9 @@ def test_a_mistake_beside_the_papers_is_told(change):
 
 @pytest.mark.parametrize("change", [
     None, {"partition": {"alpha": 2}}, {"studies": {"tsne": None}}, {"model": "logistic"}, {"variants": {"fig2": None}},
-    {"proxy": {"augment": True}}, {"inputs": {"mean": [0.5], "std": [0.5]}}, {"proxy": None},
-    {"series": {"a": {"mu": 1}}}, {"series": {"a": "fedavg"}}, {"series": {"a": {"name": "fedavg", "with": {"model": "mlp"}}}},
+    {"proxy": {"augment": True}}, {"pixel_scaling": {"mean": [0.5], "std": [0.5]}}, {"proxy": None},
+    {"series": {"a": {"mu": 1}}}, {"series": {"a": "fedavg"}}, {"series": {"a": {"name": "fedavg",
+     "overrides": {"model": "mlp"}}}},
 ])  # fmt: skip
 def test_what_a_scale_may_say(change):
     assert mistakes({"small": {"fig": change}}, "scales") == []
@@ -80,8 +82,8 @@ def test_it_lists_every_name():
 
 
 CURVES = {"title": "Accuracy over rounds", "experiment": "one"}
-ENDS = {"kind": "accuracy", "series": "Ours", "round": 9}
-CLAIM = {"text": "Ours ends at 90 %", "source": "p. 5", "experiment": "one", "cell": ENDS, "reported": 90}
+ENDS = {"kind": "value", "series": "Ours", "round": 9}
+CLAIM = {"text": "Ours ends at 90 %", "source": "p. 5", "experiment": "one", "quantity": ENDS, "reported": 90}
 
 
 def wrong(figure: dict, table: dict | None, claim: dict) -> list[str]:
@@ -101,7 +103,8 @@ def test_what_artifacts_may_say(figure, table, claim):
 @pytest.mark.parametrize(("figure", "table", "claim"), [
     ({"kind": "pie"}, None, {}), ({"experimnt": "two"}, None, {}), ({"kind": "bars"}, None, {}), ({}, {"panels": ["one"]}, {}),
     ({}, {"kind": "convergence", "panels": []}, {}), ({}, None, {"reported": None}), ({}, None, {"measure": "speed"}),
-    ({}, None, {"cell": ENDS | {"kind": "luck"}}), ({}, None, {"cell": ENDS | {"rounds": 3}}), ({}, None, {"tolerance": -1}),
+    ({}, None, {"quantity": ENDS | {"kind": "luck"}}), ({}, None, {"quantity": ENDS | {"rounds": 3}}), ({}, None,
+     {"tolerance": -1}),
     ({}, None, {"scales": {"small": {"colour": 4}}}),
 ])  # fmt: skip
 def test_a_mistake_in_artifacts_is_told(figure, table, claim):

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from fedrepro.cli import main
-from fedrepro.core.errors import Failures, UserError, explained, interrupted, located, masked, nearest, unknown
+from fedrepro.core.errors import Failures, UserError, as_user_error, error_prefix, is_interrupt, masked, nearest, unknown_name
 
 
 @pytest.mark.parametrize(("text", "shown"), [
@@ -40,17 +40,17 @@ def test_a_long_text_is_masked_in_time_that_grows_with_its_length(text):
 ], ids=("full", "read-only", "wrong path", "memory", "libraries"))  # fmt: skip
 def test_a_full_or_closed_place_is_one_message(error, words):
     failures = Failures()
-    with failures.of("run"):
+    with failures.collect("run"):
         raise error
     with pytest.raises(UserError, match=words):
-        failures.tell()
+        failures.raise_all()
 
 
 def test_a_crash_stays_a_crash():
-    assert explained(OSError(errno.ENOENT, "gone", "x")) is None and explained(ValueError("x")) is None
-    with pytest.raises(UserError, match=r"^a\.yaml: lr: expected a number$"), located("a.yaml"), located("lr"):
+    assert as_user_error(OSError(errno.ENOENT, "gone", "x")) is None and as_user_error(ValueError("x")) is None
+    with pytest.raises(UserError, match=r"^a\.yaml: lr: expected a number$"), error_prefix("a.yaml"), error_prefix("lr"):
         raise UserError("expected a number")
-    with pytest.raises(ValueError, match="^a crash$"), located("a.yaml"):
+    with pytest.raises(ValueError, match="^a crash$"), error_prefix("a.yaml"):
         raise ValueError("a crash")
 
 
@@ -70,12 +70,12 @@ def test_an_interruption_that_broke_off_the_making_of_a_class_is_one(capsys, mon
         finally:
             raise AssertionError("the stack of modes is not what it was")
 
-    assert not interrupted(ValueError("a crash")) and not interrupted(None)
+    assert not is_interrupt(ValueError("a crash")) and not is_interrupt(None)
     failures = Failures()
     for stopped in (makes_a_class, fails_on_the_way_out):
-        with pytest.raises(KeyboardInterrupt), failures.of("a run"):
+        with pytest.raises(KeyboardInterrupt), failures.collect("a run"):
             stopped()
-    failures.tell()
+    failures.raise_all()
     for anywhere in ("fedrepro.config.json_schema.of_settings", "fedrepro.cli.main.logging.basicConfig"):
         monkeypatch.setattr(anywhere, lambda **_: makes_a_class())
         assert main.main(["schema"]) == 130 and capsys.readouterr().err.startswith("stopped; the same command goes on")
@@ -84,5 +84,5 @@ def test_an_interruption_that_broke_off_the_making_of_a_class_is_one(capsys, mon
 def test_an_unknown_name_is_answered_with_the_nearest():
     assert nearest("FIG5c", ["fig4a", "fig5c_start", "fig5c", "table1"])[0] == "fig5c"
     assert nearest("fig2", ["fig2a", "fig2b", "fig2c", "fig2d", "fedcl_fig2"])[0] == "fedcl_fig2"
-    assert str(unknown("thing", "x", ["a", "b"])) == "unknown thing 'x': choose from a, b"
-    assert str(unknown("thing", "x", [])) == "unknown thing 'x': choose from nothing"
+    assert str(unknown_name("thing", "x", ["a", "b"])) == "unknown thing 'x': choose from a, b"
+    assert str(unknown_name("thing", "x", [])) == "unknown thing 'x': choose from nothing"

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import MACHINE, alive, alone, held, part, replacing
+from fedrepro.core.files import MACHINE, atomic_write, is_alive, is_locked, single_process, temporary_path
 from fedrepro.training import run as engine
 from support.federation import a_run, config, images, partition
 
 KILLED = """import os, pathlib, sys
-from fedrepro.core.files import replacing
-with replacing(pathlib.Path(sys.argv[1])) as new:
+from fedrepro.core.files import atomic_write
+with atomic_write(pathlib.Path(sys.argv[1])) as new:
     new.touch()
     os.kill(os.getpid(), 9)
 """
@@ -34,10 +34,10 @@ def test_what_killed_processes_left_goes_with_the_next_whole_file(tmp_path):
     }
     for other in kept:
         other.touch()
-    with replacing(path) as temporary:
-        assert temporary == part(path)
+    with atomic_write(path) as temporary:
+        assert temporary == temporary_path(path)
         temporary.write_text("whole")
-    with pytest.raises(ValueError, match="no"), replacing(path) as temporary:
+    with pytest.raises(ValueError, match="no"), atomic_write(path) as temporary:
         temporary.write_text("half")
         raise ValueError("no")
     assert set(tmp_path.iterdir()) == {path, *kept} and path.read_text() == "whole"
@@ -76,13 +76,16 @@ flock = fcntl.flock
 def test_only_one_process_holds_a_file(disk, tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", disk)
     path, locks = tmp_path / "log.txt", disk is not without_locks
-    assert not held(path) and not path.exists()
-    with alone(path, wait=False), alone(tmp_path / "lock"):
-        assert held(path) == locks
+    assert not is_locked(path) and not path.exists()
+    with single_process(path, wait=False), single_process(tmp_path / "lock"):
+        assert is_locked(path) == locks
         if locks:
-            with pytest.raises(UserError, match=f"{tmp_path}: another process is at work in it"), alone(path, wait=False):
+            with (
+                pytest.raises(UserError, match=f"{tmp_path}: another process is at work in it"),
+                single_process(path, wait=False),
+            ):
                 pass
-    assert not held(path) and path.exists()
+    assert not is_locked(path) and path.exists()
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "dangling", "folder"])
@@ -94,9 +97,9 @@ def test_a_lock_is_a_file(kind, tmp_path):
         {"pipe": os.mkfifo, "folder": Path.mkdir}[kind](path)
     else:
         path.symlink_to(other if kind == "link" else "absent")
-    with pytest.raises(UserError, match=f"{path}: not a file; delete it"), alone(path):
+    with pytest.raises(UserError, match=f"{path}: not a file; delete it"), single_process(path):
         pass
-    assert not held(path) and other.read_text() == "mine" and not (tmp_path / "absent").exists()
+    assert not is_locked(path) and other.read_text() == "mine" and not (tmp_path / "absent").exists()
 
 
 def test_what_belongs_to_somebody_else_is_in_use(tmp_path, monkeypatch):
@@ -109,4 +112,4 @@ def test_what_belongs_to_somebody_else_is_in_use(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(os, "kill", refuse)
         patched.setattr(Path, "open", refuse)
-        assert alive(1) and held(tmp_path / "log.txt")
+        assert is_alive(1) and is_locked(tmp_path / "log.txt")

@@ -29,10 +29,10 @@ def digests():
 
 
 def test_digest_of_values():
-    assert provenance.digest({"a": 1, "b": [2.5]}) == provenance.digest({"b": [2.5], "a": 1})
+    assert provenance.value_digest({"a": 1, "b": [2.5]}) == provenance.value_digest({"b": [2.5], "a": 1})
     values = [{"a": 1}, {"a": 2}, {"b": 1}, {"a": "1"}, [1], 1]
-    assert len({provenance.digest(value) for value in values}) == len(values)
-    assert len(provenance.digest(1)) == 10 and len(provenance.digest(1, 64)) == 64
+    assert len({provenance.value_digest(value) for value in values}) == len(values)
+    assert len(provenance.value_digest(1)) == 10 and len(provenance.value_digest(1, 64)) == 64
 
 
 def test_a_copy_has_the_same_digest_and_all_that_is_cached_can_be_cleared(package):
@@ -85,7 +85,7 @@ def test_what_is_told_does_not_count(tmp_path, before, after, counts):
     for name, line in (("before", before), ("after", after)):
         path = tmp_path / f"{name}.py"
         path.write_text(f"def f(x):\n    if x:\n        {line}\n    return x\n", encoding="utf-8")
-        digests.append(provenance._essence(path))
+        digests.append(provenance._normalised_ast(path))
     assert (digests[0] != digests[1]) == counts
 
 
@@ -93,7 +93,7 @@ def test_the_version_of_python_does_not_count(tmp_path):
     """Three of them (3.11 to 3.13) gave this; `ast.unparse` quotes nested strings in another way from 3.12 on."""
     path = tmp_path / "told.py"
     path.write_text(SOURCE, encoding="utf-8")
-    assert provenance.digest(provenance._essence(path)) == "92c7fea641"
+    assert provenance.value_digest(provenance._normalised_ast(path)) == "92c7fea641"
 
 
 @pytest.mark.parametrize(("file", "old", "new", "changed"), [
@@ -219,21 +219,21 @@ PROX = ("data.partitions.iid", "models.mnist_cnn", "algorithms.fedprox")
 def test_a_commit_is_dirty_where_the_training_code_differs(package, git, tmp_path):
     """Not where another file does, nor a comment, nor an algorithm that the run does not execute."""
     first, before = git("rev-parse", "--short=10", "HEAD"), provenance.code_digest(PROX)
-    assert provenance.commit(PROX) == first and len(first) == 10
+    assert provenance.current_commit(PROX) == first and len(first) == 10
     (tmp_path / "notes").write_text("2")
     change(package / "algorithms" / "fedprox.py", '"""FedProx: ', '"""Another docstring. ')
     forget()
-    assert provenance.commit(PROX) == first
+    assert provenance.current_commit(PROX) == first
     change(package / "algorithms" / "fedprox.py", "0.5 *", "0.4 *")
     forget()
-    assert provenance.commit(PROX) == f"{first}-dirty" and provenance.commit(MMD) == first
+    assert provenance.current_commit(PROX) == f"{first}-dirty" and provenance.current_commit(MMD) == first
     assert provenance.committed_digest(first, PROX) == before != provenance.code_digest(PROX)
     assert provenance.committed_digest(first, (*PROX, "algorithms.absent")) is None
     assert provenance.committed_digest("0123456789", PROX) is None
     made = datetime.fromisoformat(provenance.commit_date(f"{first}-dirty"))
     assert made.isoformat().endswith("+00:00") and made.timestamp() == int(git("show", "-s", "--format=%ct", "HEAD"))
     git("commit", "-am", "two")
-    assert provenance.commit(PROX) == git("rev-parse", "--short=10", "HEAD") != first
+    assert provenance.current_commit(PROX) == git("rev-parse", "--short=10", "HEAD") != first
     (tmp_path / ".git" / "info" / "attributes").write_text("* export-ignore\n")
     forget()
     assert provenance.committed_digest(first, PROX) is None
@@ -246,10 +246,10 @@ def test_without_a_checkout_the_environment_names_the_commit(checkout, package, 
     else:
         git("rm", "-rq", "--cached", "fedrepro")
     forget()
-    assert provenance.commit(PROX) == "abcdef0" and provenance.commit_date("abcdef0") is None
+    assert provenance.current_commit(PROX) == "abcdef0" and provenance.commit_date("abcdef0") is None
     forget()
     monkeypatch.setenv("FEDREPRO_COMMIT", "")
-    assert provenance.commit(PROX) == "unknown"
+    assert provenance.current_commit(PROX) == "unknown"
     forget()
     monkeypatch.setenv("FEDREPRO_COMMIT", "--output=precious")
     with pytest.raises(UserError, match="FEDREPRO_COMMIT: '--output=precious' names no commit"):
@@ -292,7 +292,7 @@ def test_no_other_program_and_no_other_repository_is_asked(package, git, tmp_pat
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.setenv(name, str(other / ".git"))
     forget()
-    assert provenance.commit(PROX) == commit and provenance.commit_date(commit)
+    assert provenance.current_commit(PROX) == commit and provenance.commit_date(commit)
     assert not (tmp_path / "started").exists()
 
 
@@ -305,7 +305,7 @@ def test_where_git_cannot_read_the_checkout_its_words_are_told(package, git, tmp
     assert all((one["commit"], one["commit_date"]) == ("unknown", None) for one in found)
     (line,) = caplog.messages
     assert line.startswith("the commit that results come from is not recorded; git: fatal: bad config line 1 in file")
-    assert provenance.head() == (None, line.split("git: ")[1])
+    assert provenance.head_commit() == (None, line.split("git: ")[1])
 
 
 def test_environment():

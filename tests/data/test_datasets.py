@@ -22,7 +22,7 @@ from PIL import Image
 from fedrepro.config import registry
 from fedrepro.config.types import Frozen, InputFile
 from fedrepro.core import provenance, rng
-from fedrepro.core.errors import Unavailable, UserError
+from fedrepro.core.errors import DataUnavailable, UserError
 from fedrepro.data import datasets
 from fedrepro.data.datasets import (
     _fetch,
@@ -211,7 +211,7 @@ def test_a_drawn_set_with_options(tmp_path):
 
 def test_declared_checksums_are_those_of_what_is_drawn(tmp_path):
     """The large sets, which take seconds to draw, were drawn for the kept runs."""
-    records = kept.runs(ROOT / "results/kept/fedmax")
+    records = kept.load_runs(ROOT / "results/kept/fedmax")
     choices = {record["data"]: record["config"]["dataset"] for run, record in records.items() if run.startswith("synthetic-")}
     identities = {datasets.key(choice): data for data, choice in choices.items()}
     assert len(identities) == 3
@@ -312,12 +312,12 @@ def test_other_code_prepares_again(tmp_path, monkeypatch):
     meta, arrays = provide("digits_rgb", tmp_path).meta, tmp_path / "digits_rgb/arrays.npz"
     made = arrays.stat().st_mtime_ns
     provide("digits_rgb", tmp_path)
-    assert arrays.stat().st_mtime_ns == made and meta["code"] == datasets.code("digits_rgb")
+    assert arrays.stat().st_mtime_ns == made and meta["code"] == datasets.reader_digest("digits_rgb")
     monkeypatch.setattr(provenance, "dataset_digest", lambda name: f"corrected {name}")
     monkeypatch.setattr(registry.find("datasets", "digits_rgb"), "PIXELS", None)
     provide("digits_rgb", tmp_path)
     assert arrays.stat().st_mtime_ns > made
-    assert datasets.known("digits_rgb", tmp_path / "raw", tmp_path / "digits_rgb") == meta["pixels"]
+    assert datasets.planned_identity("digits_rgb", tmp_path / "raw", tmp_path / "digits_rgb") == meta["pixels"]
 
 
 def test_own_files_that_change_are_prepared_again(shapes, tmp_path):
@@ -503,13 +503,13 @@ def test_class_folders_from_where_the_user_unpacked_them(place, tmp_path):
     assert data.test_y.tolist() == [0, 0, 1, 1] and data.meta["source"] == "folder"
     shutil.rmtree(tree)
     assert provide("chest_xray", tmp_path).meta == data.meta
-    with pytest.raises(Unavailable):
+    with pytest.raises(DataUnavailable):
         datasets.fetch("chest_xray", tmp_path / "raw", str(tmp_path / "mirror"))
 
 
 def test_class_folders_without_pictures(mirror, tmp_path):
     words = ("train/NORMAL", "kaggle.com", str(tmp_path / "raw/chest_xray"), str(mirror))
-    assert isinstance(assert_refused("chest_xray", tmp_path, *words), Unavailable)
+    assert isinstance(assert_refused("chest_xray", tmp_path, *words), DataUnavailable)
     empty = xrays(tmp_path / "raw") / "test" / "NORMAL"
     for path in empty.iterdir():
         path.unlink()
@@ -625,7 +625,7 @@ def test_tables_of_retinas_that_are_none(grades, table, words, few_retinas, tmp_
 
 
 def test_retinas_that_are_nowhere_too_few_or_broken(mirror, tmp_path, request):
-    assert isinstance(assert_refused(EYES, tmp_path, "aptos2019/train_images", "kaggle.com", "retinopathy"), Unavailable)
+    assert isinstance(assert_refused(EYES, tmp_path, "aptos2019/train_images", "kaggle.com", "retinopathy"), DataUnavailable)
     root = retinas(mirror)
     assert_refused(EYES, tmp_path, "mirror/aptos", "7 images")
     request.getfixturevalue("few_retinas")

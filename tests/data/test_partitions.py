@@ -16,9 +16,9 @@ from fedrepro.config import registry
 from fedrepro.config.params import Proxy
 from fedrepro.config.types import Choice, Count, Frozen, InputFile
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import digest
+from fedrepro.core.files import sha256
 from fedrepro.data import datasets, partitions
-from fedrepro.data.datasets import Labelled
+from fedrepro.data.datasets import LabelledSubset
 from fedrepro.data.partitions import _store, _test_parts, balanced_classes, dirichlet, dirichlet_by_class, iid, random_classes
 from fedrepro.experiments import finished_runs, plan
 from fedrepro.experiments.resolve import resolve
@@ -51,7 +51,7 @@ every = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=[f"{n}-{'-'.j
 
 def make(name, seed=0, labels=TRAIN, test_labels=TEST, **options):
     choice = Choice(name=name, **({"clients": 4} | OPTIONS.get(name, {}) | options))
-    parts = (Labelled(truth, CLASSES, np.arange(len(truth)) * 4 // len(truth)) for truth in (labels, test_labels))
+    parts = (LabelledSubset(truth, CLASSES, np.arange(len(truth)) * 4 // len(truth)) for truth in (labels, test_labels))
     return partitions.create(choice, *parts, pixels=16, seed=seed)
 
 
@@ -206,7 +206,7 @@ def test_shards_of_two_classes():
 @pytest.mark.parametrize(("classes", "shards", "size"), [(10, 2, 250), (100, 20, 25)], ids=["CIFAR-10", "CIFAR-100"])
 def test_shards_of_100_clients_as_fedmax_has_them(classes, shards, size):
     """200 shards, or 2000; every shard is of one class, every client has 500 images."""
-    labels = Labelled(np.arange(50_000) % classes, classes), Labelled(np.arange(10_000) % classes, classes)
+    labels = LabelledSubset(np.arange(50_000) % classes, classes), LabelledSubset(np.arange(10_000) % classes, classes)
     parts = partitions.create(Choice(name="shards", clients=100, shards=shards), *labels, pixels=1024, seed=0)
     held = parts.counts(labels[0].labels, classes)
     assert (held % size == 0).all() and (held.sum(1) == 500).all() and (held.sum(0) == 50_000 // classes).all()
@@ -215,7 +215,7 @@ def test_shards_of_100_clients_as_fedmax_has_them(classes, shards, size):
 
 def letters(clients=100, **options):
     """EMNIST's letters, in number."""
-    sets = Labelled(np.arange(124_800) % 26, 26), Labelled(np.arange(20_800) % 26, 26)
+    sets = LabelledSubset(np.arange(124_800) % 26, 26), LabelledSubset(np.arange(20_800) % 26, 26)
     return partitions.create(Choice(name="class_shards", clients=clients, **options), *sets, pixels=1024, seed=0), sets
 
 
@@ -272,7 +272,7 @@ def test_random_classes_count_by_count(monkeypatch):
             assert (low, high, endpoint) == (0, 5, True)
             return next(self.numbers)
 
-    labels = Labelled(np.array([0] * 6 + [1] * 4), 2)
+    labels = LabelledSubset(np.array([0] * 6 + [1] * 4), 2)
     parts = random_classes.split(random_classes.Params(clients=2), labels, Draw())
     assert [part.tolist() for part in parts] == [[0, 1, 6, 7, 8], [2, 3, 4, 5, 9]]
 
@@ -319,7 +319,7 @@ def test_mixed_classes_are_any_balanced_assignment(monkeypatch):
     half for each of ten: unmixed, every client has its opposite."""
     monkeypatch.setattr(balanced_classes, "TRADES", 10)
     params, counts = balanced_classes.Params(clients=3, classes_per_client=2, mixed=True), Counter()
-    three = Labelled(TRAIN % 3, 3, np.zeros(400))
+    three = LabelledSubset(TRAIN % 3, 3, np.zeros(400))
     for seed in range(600):
         parts = balanced_classes.split(params, three, np.random.default_rng(seed))
         held = [tuple(np.unique(three.labels[part]).tolist()) for part in parts]
@@ -430,15 +430,19 @@ def test_dirichlet_by_class_count_by_count(labels, clients, shares, expected):
     given = iter(np.array(shares))
     draw = SimpleNamespace(permutation=lambda images: images, dirichlet=lambda alphas: next(given))
     params = dirichlet_by_class.Params(clients=clients, alpha=0.5, min_size=min(map(len, expected)))
-    parts = dirichlet_by_class.split(params, Labelled(np.array(labels), max(labels) + 1), draw)
+    parts = dirichlet_by_class.split(params, LabelledSubset(np.array(labels), max(labels) + 1), draw)
     assert [part.tolist() for part in parts] == expected
 
 
 def test_test_images_are_dealt_to_the_nearest_whole_number():
     """Five of a class to three clients that have as many of it to train on: up to 5/3 and 10/3, so to 2 and 3."""
-    sets = (Labelled(np.zeros(count, int), 1) for count in (3, 5))
+    sets = (LabelledSubset(np.zeros(count, int), 1) for count in (3, 5))
     draw = SimpleNamespace(permutation=lambda images: images)
-    assert [part.tolist() for part in _test_parts.dealt(None, [[0], [1], [2]], *sets, draw)] == [[0, 1], [2], [3, 4]]
+    assert [part.tolist() for part in _test_parts.disjoint_test_parts(None, [[0], [1], [2]], *sets, draw)] == [
+        [0, 1],
+        [2],
+        [3, 4],
+    ]
 
 
 def test_dirichlet_by_class_tries_a_bounded_number_of_times(monkeypatch):
@@ -465,7 +469,7 @@ def test_a_min_size_that_is_feasible_and_unlikely_is_given_up_soon():
 ], ids=["natural", "dirichlet_by_class"])  # fmt: skip
 def test_what_cannot_be_is_refused_before_any_data_are_there(partition, words, tmp_path):
     with pytest.raises(UserError, match=words):
-        plan.plan(one(partition=partition), Paths(tmp_path))
+        plan.plan_experiments(one(partition=partition), Paths(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -500,9 +504,9 @@ def test_what_a_file_of_a_partition_holds_names_its_runs(mine, tmp_path):
 
     (first, parts), (second, other) = planned("0 1\n2 3\n"), planned("0 1\n2 4\n")
     assert [part.tolist() for part in parts.train] == [[0, 1], [2, 3]] and other.train[1].tolist() == [2, 4]
-    for name in (Paths().partition, run_id, finished_runs.same):
+    for name in (Paths().partition, run_id, finished_runs.run_key):
         assert name(first, "data") != name(second, "data")
-    assert first.partition.options["file"] == {"path": str(file), "sha256": digest("0 1\n2 3\n")}
+    assert first.partition.options["file"] == {"path": str(file), "sha256": sha256("0 1\n2 3\n")}
     assert resolve(first) == first  # as a stored run says it, whatever lies there now
     with pytest.raises(UserError, match="changed since the work was planned"):
         partitions.of_run(first, images())
@@ -538,7 +542,7 @@ def test_natural_owners():
     owners, test_owners = np.array([7, 3, 3, 9, 7, 1] * 4), np.array([9, 7, 7, 3, 1, 1])
 
     def devices(clients, seed=0):
-        sets = Labelled(np.zeros(24, int), 1, owners), Labelled(np.zeros(6, int), 1, test_owners)
+        sets = LabelledSubset(np.zeros(24, int), 1, owners), LabelledSubset(np.zeros(6, int), 1, test_owners)
         parts = partitions.create(Choice(name="natural", clients=clients), *sets, pixels=16, seed=seed)
         held = [set(owners[part]) for part in parts.train]
         assert held == [set(test_owners[part]) for part in parts.test] and all(len(device) == 1 for device in held)
@@ -597,14 +601,14 @@ def test_partitions_are_drawn_without_torch(tmp_path):
     datasets.prepare("digits", tmp_path, tmp_path / "out")
     run = config(dataset="digits", train_images=60, test_images=20)
     program = (
-        "import sys; from pathlib import Path; from fedrepro.config.params import Dealing\n"
+        "import sys; from pathlib import Path; from fedrepro.config.params import PartitionConfig\n"
         "from fedrepro.report.figures import _partition_heatmap as heatmap\n"
-        "out = Path(sys.argv[1]); dealing = Dealing.model_validate_json(sys.argv[2])\n"
-        "heatmap.provide({out / 'parts' / '0.npz': dealing}, lambda _: out); assert 'torch' not in sys.modules"
+        "out = Path(sys.argv[1]); dealing = PartitionConfig.model_validate_json(sys.argv[2])\n"
+        "heatmap.provide_heatmaps({out / 'parts' / '0.npz': dealing}, lambda _: out); assert 'torch' not in sys.modules"
     )
 
     def written():
-        subprocess.run([sys.executable, "-c", program, tmp_path / "out", run.dealing.model_dump_json()], check=True)
+        subprocess.run([sys.executable, "-c", program, tmp_path / "out", run.partition_config.model_dump_json()], check=True)
         return {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "parts").iterdir()}
 
     first = written()

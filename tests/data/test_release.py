@@ -64,7 +64,7 @@ def test_the_official_release_under_another_name_is_refused(mirror, tmp_path, mo
 def test_a_damaged_declaration(text, mirror, tmp_path):
     (mirror / "release.json").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=rf"{mirror}/release\.json: "):
-        datasets.known("mnist", tmp_path / "raw", tmp_path / "out", str(mirror))
+        datasets.planned_identity("mnist", tmp_path / "raw", tmp_path / "out", str(mirror))
     with pytest.raises(UserError, match=rf"{mirror}/release\.json: "):
         provide(tmp_path, mirror)
 
@@ -87,4 +87,4 @@ def test_the_declaration_of_an_address_is_asked_by_a_job_and_kept(server, mirror
     monkeypatch.undo()
     with pytest.raises(UserError, match="damaged"):
         datasets.fetch("mnist", raw, server.url)
-    assert datasets.known("mnist", raw, tmp_path / "other", server.url) is None  # what is damaged is not kept
+    assert datasets.planned_identity("mnist", raw, tmp_path / "other", server.url) is None  # what is damaged is not kept

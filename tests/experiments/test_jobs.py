@@ -12,7 +12,7 @@ from fedrepro.algorithms import fedcl
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import read_json
 from fedrepro.experiments import cost_model
-from fedrepro.experiments.jobs import WORTH, Job, Piece, decide, decided, makespan, pack
+from fedrepro.experiments.jobs import WORTH, Job, WorkItem, makespan, pack, read_jobs, write_jobs
 from fedrepro.experiments.resolve import resolve
 from fedrepro.models import resnet50
 from fedrepro.runs.paths import Paths
@@ -66,61 +66,61 @@ def test_by_hand(costs, least, jobs):
 # ---- what the main process decides, others read
 
 
-def pieces(folder: Path, count: int) -> list[Piece[float]]:
-    return [Piece("p_fig", f"{i} L2 0.1", 20.0 + i, folder / f"run{i}" / "summary.json") for i in range(count)]
+def pieces(folder: Path, count: int) -> list[WorkItem[float]]:
+    return [WorkItem("p_fig", f"{i} L2 0.1", 20.0 + i, folder / f"run{i}" / "summary.json") for i in range(count)]
 
 
-def finish(piece: Piece) -> None:
-    piece.over.parent.mkdir(exist_ok=True)
-    piece.over.write_text("")
+def finish(piece: WorkItem) -> None:
+    piece.done_file.parent.mkdir(exist_ok=True)
+    piece.done_file.write_text("")
 
 
-def by_name(jobs: list[Job]) -> dict[str, tuple[Piece, ...]]:
-    return {job.name: job.pieces for job in jobs}
+def by_name(jobs: list[Job]) -> dict[str, tuple[WorkItem, ...]]:
+    return {job.name: job.items for job in jobs}
 
 
 def test_other_processes_have_the_jobs_of_the_main_process(tmp_path):
     """Also when some of a job's runs are finished by then, and when another main process has packed the rest anew."""
     known, folder = pieces(tmp_path, 9), tmp_path / "packed" / "quick"
     finish(known[3])
-    first = decide(known, float, 2, folder)
-    assert sorted(piece.name for job in first for piece in job.pieces) == sorted(p.name for p in known if p != known[3])
-    assert all(job.name.isidentifier() for job in first) and by_name(decided(known, folder)) == by_name(first)
-    finish(first[0].pieces[0])
-    assert by_name(decided(known, folder)) == by_name(first)
-    second = decide(known, float, 3, folder)
-    assert len(second) == 3 and first[0].pieces[0] not in [piece for job in second for piece in job.pieces]
-    assert by_name(decided(known, folder)) == by_name(first) | by_name(second)
-    assert decided(known[:5], folder) == []  # of other settings: some of each job's runs are not in the plan any more
+    first = write_jobs(known, float, 2, folder)
+    assert sorted(piece.name for job in first for piece in job.items) == sorted(p.name for p in known if p != known[3])
+    assert all(job.name.isidentifier() for job in first) and by_name(read_jobs(known, folder)) == by_name(first)
+    finish(first[0].items[0])
+    assert by_name(read_jobs(known, folder)) == by_name(first)
+    second = write_jobs(known, float, 3, folder)
+    assert len(second) == 3 and first[0].items[0] not in [piece for job in second for piece in job.items]
+    assert by_name(read_jobs(known, folder)) == by_name(first) | by_name(second)
+    assert read_jobs(known[:5], folder) == []  # of other settings: some of each job's runs are not in the plan any more
     for piece in known:
         finish(piece)
-    assert decide(known, float, 2, folder) == [] and decided(known, folder) == []  # what is over is forgotten
+    assert write_jobs(known, float, 2, folder) == [] and read_jobs(known, folder) == []  # what is over is forgotten
 
 
 def test_a_name_means_one_job(tmp_path):
-    one, two = (decide(pieces(tmp_path, count), float, 1, tmp_path / "packed")[0] for count in (2, 3))
+    one, two = (write_jobs(pieces(tmp_path, count), float, 1, tmp_path / "packed")[0] for count in (2, 3))
     assert one.name.startswith("p_fig_0_L2_0_1_and_1_more_") and two.name.startswith("p_fig_0_L2_0_1_and_2_more_")
-    alone = decide(pieces(tmp_path, 1), float, 1, tmp_path / "packed")[0]
-    other = decide(pieces(tmp_path / "other", 1), float, 1, tmp_path / "packed")[0]
+    alone = write_jobs(pieces(tmp_path, 1), float, 1, tmp_path / "packed")[0]
+    other = write_jobs(pieces(tmp_path / "other", 1), float, 1, tmp_path / "packed")[0]
     assert "more" not in alone.name and alone.name != other.name and alone.name[:-10] == other.name[:-10]
 
 
 @pytest.mark.parametrize("label", ["\N{CJK UNIFIED IDEOGRAPH-5B66}" * 300, "l" * 300])
 def test_a_long_label_is_cut_in_names_of_files(tmp_path, label):
     """By bytes: a file's name has 255 at most. What two labels begin with alike does not make one job of them."""
-    known = [Piece("p_fig", f"{label} {i}", i, tmp_path / f"run{i}" / "summary.json") for i in range(2)]
-    names = {job.name for job in decide(known, float, 2, tmp_path / "packed")}
+    known = [WorkItem("p_fig", f"{label} {i}", i, tmp_path / f"run{i}" / "summary.json") for i in range(2)]
+    names = {job.name for job in write_jobs(known, float, 2, tmp_path / "packed")}
     assert len(names) == 2 and max(len(name.encode()) for name in names) < 160
 
 
 @pytest.mark.parametrize(("mixed", "least"), [(0, 1), (0, 2), (0, 16), (4, 2)])
 def test_only_mixed_experiments_share_jobs(tmp_path, mixed, least):
     """A figure that is asked for alone trains its runs alone; together the experiments have work for all cores."""
-    known = [Piece(f"p_fig{i % 5}", f"{i}", 1.0 + i, tmp_path / f"run{i}" / "summary.json") for i in range(20)]
+    known = [WorkItem(f"p_fig{i % 5}", f"{i}", 1.0 + i, tmp_path / f"run{i}" / "summary.json") for i in range(20)]
     names = {f"p_fig{i}" for i in range(mixed)}
-    jobs = decide(known, float, least, tmp_path / "packed", names)
+    jobs = write_jobs(known, float, least, tmp_path / "packed", names)
     assert sorted(sum((job.work for job in jobs), [])) == [piece.work for piece in known]
-    found = [{piece.experiment for piece in job.pieces} for job in jobs]
+    found = [{piece.experiment for piece in job.items} for job in jobs]
     assert all(len(own) == 1 or own <= names for own in found) and len(jobs) >= least
     assert (len(jobs) < 5 and max(map(len, found)) > 1) if mixed else len(jobs) >= 5
     loads = [sum(job.work) for job in jobs]
@@ -132,20 +132,20 @@ def test_only_mixed_experiments_share_jobs(tmp_path, mixed, least):
 ])  # fmt: skip
 def test_what_is_alike_is_recorded_once(tmp_path, alike, seconds, least, sizes):
     """Seeds of one series share a job, as long as that leaves work for every core and a long run its own job."""
-    known = [Piece("p_fig", f"{i}", i, tmp_path / f"run{i}" / "summary.json", f"series {i // alike}") for i in range(12)]
-    jobs = decide(known, lambda work: seconds, least, tmp_path / "packed")
+    known = [WorkItem("p_fig", f"{i}", i, tmp_path / f"run{i}" / "summary.json", f"series {i // alike}") for i in range(12)]
+    jobs = write_jobs(known, lambda work: seconds, least, tmp_path / "packed")
     assert sorted(sum((job.work for job in jobs), [])) == list(range(12)) and all(job.work == sorted(job.work) for job in jobs)
     assert [len(job.work) for job in jobs] == sizes
     if alike == 2 and max(sizes) > 1:
-        assert all(len({piece.alike for piece in job.pieces}) == len(job.work) / 2 for job in jobs)
+        assert all(len({piece.step_cache_key for piece in job.items}) == len(job.work) / 2 for job in jobs)
 
 
 def test_what_nobody_asks_for_takes_no_cores(tmp_path):
     """One paper of four, or one figure: its runs, however little of all, keep every core busy."""
-    known = [Piece(f"p_fig{i % 4}", f"{i}", i, tmp_path / f"run{i}" / "summary.json") for i in range(40)]
+    known = [WorkItem(f"p_fig{i % 4}", f"{i}", i, tmp_path / f"run{i}" / "summary.json") for i in range(40)]
     of = {piece.work: piece.experiment for piece in known}
     for mixed in (set(), set(of.values())):
-        jobs = decide(known, float, 4, tmp_path / f"{len(mixed)}", mixed & {"p_fig1"}, lambda work: of[work] == "p_fig1")
+        jobs = write_jobs(known, float, 4, tmp_path / f"{len(mixed)}", mixed & {"p_fig1"}, lambda work: of[work] == "p_fig1")
         assert len([job for job in jobs if {of[work] for work in job.work} == {"p_fig1"}]) == 4
 
 
@@ -159,13 +159,13 @@ def test_the_time_until_all_is_done(costs, workers, expected):
 
 def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
     monkeypatch.setattr(cost_model, "_measure", None)
-    known, cpu = cost_model.Known(Paths(results=tmp_path)), torch.device("cpu")
+    known, cpu = cost_model.SpeedCache(Paths(results=tmp_path)), torch.device("cpu")
 
     def seconds(executor: str = "sequential", cores: int = 1, **changes) -> float:
         settings = {"dataset": "digits", "train_images": None, "test_images": None, "precision": "float32"}
         settings |= {"partition": {"name": "iid", "clients": 4}, "model": {"name": "mnist_cnn", "width": 0.5}}
         resolved = resolve(config(**settings | changes))
-        return cost_model.cost(a_run(tmp_path, resolved), known, executor, cpu, cores=cores).seconds
+        return cost_model.estimate(a_run(tmp_path, resolved), known, executor, cpu, cores=cores).seconds
 
     base = seconds(rounds=10)
     assert cost_model.START < base < 600 and seconds(rounds=20) - base == pytest.approx(base - cost_model.START)
@@ -181,8 +181,8 @@ def test_what_a_look_at_a_frozen_network_costs(tmp_path):
 
     def cost(name: str, device: str = "cpu", **changes) -> cost_model.Cost:
         resolved = resolve(config(algorithm={"name": name}, local_epochs=2, evaluate_every=2, **changes))
-        known = cost_model.Known(Paths(results=tmp_path))
-        return cost_model.cost(a_run(tmp_path, resolved), known, "sequential", torch.device(device))
+        known = cost_model.SpeedCache(Paths(results=tmp_path))
+        return cost_model.estimate(a_run(tmp_path, resolved), known, "sequential", torch.device(device))
 
     plain = cost("fedavg")
     for augment, more in (([], 0.5), (["flip"], 1)):
@@ -198,8 +198,8 @@ def test_who_trains_only_to_be_measured_costs_too(tmp_path, every, times):
 
     def cost(*measures: str) -> cost_model.Cost:
         given = {"train_images": 80, "test_images": 40, "evaluate_every": every}
-        run, known = a_run(tmp_path, config(**given, measures=measures)), cost_model.Known(Paths(results=tmp_path))
-        return cost_model.cost(run, known, "sequential", torch.device("cpu"))
+        run, known = a_run(tmp_path, config(**given, measures=measures)), cost_model.SpeedCache(Paths(results=tmp_path))
+        return cost_model.estimate(run, known, "sequential", torch.device("cpu"))
 
     plain, looking, training = cost("personal_accuracy"), cost("initial_accuracy_all"), cost("personal_accuracy_all")
     assert (looking.samples, looking.evaluated) == (plain.samples, plain.evaluated + times * 10)
@@ -216,7 +216,9 @@ def of_one_image(cost: cost_model.Cost) -> float:
 def test_an_estimate_of_a_batch_that_nobody_can_hold():
     """It is measured with as many images as a client has: a larger batch is one of these."""
     settings = resolve(config(batch_size=10**17, train_images=40))
-    assert len(cost_model._short(settings, cost_model.Known(Paths()), "sequential", torch.device("cpu")).data.train_x) == 10
+    assert (
+        len(cost_model._short(settings, cost_model.SpeedCache(Paths()), "sequential", torch.device("cpu")).data.train_x) == 10
+    )
 
 
 @pytest.mark.parametrize(("every", "looks"), [(1, "server"), (10, "client")])
@@ -233,7 +235,7 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
     monkeypatch.setattr(fedcl, "importance", importance)
     settings = {"algorithm": {"name": "fedcl", "every": every}, "batch_size": 10, "proxy": {"share": 0.01, "removed": removed}}
     resolved = resolve(config(**settings))
-    found = cost_model._measure(resolved, cost_model.Known(Paths(results=tmp_path)), "sequential", torch.device("cpu"))
+    found = cost_model._measure(resolved, cost_model.SpeedCache(Paths(results=tmp_path)), "sequential", torch.device("cpu"))
     proxy, own = 10, 10 if removed else 20  # of two batches
     assert seen == {proxy if looks == "server" else own} and (found["survey"] > 1e-5) == (looks == "server")
 
@@ -250,7 +252,7 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
     ({"clients_per_round": 2}, True),
     ({"model": {"width": 0.1}}, True),
     ({"precision": "float32"}, True),
-    ({"inputs": "raw"}, True),
+    ({"pixel_scaling": "raw"}, True),
     ({"dataset": "mnist"}, True),
 ])  # fmt: skip
 def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, changes, anew):
@@ -260,8 +262,8 @@ def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, chan
     (tmp_path / "speed.json").write_text('{"0123456789": {"train": 1.0}}', encoding="utf-8")
 
     def cost(executor: str = "sequential", **given) -> int:
-        run, known = a_run(tmp_path, config(**given)), cost_model.Known(paths)
-        cost_model.cost(run, known, executor, torch.device("cpu"), lambda: None)
+        run, known = a_run(tmp_path, config(**given)), cost_model.SpeedCache(paths)
+        cost_model.estimate(run, known, executor, torch.device("cpu"), lambda: None)
         return len(measured)
 
     assert [cost(), cost(), cost(**changes)] == [1, 1, 1 + anew]
@@ -277,10 +279,10 @@ def test_a_cost_by_hand(tmp_path, monkeypatch):
     """3 rounds of 3 clients, who hold 20 images each and train 2 epochs; 40 test images, and 10 of each participant before and
     after; 8 images at the server."""
     speed = {"operations": 7, "looks": 0, "train": 1.0, "evaluate": 10.0, "aggregate": 100.0, "survey": 1000.0}
-    run, known = a_run(tmp_path, config(train_images=80, test_images=40)), cost_model.Known(Paths(results=tmp_path))
+    run, known = a_run(tmp_path, config(train_images=80, test_images=40)), cost_model.SpeedCache(Paths(results=tmp_path))
     for passes in (1, 2):
         monkeypatch.setattr(cost_model, "_speed", lambda *_, passes=passes: speed | {"passes": passes})
-        found = cost_model.cost(run, known, "sequential", torch.device("cpu"))
+        found = cost_model.estimate(run, known, "sequential", torch.device("cpu"))
         samples, evaluated = passes * 3 * 3 * 20 * 2, 3 * (40 + 2 * 3 * 10)
         assert (found.samples, found.evaluated, found.operations) == (samples, evaluated, 7 * (3 * samples + evaluated))
         assert found.seconds == cost_model.START + samples + 10 * evaluated + 100 * 3 * 3 + 1000 * 3 * 8
@@ -291,7 +293,7 @@ def test_what_is_measured_is_that_of_one_image(tmp_path, monkeypatch, executor, 
     """Each piece of work takes a minute: training 16 images of a client, or of all three together; 300 test images; the
     clients' weights; half of the images at the server."""
     monkeypatch.setattr(cost_model, "_seconds", lambda work, device: (work(), 60.0)[1])
-    known = cost_model.Known(Paths(results=tmp_path))
+    known = cost_model.SpeedCache(Paths(results=tmp_path))
     found = cost_model._measure(config(train_images=80), known, executor, torch.device("cpu"))
     per = {name: 60 / found[name] for name in ("train", "evaluate", "aggregate", "survey")}
     assert per == pytest.approx({"train": 16 * clients, "evaluate": 300, "aggregate": clients, "survey": 8 * clients})
@@ -301,10 +303,10 @@ def test_what_was_measured_with_a_look_in_its_only_epoch_is_less_in_more(tmp_pat
     """Four passes take 4 s; of two epochs the second needs no look, unless augmentation changes the images."""
     speed = dict.fromkeys(cost_model.SPEEDS, 0.0) | {"operations": 1.0, "looks": 1.0, "train": 4.0}
     monkeypatch.setattr(cost_model, "_measure", lambda *_: speed)
-    known = cost_model.Known(Paths(results=tmp_path))
+    known = cost_model.SpeedCache(Paths(results=tmp_path))
     for augment, each in (([], 3.5), (["flip"], 4.0)):
         run = a_run(tmp_path, config(local_epochs=2, augment=augment))
-        found = cost_model.cost(run, known, "sequential", torch.device("cpu"), lambda: None)
+        found = cost_model.estimate(run, known, "sequential", torch.device("cpu"), lambda: None)
         assert found.seconds == pytest.approx(cost_model.START + each * found.samples)
 
 
@@ -320,7 +322,7 @@ def test_a_time_is_the_middle_one_of_three(monkeypatch):
 
 def test_operations_are_those_of_images_and_classes(tmp_path):
     """8 x 8 pixels, 28 x 28 of ten classes, as large of 26; all remembered side by side."""
-    known = cost_model.Known(Paths(results=tmp_path))
+    known = cost_model.SpeedCache(Paths(results=tmp_path))
     found = [cost_model._counted(config(dataset=name), known)["operations"] for name in ("digits", "mnist", "emnist_letters")]
     assert found == sorted(set(found))
 
@@ -328,7 +330,9 @@ def test_operations_are_those_of_images_and_classes(tmp_path):
 def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(resnet50, "released", None)
     run = a_run(tmp_path, resolve(config(model={"name": "resnet50", "width": 1.0, "pretrained": True})))
-    assert cost_model.cost(run, cost_model.Known(Paths(results=tmp_path)), "sequential", torch.device("cpu")).seconds > 0
+    assert (
+        cost_model.estimate(run, cost_model.SpeedCache(Paths(results=tmp_path)), "sequential", torch.device("cpu")).seconds > 0
+    )
 
 
 # ---- a job whose runs fail
@@ -392,7 +396,9 @@ def test_data_that_cannot_be_read_leave_the_runs_on_others_to_be_trained(tmp_pat
 def test_a_damaged_end_does_not_keep_the_others_from_theirs(tmp_path, tried, caplog):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "model.safetensors").write_bytes(b"xx")
-    training.summarise([Run(tmp_path / "a", config(), "made", code_digest(config()))])  # as before a job: told, not raised
+    training.write_summaries(
+        [Run(tmp_path / "a", config(), "made", code_digest(config()))]
+    )  # as before a job: told, not raised
     assert "a failed" in caplog.text and not tried
     with pytest.raises(UserError, match="model.safetensors"):
         train(tmp_path, dict.fromkeys("ab", "digits"))

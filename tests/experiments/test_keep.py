@@ -10,10 +10,10 @@ import pytest
 from fedrepro.cli import main
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import digest
+from fedrepro.core.files import sha256
 from fedrepro.experiments import keep
-from fedrepro.experiments.plan import plan
-from fedrepro.runs.gather import Gathering, gather
+from fedrepro.experiments.plan import plan_experiments
+from fedrepro.runs.gather import ResultSources, gather
 from fedrepro.runs.kept import SUMS
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import FILES
@@ -32,7 +32,7 @@ def history(monkeypatch) -> None:
 
 
 def item(paths: Paths):
-    return plan(params(), paths)["p"]["one"]
+    return plan_experiments(params(), paths)["p"]["one"]
 
 
 @pytest.mark.parametrize("named", ["--output=precious", "", "HEAD", None, 7, {}])
@@ -41,13 +41,13 @@ def test_what_is_no_commit_reaches_no_git(named, paths, tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(provenance, "_printed", lambda *command, env: pytest.fail(f"asked: {command}"))
     run = finish(item(paths).runs[0], commit=named)
-    gathering = Gathering(NOTE, {"A": [run.folder]})
+    gathering = ResultSources(NOTE, {"A": [run.folder]})
     for work in (lambda: keep.keep([item(paths)], paths), lambda: gather(gathering, tmp_path / "out")):
         with pytest.raises(UserError, match=r"environment\.json: commit: .* names no commit; delete .* to train the run anew"):
             work()
     table = run.folder / "tsne-1.csv"
     table.write_text("unit,x\n1,2\n")
-    note = {"run": run.id, "table": digest("unit,x\n1,2\n"), "code": "c", "settings": {}, "environment": {"commit": named}}
+    note = {"run": run.id, "table": sha256("unit,x\n1,2\n"), "code": "c", "settings": {}, "environment": {"commit": named}}
     table.with_suffix(".json").write_text(json.dumps(note))
     with pytest.raises(UserError, match=r"tsne-1\.json: commit: .* names no commit; delete .* to make the study anew"):
         keep._study_origin(table, None)
@@ -63,7 +63,7 @@ def test_keep_refuses_a_commit_whose_code_is_not_here(date, git, words, paths, m
     run = finish(item(paths).runs[0], commit="unknown")
     monkeypatch.setattr(provenance, "committed_digest", lambda *_: None)
     monkeypatch.setattr(provenance, "commit_date", lambda *_: date)
-    monkeypatch.setattr(provenance, "head", lambda: (None, git))
+    monkeypatch.setattr(provenance, "head_commit", lambda: (None, git))
     with pytest.raises(UserError, match=words):
         keep.keep([item(paths)], paths)
     assert run.summary.exists()

@@ -8,59 +8,62 @@ import numpy as np
 from fedrepro.data import datasets, partitions
 from fedrepro.data.partitions import _store
 from fedrepro.experiments import partition_jobs
-from fedrepro.experiments.plan import every, plan, unique
+from fedrepro.experiments.plan import all_experiments, plan_experiments, unique_runs
 from fedrepro.report.figures import _partition_heatmap
 from support.experiments import one, params
 from support.federation import config
 
 
 def test_each_partition_is_drawn_by_one_job(paths):
-    series = {"FedMMD": {"with": {"dataset": "digits_rgb", "model": {"name": "cifar_cnn"}}}}
+    series = {"FedMMD": {"overrides": {"dataset": "digits_rgb", "model": {"name": "cifar_cnn"}}}}
     two = {
         "partition": {"clients": 5},
-        "series": {"Prox": {"with": {"partition": {"clients": 4}}}, "MNIST": {"name": "fedavg", "with": {"dataset": "mnist"}}},
+        "series": {
+            "Prox": {"overrides": {"partition": {"clients": 4}}},
+            "MNIST": {"name": "fedavg", "overrides": {"dataset": "mnist"}},
+        },
     }
-    planned = plan(params(papers={"p": {"one": {"series": series}, "two": two}}), paths)
-    found = {drawing.name: drawing for drawing in partition_jobs.drawings(planned, paths)}
+    planned = plan_experiments(params(papers={"p": {"one": {"series": series}, "two": two}}), paths)
+    found = {drawing.name: drawing for drawing in partition_jobs.partition_jobs(planned, paths)}
     described = {name: ([data.name for data in job.datasets], len(job.configs)) for name, job in found.items()}
     assert described == {"p": (["digits_rgb", "digits"], 6), "p_mnist": (["mnist"], 2)}  # the seeds; Prox shares those of "one"
-    runs = unique(every(planned))
+    runs = unique_runs(all_experiments(planned))
     listed = [path for drawing in found.values() for path in drawing.configs]
     assert len(listed) == len(set(listed)) and set(listed) == {paths.partition(run.config, run.data) for run in runs}
 
 
 def test_a_rate_draws_nothing_anew(paths):
     """What a job is told is all that Snakemake compares: nothing that decides no partition may be in it."""
-    first, faster = (partition_jobs.drawings(plan(one(lr=lr), paths), paths) for lr in (0.1, 0.2))
-    assert first == faster and first != partition_jobs.drawings(plan(one(train_images=50), paths), paths)
+    first, faster = (partition_jobs.partition_jobs(plan_experiments(one(lr=lr), paths), paths) for lr in (0.1, 0.2))
+    assert first == faster and first != partition_jobs.partition_jobs(plan_experiments(one(train_images=50), paths), paths)
 
 
 def test_a_heat_map_is_drawn_again_when_its_code_or_its_partition_changes(tmp_path, monkeypatch):
     datasets.fetch("digits", tmp_path)
     datasets.prepare("digits", tmp_path, tmp_path)
-    stored, dealing = tmp_path / "0.npz", config(dataset="digits", train_images=60, test_images=20).dealing
-    _partition_heatmap.provide({stored: dealing}, lambda _: tmp_path)
+    stored, dealing = tmp_path / "0.npz", config(dataset="digits", train_images=60, test_images=20).partition_config
+    _partition_heatmap.provide_heatmaps({stored: dealing}, lambda _: tmp_path)
     drawn, held = stored.with_suffix(".png"), stored.read_bytes()
-    assert _store.current(drawn, stored) and not _store.current(drawn, tmp_path / "1.npz")
+    assert _store.is_heatmap_current(drawn, stored) and not _store.is_heatmap_current(drawn, tmp_path / "1.npz")
     before = drawn.stat().st_mtime_ns
-    _partition_heatmap.provide({stored: dealing}, lambda _: tmp_path)
+    _partition_heatmap.provide_heatmaps({stored: dealing}, lambda _: tmp_path)
     assert drawn.stat().st_mtime_ns == before
     monkeypatch.setattr("fedrepro.core.provenance.heatmap_digest", lambda: "other code")
-    assert not _store.current(drawn, stored)
-    _partition_heatmap.provide({stored: dealing}, lambda _: tmp_path)
-    assert _store.current(drawn, stored) and stored.read_bytes() == held
+    assert not _store.is_heatmap_current(drawn, stored)
+    _partition_heatmap.provide_heatmaps({stored: dealing}, lambda _: tmp_path)
+    assert _store.is_heatmap_current(drawn, stored) and stored.read_bytes() == held
 
 
 def test_a_heat_map_counts_the_images_in_use_and_says_how_they_were_dealt(tmp_path, monkeypatch):
     """Every image is of a class of its own, so that the map's columns tell which they are: 4 of 20, two for each client."""
-    labels = datasets.Labelled(np.arange(20), 20)
+    labels = datasets.LabelledSubset(np.arange(20), 20)
     meta = {"class_names": [str(label) for label in range(20)], "title": "Made"}
-    data = datasets.Labels("made", labels, labels, 1, meta)
+    data = datasets.DatasetLabels("made", labels, labels, 1, meta)
     used, _ = partitions.subset(data, 4, 4)
     assert used.tolist() != list(range(4))
     drawn, draw = [], _partition_heatmap.heatmap
     monkeypatch.setattr(_partition_heatmap, "heatmap", lambda *given: drawn.append(given) or draw(*given))
-    dealing = config(train_images=4, test_images=4, partition={"clients": 2}, clients_per_round=2, seed=3).dealing
+    dealing = config(train_images=4, test_images=4, partition={"clients": 2}, clients_per_round=2, seed=3).partition_config
     parts = [np.array([0, 1]), np.array([2, 3])]
     for name, redraw_seed in (("kept", None), ("anew", 1)):
         stored = partitions.Partition(parts, parts, clients=2, redraw_seed=redraw_seed)
@@ -76,15 +79,15 @@ def test_a_heat_map_that_a_kill_cut_short_is_drawn_again(tmp_path):
     datasets.fetch("digits", tmp_path)
     datasets.prepare("digits", tmp_path, tmp_path / "out")
     program = (
-        "import os, sys; from pathlib import Path; from fedrepro.config.params import Dealing\n"
+        "import os, sys; from pathlib import Path; from fedrepro.config.params import PartitionConfig\n"
         "from fedrepro.report.figures import _partition_heatmap as heatmap\n"
         "if sys.argv[3] == 'killed':\n"
         "    def killed(figure, path, **_): Path(path).write_bytes(b'half'); os.kill(os.getpid(), 9)\n"
         "    heatmap.plt.Figure.savefig = killed\n"
-        "heatmap.provide({Path(sys.argv[1]) / '0.npz': Dealing.model_validate_json(sys.argv[2])}, lambda _: Path(sys.argv[1]))"
+        "heatmap.provide_heatmaps({Path(sys.argv[1]) / '0.npz': PartitionConfig.model_validate_json(sys.argv[2])}, lambda _: Path(sys.argv[1]))"
     )
     run = config(dataset="digits", train_images=60, test_images=20)
     for how, code in (("killed", -9), ("whole", 0)):
-        command = [sys.executable, "-c", program, tmp_path / "out", run.dealing.model_dump_json(), how]
+        command = [sys.executable, "-c", program, tmp_path / "out", run.partition_config.model_dump_json(), how]
         assert subprocess.run(command).returncode == code
     assert (tmp_path / "out/0.png").read_bytes().startswith(b"\x89PNG") and not list(tmp_path.rglob("*.part"))

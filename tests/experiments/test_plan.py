@@ -16,12 +16,12 @@ from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
 from fedrepro.experiments import finished_runs, keep, prune, resolve, run_list, study_plan
 from fedrepro.experiments import plan as experiments
-from fedrepro.experiments.plan import every, pieces, plan, unique
+from fedrepro.experiments.plan import all_experiments, plan_experiments, unique_runs, work_items
 from fedrepro.runs import integrity
 from fedrepro.runs import kept as kept_runs
-from fedrepro.runs.kept import key
+from fedrepro.runs.kept import run_hash
 from fedrepro.runs.paths import Paths
-from fedrepro.runs.reasons import Kind, Reason
+from fedrepro.runs.reasons import MissingKind, MissingReason
 from fedrepro.runs.run import Run
 from support.code import change, forget
 from support.experiments import ROWS, finish, one, params, shelve, unshelve
@@ -48,24 +48,24 @@ def test_data_that_cannot_be_had_leave_their_experiments_out(paths, tmp_path):
 
     def of(dataset, mirror=None):
         changes = {"data_mirror": mirror and str(tmp_path / mirror), "papers": {"p": {"one": {"dataset": dataset}}}}
-        return plan(params(**changes), paths)["p"]
+        return plan_experiments(params(**changes), paths)["p"]
 
     for found, words in (
         (of("aptos"), "no folders aptos2019.*www.kaggle.com"),
         (of("emnist_letters", "mirror"), "gzip.zip is not there.*Put the files"),
     ):
-        assert found["one"].runs == () and found["one"].lacking
+        assert found["one"].runs == () and found["one"].data_missing
         assert re.search(words, found["one"].skipped.text)
         assert found["two"].skipped is None and len(found["two"].runs) == 4
     with pytest.raises(UserError, match="experiments.yaml: one: series.FedMMD: .*width: "):
-        plan(one(dataset="aptos", model={"width": -1}), paths)
-    assert re.search("mnist cannot be had: data mirror .*absent", of("mnist", "absent")["one"].remarks[0])
+        plan_experiments(one(dataset="aptos", model={"width": -1}), paths)
+    assert re.search("mnist cannot be had: data mirror .*absent", of("mnist", "absent")["one"].warnings[0])
 
 
 def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
     return {
         (name, series.label, run.config.seed): run.id
-        for name, item in plan(settings, paths)["p"].items()
+        for name, item in plan_experiments(settings, paths)["p"].items()
         for series in item.series
         for run in series.runs
     }
@@ -74,7 +74,7 @@ def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
 def asked(run: Run, folder: Path, name: str, data: str | None = None, code: str = OLDER, **changes) -> Run:
     """What run asks, finished in a folder below another by other code, on other data where they are given."""
     other = Run(folder, run.config, data or run.data, code)
-    return finish(replace(other, folder=folder / f"{name}-{key(other.record())}"), **changes)
+    return finish(replace(other, folder=folder / f"{name}-{run_hash(other.config_record())}"), **changes)
 
 
 def kept(run: Run, paths: Paths, name: str, data: str | None = None, code: str = OLDER) -> Run:
@@ -83,7 +83,7 @@ def kept(run: Run, paths: Paths, name: str, data: str | None = None, code: str =
 
 
 def test_one_run_per_series_and_seed(paths):
-    planned = plan(params(), paths)["p"]
+    planned = plan_experiments(params(), paths)["p"]
     assert list(planned) == ["one", "two"] and len(planned["one"].runs) == len(planned["two"].runs) == 4
     first = planned["one"].series[0]
     assert first.label == "FedMMD" and [run.config.seed for run in first.runs] == [0, 1]
@@ -94,21 +94,21 @@ def test_one_run_per_series_and_seed(paths):
 
 
 def test_a_shared_baseline_is_trained_once(paths):
-    planned = plan(params(), paths)
-    assert len(unique(every(planned))) == 6
+    planned = plan_experiments(params(), paths)
+    assert len(unique_runs(all_experiments(planned))) == 6
     assert planned["p"]["one"].series[1].runs == planned["p"]["two"].series[0].runs
-    assert {path for path, *_ in experiments.listed(planned)} == {"p"} and len(experiments.listed(planned)) == 8
+    assert {path for path, *_ in experiments.planned_runs(planned)} == {"p"} and len(experiments.planned_runs(planned)) == 8
 
 
 def test_pieces_never_repeat_a_run(paths):
-    planned = plan(params(), paths)
-    found = pieces(planned)
+    planned = plan_experiments(params(), paths)
+    found = work_items(planned)
     assert [f"{piece.experiment}_{piece.name}" for piece in found] == [
         f"p_{name}_s{seed}" for name in ("one_FedMMD", "one_FedAvg", "two_Prox") for seed in (0, 1)
     ]
-    assert [piece.work for piece in found] == unique(every(planned))
+    assert [piece.work for piece in found] == unique_runs(all_experiments(planned))
     kept(planned["p"]["two"].series[1].runs[0], paths, "old")
-    left = pieces(plan(params(), paths))[4:]
+    left = work_items(plan_experiments(params(), paths))[4:]
     assert [(piece.experiment, piece.name) for piece in left] == [("p_two", "Prox_s1")]
 
 
@@ -116,7 +116,7 @@ def test_pieces_never_repeat_a_run(paths):
     ({"lr": 0.2}, {"FedAvg again", "Prox"}),
     ({"partition": {"clients": 5}}, {"FedAvg again", "Prox"}),
     ({"series": {"FedMMD": {"weight": 0.5}}}, {"FedAvg", "FedAvg again", "Prox"}),
-    ({"series": {"FedAvg": {"with": {"lr": 0.2}}}}, {"FedMMD", "FedAvg again", "Prox"}),
+    ({"series": {"FedAvg": {"overrides": {"lr": 0.2}}}}, {"FedMMD", "FedAvg again", "Prox"}),
     ({"schedule": {"name": "constant"}}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),  # what is the default anyway
     ({"seeds": [1, 0]}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),
 ], ids=lambda value: str(value) if isinstance(value, dict) else "")  # fmt: skip
@@ -146,91 +146,95 @@ def test_a_changed_line_of_code_changes_what_runs_it(paths, tmp_path, monkeypatc
 
 
 def test_kept_results_stand_for_the_same_question(paths):
-    run = plan(params(), paths)["p"]["one"].series[0].runs[0]
+    run = plan_experiments(params(), paths)["p"]["one"].series[0].runs[0]
     old = kept(run, paths, "from-older-code")
-    planned = plan(params(), paths)["p"]["one"].series[0].runs
+    planned = plan_experiments(params(), paths)["p"]["one"].series[0].runs
     assert planned[0].folder == old.folder and planned[0].code == OLDER and planned[1].folder.parent != old.folder.parent
-    other = plan(one(lr=0.2), paths)["p"]["one"].series[0].runs[0]
+    other = plan_experiments(one(lr=0.2), paths)["p"]["one"].series[0].runs[0]
     assert other.folder.parent == paths.runs("p")
     unshelve(old)
     kept(run, paths, "other", "other pixels", run.code)
-    assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
+    assert plan_experiments(params(), paths)["p"]["one"].series[0].runs[0] == run
 
 
 def test_who_only_reports_gets_what_is_kept_of_whatever_data(paths, monkeypatch):
     """Nothing is fetched for it, and a mirror that lacks the data does not matter."""
-    runs = plan(one(dataset="mnist"), paths)["p"]["one"].runs
+    runs = plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
     others = [kept(run, paths, f"other{place}", "other pixels") for place, run in enumerate(runs)]
     for mirror in (None, "absent"):
-        found = plan(one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": mirror}), paths)["p"]["one"]
+        found = plan_experiments(one(dataset="mnist").model_copy(update={"report_only": True, "data_mirror": mirror}), paths)[
+            "p"
+        ]["one"]
         assert found.skipped is None and found.runs == tuple(others)
-        assert {run.data for run in found.runs} == {"other pixels"} and not found.remarks
+        assert {run.data for run in found.runs} == {"other pixels"} and not found.warnings
     official = kept(runs[0], paths, "zz-official")
-    found = plan(one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": "absent"}), paths)["p"]["one"]
+    found = plan_experiments(one(dataset="mnist").model_copy(update={"report_only": True, "data_mirror": "absent"}), paths)[
+        "p"
+    ]["one"]
     assert found.runs[0] == official
     assert not paths.data.exists()
 
 
 def test_who_only_reports_gets_his_own_before_what_is_kept_of_other_data(paths):
-    item = plan(params(), paths)["p"]["one"]
+    item = plan_experiments(params(), paths)["p"]["one"]
     for run in item.runs:
         kept(run, paths, f"other-{run.id}", "other pixels", run.code)
         finish(run)
-    assert plan(params(only_finished=True), paths)["p"]["one"].runs == item.runs
+    assert plan_experiments(params(report_only=True), paths)["p"]["one"].runs == item.runs
 
 
 def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths, monkeypatch):
-    mirrored = one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": "absent"})
-    runs = plan(one(dataset="mnist"), paths)["p"]["one"].runs
+    mirrored = one(dataset="mnist").model_copy(update={"report_only": True, "data_mirror": "absent"})
+    runs = plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
     own = [asked(run, paths.runs("p"), f"own{place}", "m", run.code) for place, run in enumerate(runs)]
     read, stored_runs = [], finished_runs.stored_runs
     monkeypatch.setattr(experiments, "stored_runs", lambda folder: read.append(folder) or stored_runs(folder))
-    assert plan(mirrored, paths)["p"]["one"].runs == tuple(own)
+    assert plan_experiments(mirrored, paths)["p"]["one"].runs == tuple(own)
     assert sorted(read) == [paths.kept("p"), paths.runs("p")]  # each once, however many runs there are
     shutil.rmtree(own[0].folder)
     asked(own[0], paths.runs("p"), "own0")
-    assert plan(mirrored, paths)["p"]["one"].skipped == Reason(Kind.NOT_FINISHED, missing=1, total=4)
+    assert plan_experiments(mirrored, paths)["p"]["one"].skipped == MissingReason(MissingKind.NOT_FINISHED, missing=1, total=4)
 
 
 def test_of_two_codes_that_answered_the_same_todays_is_reported(paths):
     """Where the data are gone, whichever folder comes first."""
-    runs = plan(one(dataset="mnist"), paths)["p"]["one"].runs
+    runs = plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
     own = [asked(run, paths.runs("p"), "own", "m", run.code) for run in runs]
     for name in ("a-older", "z-older"):
         asked(runs[0], paths.runs("p"), name, "m")
-    mirrored = one(dataset="mnist").model_copy(update={"only_finished": True, "data_mirror": "absent"})
-    assert plan(mirrored, paths)["p"]["one"].runs == tuple(own)
+    mirrored = one(dataset="mnist").model_copy(update={"report_only": True, "data_mirror": "absent"})
+    assert plan_experiments(mirrored, paths)["p"]["one"].runs == tuple(own)
 
 
 def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
-    item = plan(params(), paths)["p"]["one"]
+    item = plan_experiments(params(), paths)["p"]["one"]
     for run in item.runs[:2]:
         asked(run, paths.kept("p"), f"other-{run.id}", "other pixels", run.code, dataset="Digits (mirror)")
-    planned = plan(params(), paths)
-    assert planned["p"]["one"].runs == item.runs and planned["p"]["one"].elsewhere == item.runs[:2]
-    assert experiments.remarks(every(planned)) == [
-        "p one: 2 runs are kept, but of other data: Digits (mirror); only_finished=true reports what is kept"
+    planned = plan_experiments(params(), paths)
+    assert planned["p"]["one"].runs == item.runs and planned["p"]["one"].kept_with_other_data == item.runs[:2]
+    assert experiments.warnings(all_experiments(planned)) == [
+        "p one: 2 runs are kept, but of other data: Digits (mirror); report_only=true reports what is kept"
     ]
     for run in item.runs[:2]:
         finish(run)
-    assert experiments.remarks(every(plan(params(), paths))) == []
+    assert experiments.warnings(all_experiments(plan_experiments(params(), paths))) == []
 
 
 def test_data_that_cannot_be_had_do_not_stop_a_plan(paths, tmp_path):
     """Only who trains on them is stopped, by what fetches them; the plan says it."""
     settings = one(dataset="mnist").model_copy(update={"data_mirror": str(tmp_path / "absent")})
-    planned = plan(settings, paths)
-    (remark,) = experiments.remarks([planned["p"]["one"]])
+    planned = plan_experiments(settings, paths)
+    (remark,) = experiments.warnings([planned["p"]["one"]])
     assert remark.startswith("p one: mnist cannot be had: ") and "absent" in remark
-    assert experiments.remarks([planned["p"]["two"]]) == []
+    assert experiments.warnings([planned["p"]["two"]]) == []
     item = planned["p"]["one"]
-    (told,) = experiments.remarks([item, replace(item, name="again"), replace(item, paper="q")])
+    (told,) = experiments.warnings([item, replace(item, name="again"), replace(item, paper="q")])
     assert told == remark.replace("p one: ", "p one, p again, q one: ")  # once, however many wait for it
-    lacking = replace(item, remarks=(), skipped=Reason(Kind.DATA_MISSING, "unpack it"))
-    assert experiments.remarks([item, lacking, replace(lacking, name="two")]) == [
+    lacking = replace(item, warnings=(), skipped=MissingReason(MissingKind.DATA_MISSING, "unpack it"))
+    assert experiments.warnings([item, lacking, replace(lacking, name="two")]) == [
         remark, "p one, p two: data not available: unpack it",
     ]  # fmt: skip
-    assert planned["p"]["one"].runs == plan(one(dataset="mnist"), paths)["p"]["one"].runs
+    assert planned["p"]["one"].runs == plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
 
 
 def test_a_copy_that_lies_here_is_trained_on_and_told_where_no_mirror_is_set(paths, tmp_path):
@@ -239,13 +243,13 @@ def test_a_copy_that_lies_here_is_trained_on_and_told_where_no_mirror_is_set(pat
     declare(mirror)
     raw, prepared = paths.raw, paths.prepared("mnist")
     datasets.provide("mnist", raw, prepared, str(mirror))
-    copied = datasets.known("mnist", raw, prepared)
+    copied = datasets.planned_identity("mnist", raw, prepared)
     delete = f"delete {raw / 'mnist'} and {prepared} to train on that"
     told = f"p one: mnist is a copy that differs from the official release; {delete}"
     for given, expected in ((None, [told]), (str(mirror), [])):
-        planned = plan(one(dataset="mnist").model_copy(update={"data_mirror": given}), paths)
+        planned = plan_experiments(one(dataset="mnist").model_copy(update={"data_mirror": given}), paths)
         assert {run.data for run in planned["p"]["one"].runs} == {copied}
-        assert experiments.remarks([planned["p"]["one"]]) == expected
+        assert experiments.warnings([planned["p"]["one"]]) == expected
 
 
 def test_a_plan_takes_what_a_mirror_declares_and_else_the_official_release(paths, tmp_path):
@@ -255,22 +259,22 @@ def test_a_plan_takes_what_a_mirror_declares_and_else_the_official_release(paths
     copied = declare(tmp_path / "mirror")
     sets = {"one": {"dataset": "mnist"}, "two": {"dataset": "fashion_mnist"}}
     settings = params(data_mirror=str(tmp_path / "mirror"), papers={"p": sets})
-    for planned in (plan(settings, paths), experiments.plan_training(settings, paths)):
+    for planned in (plan_experiments(settings, paths), experiments.plan_training(settings, paths)):
         for name, identity in (("one", copied), ("two", datasets.pinned("fashion_mnist"))):
-            assert {run.data for run in planned["p"][name].runs} == {identity} and not planned["p"][name].remarks
+            assert {run.data for run in planned["p"][name].runs} == {identity} and not planned["p"][name].warnings
     assert not paths.data.exists()
 
 
 def test_runs_of_data_that_nobody_knows_yet_are_named_when_they_are_trained(paths):
     options = {"name": "synthetic", "devices": 2, "train": 40, "side": 16, "hidden": 4}
     settings = one(dataset=options, inputs="raw")
-    (remark,) = plan(settings, paths)["p"]["one"].remarks
+    (remark,) = plan_experiments(settings, paths)["p"]["one"].warnings
     assert remark.startswith("synthetic-") and remark.endswith(
         "its runs get their names once it is; training prepares it first"
     )
     [run, *_] = experiments.plan_training(settings, paths)["p"]["one"].runs
     assert run.data == datasets.load(paths.prepared(run.config.dataset)).meta["identity"]
-    assert plan(settings, paths)["p"]["one"].runs[0] == run
+    assert plan_experiments(settings, paths)["p"]["one"].runs[0] == run
 
 
 NARROW = [
@@ -284,100 +288,102 @@ NARROW = [
 @pytest.mark.parametrize(("options", "precision", "said"), NARROW)
 def test_narrow_kernels_without_a_floor_are_remarked(paths, options, precision, said):
     series = {"A": {"name": "fedmmd", **options}}
-    remarks = plan(one(series=series, precision=precision), paths)["p"]["one"].remarks
+    remarks = plan_experiments(one(series=series, precision=precision), paths)["p"]["one"].warnings
     assert [remark.split(":")[0] for remark in remarks] == ["floor 0 in float32"] * said
 
 
 def test_a_kept_result_that_todays_settings_cannot_express(paths, caplog):
-    run = plan(params(), paths)["p"]["one"].series[0].runs[0]
+    run = plan_experiments(params(), paths)["p"]["one"].series[0].runs[0]
     old = kept(run, paths, "old")
-    record = dict(kept_runs.runs(paths.kept("p"))[old.id])
+    record = dict(kept_runs.load_runs(paths.kept("p"))[old.id])
     record["config"] = record["config"] | {"gone": 1}
-    gone = replace(old, folder=old.folder.with_name(f"old-{key(record)}"))
+    gone = replace(old, folder=old.folder.with_name(f"old-{run_hash(record)}"))
     unshelve(old)
     shelve(gone, record | {"run": gone.id}, list(csv.DictReader(io.StringIO(ROWS))))
-    assert plan(params(), paths)["p"]["one"].series[0].runs[0] == run
+    assert plan_experiments(params(), paths)["p"]["one"].series[0].runs[0] == run
     assert "stored result left out" in caplog.text and "gone: unknown key" in caplog.text
 
 
 def test_a_kept_result_under_anothers_name_is_refused(paths):
     """It would answer for a run that nobody trained."""
-    first = plan(params(), paths)["p"]["one"].runs[0]
+    first = plan_experiments(params(), paths)["p"]["one"].runs[0]
     finish(replace(first, folder=paths.kept("p") / "b-0123456789"))
     with pytest.raises(UserError, match=r"runs\.jsonl: line 1: not the settings that b-0123456789 is named after"):
-        plan(params(only_finished=True), paths)
+        plan_experiments(params(report_only=True), paths)
 
 
-def test_only_finished(paths):
-    item = plan(params(), paths)["p"]["one"]
+def test_report_only(paths):
+    item = plan_experiments(params(), paths)["p"]["one"]
     for run in item.runs[:3]:
         finish(run)
-    planned = plan(params(only_finished=True), paths)["p"]
-    assert planned["one"].skipped == Reason(Kind.NOT_FINISHED, missing=1, total=4) and planned["one"].runs == ()
-    assert planned["one"].waiting == ("FedMMD", "FedAvg")
-    assert "missing" not in experiments.note(planned["one"], params())
-    assert planned["two"].skipped == Reason(Kind.NOT_FINISHED, missing=3, total=4)  # one of the shared baseline is there
+    planned = plan_experiments(params(report_only=True), paths)["p"]
+    assert planned["one"].skipped == MissingReason(MissingKind.NOT_FINISHED, missing=1, total=4) and planned["one"].runs == ()
+    assert planned["one"].unfinished_series == ("FedMMD", "FedAvg")
+    assert "missing" not in experiments.experiment_note(planned["one"], params())
+    assert planned["two"].skipped == MissingReason(
+        MissingKind.NOT_FINISHED, missing=3, total=4
+    )  # one of the shared baseline is there
     finish(item.runs[3])
-    planned = plan(params(only_finished=True), paths)["p"]
+    planned = plan_experiments(params(report_only=True), paths)["p"]
     assert planned["one"].skipped is None and len(planned["one"].runs) == 4
 
 
 def test_one_seed_decides_nothing(paths):
     """Said where claims are judged and something is to be trained."""
-    chosen = [plan(one(seeds=[3]), paths)["p"]["one"]]
-    (told,) = experiments.remarks(chosen, "full")
+    chosen = [plan_experiments(one(seeds=[3]), paths)["p"]["one"]]
+    (told,) = experiments.warnings(chosen, "full")
     assert told.startswith("1 of 1 experiment to be trained has one seed, which decides no claim") and "`seeds`" in told
-    assert experiments.remarks(chosen, "none") == []
+    assert experiments.warnings(chosen, "none") == []
     for run in chosen[0].runs:
         finish(run)
-    assert experiments.remarks(chosen, "full") == []
+    assert experiments.warnings(chosen, "full") == []
 
 
-def test_only_finished_series(paths):
+def test_report_only_series(paths):
     """Two can be compared; one alone shows nothing."""
     three = {"FedMMD": {"name": "fedmmd"}, "FedAvg": {"name": "fedavg"}, "Prox": {"name": "fedprox", "mu": 0.1}}
     settings = one(series=three)
-    item = plan(settings, paths)["p"]["one"]
+    item = plan_experiments(settings, paths)["p"]["one"]
     labels = [series.label for series in item.series]
     for run in item.runs[:5]:
         finish(run)
-    found = plan(settings.model_copy(update={"only_finished": True}), paths)["p"]["one"]
+    found = plan_experiments(settings.model_copy(update={"report_only": True}), paths)["p"]["one"]
     assert found.skipped is None and [series.label for series in found.series] == labels[:2]
-    assert found.waiting == tuple(labels) and found.training and len(found.runs) == 4
-    note = experiments.note(found, settings)
+    assert found.unfinished_series == tuple(labels) and found.training and len(found.runs) == 4
+    note = experiments.experiment_note(found, settings)
     assert note["missing"] == labels[2:] and list(note["series"]) == labels[:2]
     finish(item.runs[5])
-    found = plan(settings.model_copy(update={"only_finished": True}), paths)["p"]["one"]
-    assert found.waiting == () and "missing" not in experiments.note(found, settings)
+    found = plan_experiments(settings.model_copy(update={"report_only": True}), paths)["p"]["one"]
+    assert found.unfinished_series == () and "missing" not in experiments.experiment_note(found, settings)
 
 
 def test_overlays(paths):
-    planned = plan(params(scale="long"), paths)["p"]
+    planned = plan_experiments(params(scale="long"), paths)["p"]
     assert [run.config.rounds for run in planned["one"].runs] == [9, 9]
-    left_out = Reason(Kind.LEFT_OUT, "not part of scale long; run it at scale quick")
+    left_out = MissingReason(MissingKind.LEFT_OUT, "not part of scale long; run it at scale quick")
     assert planned["two"].skipped == left_out and planned["two"].series == ()
-    found = experiments.note(planned["two"], params(scale="long"))
+    found = experiments.experiment_note(planned["two"], params(scale="long"))
     assert (found["skipped"], found["training"], found["compare"]) == (left_out.text, None, "full")
     assert found["reason"] == {"kind": "left out", "text": left_out.text}
-    found = experiments.note(planned["one"], params(scale="long"))
+    found = experiments.experiment_note(planned["one"], params(scale="long"))
     assert found["training"]["rounds"] == 9 and "series" not in found["training"] and found["scale_note"] == "l"
     first = planned["one"].series[0].runs[0].config.model_dump(mode="json")
     assert found["series"]["FedMMD"] == {"algorithm": first["algorithm"], "config": first}
     assert list(found["series"]) == ["FedMMD", "FedAvg"]
-    assert experiments.note(planned["two"], params(scale="long"))["series"] == {} and "scale_like" not in found
+    assert experiments.experiment_note(planned["two"], params(scale="long"))["series"] == {} and "scale_like" not in found
     mine = params(scale="mine", scales={"mine": {"like": "long", "seeds": [5]}})
-    alike = plan(mine, paths)["p"]
+    alike = plan_experiments(mine, paths)["p"]
     assert [(run.config.rounds, run.config.seed) for run in alike["one"].runs] == [(9, 5), (9, 5)]
-    assert alike["two"].skipped.kind == Kind.LEFT_OUT
-    assert experiments.note(alike["one"], mine)["scale_like"] == ["long"]
+    assert alike["two"].skipped.kind == MissingKind.LEFT_OUT
+    assert experiments.experiment_note(alike["one"], mine)["scale_like"] == ["long"]
     overlay = {"scales": {"quick": {"experiments": {"p": {"one": {"model": {"name": "cifar_cnn"}, "dataset": "digits_rgb"}}}}}}
-    run = plan(params(**overlay), paths)["p"]["one"].runs[0]
+    run = plan_experiments(params(**overlay), paths)["p"]["one"].runs[0]
     assert run.config.model.options["width"] == 1.0  # another name drops the old one's options
 
 
 def test_with_overrides_one_series(paths):
-    series = {"A": {"name": "fedavg", "with": {"lr": 0.5, "model": {"width": 0.1}}}, "B": {"name": "fedavg"}}
-    found = {item.label: item.runs[0].config for item in plan(one(series=series), paths)["p"]["one"].series}
+    series = {"A": {"name": "fedavg", "overrides": {"lr": 0.5, "model": {"width": 0.1}}}, "B": {"name": "fedavg"}}
+    found = {item.label: item.runs[0].config for item in plan_experiments(one(series=series), paths)["p"]["one"].series}
     assert (found["A"].lr, found["A"].model.options["width"], found["A"].model.options["arch"]) == (0.5, 0.1, "paper")
     assert found["B"].lr == 0.1 and found["A"].algorithm == found["B"].algorithm
 
@@ -389,9 +395,9 @@ MISTAKES = pytest.mark.parametrize(("changes", "words"), [
     ({"series": {"X": {"name": "fedx"}}}, "series.X: unknown algorithm 'fedx': choose from "),
     ({"series": {"FedMMD": {"wait": 1}}}, "wait: unknown key: choose from "),
     ({"series": {"FedMMD": {"weight": -1}}}, "weight: "),
-    ({"series": {"FedAvg": {"with": 3}}}, "with: expected settings of the training, e.g. {lr: 0.01} (got 3)"),
-    ({"series": {"FedAvg": {"with": {"seed": 3}}}}, "with: seed cannot be set for one series"),
-    ({"series": {"FedAvg": {"with": {"rate": 3}}}}, "rate: unknown key: choose from "),
+    ({"series": {"FedAvg": {"overrides": 3}}}, "with: expected settings of the training, e.g. {lr: 0.01} (got 3)"),
+    ({"series": {"FedAvg": {"overrides": {"seed": 3}}}}, "with: seed cannot be set for one series"),
+    ({"series": {"FedAvg": {"overrides": {"rate": 3}}}}, "rate: unknown key: choose from "),
     ({"rounds": -3}, "rounds: "),
     ({"partition": {"name": "balanced_classes", "clients": 20, "classes_per_client": 12}}, "classes_per_client: at most 10 "),
     ({"partition": {"name": "balanced_classes", "clients": 4, "classes_per_client": 3}}, "must be a multiple of 10 classes"),
@@ -408,7 +414,7 @@ MISTAKES = pytest.mark.parametrize(("changes", "words"), [
 @MISTAKES
 def test_mistakes_name_the_place(changes, words, paths):
     with pytest.raises(UserError) as caught:
-        plan(one(**changes), paths)
+        plan_experiments(one(**changes), paths)
     assert words in str(caught.value) and "/workflow/papers/p/experiments.yaml: one: " in str(caught.value)
 
 
@@ -416,7 +422,7 @@ def test_mistakes_name_the_place(changes, words, paths):
 def test_mistakes_at_another_scale_are_told_before_it_begins(changes, words, paths):
     later = {"seeds": [0], "compare": "full", "note": "later", "experiments": {"p": {"one": changes}}}
     settings = params(scales={"later": later})
-    assert plan(settings, paths)["p"]["one"].runs
+    assert plan_experiments(settings, paths)["p"]["one"].runs
     with pytest.raises(UserError) as caught:
         resolve.check(settings)
     assert words in str(caught.value) and "/workflow/papers/p/scales.yaml: later.one: " in str(caught.value)
@@ -435,18 +441,18 @@ def test_a_study_that_cannot_be_at_another_scale_is_told_before_it_begins():
 
 
 def test_runs_travel_as_a_file(paths, tmp_path):
-    runs = unique(every(plan(params(), paths)))
+    runs = unique_runs(all_experiments(plan_experiments(params(), paths)))
     finish(runs[0])
     run_list.write(runs, tmp_path / "runs.json")
     elsewhere = Paths(results=tmp_path / "elsewhere")
     found = run_list.read(tmp_path / "runs.json", elsewhere)
     assert [run.folder for run in found] == [elsewhere.runs("p") / run.id for run in runs[1:]]
-    assert [run.record() for run in found] == [run.record() for run in runs[1:]]
+    assert [run.config_record() for run in found] == [run.config_record() for run in runs[1:]]
     records = json.loads((tmp_path / "runs.json").read_text())
     for wrong in ([], {"newcomers": 7}):
         (tmp_path / "runs.json").write_text(json.dumps([records[0] | {"studies": wrong}]))
         with pytest.raises(UserError, match="runs.json: .*: studies: expected name -> list of settings"):
-            study_plan.read(tmp_path / "runs.json", elsewhere)
+            study_plan.from_run_list(tmp_path / "runs.json", elsewhere)
     records[0]["code"] = "older"
     (tmp_path / "runs.json").write_text(json.dumps(records))
     with pytest.raises(UserError, match="planned with other code than this machine has"):
@@ -462,7 +468,7 @@ def test_runs_travel_as_a_file(paths, tmp_path):
     ("data", None, "is not that of its run"),
 ])  # fmt: skip
 def test_a_list_of_runs_writes_nowhere_else(key, value, words, paths, tmp_path):
-    runs = experiments.unique(experiments.every(experiments.plan(params(), paths)))[:1]
+    runs = experiments.unique_runs(experiments.all_experiments(experiments.plan_experiments(params(), paths)))[:1]
     run_list.write(runs, tmp_path / "runs.json")
     [record] = json.loads((tmp_path / "runs.json").read_text())
     changed = record[key] | value if key == "config" else value
@@ -487,7 +493,7 @@ def test_files_that_cannot_be_read_or_written(paths, tmp_path):
 
 
 def test_a_partitions_file_is_named_by_what_it_depends_on(paths):
-    run = plan(params(), paths)["p"]["one"].runs[0]
+    run = plan_experiments(params(), paths)["p"]["one"].runs[0]
     stored = paths.partition(run.config, run.data)
     assert stored.name.startswith("digits-iid-s0-") and stored.parent == paths.data / "partitions"
     assert stored == paths.partition(run.config.model_copy(update={"lr": 9.0, "rounds": 1}), run.data)
@@ -501,100 +507,106 @@ def test_a_partitions_file_is_named_by_what_it_depends_on(paths):
 
 
 def test_keep_copies_the_small_files_of_finished_runs(paths, history):
-    planned = plan(params(), paths)["p"]
+    planned = plan_experiments(params(), paths)["p"]
     run = finish(planned["one"].runs[0])
     assert keep.keep([planned["one"]], paths) == [paths.kept("p") / run.id]
-    local, shelf = (integrity.record(folder) for folder in (run.folder, paths.kept("p") / run.id))
+    local, shelf = (integrity.load_record(folder) for folder in (run.folder, paths.kept("p") / run.id))
     assert shelf == local | {"columns": ["round", "test_accuracy"], "studies": {}, "environment": shelf["environment"]}
     assert shelf["environment"] == local["environment"] | {"commit_date": "2020-02-02"}
-    assert integrity.metrics(paths.kept("p") / run.id) == integrity.metrics(run.folder)
-    again = plan(params(), paths)["p"]
+    assert integrity.load_metrics(paths.kept("p") / run.id) == integrity.load_metrics(run.folder)
+    again = plan_experiments(params(), paths)["p"]
     assert again["one"].runs[0].folder == paths.kept("p") / run.id
     assert keep.keep(list(again.values()), paths) == []
 
 
 def test_a_shared_run_is_kept_once(paths, history):
-    planned = plan(params(), paths)["p"]
+    planned = plan_experiments(params(), paths)["p"]
     finish(planned["one"].series[1].runs[0])
     assert len(keep.keep(list(planned.values()), paths)) == 1
 
 
 def test_todays_code_takes_the_place_of_what_is_kept(paths, history):
-    today = plan(params(), paths)["p"]["one"].runs[0]
+    today = plan_experiments(params(), paths)["p"]["one"].runs[0]
     old = kept(today, paths, "old")
-    assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [] and old.id in kept_runs.runs(paths.kept("p"))
+    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [] and old.id in kept_runs.load_runs(
+        paths.kept("p")
+    )
     finish(today, "round,test_accuracy\n0,0.9\n")
-    assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / today.id]
-    assert kept_runs.load(paths.kept("p")).metrics == {(today.id,): [{"round": "0", "test_accuracy": "0.9"}]}
+    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / today.id]
+    assert kept_runs.load_paper(paths.kept("p")).metrics == {(today.id,): [{"round": "0", "test_accuracy": "0.9"}]}
 
 
 def test_what_older_code_finished_is_kept_where_nothing_else_is(paths, history):
-    run = plan(params(), paths)["p"]["one"].runs[0]
+    run = plan_experiments(params(), paths)["p"]["one"].runs[0]
     older = asked(run, paths.runs("p"), "own")
-    assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / older.id]
+    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / older.id]
     shutil.rmtree(older.folder)
     asked(run, paths.runs("p"), "own", code=OTHER)  # which is not today's either
-    assert keep.keep([plan(params(), paths)["p"]["one"]], paths) == [] and older.id in kept_runs.runs(paths.kept("p"))
+    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [] and older.id in kept_runs.load_runs(
+        paths.kept("p")
+    )
 
 
 def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
     """All or nothing, in one message that names the runs."""
-    first, second, third, _ = plan(params(), paths)["p"]["one"].runs
+    first, second, third, _ = plan_experiments(params(), paths)["p"]["one"].runs
     for run, commit in ((first, f"{first.code}-dirty"), (second, f"{OTHER}-dirty"), (third, OTHER)):
         finish(run, commit=commit)
     with pytest.raises(UserError) as caught:
-        keep.keep([plan(params(), paths)["p"]["one"]], paths)
+        keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     told = str(caught.value).splitlines()
     assert len(told) == 2 and str(second.folder) in told[0] and str(third.folder) in told[1]
     assert f"comes from code that commit {OTHER} does not have" in told[0] and not paths.kept("p").exists()
     shutil.rmtree(second.folder)
     shutil.rmtree(third.folder)
-    (new,) = keep.keep([plan(params(), paths)["p"]["one"]], paths)
-    assert integrity.record(new)["environment"]["commit"] == first.code
+    (new,) = keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
+    assert integrity.load_record(new)["environment"]["commit"] == first.code
 
 
 def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypatch):
     """Trained before it was committed; what names a commit without a stain is held against that one alone."""
-    first, second, *_ = plan(params(), paths)["p"]["one"].runs
+    first, second, *_ = plan_experiments(params(), paths)["p"]["one"].runs
     for run, commit in ((first, f"{OTHER}-dirty"), (second, OTHER)):
         finish(run, commit=commit)
-    monkeypatch.setattr(provenance, "commit", lambda *modules: f"{first.code}-dirty")
+    monkeypatch.setattr(provenance, "current_commit", lambda *modules: f"{first.code}-dirty")
     with pytest.raises(UserError) as caught:
-        keep.keep([plan(params(), paths)["p"]["one"]], paths)
+        keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     (told,) = str(caught.value).splitlines()
     assert str(second.folder) in told and "or delete it, commit the code and make it anew" in told
     shutil.rmtree(second.folder)
-    (new,) = keep.keep([plan(params(), paths)["p"]["one"]], paths)
-    assert integrity.record(new)["environment"]["commit"] == first.code
+    (new,) = keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
+    assert integrity.load_record(new)["environment"]["commit"] == first.code
 
 
 def test_keep_names_todays_commit_where_the_run_names_none(paths, history, monkeypatch):
     """Trained outside a checkout, by the code that is committed here."""
-    run = finish(plan(params(), paths)["p"]["one"].runs[0], commit="unknown")
-    monkeypatch.setattr(provenance, "commit", lambda *modules: OTHER)
+    run = finish(plan_experiments(params(), paths)["p"]["one"].runs[0], commit="unknown")
+    monkeypatch.setattr(provenance, "current_commit", lambda *modules: OTHER)
     with pytest.raises(UserError, match=f"comes from code that commit {OTHER} does not have"):
-        keep.keep([plan(params(), paths)["p"]["one"]], paths)
-    monkeypatch.setattr(provenance, "commit", lambda *modules: run.code)
-    (new,) = keep.keep([plan(params(), paths)["p"]["one"]], paths)
-    assert integrity.record(new)["environment"]["commit"] == run.code
+        keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
+    monkeypatch.setattr(provenance, "current_commit", lambda *modules: run.code)
+    (new,) = keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
+    assert integrity.load_record(new)["environment"]["commit"] == run.code
 
 
 def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
     """As after a copy of one machine's folder over another's."""
-    run = finish(plan(params(), paths)["p"]["one"].runs[0])
+    run = finish(plan_experiments(params(), paths)["p"]["one"].runs[0])
     (run.folder / "metrics.csv").write_text("others")
     with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run anew"):
-        keep.keep([plan(params(), paths)["p"]["one"]], paths)
+        keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     assert not paths.kept("p").exists()
 
 
 def test_prune_lists_what_no_scale_names(paths):
-    everything = {run for scale in ("quick", "long") for run in unique(every(plan(params(scale=scale), paths)))}
+    everything = {
+        run for scale in ("quick", "long") for run in unique_runs(all_experiments(plan_experiments(params(scale=scale), paths)))
+    }
     for run in everything:
         finish(run)
     some = next(iter(everything))
     older = Run(paths.runs("p"), some.config, some.data, "older")
-    stale = finish(replace(older, folder=older.folder / f"digits-fedavg-s0-{key(older.record())}"))
+    stale = finish(replace(older, folder=older.folder / f"digits-fedavg-s0-{run_hash(older.config_record())}"))
     safe = kept(some, paths, "x", "other")
     drawn = paths.partition(some.config, some.data)
     drawn.parent.mkdir(parents=True)
@@ -603,7 +615,7 @@ def test_prune_lists_what_no_scale_names(paths):
     for run in (stale, some):
         shutil.copytree(run.folder, paths.stored("p") / run.id)
     expected = sorted([stale.folder, paths.stored("p") / stale.id, drawn.with_name("digits-iid-s9-gone.npz")])
-    for settings in (params(), params(only_finished=True), params(scale="long")):
+    for settings in (params(), params(report_only=True), params(scale="long")):
         assert prune.prune(settings, paths, delete=False, other_code=True) == expected
     assert stale.folder.exists()
     assert prune.prune(params(), paths, delete=True, other_code=True) == expected
@@ -612,8 +624,8 @@ def test_prune_lists_what_no_scale_names(paths):
 
 
 def test_folders(paths):
-    planned = plan(params(), paths)["p"]["one"]
-    assert experiments.folders(planned)["FedAvg"] == [run.folder for run in planned.series[1].runs]
+    planned = plan_experiments(params(), paths)["p"]["one"]
+    assert experiments.run_folders(planned)["FedAvg"] == [run.folder for run in planned.series[1].runs]
     assert Paths().raw == Path("data/raw") and Paths().prepared("mnist") == Path("data/prepared/mnist")
 
 
@@ -621,4 +633,4 @@ def test_a_scale_that_changes_a_series_that_there_is_not(paths):
     """A new one names its method; else the label is misspelt."""
     changed = params(scales={"quick": {"experiments": {"p": {"one": {"series": {"FedPrx": {"weight": 2}}}}}}})
     with pytest.raises(UserError, match=r"p/scales\.yaml: quick\.one: unknown series 'FedPrx': choose from FedMMD, FedAvg"):
-        plan(changed, paths)
+        plan_experiments(changed, paths)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import alone
+from fedrepro.core.files import single_process
 from fedrepro.experiments import prune
-from fedrepro.experiments.finished_runs import Data
-from fedrepro.experiments.plan import plan
-from fedrepro.runs.kept import key
+from fedrepro.experiments.finished_runs import DatasetIdentities
+from fedrepro.experiments.plan import plan_experiments
+from fedrepro.runs.kept import run_hash
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from support.experiments import finish, one, params
@@ -26,7 +26,7 @@ ELSEWHERE = {
 def lie(run: Run, paths: Paths, data: str, code: str) -> Run:
     """As if it had been trained on some data, with its partition."""
     run = replace(run, data=data, code=code)
-    name = f"{run.config.dataset.name}-{run.config.algorithm.name}-s{run.config.seed}-{key(run.record())}"
+    name = f"{run.config.dataset.name}-{run.config.algorithm.name}-s{run.config.seed}-{run_hash(run.config_record())}"
     drawn = paths.partition(run.config, data)
     drawn.parent.mkdir(parents=True, exist_ok=True)
     drawn.write_text("")
@@ -38,7 +38,7 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
     """Nor where no mirror is set, so that the settings could only mean the official release."""
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", mirror and str(tmp_path / mirror))
     settings = one(**ELSEWHERE[name])
-    named = plan(settings, paths, data=Data(settings, paths, absent=True))["p"]["one"].runs
+    named = plan_experiments(settings, paths, data=DatasetIdentities(settings, paths, absent=True))["p"]["one"].runs
     spared = [lie(named[0], paths, "theirs", "older"), lie(named[1], paths, "others", named[1].code)]
     spared[1].summary.unlink()  # it has only begun
     other = lie(replace(named[0], config=named[0].config.model_copy(update={"lr": 9.0, "seed": 7})), paths, "theirs", "older")
@@ -50,13 +50,13 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
 
 
 def test_prune_spares_what_is_being_trained(paths, caplog):
-    older = replace(plan(one(), paths)["p"]["one"].runs[0], code="older")
-    stale = finish(replace(older, folder=paths.runs("p") / f"digits-fedavg-s0-{key(older.record())}"))
+    older = replace(plan_experiments(one(), paths)["p"]["one"].runs[0], code="older")
+    stale = finish(replace(older, folder=paths.runs("p") / f"digits-fedavg-s0-{run_hash(older.config_record())}"))
     half = paths.data / "partitions" / ".digits.npz.abc-1.part"
     half.parent.mkdir(parents=True)
     half.write_text("")
-    with alone(stale.log, wait=False):
-        with pytest.raises(UserError, match="another process is at work in it"), alone(stale.log, wait=False):
+    with single_process(stale.log, wait=False):
+        with pytest.raises(UserError, match="another process is at work in it"), single_process(stale.log, wait=False):
             pass
         assert prune.prune(one(), paths, delete=True, other_code=True) == [] and f"spared {stale.folder}" in caplog.text
     assert prune.prune(one(), paths, delete=True, other_code=True) == [stale.folder] and half.exists()
@@ -65,12 +65,12 @@ def test_prune_spares_what_is_being_trained(paths, caplog):
 def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
     """Which today's cannot find, but whose settings and data are named: they may have cost weeks. One that has only begun, or
     that is kept, goes."""
-    named, other, today, _ = plan(one(), paths)["p"]["one"].runs
+    named, other, today, _ = plan_experiments(one(), paths)["p"]["one"].runs
     finish(today).summary.unlink()  # begun by today's code
     done, begun = (lie(run, paths, run.data, "older") for run in (named, other))
     begun.summary.unlink()
     with caplog.at_level(logging.WARNING):
-        assert prune.prune(one().model_copy(update={"only_finished": True}), paths, delete=True) == [begun.folder]
+        assert prune.prune(one().model_copy(update={"report_only": True}), paths, delete=True) == [begun.folder]
     assert "spared 1 finished run of earlier code with settings that are named: --other-code prunes them too" in caplog.text
     assert prune.prune(one(), paths, delete=False, other_code=True) == [done.folder]
     finish(replace(done, folder=paths.kept("p") / done.id))
@@ -81,7 +81,7 @@ def test_prune_spares_likewise_what_only_dvc_has(paths, monkeypatch):
     """A finished run of earlier code, and one of other data while those that are named are not here."""
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", "")
     for settings, data in ((one(), None), (one(**ELSEWHERE["mnist"]), "theirs")):
-        named = plan(settings, paths, data=Data(settings, paths, absent=True))["p"]["one"].runs[0]
+        named = plan_experiments(settings, paths, data=DatasetIdentities(settings, paths, absent=True))["p"]["one"].runs[0]
         older = lie(named, paths, data or named.data, "older")
         shutil.move(older.folder, paths.stored("p") / older.id)
         assert prune.prune(settings, paths, delete=False) == []
@@ -91,7 +91,7 @@ def test_prune_spares_likewise_what_only_dvc_has(paths, monkeypatch):
 
 def test_prune_spares_each_of_several_with_all_that_is_in_them(paths):
     """Two of earlier code with the same settings; a study and a snapshot within."""
-    named = plan(one(), paths)["p"]["one"].runs[0]
+    named = plan_experiments(one(), paths)["p"]["one"].runs[0]
     found = [lie(named, paths, named.data, code) for code in ("older", "oldest")]
     for name in ("activations-0123456789.json", "snapshots/round-1.safetensors"):
         path = found[0].folder / name
@@ -106,7 +106,7 @@ def test_prune_spares_each_of_several_with_all_that_is_in_them(paths):
 @pytest.fixture
 def precious(paths, tmp_path):
     """A run that no settings name, on another disk."""
-    run = plan(one(rounds=7), paths)["p"]["one"].runs[0]
+    run = plan_experiments(one(rounds=7), paths)["p"]["one"].runs[0]
     run = finish(replace(run, folder=tmp_path / "elsewhere" / run.id))
     for name in ("round-1.safetensors", "activations-0123456789.json"):
         (run.folder / name).write_text("mine", encoding="utf-8")
@@ -126,7 +126,7 @@ def test_prune_follows_no_link_out_of_its_folders(place, paths, precious, caplog
 
 
 def test_prune_deletes_links_among_the_runs_and_not_what_they_point_to(paths, precious):
-    run = finish(plan(one(), paths)["p"]["one"].runs[0])
+    run = finish(plan_experiments(one(), paths)["p"]["one"].runs[0])
     partition = paths.partition(run.config, run.data).with_name("digits-iid-s9-gone.npz")
     links = [paths.runs("p") / precious.name, paths.runs("p") / "dangling", paths.stored("p") / precious.name, partition]
     links += [run.folder / "activations-0123456789.json", run.folder / "snapshots" / "round-1.safetensors"]
@@ -139,7 +139,7 @@ def test_prune_deletes_links_among_the_runs_and_not_what_they_point_to(paths, pr
 
 @pytest.mark.parametrize("place", ["folder", "snapshots"])
 def test_prune_looks_for_studies_and_snapshots_behind_no_link(place, paths, precious, caplog):
-    run = finish(plan(one(), paths)["p"]["one"].runs[0])
+    run = finish(plan_experiments(one(), paths)["p"]["one"].runs[0])
     link, study = run.folder / "snapshots", run.folder / "activations-0123456789.json"
     if place == "folder":
         study.write_text("{}", encoding="utf-8")
@@ -153,7 +153,7 @@ def test_prune_looks_for_studies_and_snapshots_behind_no_link(place, paths, prec
 
 def test_prune_deletes_nothing_that_the_pipeline_did_not_make(paths, caplog):
     """It says so once; what git and unfinished processes leave is not worth a word."""
-    run = finish(plan(one(), paths)["p"]["one"].runs[0])
+    run = finish(plan_experiments(one(), paths)["p"]["one"].runs[0])
     runs, drawn, states = paths.runs("p"), paths.data / "partitions", run.folder / "snapshots"
     files = [runs.parent / ".DS_Store", runs / ".DS_Store", drawn / "notes.txt", states / ".DS_Store", runs / "docs" / "a.txt"]
     pipes = [runs / "pipe", drawn / "pipe.npz", states / "round-3.pipe"]
@@ -171,12 +171,12 @@ def test_prune_deletes_nothing_that_the_pipeline_did_not_make(paths, caplog):
 
 def test_prune_spares_what_was_trained_though_it_is_kept(paths):
     """With `kept: false`, by today's code: `keep` would take it in the place of the other."""
-    run = finish(plan(one(), paths)["p"]["one"].runs[0])
+    run = finish(plan_experiments(one(), paths)["p"]["one"].runs[0])
     older = lie(run, paths, run.data, "older")
     shutil.rmtree(older.folder)
     finish(replace(older, folder=paths.kept("p") / older.id))
-    assert plan(one(), paths)["p"]["one"].runs[0].id == older.id
-    assert plan(one().model_copy(update={"kept": False}), paths)["p"]["one"].runs[0].id == run.id
+    assert plan_experiments(one(), paths)["p"]["one"].runs[0].id == older.id
+    assert plan_experiments(one().model_copy(update={"use_kept_results": False}), paths)["p"]["one"].runs[0].id == run.id
     assert prune.prune(one(), paths, delete=True) == [] and run.summary.exists()
 
 

@@ -45,10 +45,10 @@ def test_every_unfinished_run_is_in_one_job():
 
 def test_a_job_reads_what_the_main_process_packed():
     """Also when some of it is finished by then, and without the costs, which take time."""
-    planned = {job.name: job.over for job in made().train_jobs}
+    planned = {job.name: job.done_files for job in made().train_jobs}
     finish(made().runs[0])
     job = made(main=False)
-    assert {one.name: one.over for one in job.train_jobs} == planned and job.costs == job.costs_of_rules == {}
+    assert {one.name: one.done_files for one in job.train_jobs} == planned and job.costs == job.costs_of_rules == {}
 
 
 @pytest.mark.parametrize(("requested", "names"), [
@@ -74,7 +74,7 @@ def test_data_are_needed_by_what_is_requested_and_by_rules():
 
 def test_runs_of_one_figure_share_no_job_with_others():
     for job in made("f2").train_jobs:
-        assert len({piece.experiment for piece in job.pieces}) == 1
+        assert len({piece.experiment for piece in job.items}) == 1
 
 
 @pytest.mark.parametrize(("short", "kinds"), [(0, {"p_one", "p_two"}), (10**6, {"p_one p_two"})])
@@ -82,7 +82,7 @@ def test_runs_that_a_study_needs_share_jobs_where_the_work_is_short(monkeypatch,
     """Elsewhere the study would wait for the others too."""
     monkeypatch.setattr(workflow, "SHORT", short)
     work = made(cores=1, papers={"p": {"one": {"studies": {"activations": {"every": 1}}}}})
-    assert {" ".join(sorted({piece.experiment for piece in job.pieces})) for job in work.train_jobs} == kinds
+    assert {" ".join(sorted({piece.experiment for piece in job.items})) for job in work.train_jobs} == kinds
     assert len(work.study_jobs) == 1
 
 
@@ -101,8 +101,8 @@ def test_slots(capacity, each, slots):
 
 
 def test_a_gpu_takes_as_many_jobs_as_it_may(monkeypatch):
-    monkeypatch.setattr(workflow.devices, "meant", lambda name: workflow.devices.torch.device("cuda"))
-    monkeypatch.setattr(workflow.devices, "numbers", lambda gpus: [0, 1])
+    monkeypatch.setattr(workflow.devices, "planned_device", lambda name: workflow.devices.torch.device("cuda"))
+    monkeypatch.setattr(workflow.devices, "gpu_indices", lambda gpus: [0, 1])
     work = made(capacity=Capacity(cores=16), gpu_jobs_per_device=2, device="cuda", cores_per_run=4)
     assert (work.gpus_per_job, work.gpu_slots, work.slots(), work.params.cores_per_run) == (1, 4, 4, 1)
     assert made(capacity=Capacity(cores=16, gpus=1), device="cuda").slots() == 1
@@ -118,7 +118,7 @@ def test_targets_name_their_files():
 
 
 def test_who_reports_what_is_finished_asks_for_no_data():
-    assert made(only_finished=True).targets["data"] == []
+    assert made(report_only=True).targets["data"] == []
 
 
 def test_the_digest_of_reports_follows_settings_and_runs():
@@ -138,7 +138,7 @@ def test_what_is_not_run_has_no_files(tmp_path):
     skipped = {"quick": {"experiments": {"p": {"two": {}}}}}
     work = made("f1", scales=skipped)
     assert work.targets["f1"] == [] and work.reports.keys("p") == []
-    assert "f1: nothing to show at scale quick" in work.remarks
+    assert "f1: nothing to show at scale quick" in work.warnings
     assert "f1" not in made(scales=skipped).reports.keys("p")
 
 
@@ -160,7 +160,7 @@ def test_studies_are_jobs_of_their_own_that_wait_for_their_runs():
     cases = [case for job in work.study_jobs for case in job.work]
     assert {case.run.id for case in cases} == {run.id for run in work.plan["p"]["one"].runs}
     assert {case.run.summary for case in cases} <= set(work.study_inputs(cases))
-    assert {case.note for case in cases} <= set(work.targets["train_p"])
+    assert {case.done_file for case in cases} <= set(work.targets["train_p"])
 
 
 def test_settings_that_cannot_be_met_are_refused():

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 WHO = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
-ANEW = "make the reports anew: uv run snakemake --config scale={} only_finished=true"
+ANEW = "make the reports anew: uv run snakemake --config scale={} report_only=true"
 
 
 def git(folder: Path, *words: str) -> str:
@@ -39,7 +39,7 @@ def clone(tmp_path_factory) -> Path:
 def test_reporting_what_is_kept_leaves_git_status_clean(clone, scale, target):
     """Both show runs of a data set that one mirror has."""
     environment = {key: value for key, value in os.environ.items() if key != "FEDREPRO_DATA_MIRROR"}
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", target, "--config", f"scale={scale}", "only_finished=true"]
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", target, "--config", f"scale={scale}", "report_only=true"]
     done = subprocess.run(
         command, cwd=clone, env=environment | {"PYTHONPATH": str(clone / "src")}, capture_output=True, text=True, timeout=600
     )

@@ -106,7 +106,7 @@ def test_configuration(copy):
 def test_a_clone_that_only_reports_has_all_outputs(copy, monkeypatch):
     """Nothing is trained there, so that Snakemake makes neither data nor partitions."""
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    change(lambda values: (shrink(values), values.update(only_finished=True)))
+    change(lambda values: (shrink(values), values.update(report_only=True)))
     with Repo(".") as repo:
         repo.reproduce("data")
     assert [list(Path("data", name).iterdir()) for name in ("prepared", "partitions")] == [[], []]

@@ -141,7 +141,7 @@ def test_one_command_plans_with_a_mirrors_copy(project, tmp_path, monkeypatch):
     declare(tmp_path / "mirror")
     snakemake(other, "--cores", "2", "data", "--config", f"data_mirror={tmp_path / 'mirror'}")
     monkeypatch.chdir(other)
-    runs = plan.unique(plan.every(plan.plan(read_params(), Paths())))
+    runs = plan.unique_runs(plan.all_experiments(plan.plan_experiments(read_params(), Paths())))
     meta = json.loads((Paths().prepared("mnist") / "meta.json").read_text(encoding="utf-8"))
     assert {run.data for run in runs} == {meta["identity"]} and not meta["official"]
     assert set(Path("data/partitions").glob("*.npz")) == {Paths().partition(run.config, run.data) for run in runs}
@@ -295,7 +295,7 @@ SECOND = {
     "claims": {
         "4d-reduction": {
             "text": "t", "source": "s", "experiment": "fig4d", "reported": 0.5,
-            "cell": {"kind": "accuracy", "series": "FedAvg", "last": 1},
+            "quantity": {"kind": "value", "series": "FedAvg", "last": 1},
         }
     },
 }  # fmt: skip
@@ -365,7 +365,7 @@ def test_killed_and_called_again_it_ends_the_same(project, tmp_path, monkeypatch
     calm = tmp_path / "calm"
     shutil.copytree(folder, calm, ignore=MADE)
     monkeypatch.chdir(calm)
-    monkeypatch.setattr(provenance, "commit", lambda modules=(): "7e57ed0")
+    monkeypatch.setattr(provenance, "current_commit", lambda modules=(): "7e57ed0")
     assert main.main(["train"]) == 0
     for run in (calm / f"results/runs/{PAPER}").iterdir():
         for name in ("config.json", "metrics.csv", "summary.json", "environment.json", "model.safetensors"):

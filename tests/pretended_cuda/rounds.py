@@ -43,14 +43,14 @@ SETTINGS = {  # what else a step or its batches can be made of
     "momentum": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
     "augmented": {
         "augment": ["crop", "flip", "brightness", "contrast"],
-        "inputs": "normalised",
+        "pixel_scaling": "normalised",
         "algorithm": {"name": "fedmmd"},
     },
     "dropout": {"model": {**NARROW, "dropout": 0.2}, "algorithm": {"name": "fedfusion"}},
     "permuted": {"partition": {"name": "permuted", "clients": 4}},
     "bfloat16": {"precision": "bfloat16", "model": NARROW},
     "tf32": {"precision": "tf32"},
-    "constants": {"inputs": {"name": "normalised", "mean": [0.4], "std": [0.2]}},
+    "constants": {"pixel_scaling": {"name": "normalised", "mean": [0.4], "std": [0.2]}},
     "kept": {"momentum": 0.9, "keep_momentum": True},
 }
 

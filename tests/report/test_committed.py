@@ -18,7 +18,7 @@ from support import committed
 from support.results import unfinished
 
 ROOT = Path(__file__).parents[2]
-ANEW = "make them anew: uv run snakemake --config scale={} only_finished=true"
+ANEW = "make them anew: uv run snakemake --config scale={} report_only=true"
 REDRAWN = (".pdf", ".tex")  # not committed
 
 
@@ -35,11 +35,11 @@ def made(request, tmp_path_factory) -> tuple[Reports, Path]:
         for paper, spec in reports.papers.items():
             shutil.copytree(reports.folder / paper / "figures", folder / paper / "figures")
             keys = reports.keys(paper)
-            artifacts.make(spec, [key for key in keys if key not in spec.figures], folder / paper)
+            artifacts.write_artifacts(spec, [key for key in keys if key not in spec.figures], folder / paper)
             for key in (key for key in keys if key in spec.figures):
-                artifacts.write_numbers(spec, key, artifacts.of(spec, folder / paper), folder / paper)
+                artifacts.write_numbers(spec, key, artifacts.load_evidence(spec, folder / paper), folder / paper)
         hours = {paper: cost.core_hours(group, paths) for paper, group in reports.unfinished.items()}
-        build.compose(reports.papers, folder, hours)
+        build.write_documents(reports.papers, folder, hours)
         assert not paths.data.exists()
     return reports, folder
 
@@ -66,7 +66,9 @@ def test_every_artifact_is_there_and_no_other(made):
     reports, _ = made
     for paper, spec in reports.papers.items():
         folder = ROOT / reports.folder / paper
-        expected = {name for key in reports.keys(paper) for name in artifacts.files(spec, key) if not name.endswith(REDRAWN)}
+        expected = {
+            name for key in reports.keys(paper) for name in artifacts.artifact_files(spec, key) if not name.endswith(REDRAWN)
+        }
         assert files(folder) == {*expected, "index.html"}, ANEW.format(folder.parent.name)
 
 
@@ -74,7 +76,7 @@ def test_every_artifact_is_there_and_no_other(made):
 def test_a_series_that_is_not_finished_is_named_and_breaks_nothing(made, label):
     reports, folder = made
     for name, paper in reports.papers.items():
-        found = artifacts.of(paper, folder / name)
+        found = artifacts.load_evidence(paper, folder / name)
         less = {name: unfinished(found.results[name], label) for name in paper.sources()}
         lacking = {name.partition("-")[0] for name, own in less.items() if label in own.missing}
         shown = replace(found, results=less)
@@ -88,7 +90,7 @@ def test_a_series_that_is_not_finished_is_named_and_breaks_nothing(made, label):
             told = figure.caption(shown)
             assert "Not shown" in told or bool(names & lacking) == (label in told.partition("Not finished")[2]), key
         for verdict in artifacts.decide_all(paper, shown):
-            asked = verdict.claim.experiment in lacking and label in verdict.claim.cell.labels
+            asked = verdict.claim.experiment in lacking and label in verdict.claim.quantity.labels
             assert not asked or verdict.status == "not run" and label in verdict.why, verdict.key
 
 

@@ -16,12 +16,12 @@ from fedrepro.core.errors import UserError
 from fedrepro.report import artifacts, quantities
 from fedrepro.report import paper as spec
 from fedrepro.report.figures import _layout, _partition_heatmap
-from fedrepro.report.figures._style import WAITS, palette
+from fedrepro.report.figures._style import WAITS, category_colours
 from fedrepro.report.figures.sweep import _apart
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Panel, Ref, Shown
-from fedrepro.report.palette import Look
-from fedrepro.report.reasons import Why
+from fedrepro.report.inputs.panel import DisplayOptions, ExperimentRef, ExperimentView
+from fedrepro.report.palette import SeriesStyle
+from fedrepro.report.reasons import ReasonKind
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
 from support import settings
@@ -148,13 +148,13 @@ def pictured(paper, evidence, key):
 def test_every_kind_makes_its_files(paper, results, tmp_path):
     for name, found in results.items():
         store(found, tmp_path / "data", name)
-    shown = [key for key in artifacts.shown(paper, artifacts.of(paper, tmp_path)) if key in paper.figures]
-    artifacts.make(paper, shown, tmp_path)
+    shown = [key for key in artifacts.shown_artifacts(paper, artifacts.load_evidence(paper, tmp_path)) if key in paper.figures]
+    artifacts.write_artifacts(paper, shown, tmp_path)
     assert set(paper.figures) - set(shown) == {"absent"}
     for key in shown:
         assert (tmp_path / "figures" / f"{key}.pdf").read_bytes().startswith(b"%PDF"), key
         assert (tmp_path / "figures" / f"{key}.png").stat().st_size > 3000, key
-        text = paper.figures[key].caption(artifacts.of(paper, tmp_path))
+        text = paper.figures[key].caption(artifacts.load_evidence(paper, tmp_path))
         assert paper.figures[key].kind == "panels" or len(rows(tmp_path / "figures" / f"{key}.csv")) > 1, key
         assert text.startswith(f"{paper.figures[key].title}. ") and "Scale paper: " in text, key
     used = {figure.kind for figure in paper.figures.values()} | {"newcomers"}
@@ -200,7 +200,7 @@ def test_a_grid_of_other_figures(paper, evidence):
     assert text.count("Mean and s.d. (band) over 2 seeds.") == 1
     assert "Grey line: the target, 0.5 nats (Another measure)." in text
     assert paper.figures["grid"].sources(paper.figures) == ["first", "second"]
-    assert spec.identity(paper) != spec.identity(_changed(paper, "alone"))
+    assert spec.spec_digest(paper) != spec.spec_digest(_changed(paper, "alone"))
 
 
 @pytest.mark.parametrize("first", [
@@ -208,7 +208,7 @@ def test_a_grid_of_other_figures(paper, evidence):
     {"title": "t", "kind": "panels", "rows": [["absent", "alone"]]},
 ], ids=["bars", "panels"])  # fmt: skip
 def test_a_figure_of_which_the_first_part_was_not_run_shows_the_others(first, evidence):
-    figure = spec.of_kind("figures", first, "test")
+    figure = spec.parse_artifact("figures", first, "test")
     text = figure.caption(evidence)
     assert figure.skipped(evidence) is None and "is not shown: left for the next scale." in text
     assert "over 2 seeds." in text and "Not shown at this scale" not in text
@@ -266,7 +266,7 @@ def test_a_shared_scale_cuts_nothing_off_and_its_numbers_stand_once(scales, shar
 
 
 def test_a_sweep_of_one_method_looks_as_the_method_does_elsewhere(paper, evidence):
-    other = replace(evidence, looks={**evidence.looks, "elsewhere": {"FedMAX": Look("#123456", "p")}})
+    other = replace(evidence, styles={**evidence.styles, "elsewhere": {"FedMAX": SeriesStyle("#123456", "p")}})
     line = pictured(paper, other, "beta").axes[0].lines[0]
     assert (line.get_color(), line.get_marker()) == ("#123456", "p")
 
@@ -322,7 +322,7 @@ def test_a_sweep_goes_from_small_to_large_in_each_panel_beside_its_own_reference
     found = evidence.results["sweep"]
     turned = found.note | {"series": dict(reversed(found.note["series"].items()))}
     lower = Results(turned, [row | {"test_accuracy": str(float(row["test_accuracy"]) - 0.1)} for row in found.rows])
-    panels = (Ref(experiment="sweep", name="a"), Ref(experiment="lower", name="b"))
+    panels = (ExperimentRef(experiment="sweep", name="a"), ExperimentRef(experiment="lower", name="b"))
     figure = paper.figures["beta"].model_copy(update={"panels": panels})
     told = replace(evidence, results={**evidence.results, "lower": lower})
     lines = {line.get_label(): line for line in _layout.compose(figure, told).axes[0].lines}
@@ -357,8 +357,8 @@ def test_grouped_bars_of_a_cell(paper, evidence):
 
 def test_a_bar_looks_as_its_series_does_in_the_legend(paper, evidence):
     """The paper's own method is framed."""
-    known = {"fig": {"FedMMD": Look("#d55e00", "s", proposed=True), "FedAvg": Look("#0072b2", "o")}}
-    own = replace(evidence, looks=known)
+    known = {"fig": {"FedMMD": SeriesStyle("#d55e00", "s", proposed=True), "FedAvg": SeriesStyle("#0072b2", "o")}}
+    own = replace(evidence, styles=known)
     axes = pictured(paper, own, "heights").axes[0]
     bars = [patch for patch in axes.patches if patch.get_height() > 0]  # of both panels
     assert [to_hex(patch.get_facecolor()) for patch in bars] == ["#d55e00", "#d55e00", "#0072b2", "#0072b2"]
@@ -373,9 +373,9 @@ def test_bars_of_a_study_are_of_its_rows(evidence):
     """FedMMD's divergences are 3 where FedAvg's are 4, a quarter below."""
     found = studied([{"round": 1}])
     rows = [row | {"divergence": "3" if row["series"] == "FedMMD" else "4"} for row in found.rows]
-    asked = {"title": "t", "kind": "bars", "panels": ["first"], "cell": {"kind": "closer", "baseline": "FedAvg"}}
+    asked = {"title": "t", "kind": "bars", "panels": ["first"], "quantity": {"kind": "lower_divergence", "baseline": "FedAvg"}}
     told = replace(evidence, results={**evidence.results, "first-activations": Results(found.note, rows)})
-    axes = _layout.compose(spec.of_kind("figures", asked, "test"), told).axes[0]
+    axes = _layout.compose(spec.parse_artifact("figures", asked, "test"), told).axes[0]
     assert [patch.get_height() for patch in axes.patches] == pytest.approx([-25, 0])
 
 
@@ -402,7 +402,7 @@ def test_bars_that_come_near_the_last_round_show_it(paper, evidence):
 
 def test_bars_of_a_cell_about_rounds_that_is_no_number_of_them_know_no_last_round(paper, evidence):
     """Its values are the best accuracies, in percent."""
-    figure = paper.figures["heights"].model_copy(update={"cell": {"kind": "best"}})
+    figure = paper.figures["heights"].model_copy(update={"quantity": {"kind": "best"}})
     axes = _layout.compose(figure, evidence).axes[0]
     assert [patch.get_height() for patch in axes.patches if patch.get_height() > 0] == pytest.approx([95] * 4)
     assert not [line for line in axes.lines if list(line.get_ydata()) == [20, 20]]
@@ -521,12 +521,14 @@ def test_a_row_without_a_number_is_no_part_of_a_mean(paper):
 def test_rounds_until_it_has_converged():
     """0.1, 0.5, 0.78, 0.8, 0.79: within three points of its best at round 2, as a mean of two rounds at round 3."""
     found = made({"FedMMD": {0: [0.1, 0.5, 0.78, 0.8, 0.79]}, "FedAvg": {0: [0.1, 0.1]}})
-    told = [quantities.read({"kind": "settles", "series": "FedMMD", "within": 0.03, "smooth": n}, "t") for n in (1, 2, 9)]
-    panel = Panel("first", Shown(), found)
-    assert [cell.found(panel) for cell in told[:2]] == [([2.0], []), ([3.0], [])]
-    assert [one.why for one in told[2].found(panel)[1]] == [Why.TOO_SHORT]
+    told = [
+        quantities.read({"kind": "rounds_to_plateau", "series": "FedMMD", "within": 0.03, "smooth": n}, "t") for n in (1, 2, 9)
+    ]
+    panel = ExperimentView("first", DisplayOptions(), found)
+    assert [cell.evaluate(panel) for cell in told[:2]] == [([2.0], []), ([3.0], [])]
+    assert [one.kind for one in told[2].evaluate(panel)[1]] == [ReasonKind.TOO_SHORT]
     spike = made({"FedMMD": {0: [0.1, 0.5, 0.78, 0.9, 0.79]}})  # the best mean of two is 0.845: 0.84 at round 3 is near it
-    assert told[1].found(Panel("first", Shown(), spike)) == ([3.0], [])
+    assert told[1].evaluate(ExperimentView("first", DisplayOptions(), spike)) == ([3.0], [])
 
 
 def test_lines_over_layers(paper, evidence):
@@ -574,7 +576,7 @@ def test_images_of_maps(paper, evidence):
     image = picture.axes[0].images[0].get_array()
     assert image.shape == (5, 40, 3) and (image[0, 8:] == 1).all() and not (image[4] == 1).all(axis=-1).any()
     values = {row["class"] for row in evidence.results["third-layers"].rows if row["class"] != ""}
-    colours = {value: to_rgb(colour) for value, colour in palette(sorted(values, key=int)).items()}
+    colours = {value: to_rgb(colour) for value, colour in category_colours(sorted(values, key=int)).items()}
     lines = [text.get_text() for text in picture.axes[0].get_yticklabels()]
     assert (picture.axes[0].get_xlabel(), picture.axes[0].get_ylabel()) == ("neuron", "layer")
     for handle, label in zip(*picture.axes[0].get_legend_handles_labels(), strict=True):
@@ -588,8 +590,10 @@ def test_images_of_maps(paper, evidence):
     ({"kind": "panels", "rows": [["alone", "none"]]}, "figures.f.rows: unknown figure 'none': choose from alone, ot"),
     ({"kind": "panels", "rows": [["grid"]]}, "unknown figure 'grid'"),
     ({"kind": "panels"}, "figures.f: rows: Field required"),
-    ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "cell": FINAL, "reference": ["FedX"]}, "unknown series 'FedX'"),
-    ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "cell": {"kind": "mean"}}, "cell.kind: unknown quantity 'mean'"),
+    ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "quantity": FINAL, "reference": ["FedX"]},
+     "unknown series 'FedX'"),
+    ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "quantity": {"kind": "mean"}},
+     "cell.kind: unknown quantity 'mean'"),
     (FIGURES["beta"] | {"setting": "algorithm.betta"},
      "figures.f.setting: 'algorithm.betta' of experiment 'sweep': no series states it"),
     (FIGURES["beta"] | {"reference": list(BETAS)}, "no series states it"),
@@ -598,8 +602,8 @@ def test_images_of_maps(paper, evidence):
     (FIGURES["epochs"] | {"setting": "series"}, "FedMAX 0.1: {'FedMAX 0.1': {'beta': 0.1}"),
     (FIGURES["leads"] | {"baseline": "FedX"}, "figures.f.baseline: unknown series 'FedX'"),
     (FIGURES["leads"] | {"shown": {"paper": [0.5, 1]}}, "figures.f.shown: the axis is as long as the differences are"),
-    ({"kind": "bars", "panels": ["first"], "cell": {"kind": "accuracy"}}, "needs last or round"),
-    ({"kind": "bars", "panels": ["first"], "cell": {"kind": "epochs"}}, "experiment 'first' has no newcomers"),
+    ({"kind": "bars", "panels": ["first"], "quantity": {"kind": "value"}}, "needs last or round"),
+    ({"kind": "bars", "panels": ["first"], "quantity": {"kind": "epochs"}}, "experiment 'first' has no newcomers"),
     (FIGURES["points"] | {"experiment": "second"}, "figures.f: experiment 'second' has no tsne"),
     (FIGURES["points"] | {"colours": "class"}, "figures.f: colours: unknown key: choose from by, colour, experiment"),
     (FIGURES["variance"] | {"names": {"second": ""}}, "figures.f.names: experiment 'second' has no layers"),
@@ -624,46 +628,49 @@ def test_a_loss_is_told_in_nats_and_comes_down():
     found = curves()
     cell = {"kind": "difference", "series": "FedMMD", "baseline": "FedAvg", "last": 5}
     claim = {"text": "t", "source": "s", "experiment": "first", "measure": "test_loss", "reported": -0.1, "tolerance": 0.05}
-    verdict = decide("k", claims.read(claim | {"cell": cell}, "t"), found, "test_loss")
-    assert (verdict.reported, verdict.found) == ("-0.10 nats", "+0.00 ± 0.00 nats (n = 2)")
+    verdict = decide("k", claims.read(claim | {"quantity": cell}, "t"), found, "test_loss")
+    assert (verdict.reported, verdict.our_value) == ("-0.10 nats", "+0.00 ± 0.00 nats (n = 2)")
     reach = {"kind": "rounds_to", "series": "FedMMD", "target": 0.5}
-    verdict = decide("k", claims.read(claim | {"cell": reach, "reported": 5}, "t"), found, "test_loss")
-    assert verdict.found == "5 ± 12.7 rounds (n = 2)"
-    level = {"kind": "accuracy", "series": "FedMMD", "last": 5}
-    verdict = decide("k", claims.read(claim | {"cell": level, "reported": 0.12}, "t"), found, "test_loss")
-    assert (verdict.reported, verdict.found) == ("0.120 nats", "0.115 ± 0.000 nats (n = 2)")
+    verdict = decide("k", claims.read(claim | {"quantity": reach, "reported": 5}, "t"), found, "test_loss")
+    assert verdict.our_value == "5 ± 12.7 rounds (n = 2)"
+    level = {"kind": "value", "series": "FedMMD", "last": 5}
+    verdict = decide("k", claims.read(claim | {"quantity": level, "reported": 0.12}, "t"), found, "test_loss")
+    assert (verdict.reported, verdict.our_value) == ("0.120 nats", "0.115 ± 0.000 nats (n = 2)")
     never = {"kind": "best", "series": "FedMMD", "target": 0.35}
     high = Results(found.note, [row | {"test_loss": str(0.385 + float(row["test_loss"]))} for row in found.rows])  # 0.5 at best
-    assert decide("k", claims.read(claim | {"cell": never, "reported": "never"}, "t"), high, "test_loss").status == "reproduced"
+    assert (
+        decide("k", claims.read(claim | {"quantity": never, "reported": "never"}, "t"), high, "test_loss").status
+        == "reproduced"
+    )
 
 
 def test_a_loss_settles_from_above():
     """2.3, 1.0, 0.5, 0.4, 0.42: within 0.15 of the lowest at round 2."""
     found = made({"FedMMD": {0: [2.3, 1.0, 0.5, 0.4, 0.42]}})
     losses = Results(found.note, [row | {"test_loss": row["test_accuracy"]} for row in found.rows])
-    cell = quantities.read({"kind": "settles", "series": "FedMMD", "within": 0.15}, "t")
-    assert cell.found(Panel("first", Shown(measure="test_loss"), losses)) == ([2.0], [])
+    cell = quantities.read({"kind": "rounds_to_plateau", "series": "FedMMD", "within": 0.15}, "t")
+    assert cell.evaluate(ExperimentView("first", DisplayOptions(measure="test_loss"), losses)) == ([2.0], [])
 
 
 def test_tables_of_a_loss(evidence):
     rounds = {"title": "t", "kind": "rounds_to_target", "baseline": "FedAvg"}
     panels = [{"experiment": "first", "measure": "test_loss", "target": {"paper": 0.5}, "name": "loss"}]
-    row = spec.of_kind("tables", rounds | {"panels": panels}, "t").build(evidence).rows[0]
+    row = spec.parse_artifact("tables", rounds | {"panels": panels}, "t").build(evidence).rows[0]
     shown = [str(row[name]) for name in ("Target (nats)", "Rounds", "Final loss (nats)")]
     assert shown == ["0.5", "5.0 ± 12.7", "0.1150 ± 0.0000"]
-    ended = spec.of_kind("tables", {"title": "t", "kind": "convergence", "last": 20, "panels": panels}, "t")
+    ended = spec.parse_artifact("tables", {"title": "t", "kind": "convergence", "last": 20, "panels": panels}, "t")
     grid = ended.build(evidence)
     assert [str(row["Series"]) for row in grid.rows] == ["FedMMD", "FedAvg"] and grid.best == {(0, 1)}  # the lowest is the best
     assert "Mean of the last 20 rounds: test loss." in ended.remark(evidence)
     printed = {"last": 1, "reported": {"FedMMD": {"loss": 0.4}, "FedAvg": {"loss": 0.5}}}
-    grid = spec.of_kind("tables", {"title": "t", "kind": "convergence", "panels": panels} | printed, "t").build(evidence)
+    grid = spec.parse_artifact("tables", {"title": "t", "kind": "convergence", "panels": panels} | printed, "t").build(evidence)
     assert str(grid.rows[0]["loss, paper (nats)"]) == "0.4000" and (0, 2) in grid.best and (1, 2) not in grid.best
     lowest = {"FedMMD": {0: 0.3, 1: 0.3}, "FedAvg": {0: 0.5, 1: 0.5}, "L2": {0: 0.4, 1: 0.4}}
     found = made({label: dict.fromkeys(own, [0.1, 0.1]) for label, own in lowest.items()})
     for row in found.rows:
         row["test_loss"] = str(lowest[row["series"]][int(row["seed"])])
     for kind, options in (("convergence", {"last": 1, "improvement": "FedMMD"}), ("rounds_to_target", {"baseline": "FedAvg"})):
-        table = spec.of_kind("tables", {"title": "t", "kind": kind, "panels": panels} | options, "t")
+        table = spec.parse_artifact("tables", {"title": "t", "kind": kind, "panels": panels} | options, "t")
         grid = table.build(replace(evidence, results={**evidence.results, "first": found}))
         if kind == "convergence":
             assert str(grid.rows[-1]["loss (nats)"]) == "-0.1000 ± 0.0000"  # below L2, the lowest of the others
@@ -674,8 +681,8 @@ def test_tables_of_a_loss(evidence):
 
 def test_an_experiments_target_belongs_to_its_own_measure(evidence):
     """A figure of another measure shows neither its target nor its curves."""
-    panel = evidence.panel(spec.Ref(experiment="first", measure="test_loss"))
-    assert panel.target is None and evidence.panel(spec.Ref(experiment="first")).target == 0.9
+    panel = evidence.panel(spec.ExperimentRef(experiment="first", measure="test_loss"))
+    assert panel.target is None and evidence.panel(spec.ExperimentRef(experiment="first")).target == 0.9
 
 
 def test_planning_imports_neither_torch_nor_matplotlib():
@@ -708,10 +715,10 @@ def test_broken_mathematics_in_any_name_is_drawn_as_text(key, paper, evidence, r
     for name, figure in paper.figures.items():
         asked = renamed(figure.model_dump(mode="json", exclude_none=True)) | {"title": BROKEN}
         changed = {field: BROKEN for field in ("name", "label", "axis") if isinstance(asked.get(field), str)}
-        figures[name] = spec.of_kind("figures", asked | changed, "test")
+        figures[name] = spec.parse_artifact("figures", asked | changed, "test")
     found = {name: Results(renamed(one.note), renamed(one.rows)) for name, one in results.items()}
-    looks = {name: {renamed(label): look for label, look in own.items()} for name, own in evidence.looks.items()}
-    picture = _layout.compose(figures[key], replace(evidence, results=found, figures=figures, looks=looks))
+    looks = {name: {renamed(label): look for label, look in own.items()} for name, own in evidence.styles.items()}
+    picture = _layout.compose(figures[key], replace(evidence, results=found, figures=figures, styles=looks))
     picture.canvas.draw()
     assert not [text for text in picture.findobj(Text) if r"\frac" in text.get_text() and text.get_parse_math()]
     unnamed = ("absent", "classes", "epochs")
@@ -735,7 +742,7 @@ def test_a_matplotlibrc_changes_no_figure(paper, results, tmp_path):
     for folder, options in ((tmp_path / "plain", {}), (tmp_path / "changed", LEAKS)):
         store(results["first"], folder / "data", "first")
         with _layout.matplotlib.rc_context(options):
-            artifacts.make(paper, ["alone"], folder)
+            artifacts.write_artifacts(paper, ["alone"], folder)
         with _layout.matplotlib.rc_context(options):
             _layout.setup()
             _partition_heatmap.heatmap(np.ones((3, 2), int), ["a", "b"], "t").savefig(folder / "map.png")

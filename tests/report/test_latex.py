@@ -16,7 +16,7 @@ from fedrepro.report.inputs import gathered
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.numbers import Number
 from fedrepro.report.tables import _latex
-from fedrepro.report.tables._grid import Grid, mark, slug
+from fedrepro.report.tables._grid import Grid, mark_best, slug
 from fedrepro.report.tables._latex import escape
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts import latex_macros
@@ -25,7 +25,7 @@ from support.results import arrives, made, store
 from support.tables import SERIES, SPEC, A, B, evidence, own, reaches, read, table
 
 ROOT = Path(__file__).parents[2]
-needs_latex = pytest.mark.skipif(not pdf.available(), reason="no pdflatex here, or not with siunitx")
+needs_latex = pytest.mark.skipif(not pdf.is_available(), reason="no pdflatex here, or not with siunitx")
 ARTICLE = r"""\documentclass[twocolumn]{article}
 \usepackage{booktabs,graphicx,siunitx}
 \begin{document}
@@ -156,10 +156,10 @@ def test_a_column_has_room_for_its_signs(values, expected):
 def test_ties_at_the_shown_digits_are_all_best():
     values = {"a": 1.04, "b": 0.96, "c": 2.0, "lost": 0.1}
     rows = [{"Series": name, "y": Number(value, 1)} for name, value in values.items()]
-    mark(rows, "y", least=True, lost=["lost"])
+    mark_best(rows, "y", least=True, lost=["lost"])
     assert [row["y"].best for row in rows] == [True, True, False, False]
     alone = [{"Series": "a", "y": Number(1.0)}, {"Series": "b", "y": Number(word="never")}]
-    mark(alone, "y", least=True)
+    mark_best(alone, "y", least=True)
     assert not alone[0]["y"].best  # among fewer than two nobody is
 
 
@@ -182,7 +182,7 @@ def test_columns_for_programs():
 
 def verdicts(**results: Results) -> list:
     cell = {"kind": "rounds_to", "series": "conv", "baseline": "FedAvg", "target": 0.94}
-    claim = {"text": "saves\n 100 %", "source": "s", "experiment": "a", "cell": cell, "reported": 0.5, "tolerance": 0.1}
+    claim = {"text": "saves\n 100 %", "source": "s", "experiment": "a", "quantity": cell, "reported": 0.5, "tolerance": 0.1}
     return [decide(key, claims.read(claim, "t"), found, "personal_accuracy") for key, found in results.items()]
 
 
@@ -282,7 +282,7 @@ def test_a_papers_tables_go_into_an_article_of_two_columns(scale, tmp_path, monk
     monkeypatch.chdir(ROOT)
     shutil.copytree(ROOT / "reports" / scale / "fedmmd" / "data", tmp_path / "data")
     paper = spec.read("fedmmd", read_params())
-    artifacts.make(paper, [*paper.tables, "verdicts"], tmp_path)
+    artifacts.write_artifacts(paper, [*paper.tables, "verdicts"], tmp_path)
     inputs = [rf"\input{{tables/{name}}}" for name in ("numbers", *paper.tables)]
     assert "Overfull \\hbox" not in compiled(tmp_path, ARTICLE % "\n\n".join(inputs))
 
@@ -306,15 +306,15 @@ def test_the_report_counts_from_one_and_refers_to_all(tmp_path):
     given, data = read(tmp_path, SPEC), tmp_path / "p" / "data"
     store(own(made(SERIES, clients_per_round=5)), data, "first")
     store(B, data, "second")
-    artifacts.make(given, given.artifacts, tmp_path / "p")
-    build.compose({"p": given}, tmp_path, {})
+    artifacts.write_artifacts(given, given.artifacts, tmp_path / "p")
+    build.write_documents({"p": given}, tmp_path, {})
     text = (tmp_path / "report.tex").read_text(encoding="utf-8")
     inputs = {path: (tmp_path / path).read_text(encoding="utf-8") for path in re.findall(r"\\input{(.*?)}", text)}
     labels = re.findall(r"\\label{(.*?)}", text + "".join(inputs.values()))
     assert sorted(labels) == sorted(set(re.findall(r"\\ref{(.*?)}", text))) and "tab:p-verdicts" in labels
     assert all(r"\caption" in table for table in inputs.values())  # none counts unseen
     assert f"Made with {gathered.version()}; runs at commit c0ffee." in text
-    if pdf.available():
+    if pdf.is_available():
         pdf.typeset(tmp_path / "report.tex")
 
 
@@ -322,11 +322,11 @@ def test_a_report_of_what_was_not_run(tmp_path):
     given, data = read(tmp_path, SPEC), tmp_path / "p" / "data"
     for name in ("first", "second"):
         store(made({}, skipped="no time"), data, name)
-    artifacts.make(given, given.artifacts, tmp_path / "p")
-    build.compose({"p": given}, tmp_path, {})
+    artifacts.write_artifacts(given, given.artifacts, tmp_path / "p")
+    build.write_documents({"p": given}, tmp_path, {})
     text = (tmp_path / "report.tex").read_text(encoding="utf-8")
     assert r"\item" not in text and r"\includegraphics" not in text
-    if pdf.available():
+    if pdf.is_available():
         pdf.typeset(tmp_path / "report.tex")
 
 

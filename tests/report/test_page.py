@@ -106,7 +106,7 @@ def test_every_page_opens_with_its_tally(site, tags):
     for key, title in PAPERS.items():
         records = summary.read(site / key)
         every = summary.tally(records)
-        published, own = (summary.tally(summary.made(records, by)) for by in (summary.PAPER, summary.US))
+        published, own = (summary.tally(summary.claimed_by(records, by)) for by in (summary.PAPER, summary.US))
         assert sum(published.values()) == 61 and sum(own.values()) == 4 and len(every) >= 3
         assert cells(tags[key], "All") == [*every.values(), 65]
         for found, row, counts in ((tags[""], title, published), (tags[key], "Asked by us", own)):
@@ -143,7 +143,7 @@ def test_each_figure_says_how_it_is_remade(site, tags):
     text = tags["fedmmd"].text
     for words in (
         "Remake it uv run snakemake --cores 2 fedmmd_fig1a --config scale=paper Files PNG · CSV",
-        "Remake it uv run snakemake --cores 2 fedmmd_table1 --config scale=paper only_finished=true Files CSV",
+        "Remake it uv run snakemake --cores 2 fedmmd_table1 --config scale=paper report_only=true Files CSV",
         "Run it uv run snakemake --cores 2 fedmmd_fig2_part --config scale=paper Claim",
     ):
         assert words in text
@@ -194,7 +194,7 @@ def test_keys_in_words(key, name, words):
 
 def test_lines_do_not_break_within_a_number():
     assert (
-        html.unbroken("22.4 % (1 seed), 5 ± 1 (n = 2) of all").replace("\N{NO-BREAK SPACE}", "_")
+        html.with_no_break_spaces("22.4 % (1 seed), 5 ± 1 (n = 2) of all").replace("\N{NO-BREAK SPACE}", "_")
         == "22.4_% (1_seed), 5 ±_1 (n_=_2) of all"
     )
 
@@ -226,7 +226,7 @@ def test_texts_of_claims_labels_and_data_stay_texts(tmp_path, monkeypatch):
     told = {name: HOSTILE for name in ("text", "source", "because", "note")}
     claims = {key: claim | told for key, claim in pages.claims().items()}
     for claim in claims.values():
-        claim["cell"] |= {"series": labels[0], "baseline": labels[1]}
+        claim["quantity"] |= {"series": labels[0], "baseline": labels[1]}
     given = pages.paper(HOSTILE) | {"claims": claims, "reference": HOSTILE}
     for table in given["tables"].values():
         table["baseline"] = labels[1]

@@ -16,11 +16,11 @@ from fedrepro.report.documents import pdf as typeset
 from fedrepro.report.figures import _layout, curves
 from fedrepro.report.figures._style import WAITS
 from fedrepro.report.inputs.gathered import Results, load
-from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts import paper_curves, summary
 from fedrepro.report.verdicts.rules import NONE_LISTED
-from fedrepro.runs.reasons import Kind, Reason
+from fedrepro.runs.reasons import MissingKind, MissingReason
 from support.paper import CURVES, FIRST, MIRROR, PAPER, SECOND, read
 from support.results import arrives, ends, made, rows, store
 
@@ -38,8 +38,8 @@ def reports(paper, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("reports") / "paper"
     store(FIRST, folder / "p" / "data", "first")
     store(SECOND, folder / "p" / "data", "second")
-    artifacts.make(paper, SHOWN, folder / "p")
-    page.compose({"p": paper}, folder, {"p": {"second": 1234.5}})
+    artifacts.write_artifacts(paper, SHOWN, folder / "p")
+    page.write_documents({"p": paper}, folder, {"p": {"second": 1234.5}})
     return folder
 
 
@@ -65,7 +65,7 @@ ROUNDS = {"title": "t", "kind": "rounds_to_target", "panels": ["e"], "baseline":
 DISTANCE = {"title": "t", "kind": "curve_distance", "panels": ["e"]}
 
 
-def evidence(found: Results, curves: dict | None = None, **shown) -> Evidence:
+def evidence(found: Results, curves: dict | None = None, **shown) -> PaperData:
     """These results as experiment e."""
     usual = {"e": {"target": {"paper": 0.9, "small": 0.9}} | shown}
     paper = {"title": "p", "reference": "r", "curves_from": "read from its PDF", "experiments": usual}
@@ -75,12 +75,12 @@ def evidence(found: Results, curves: dict | None = None, **shown) -> Evidence:
 
 def build(found, table=ROUNDS, curves=None, **shown) -> list[dict]:
     """Rows as they are read."""
-    grid = spec.of_kind("tables", table, "test").build(evidence(found, curves, **shown))
+    grid = spec.parse_artifact("tables", table, "test").build(evidence(found, curves, **shown))
     return [dict(zip(grid.columns, row, strict=True)) for row in grid.texts()]
 
 
 def notes(found, table=ROUNDS) -> str:
-    return spec.of_kind("tables", table, "test").notes(evidence(found))
+    return spec.parse_artifact("tables", table, "test").notes(evidence(found))
 
 
 def test_rounds_that_only_some_seeds_reach():
@@ -131,7 +131,7 @@ def test_distances():
 
 def best(found, table, curves, **shown) -> list[str]:
     """The series whose number is bold."""
-    grid = spec.of_kind("tables", table, "test").build(evidence(found, curves, **shown))
+    grid = spec.parse_artifact("tables", table, "test").build(evidence(found, curves, **shown))
     return [grid.rows[i]["Series"] for i, _ in sorted(grid.best)]
 
 
@@ -141,7 +141,7 @@ def test_curves_are_called_by_their_own_figure_and_series():
     usual = {"e": {"name": "Fig. 9", "reported": {"a": key, "b": key}}, "f": {"name": "start", "reported": {"FedAvg": key}}}
     paper = {"title": "p", "reference": "r", "experiments": usual, "figures": {}, "tables": {}, "claims": {}}
     found = spec.evidence(parse(Paper, paper, "test"), {"e": made({"a": {0: [0, 0.5]}, "b": {0: [0, 0.5]}})}, {key: [(1, 0.5)]})
-    [first, _] = spec.of_kind("tables", DISTANCE, "test").build(found).rows
+    [first, _] = spec.parse_artifact("tables", DISTANCE, "test").build(found).rows
     assert (first["Panel"], first["Paper's curve"]) == ("Fig. 9", "Fig. 1c: FedAvg")
 
 
@@ -149,7 +149,7 @@ def test_curves_are_called_by_their_own_figure_and_series():
 def test_no_distance_where_ours_is_not_held_against_the_paper(compare):
     found = made({"FedAvg": {0: [0, 0.5]}}, compare)
     assert build(found, DISTANCE, {"c": [(1, 0.5)]}, reported={"FedAvg": "c"}) == []
-    told = spec.of_kind("tables", DISTANCE, "test").remark(evidence(found))
+    told = spec.parse_artifact("tables", DISTANCE, "test").remark(evidence(found))
     assert "is not held against the paper's curves." in told
 
 
@@ -180,8 +180,8 @@ def test_a_paper_without_claims_has_a_sentence_in_their_place(tmp_path):
     silent = read(tmp_path, PAPER | {"claims": {}})
     for name, found in (("first", FIRST), ("second", SECOND)):
         store(found, folder / "p" / "data", name)
-    artifacts.make(silent, silent.artifacts, folder / "p")
-    page.compose({"p": silent}, folder, {})
+    artifacts.write_artifacts(silent, silent.artifacts, folder / "p")
+    page.write_documents({"p": silent}, folder, {})
     assert (folder / "p" / "tables" / "verdicts.tex").read_text(encoding="utf-8") == f"{NONE_LISTED}\n"
     assert summary.read(folder / "p") == []
     assert (folder / "p" / "index.html").read_text(encoding="utf-8").count(NONE_LISTED) == 1
@@ -236,11 +236,11 @@ def test_figure_files(reports):
 
 def test_what_was_not_run_is_not_drawn_and_what_is_no_more_defined_goes(paper, reports, tmp_path):
     folder = shutil.copytree(reports / "p", tmp_path / "p")
-    assert artifacts.shown(paper, artifacts.of(paper, folder)) == ["one", "rounds", "apart", "verdicts"]
+    assert artifacts.shown_artifacts(paper, artifacts.load_evidence(paper, folder)) == ["one", "rounds", "apart", "verdicts"]
     other, theirs = folder / "figures" / "two.png", folder / "figures" / "notes.md"
     other.touch(), theirs.touch()
-    expected = [name for key in SHOWN for name in artifacts.files(paper, key)] + artifacts.data(paper)
-    artifacts.clear(expected, folder)
+    expected = [name for key in SHOWN for name in artifacts.artifact_files(paper, key)] + artifacts.result_files(paper)
+    artifacts.remove_unexpected(expected, folder)
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert there == {*expected, "index.html", "figures/notes.md"}
 
@@ -263,10 +263,10 @@ PAPERS = {
     "fig4c": {"FedAvg": "fedavg", "L2 0.1": {"name": "l2", "weight": 0.1}, "L2 0.01": {"name": "l2", "weight": 0.01}},
     "fig5": {"FedAvg": FEDAVG} | FUSION,
     "start": {"FedAvg": FEDAVG, "FedFusion conv": FUSION["FedFusion conv"]},
-    "rates": {f"rate {rate}": {"name": "fedavg", "with": {"lr": rate}} for rate in (1, 2, 3, 4, 5)},
-    "bits": {"float32": FEDAVG, "bfloat16": {"name": "fedavg", "with": {"precision": "bfloat16"}}},
+    "rates": {f"rate {rate}": {"name": "fedavg", "overrides": {"lr": rate}} for rate in (1, 2, 3, 4, 5)},
+    "bits": {"float32": FEDAVG, "bfloat16": {"name": "fedavg", "overrides": {"precision": "bfloat16"}}},
     "both": {
-        f"{name}{rate}": {"name": name, "with": {"lr": rate}} | ({"weight": 0.1} if name == "l2" else {})
+        f"{name}{rate}": {"name": name, "overrides": {"lr": rate}} | ({"weight": 0.1} if name == "l2" else {})
         for name in ("fedavg", "l2")
         for rate in (1, 2)
     },
@@ -275,7 +275,7 @@ PAPERS = {
 
 
 def test_each_variant_of_a_method_has_a_look_of_its_own():
-    found = palette.assign(PAPERS, ["FedMMD"])
+    found = palette.assign_styles(PAPERS, ["FedMMD"])
     for name, own in found.items():
         assert len({look.colour for look in own.values()}) == len(own) == len({look.marker for look in own.values()}), name
     for label in ("FedAvg", "FedFusion conv", "L2 0.1", "L2 0.01"):
@@ -284,22 +284,22 @@ def test_each_variant_of_a_method_has_a_look_of_its_own():
         (own[label].colour, own[label].marker) for own in (found["fig4"], found["fig4c"], found["fig5"]) for label in own
     }
     assert len(methods) == 7
-    assert found["fig4"]["FedAvg"].colour == found["bits"]["float32"].colour == palette.POOL[0]
+    assert found["fig4"]["FedAvg"].colour == found["bits"]["float32"].colour == palette.PALETTE[0]
 
 
 def test_looks_differ_while_there_are_enough_and_settings_of_one_method_are_shades():
-    rates = {f"rate {n}": {"name": "l2", "with": {"lr": n}} for n in range(4)}
-    assert [look.colour for look in palette.assign({"e": rates})["e"].values()] == palette.shades(4)
+    rates = {f"rate {n}": {"name": "l2", "overrides": {"lr": n}} for n in range(4)}
+    assert [look.colour for look in palette.assign_styles({"e": rates})["e"].values()] == palette.shades(4)
     brightest = max(sum(int(colour[i : i + 2], 16) for i in (1, 3, 5)) for colour in palette.shades(9))
     assert brightest < 520  # none too light on white
     many = {f"m{n}": {"name": f"m{n}"} for n in range(12)}
-    own = palette.assign({"e": many})["e"]
+    own = palette.assign_styles({"e": many})["e"]
     assert len({look.marker for look in own.values()}) == 12
-    assert len({look.colour for look in own.values()}) == len(palette.POOL) + len(palette.MORE)
+    assert len({look.colour for look in own.values()}) == len(palette.PALETTE) + len(palette.EXTRA_COLOURS)
     for label in many:
-        own = palette.assign({"e": many, "f": {label: many[label], "late": {"name": "late"}}})["f"]
+        own = palette.assign_styles({"e": many, "f": {label: many[label], "late": {"name": "late"}}})["f"]
         assert own[label].colour != own["late"].colour and own[label].marker != own["late"].marker
-    both = palette.assign({"e": many | rates})["e"]  # more series than looks
+    both = palette.assign_styles({"e": many | rates})["e"]  # more series than looks
     assert len(both) == len(many) + len(rates) and len({look.colour for look in both.values()} & set(palette.shades(4))) == 4
 
 
@@ -310,11 +310,11 @@ def test_the_proposed_method_is_emphasised(tmp_path):
     curves = dict.fromkeys(json.loads(CURVES), [(1, 0.5)])
     lines = drawn(_layout.compose(paper.figures["one"], spec.evidence(paper, found, curves)))
     assert lines["L2 (1 of 2 seeds)"].get_linewidth() > lines["FedMMD"].get_linewidth() == lines["FedAvg"].get_linewidth()
-    plain, heavier = (palette.Look("#000000", "o", heavy).marks["markersize"] for heavy in (False, True))
+    plain, heavier = (palette.SeriesStyle("#000000", "o", heavy).marks["markersize"] for heavy in (False, True))
     assert plain == palette.SIZES["o"] < heavier
     assert "Heavier: the paper's own methods." in paper.figures["one"].caption(spec.evidence(paper, found, curves))
     usual = read(tmp_path, PAPER)
-    assert spec.identity(paper) != spec.identity(usual)  # it is drawn anew
+    assert spec.spec_digest(paper) != spec.spec_digest(usual)  # it is drawn anew
     with pytest.raises(UserError, match="proposed: unknown series 'FedX': choose from FedMMD, FedAvg, L2"):
         read(tmp_path, PAPER | {"proposed": ["FedX"]})
 
@@ -344,7 +344,7 @@ def test_what_is_said_of_a_scale_holds_for_one_that_is_like_it():
 def test_what_is_absent_lacks_all_of_its_series():
     found = Results({"skipped": None, "missing": ["a", "b"]}, [])
     assert [found.absent(labels) for labels in ((), ("a", "c"), ("c",))] == [None] * 3
-    assert found.absent(("a", "b")) == Reason(Kind.NOT_FINISHED, series=("a", "b"))
+    assert found.absent(("a", "b")) == MissingReason(MissingKind.NOT_FINISHED, series=("a", "b"))
 
 
 def test_a_series_that_is_not_finished_stands_in_the_legend():
@@ -444,7 +444,7 @@ def test_the_papers_curves_only_where_they_may_be_compared():
 
 
 def test_captions(paper, reports):
-    one, two = (paper.figures[key].caption(artifacts.of(paper, reports / "p")) for key in ("one", "two"))
+    one, two = (paper.figures[key].caption(artifacts.load_evidence(paper, reports / "p")) for key in ("one", "two"))
     for words in ("One. ", "test accuracy after every round. Mean and s.d. (band) over 1 to 2 seeds.", MIRROR,
                   "Thin and dashed: the paper's curves in the colours of ours", "Grey line: the target, 90 %.",
                   "Scale paper: how scale paper is", "Trained in float32 (sequential executor)."):  # fmt: skip
@@ -490,7 +490,7 @@ def test_typesetting_with_a_stand_in(tmp_path, monkeypatch):
     source.write_text("")
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert not typeset.available()
+    assert not typeset.is_available()
     with pytest.raises(UserError, match="no pdflatex here; install texlive"):
         typeset.typeset(source)
     program = stand_in(tmp_path, "pdflatex", "for end in pdf aux log out; do echo pass >> report.$end; done")
@@ -515,7 +515,7 @@ def test_the_report_needs_the_third_siunitx(version, enough, tmp_path, monkeypat
     package = tmp_path / "siunitx.sty"
     package.write_text(f"% siunitx 9\n\\ProvidesExplPackage {{siunitx}} {{2021-05-17}} {{{version}}}\n  {{A package}}\n")
     stand_in(tmp_path, "kpsewhich", f"echo {package}" if version else "exit 1")
-    assert typeset.available() == enough
+    assert typeset.is_available() == enough
     if not enough:
         with pytest.raises(UserError, match=r"report\.tex: pdflatex lacks siunitx\.sty, version 3; install texlive"):
             typeset.typeset(tmp_path / "report.tex")
@@ -536,10 +536,10 @@ def changed(*path, value) -> dict:
 
 
 LEAD = {"kind": "difference", "series": "FedMMD", "baseline": "FedAvg", "last": 1}
-MORE = {"text": "t", "source": "s", "experiment": "first", "reported": "larger", "cell": LEAD | {"than": "third"}}
+MORE = {"text": "t", "source": "s", "experiment": "first", "reported": "larger", "quantity": LEAD | {"than": "third"}}
 ENDS = {"text": "t", "source": "s", "experiment": "first", "reported": 0.9}
-ENDS |= {"cell": {"kind": "accuracy", "series": "L2", "last": 3}}
-MORE_APART = MORE | {"artifact": "one", "cell": LEAD | {"than": "second"}}
+ENDS |= {"quantity": {"kind": "value", "series": "L2", "last": 3}}
+MORE_APART = MORE | {"artifact": "one", "quantity": LEAD | {"than": "second"}}
 
 
 @pytest.mark.parametrize(("values", "words"), [
@@ -562,19 +562,20 @@ MORE_APART = MORE | {"artifact": "one", "cell": LEAD | {"than": "second"}}
     (changed("claims", "saves", "scales", value={"quick": {"baseline": "L2"}}), "saves: scales: another target, rou"),
     (changed("claims", "saves", "scales", value={"quick": 0.9}), "saves: scales.quick: "),
     (changed("claims", "saves", "scales", value=[0.9]), "saves: scales: "),
-    (changed("claims", "saves", "experiment", value="six"), "saves.cell: unknown experiment 'six': choose from first"),
-    (changed("claims", "saves", "reported", value="never"), "reported: a number goes with a cell of kind rounds_to with"),
+    (changed("claims", "saves", "experiment", value="six"), "saves.quantity: unknown experiment 'six': choose from first"),
+    (changed("claims", "saves", "reported", value="never"), "reported: a number goes with a quantity of kind rounds_to with"),
     (changed("claims", "saves", "reported", value=float("inf")), "saves: reported"),
     (changed("claims", "saves", "reported", value=20), "reported: a number of kind rounds_to is between -inf and 1 (got 20)"),
-    (changed("claims", "saves", value=ENDS | {"reported": 88}), "a number of kind accuracy is between 0 and 1 (got 88)"),
-    (changed("claims", "saves", value=ENDS | {"reported": -0.9}), "a number of kind accuracy is between 0 and 1 (got -0.9)"),
-    (changed("claims", "saves", value=MORE | {"reported": "smaller"}), "'larger' goes with a cell of kind difference with"),
-    (changed("claims", "saves", "cell", "target", value=80), "saves.cell.target: test accuracy is between 0 and 1 (got 80)"),
+    (changed("claims", "saves", value=ENDS | {"reported": 88}), "a number of kind value is between 0 and 1 (got 88)"),
+    (changed("claims", "saves", value=ENDS | {"reported": -0.9}), "a number of kind value is between 0 and 1 (got -0.9)"),
+    (changed("claims", "saves", value=MORE | {"reported": "smaller"}), "'larger' goes with a quantity of kind difference with"),
+    (changed("claims", "saves", "quantity", "target", value=80),
+     "saves.quantity.target: test accuracy is between 0 and 1 (got 80)"),
     (changed("claims", "saves", "scales", value={"quick": {"target": 80}}), "scales.quick.target: test accuracy is between 0"),
-    (changed("claims", "saves", "cell", "baseline", value="FedX"), "saves.cell: unknown series 'FedX'"),
-    (changed("claims", "saves", "cell", "kind", value="reduce"), "saves.cell.kind: unknown quantity 'reduce': choose"),
-    (changed("claims", "saves", "cell", value={"kind": "accuracy", "series": "L2"}), "needs last or round (one of them)"),
-    (changed("claims", "saves", value=MORE), "saves.cell.than: unknown experiment 'third': choose from first, second"),
+    (changed("claims", "saves", "quantity", "baseline", value="FedX"), "saves.quantity: unknown series 'FedX'"),
+    (changed("claims", "saves", "quantity", "kind", value="reduce"), "saves.quantity.kind: unknown quantity 'reduce': choose"),
+    (changed("claims", "saves", "quantity", value={"kind": "value", "series": "L2"}), "needs last or round (one of them)"),
+    (changed("claims", "saves", value=MORE), "saves.quantity.than: unknown experiment 'third': choose from first, second"),
     (changed("claims", "saves", value=MORE_APART), "saves: artifact: one has to show first and second"),
     (changed("claims", "saves", "tolerance", value=-1), "saves: tolerance: "),
     (changed("claims", "saves", "tolerence", value=1), "tolerence: unknown key"),
@@ -602,18 +603,18 @@ ROUNDS = {"kind": "rounds_to", "target": 0.9}
     (ROUNDS, 6, "4 rounds"),
     (ROUNDS | {"target": 0.97}, 4, "FedAvg does not reach 97 % within 6 rounds"),
     (ROUNDS | {"series": "FedMMD"}, 6, ""),  # is not plotted
-    ({"kind": "accuracy", "last": 2}, 0.88, ""),  # 80 and 96 %
-    ({"kind": "accuracy", "last": 2}, 0.9, "88.00 %"),
+    ({"kind": "value", "last": 2}, 0.88, ""),  # 80 and 96 %
+    ({"kind": "value", "last": 2}, 0.9, "88.00 %"),
     ({"kind": "best", "target": 0.97}, "never", ""),
     ({"kind": "best", "target": 0.9}, "never", "96.00 %"),
     ({"kind": "best", "target": 0.96}, "never", "96.00 %"),
 ])  # fmt: skip
 def test_a_claim_that_the_papers_own_curves_contradict(cell, reported, told, tmp_path):
-    claim = PAPER["claims"]["far"] | {"experiment": "first", "cell": {"series": "FedAvg"} | cell, "reported": reported}
+    claim = PAPER["claims"]["far"] | {"experiment": "first", "quantity": {"series": "FedAvg"} | cell, "reported": reported}
     paper = read(tmp_path, changed("claims", value={"far": claim | {"note": "as we see it"}}))
     assert paper_curves.contradiction(paper.experiments, paper.claims["far"], spec.read_curves(paper)) == told
     store(FIRST, tmp_path / "p" / "data", "first")
-    artifacts.make(paper, [spec.VERDICTS], tmp_path / "p")
+    artifacts.write_artifacts(paper, [spec.VERDICTS], tmp_path / "p")
     note = f"by the paper's own plotted curves {told}; as we see it" if told else "as we see it"
     assert summary.read(tmp_path / "p")[0]["note"] == note
 

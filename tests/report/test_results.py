@@ -156,17 +156,17 @@ def test_a_written_notebook_runs_where_it_lies(copy):
 
 def test_the_pipeline_leaves_what_was_worked_on(copy):
     path = notebook.write("fig5a", settings(), Path("mine/made.ipynb"))
-    assert not notebook.worked_on(path) and not notebook.worked_on(Path("mine/none.ipynb"))
+    assert not notebook.has_user_changes(path) and not notebook.has_user_changes(Path("mine/none.ipynb"))
     found = nbformat.read(path, as_version=4)
     found.cells[1]["outputs"] = [nbformat.v4.new_output("stream", text="executed")]
     nbformat.write(found, path)
-    assert not notebook.worked_on(path)
+    assert not notebook.has_user_changes(path)
     found.cells.append(nbformat.v4.new_code_cell("curves.describe()"))
     nbformat.write(found, path)
-    assert notebook.worked_on(path)
+    assert notebook.has_user_changes(path)
     path.write_text("{")
     with pytest.raises(UserError, match="cannot be read as a notebook"):
-        notebook.worked_on(path)
+        notebook.has_user_changes(path)
 
 
 def test_every_figure_of_every_paper_has_one(copy):

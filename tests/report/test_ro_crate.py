@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro.experiments.plan import plan
+from fedrepro.experiments.plan import plan_experiments
 from fedrepro.report import artifacts
 from fedrepro.report.documents import ro_crate
 from fedrepro.report.verdicts.summary import VERDICTS
@@ -37,7 +37,7 @@ def written(tmp_path_factory) -> Path:
         specification, given, folder = reports.papers[PAPER], reports.gathering(PAPER), reports.folder / PAPER
         for one in given:
             gather(one, folder / "data")
-        artifacts.make(specification, [*specification.tables, VERDICTS], folder)
+        artifacts.write_artifacts(specification, [*specification.tables, VERDICTS], folder)
         for picture in (folder / "figures").glob("*.png"):
             picture.with_suffix(".pdf").write_bytes(b"%PDF-1.7\n")  # not committed, and slow to draw
         ro_crate.write({PAPER: specification}, {PAPER: given}, reports.shown, reports.folder, out)
@@ -85,7 +85,7 @@ def test_a_figure_leads_to_its_runs_and_their_data(written, entities):
     [numbers] = refs(drawn["object"])
     assert refs(made_by[numbers]["object"]) == [f"results/kept/{PAPER}/metrics.csv"]
     trained = {entity["name"]: entity for entity in entities.values() if entity["@id"].startswith("#train-")}
-    records = kept.runs(ROOT / "results/kept" / PAPER)
+    records = kept.load_runs(ROOT / "results/kept" / PAPER)
     with zipfile.ZipFile(written) as archive:
         gathered = json.loads(archive.read(f"reports/paper/{PAPER}/data/fig4d.json"))["series"].values()
     for run in (run["run"] for series in gathered for run in series["runs"]):
@@ -122,12 +122,14 @@ def test_names_and_texts_that_are_meant_to_do_harm_stay_texts(tmp_path, monkeypa
     Path("secret").write_text("secret")
     Path("src/link.py").symlink_to(tmp_path / "secret")
     Path("src/folder").symlink_to(tmp_path / "results")
-    run = plan(params(), paths)["p"]["one"].runs[0]
+    run = plan_experiments(params(), paths)["p"]["one"].runs[0]
     written = ro_crate.Crate("fedrepro, scale quick")
     for data in (HOSTILE, HOSTILE + "y"):
         other = replace(run, data=data)
-        other = finish(replace(other, folder=Path("results/runs/p") / f"digits-fedavg-s0-{kept.key(other.record())}"))
-        (other.folder / "config.json").write_text(json.dumps(other.record() | {"dataset": HOSTILE}))
+        other = finish(
+            replace(other, folder=Path("results/runs/p") / f"digits-fedavg-s0-{kept.run_hash(other.config_record())}")
+        )
+        (other.folder / "config.json").write_text(json.dumps(other.config_record() | {"dataset": HOSTILE}))
         told = {"commit": "c0ffee0", "hardware": HOSTILE, "device": "cpu", "torch": "2", "executor": "plain"}
         (other.folder / "environment.json").write_text(json.dumps(told))
         (other.folder / "timing.json").write_text(json.dumps({"rounds": 3, "seconds": 1.5}))

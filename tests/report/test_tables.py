@@ -10,7 +10,7 @@ from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
 from fedrepro.report.documents import build as page
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Ref, Shown
+from fedrepro.report.inputs.panel import DisplayOptions, ExperimentRef
 from fedrepro.report.tables.base import Table
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
@@ -136,14 +136,14 @@ def test_what_stands_above_and_below_a_table():
 
 
 def test_a_panel_is_called_as_in_the_paper():
-    named = paper().model_copy(update={"experiments": {"a": Shown(name="Fig. 1", about="two clients", measure=OWN)}})
+    named = paper().model_copy(update={"experiments": {"a": DisplayOptions(name="Fig. 1", about="two clients", measure=OWN)}})
     found = spec.evidence(named, {"a": A, "b": B}, {})
     asked = table(title="Ends", kind="convergence", panels=["a"], last=2)
     assert asked.build(found).columns == ["Series", "Fig. 1 (%)"]
     assert asked.caption(found).startswith("Ends. Fig. 1: MNIST, two clients. n = 2 seeds (multi: 1); ")
     assert "Fig. 1: MNIST" not in asked.notes(found)
     assert ENDS.caption(found).startswith("Ends. n = ") and ENDS.notes(found).startswith("Fig. 1: MNIST, two clients. Mean")
-    other = Ref(experiment="a", measure="test_accuracy")
+    other = ExperimentRef(experiment="a", measure="test_accuracy")
     assert (found.panel(other).name, found.panel(other.model_copy(update={"name": "x"})).name) == ("Fig. 1", "x")
 
 
@@ -313,16 +313,16 @@ def test_bytes_without_a_target_and_of_lost_runs():
 def claim(cell: dict, **values):
     cell = {"series": "conv", "baseline": "FedAvg"} | cell
     cell = {key: value for key, value in cell.items() if value is not None}
-    return claims.read({"text": "t", "source": "s", "experiment": "a", "cell": cell} | values, "test")
+    return claims.read({"text": "t", "source": "s", "experiment": "a", "quantity": cell} | values, "test")
 
 
 def test_small_differences_show_both_their_digits():
     results = own(made({"conv": {0: [0, 0.9059]}, "FedAvg": {0: [0, 0.9]}}))
     found = decide("k", claim({"kind": "difference", "last": 1}, reported=0.0062, tolerance=0.003), results, OWN)
-    assert (found.reported, found.found, found.status) == ("+0.62 points", "+0.59 points (1 seed)", "undecided")
+    assert (found.reported, found.our_value, found.status) == ("+0.62 points", "+0.59 points (1 seed)", "undecided")
     assert found.reasons[0].values == {"gap": "0.03 points", "allowed": "0.30 points"}
     found = decide("k", claim({"kind": "difference", "last": 1}, reported=0.006, tolerance=0.003), results, OWN)
-    assert (found.reported, found.found) == ("+0.6 points", "+0.6 points (1 seed)")
+    assert (found.reported, found.our_value) == ("+0.6 points", "+0.6 points (1 seed)")
 
 
 # ---- files and settings
@@ -332,8 +332,8 @@ def test_files_and_documents(tmp_path):
     given, data = read(tmp_path, SPEC), tmp_path / "p" / "data"
     store(own(made(SERIES, clients_per_round=5)), data, "first")
     store(B, data, "second")
-    artifacts.make(given, given.artifacts, tmp_path / "p")
-    page.compose({"p": given}, tmp_path, {})
+    artifacts.write_artifacts(given, given.artifacts, tmp_path / "p")
+    page.write_documents({"p": given}, tmp_path, {})
     assert json.loads((tmp_path / "p" / "tables" / "verdicts.json").read_text())[0]["ours"] == "50.0 ± 0.0 % (n = 2)"
     with (tmp_path / "p" / "tables" / "table1.csv").open(encoding="utf-8", newline="") as file:
         first = next(csv.DictReader(file))
@@ -376,7 +376,7 @@ def test_mistakes_in_tables(values, words, tmp_path):
 
 
 def test_bytes_of_one_participant_need_one_number_of_them(tmp_path):
-    other = {"two": {"name": "fedavg", "with": {"clients_per_round": 2}}}
+    other = {"two": {"name": "fedavg", "overrides": {"clients_per_round": 2}}}
     with pytest.raises(UserError, match="tables.bytes.panels: first: two has its own clients_per_round"):
         read(tmp_path, SPEC, other)
 
@@ -388,12 +388,12 @@ def test_identity_follows_what_is_drawn_and_the_curves(tmp_path):
     old._folder = tmp_path
     title = {"a": old.figures["a"].model_copy(update={"title": "else"})}
     target = {"a": old.experiments["a"].model_copy(update={"target": {"paper": 0.5}})}
-    before = spec.identity(old)
-    assert spec.identity(old.model_copy()) == before
+    before = spec.spec_digest(old)
+    assert spec.spec_digest(old.model_copy()) == before
     for changes in ({"figures": old.figures | title}, {"experiments": target}):
-        assert spec.identity(old.model_copy(update=changes)) != before
+        assert spec.spec_digest(old.model_copy(update=changes)) != before
     digitised.write_text('{"x": [[1], [0.5]]}', encoding="utf-8")
-    assert spec.identity(old) != before
+    assert spec.spec_digest(old) != before
 
 
 # ---- above a baseline

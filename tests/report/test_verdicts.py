@@ -11,8 +11,8 @@ from fedrepro.core.metrics import MEASURES
 from fedrepro.report import artifacts, quantities
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Shown
-from fedrepro.report.reasons import Why
+from fedrepro.report.inputs.panel import DisplayOptions
+from fedrepro.report.reasons import ReasonKind
 from fedrepro.report.statistics import estimate
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts import paper_curves, summary
@@ -33,7 +33,7 @@ LARGER = LAST | {"series": "FedMMD", "baseline": "FedAvg", "than": "other"}
 
 
 def claim(cell: dict, **values) -> claims.Claim:
-    return claims.read({"text": "t", "source": "s", "experiment": "f", "cell": cell, **values}, "test")
+    return claims.read({"text": "t", "source": "s", "experiment": "f", "quantity": cell, **values}, "test")
 
 
 def verdict(cell: dict, method: dict, baseline: dict | None = None, compare: str = "full", lost: dict | None = None, **options):
@@ -50,27 +50,27 @@ def seeds(values, curve=arrives) -> dict[int, list[float]]:
     return {seed: curve(value) for seed, value in enumerate(values)}
 
 
-def whys(found: Verdict) -> list[Why]:
-    return [one.why for one in found.reasons]
+def whys(found: Verdict) -> list[ReasonKind]:
+    return [one.kind for one in found.reasons]
 
 
-FAR = [Why.DISTANCE]
+FAR = [ReasonKind.DISTANCE]
 
 
 @pytest.mark.parametrize(("arrivals", "status", "reasons", "ours"), [
-    ((10,), UNDECIDED, [Why.DISTANCE, Why.ONE_SEED], "10 rounds (1 seed)"),
+    ((10,), UNDECIDED, [ReasonKind.DISTANCE, ReasonKind.ONE_SEED], "10 rounds (1 seed)"),
     ((10, 10, 11), REPRODUCED, FAR, "10.3 ± 1.4 rounds (n = 3)"),  # 4.303 x 0.577 / sqrt 3
-    ((9, 13), UNDECIDED, [Why.OVER_EDGE, *FAR], "11 ± 25.4 rounds (n = 2)"),
-    ((9, 10, 12), UNDECIDED, [Why.OVER_EDGE, *FAR], "10.3 ± 3.8 rounds (n = 3)"),  # 4.303 x 1.528 / sqrt 3
+    ((9, 13), UNDECIDED, [ReasonKind.OVER_EDGE, *FAR], "11 ± 25.4 rounds (n = 2)"),
+    ((9, 10, 12), UNDECIDED, [ReasonKind.OVER_EDGE, *FAR], "10.3 ± 3.8 rounds (n = 3)"),  # 4.303 x 1.528 / sqrt 3
     ((15, 16, 15), NOT, FAR, "15.3 ± 1.4 rounds (n = 3)"),
     ((5, 6, 5), NOT, FAR, "5.3 ± 1.4 rounds (n = 3)"),
-    ((None,), UNDECIDED, [Why.NOT_REACHED, Why.ONE_SEED], "FedMMD: 0 of 1 seed"),
-    ((None,) * 3, NOT, [Why.NOT_REACHED], "FedMMD: 0 of 3 seeds"),
-    ((10, None, None), UNDECIDED, [Why.NOT_REACHED], "FedMMD: 1 of 3 seeds (round 10)"),
+    ((None,), UNDECIDED, [ReasonKind.NOT_REACHED, ReasonKind.ONE_SEED], "FedMMD: 0 of 1 seed"),
+    ((None,) * 3, NOT, [ReasonKind.NOT_REACHED], "FedMMD: 0 of 3 seeds"),
+    ((10, None, None), UNDECIDED, [ReasonKind.NOT_REACHED], "FedMMD: 1 of 3 seeds (round 10)"),
 ])  # fmt: skip
 def test_rounds_to(arrivals, status, reasons, ours):
     found = verdict(ROUNDS, seeds(arrivals), reported=10, tolerance=2)
-    assert (found.status, whys(found), found.found, found.reported) == (status, reasons, ours, "10 rounds")
+    assert (found.status, whys(found), found.our_value, found.reported) == (status, reasons, ours, "10 rounds")
     late = tuple(seed for seed, arrival in enumerate(arrivals) if arrival is None)
     assert not late or found.reasons[0].seeds == late
 
@@ -79,22 +79,22 @@ HALF = {"reported": 0.5, "tolerance": 0.1}
 
 
 @pytest.mark.parametrize(("method", "baseline", "full", "direction", "why"), [
-    ((5,), (10,), UNDECIDED, UNDECIDED, Why.ONE_SEED),
-    ((10,), (10,), UNDECIDED, UNDECIDED, Why.ONE_SEED),
+    ((5,), (10,), UNDECIDED, UNDECIDED, ReasonKind.ONE_SEED),
+    ((10,), (10,), UNDECIDED, UNDECIDED, ReasonKind.ONE_SEED),
     ((10, 10), (10, 10), NOT, UNDECIDED, None),  # a tie
     ((20, 20, 20), (10, 11, 10), NOT, DISAGREES, None),
     ((10, 10, 10), (20, 20, 19), REPRODUCED, AGREES, None),  # 50, 50 and 47.4 %
     ((10, 9, 11), (20, 20, 20), PARTLY, AGREES, None),  # 50, 55 and 45 %: +- 12.4
     ((8, 8, 8), (10, 10, 11), PARTLY, AGREES, None),  # 20, 20 and 27.3 %
-    ((5, 9), (10, 10), UNDECIDED, UNDECIDED, Why.CONTAINS_ZERO),  # 50 and 10 %
-    ((5,), (None,), UNDECIDED, UNDECIDED, Why.ONE_REACHES),
-    ((5, 5), (None, None), PARTLY, AGREES, Why.ONE_REACHES),
-    ((None, None), (5, 5), NOT, DISAGREES, Why.NOT_REACHED),
-    ((None,), (None,), UNDECIDED, NOT_COMPARED, Why.NOT_REACHED),
-    ((None, None), (None, None), NOT, NOT_COMPARED, Why.NOT_REACHED),
-    ((5, 5), (None, 10), UNDECIDED, UNDECIDED, Why.ONE_REACHES),
-    ((5, None), (None, 5), UNDECIDED, UNDECIDED, Why.NOT_REACHED),
-    ((5, None), (None, None), UNDECIDED, UNDECIDED, Why.NOT_REACHED),
+    ((5, 9), (10, 10), UNDECIDED, UNDECIDED, ReasonKind.CONTAINS_ZERO),  # 50 and 10 %
+    ((5,), (None,), UNDECIDED, UNDECIDED, ReasonKind.ONE_REACHES),
+    ((5, 5), (None, None), PARTLY, AGREES, ReasonKind.ONE_REACHES),
+    ((None, None), (5, 5), NOT, DISAGREES, ReasonKind.NOT_REACHED),
+    ((None,), (None,), UNDECIDED, NOT_COMPARED, ReasonKind.NOT_REACHED),
+    ((None, None), (None, None), NOT, NOT_COMPARED, ReasonKind.NOT_REACHED),
+    ((5, 5), (None, 10), UNDECIDED, UNDECIDED, ReasonKind.ONE_REACHES),
+    ((5, None), (None, 5), UNDECIDED, UNDECIDED, ReasonKind.NOT_REACHED),
+    ((5, None), (None, None), UNDECIDED, UNDECIDED, ReasonKind.NOT_REACHED),
 ])  # fmt: skip
 def test_reduction(method, baseline, full, direction, why):
     """1 - rounds / the baseline's rounds, with the same seed. Reported: 50 %."""
@@ -106,12 +106,12 @@ def test_reduction(method, baseline, full, direction, why):
 def test_the_sentences_of_a_verdict():
     """The one place that holds them: of a number, and of seeds that do not arrive."""
     found = verdict(SAVING, seeds((10, 9, 11)), seeds((20, 20, 20)), because="it is so", **HALF)
-    assert (found.found, found.reported) == ("50.0 ± 12.4 % (n = 3)", "50.0 %")  # 4.303 x 5 / sqrt 3
+    assert (found.our_value, found.reported) == ("50.0 ± 12.4 % (n = 3)", "50.0 %")  # 4.303 x 5 / sqrt 3
     assert found.tolerance == "10.0 points: it is so"
     text = "the direction is as reported, the interval reaches beyond what is allowed; "
     assert found.why == text + "0.0 points from the reported value, 10.0 points allowed"
     late = verdict(SAVING, seeds((5, 7, 6)), seeds((None, 8, None)), **HALF)
-    assert late.found == "FedMMD: 3 of 3 seeds (round 5, 7, 6); FedAvg: 1 of 3 seeds (round 8)"
+    assert late.our_value == "FedMMD: 3 of 3 seeds (round 5, 7, 6); FedAvg: 1 of 3 seeds (round 8)"
     missed = "FedAvg does not reach 90 % within 20 rounds; FedMMD does at"
     assert late.why == f"seed 0: {missed} 5; seed 2: {missed} 6"
 
@@ -170,41 +170,41 @@ def test_a_wide_tolerance_says_no_more_than_the_direction():
     method, baseline = seeds((0.59, 0.591), ends), seeds((0.5, 0.5), ends)
     for tolerance, status in ((0.045, "reproduced"), (0.046, "partly")):
         found = verdict(LAST, method, baseline, reported=0.09, tolerance=tolerance)
-        assert found.status == status and (Why.WIDE_TOLERANCE in whys(found)) == (status == "partly")
+        assert found.status == status and (ReasonKind.WIDE_TOLERANCE in whys(found)) == (status == "partly")
 
 
 def test_seeds_are_paired():
     """Seeds far apart, the same gain for each: its interval is narrow. In another order of the seeds too."""
     method, baseline = {0: ends(0.3), 1: ends(0.9)}, {1: ends(0.8), 0: ends(0.2)}
     found = verdict(LAST, method, baseline, reported=0.1, tolerance=0.01)
-    assert (found.status, found.found) == ("reproduced", "+10.0 ± 0.0 points (n = 2)")
+    assert (found.status, found.our_value) == ("reproduced", "+10.0 ± 0.0 points (n = 2)")
     method, baseline = {1: arrives(10), 0: arrives(4)}, {0: arrives(8), 1: arrives(20)}
-    assert verdict(SAVING, method, baseline, **HALF).found == "50.0 ± 0.0 % (n = 2)"
+    assert verdict(SAVING, method, baseline, **HALF).our_value == "50.0 ± 0.0 % (n = 2)"
 
 
 def test_difference_at_a_round():
     method, baseline = [0.1, 0.2, 0.6, 0.9], [0.1, 0.1, 0.3, 0.9]
     cell = {"kind": "difference", "round": 2}
-    assert verdict(cell, {0: method}, {0: baseline}, reported=0.3, tolerance=0.01).found == "+30.0 points (1 seed)"
-    assert verdict(cell | {"smooth": 2}, {0: method}, {0: baseline}, reported=0.3).found == "+20.0 points (1 seed)"
+    assert verdict(cell, {0: method}, {0: baseline}, reported=0.3, tolerance=0.01).our_value == "+30.0 points (1 seed)"
+    assert verdict(cell | {"smooth": 2}, {0: method}, {0: baseline}, reported=0.3).our_value == "+20.0 points (1 seed)"
     found = verdict(cell | {"round": 9}, {0: method}, {0: baseline}, "direction", reported=0.3)
-    assert (found.status, whys(found)) == (NOT_COMPARED, [Why.NO_ROUND])
+    assert (found.status, whys(found)) == (NOT_COMPARED, [ReasonKind.NO_ROUND])
 
 
 @pytest.mark.parametrize(("accuracies", "compare", "status", "reasons"), [
-    ((0.9,), "full", UNDECIDED, [*FAR, Why.ONE_SEED]),
+    ((0.9,), "full", UNDECIDED, [*FAR, ReasonKind.ONE_SEED]),
     ((0.899, 0.9, 0.9), "full", REPRODUCED, FAR),  # 89.97 +- 0.14
     ((0.897, 0.9, 0.9), "full", REPRODUCED, FAR),  # 89.9 +- 0.43
-    ((0.896, 0.9, 0.901), "full", UNDECIDED, [Why.OVER_EDGE, *FAR]),  # 89.9 +- 0.66
-    ((0.893, 0.897, 0.897), "full", UNDECIDED, [Why.OVER_EDGE, *FAR]),  # 89.57 +- 0.57: over the lower one alone
-    ((0.901, 0.903, 0.903), "full", UNDECIDED, [Why.OVER_EDGE, *FAR]),  # 90.23 +- 0.29: over the upper one, and above 89.89
+    ((0.896, 0.9, 0.901), "full", UNDECIDED, [ReasonKind.OVER_EDGE, *FAR]),  # 89.9 +- 0.66
+    ((0.893, 0.897, 0.897), "full", UNDECIDED, [ReasonKind.OVER_EDGE, *FAR]),  # 89.57 +- 0.57: over the lower one alone
+    ((0.901, 0.903, 0.903), "full", UNDECIDED, [ReasonKind.OVER_EDGE, *FAR]),  # 90.23 +- 0.29: over the upper one
     ((0.88, 0.881, 0.88), "full", NOT, FAR),
-    ((0.9, 0.9), "direction", NOT_COMPARED, [Why.PAPER_ONLY]),
+    ((0.9, 0.9), "direction", NOT_COMPARED, [ReasonKind.PAPER_ONLY]),
 ])  # fmt: skip
 def test_an_accuracy_itself(accuracies, compare, status, reasons):
-    found = verdict({"kind": "accuracy", "last": 5}, seeds(accuracies, ends), compare=compare, reported=0.8989, tolerance=0.005)
+    found = verdict({"kind": "value", "last": 5}, seeds(accuracies, ends), compare=compare, reported=0.8989, tolerance=0.005)
     assert (found.status, whys(found), found.reported) == (status, reasons, "89.89 %")
-    assert found.found.startswith(f"{100 * sum(accuracies) / len(accuracies):.2f} ") and " %" in found.found
+    assert found.our_value.startswith(f"{100 * sum(accuracies) / len(accuracies):.2f} ") and " %" in found.our_value
 
 
 @pytest.mark.parametrize(("curves", "cell", "status", "ours"), [
@@ -221,29 +221,29 @@ def test_an_accuracy_itself(accuracies, compare, status, reasons):
 def test_never(curves, cell, status, ours):
     """The best values are held against the target."""
     found = verdict(NEVER | cell, dict(enumerate(curves)), reported="never")
-    assert found.status == status and found.found.startswith(f"FedMMD: {ours}") and found.reported == "never"
+    assert found.status == status and found.our_value.startswith(f"FedMMD: {ours}") and found.reported == "never"
     assert found.p is None
 
 
 @pytest.mark.parametrize(("cell", "claim", "curve", "measured"), [
-    ({"kind": "settles", "within": 0.01, "smooth": 3}, {"reported": 2, "tolerance": 1}, [0.1, 0.5, 0.6], "2 rounds"),
+    ({"kind": "rounds_to_plateau", "within": 0.01, "smooth": 3}, {"reported": 2, "tolerance": 1}, [0.1, 0.5, 0.6], "2 rounds"),
     (NEVER | {"smooth": 5}, {"reported": "never"}, ends(0.8, 3), "3 rounds"),
     (ROUNDS | {"smooth": 5}, {"reported": 3, "tolerance": 1}, [0.1, *[0.95] * 4], "4 rounds"),
 ])  # fmt: skip
 def test_too_few_rounds_for_a_mean(cell, claim, curve, measured):
     for other in (curve, curve + curve[-1:] * 20):  # it takes one of the seeds
         found = verdict(cell, {0: other, 1: curve}, **claim)
-        assert (found.status, found.found, whys(found)) == (NOT_COMPARED, "-", [Why.TOO_SHORT])
+        assert (found.status, found.our_value, whys(found)) == (NOT_COMPARED, "-", [ReasonKind.TOO_SHORT])
         assert found.reasons[0].values["rounds"] == measured
 
 
 def test_one_spike_is_no_arrival():
     """As means of two rounds FedMMD arrives in round 4 and FedAvg in round 8, each after a spike in round 1."""
     ours, baseline = ({0: [0.1, 0.95, *[0.5] * low, *[0.95] * 3]} for low in (1, 5))
-    assert verdict(ROUNDS | {"smooth": 2}, ours, reported=4, tolerance=1).found == "4 rounds (1 seed)"
-    assert verdict(SAVING | {"smooth": 2}, ours, baseline, **HALF).found == "50.0 % (1 seed)"
-    assert verdict(ROUNDS, ours, reported=4, tolerance=1).found == "1 round (1 seed)"
-    assert verdict(SAVING, ours, baseline, **HALF).found == "0.0 % (1 seed)"
+    assert verdict(ROUNDS | {"smooth": 2}, ours, reported=4, tolerance=1).our_value == "4 rounds (1 seed)"
+    assert verdict(SAVING | {"smooth": 2}, ours, baseline, **HALF).our_value == "50.0 % (1 seed)"
+    assert verdict(ROUNDS, ours, reported=4, tolerance=1).our_value == "1 round (1 seed)"
+    assert verdict(SAVING, ours, baseline, **HALF).our_value == "0.0 % (1 seed)"
 
 
 def test_rounds_that_were_not_measured_do_not_count_in_a_mean():
@@ -252,7 +252,7 @@ def test_rounds_that_were_not_measured_do_not_count_in_a_mean():
     found = made({"FedMMD": seeds((0.95, 0.95), lambda value: [0.1, *[value] * 20])})
     found = Results(found.note, [row for row in found.rows if int(row["round"]) % 5 == 0])
     told = decide("key", stated, found, "test_accuracy")
-    assert (told.status, whys(told)) == (NOT_COMPARED, [Why.TOO_SHORT]) and told.reasons[0].values["smooth"] == 5
+    assert (told.status, whys(told)) == (NOT_COMPARED, [ReasonKind.TOO_SHORT]) and told.reasons[0].values["smooth"] == 5
 
 
 # ---- claims that report a word
@@ -261,50 +261,50 @@ SLACK, MOST = {"slack": 0.05}, {"whole": "L2"}
 
 
 @pytest.mark.parametrize(("cell", "word", "ours", "baseline", "full", "direction", "why"), [
-    ({}, "higher", (0.9,), (0.8,), UNDECIDED, UNDECIDED, Why.ONE_SEED),
-    ({}, "higher", (0.9, 0.91), (0.8, 0.81), REPRODUCED, AGREES, Why.AS_CLAIMED),
-    ({}, "higher", (0.8, 0.81), (0.9, 0.91), NOT, DISAGREES, Why.OPPOSITE),
-    ({}, "higher", (0.9, 0.7), (0.8, 0.81), UNDECIDED, UNDECIDED, Why.CONTAINS_ZERO),
+    ({}, "higher", (0.9,), (0.8,), UNDECIDED, UNDECIDED, ReasonKind.ONE_SEED),
+    ({}, "higher", (0.9, 0.91), (0.8, 0.81), REPRODUCED, AGREES, ReasonKind.AS_CLAIMED),
+    ({}, "higher", (0.8, 0.81), (0.9, 0.91), NOT, DISAGREES, ReasonKind.OPPOSITE),
+    ({}, "higher", (0.9, 0.7), (0.8, 0.81), UNDECIDED, UNDECIDED, ReasonKind.CONTAINS_ZERO),
     # less than a tenth of a point would not count, and more seeds would not make it of an interval that ends below
-    ({}, "higher", (0.8008, 0.8009), (0.8, 0.8), REPRODUCED, AGREES, Why.AS_CLAIMED),  # +- 0.0006: all of it above zero
-    ({}, "higher", (0.8, 0.8001), (0.8, 0.8), NOT, UNDECIDED, Why.NO_LEAD),  # 0.00005 +- 0.00064
-    ({}, "higher", (0.8, 0.8002), (0.8, 0.8), UNDECIDED, UNDECIDED, Why.CONTAINS_ZERO),  # 0.0001 +- 0.0013
+    ({}, "higher", (0.8008, 0.8009), (0.8, 0.8), REPRODUCED, AGREES, ReasonKind.AS_CLAIMED),  # +- 0.0006: all of it above zero
+    ({}, "higher", (0.8, 0.8001), (0.8, 0.8), NOT, UNDECIDED, ReasonKind.NO_LEAD),  # 0.00005 +- 0.00064
+    ({}, "higher", (0.8, 0.8002), (0.8, 0.8), UNDECIDED, UNDECIDED, ReasonKind.CONTAINS_ZERO),  # 0.0001 +- 0.0013
     # how small a difference is means something else where directions are judged: no slack there
-    (SLACK, "no lower", (0.79, 0.8), (0.8, 0.81), REPRODUCED, DISAGREES, Why.AS_CLAIMED),
-    (SLACK, "no lower", (0.9, 0.91), (0.8, 0.81), REPRODUCED, AGREES, Why.AS_CLAIMED),
-    (SLACK, "no lower", (0.70, 0.71), (0.8, 0.81), NOT, DISAGREES, Why.OPPOSITE),
-    (SLACK, "no lower", (0.74, 0.8), (0.8, 0.81), UNDECIDED, UNDECIDED, Why.CONTAINS_ZERO),
-    (SLACK, "no lower", (0.75, 0.7601), (0.8, 0.81), UNDECIDED, DISAGREES, Why.CONTAINS_ZERO),  # however closely
+    (SLACK, "no lower", (0.79, 0.8), (0.8, 0.81), REPRODUCED, DISAGREES, ReasonKind.AS_CLAIMED),
+    (SLACK, "no lower", (0.9, 0.91), (0.8, 0.81), REPRODUCED, AGREES, ReasonKind.AS_CLAIMED),
+    (SLACK, "no lower", (0.70, 0.71), (0.8, 0.81), NOT, DISAGREES, ReasonKind.OPPOSITE),
+    (SLACK, "no lower", (0.74, 0.8), (0.8, 0.81), UNDECIDED, UNDECIDED, ReasonKind.CONTAINS_ZERO),
+    (SLACK, "no lower", (0.75, 0.7601), (0.8, 0.81), UNDECIDED, DISAGREES, ReasonKind.CONTAINS_ZERO),  # however closely
 ])  # fmt: skip
 def test_words(cell, word, ours, baseline, full, direction, why):
     for compare, status in (("full", full), ("direction", direction)):
         found = verdict(LAST | cell, seeds(ours, ends), seeds(baseline, ends), compare, reported=word)
-        assert (found.status, found.reported, found.needed) == (status, word, None)
+        assert (found.status, found.reported, found.seeds_needed) == (status, word, None)
         assert compare == "direction" or whys(found) == [why]
         assert word != "no lower" or found.p is None  # no test of no difference: it may lie below
     assert found.ours.mean == pytest.approx((sum(ours) - sum(baseline)) / len(ours))
 
 
 @pytest.mark.parametrize(("ours", "whole", "status", "found", "why"), [
-    ((0.87, 0.88), (0.9, 0.91), REPRODUCED, "+2.00 ± 0.00 points", Why.AS_CLAIMED),  # 7 of 10 points
-    ((0.82, 0.83), (0.9, 0.91), NOT, "-3.00 ± 0.00 points", Why.OPPOSITE),
-    ((0.9, 0.91), (0.78, 0.79), NOT, "+11.00 ± 0.00 points", Why.OPPOSITE),  # L2 has no gain to keep
-    ((0.9, 0.92), (0.82, 0.89), UNDECIDED, "+8.00 ± ", Why.ONE_CONTAINS_ZERO),  # 9, 7; of gains of 2, 8
-    ((0.85, 0.8601), (0.9, 0.91), UNDECIDED, "+0.0", Why.ONE_CONTAINS_ZERO),  # 0 and 0.01: however closely
+    ((0.87, 0.88), (0.9, 0.91), REPRODUCED, "+2.00 ± 0.00 points", ReasonKind.AS_CLAIMED),  # 7 of 10 points
+    ((0.82, 0.83), (0.9, 0.91), NOT, "-3.00 ± 0.00 points", ReasonKind.OPPOSITE),
+    ((0.9, 0.91), (0.78, 0.79), NOT, "+11.00 ± 0.00 points", ReasonKind.OPPOSITE),  # L2 has no gain to keep
+    ((0.9, 0.92), (0.82, 0.89), UNDECIDED, "+8.00 ± ", ReasonKind.ONE_CONTAINS_ZERO),  # 9, 7; of gains of 2, 8
+    ((0.85, 0.8601), (0.9, 0.91), UNDECIDED, "+0.0", ReasonKind.ONE_CONTAINS_ZERO),  # 0 and 0.01: however closely
 ])  # fmt: skip
 def test_most_of_a_gain(ours, whole, status, found, why):
     baseline = seeds((0.8, 0.81), ends)
     told = verdict(LAST | MOST, seeds(ours, ends), baseline, whole=seeds(whole, ends), reported="most")
-    assert (told.status, whys(told)) == (status, [why]) and told.found.startswith(found)
+    assert (told.status, whys(told)) == (status, [why]) and told.our_value.startswith(found)
     lacking = verdict(LAST | MOST, seeds(ours, ends), baseline, whole=seeds(whole[:1], ends), reported="most")
-    assert (lacking.status, whys(lacking), lacking.reasons[0].values["series"]) == (NOT_COMPARED, [Why.UNPAIRED], "L2")
+    assert (lacking.status, whys(lacking), lacking.reasons[0].values["series"]) == (NOT_COMPARED, [ReasonKind.UNPAIRED], "L2")
 
 
 def test_what_is_kept_at_a_round_is_of_the_means_that_end_there():
     """65, 40 and 80 % over two rounds: of a gain of 40 points 25 are kept, 5 more than half; in round 2 alone 40 of 60."""
     ours, baseline, whole = {0: [0.1, 0.5, 0.8]}, {0: [0.1, 0.4, 0.4]}, {0: [0.1, 0.6, 1.0]}
     cell = {"kind": "difference", "round": 2, "smooth": 2} | MOST
-    assert verdict(cell, ours, baseline, whole=whole, reported="most").found == "+5.00 points (1 seed)"
+    assert verdict(cell, ours, baseline, whole=whole, reported="most").our_value == "+5.00 points (1 seed)"
 
 
 def larger(here: tuple, there: tuple, baseline: tuple = (0.8, 0.81), **changes) -> Verdict:
@@ -315,21 +315,21 @@ def larger(here: tuple, there: tuple, baseline: tuple = (0.8, 0.81), **changes) 
 
 
 @pytest.mark.parametrize(("here", "there", "status", "found", "why"), [
-    ((0.9, 0.91), (0.84, 0.85), REPRODUCED, "+6.00 ± 0.00 points", Why.AS_CLAIMED),  # 10, 4
-    ((0.9, 0.91), (0.95, 0.96), NOT, "-5.00 ± 0.00 points", Why.OPPOSITE),
-    ((0.9, 0.91), (0.95, 0.85), UNDECIDED, "+0.50 ± ", Why.ONE_CONTAINS_ZERO),
-    ((0.7, 0.71), (0.6, 0.61), NOT, "+10.00", Why.OPPOSITE),  # it loses less than elsewhere: no lead has grown
+    ((0.9, 0.91), (0.84, 0.85), REPRODUCED, "+6.00 ± 0.00 points", ReasonKind.AS_CLAIMED),  # 10, 4
+    ((0.9, 0.91), (0.95, 0.96), NOT, "-5.00 ± 0.00 points", ReasonKind.OPPOSITE),
+    ((0.9, 0.91), (0.95, 0.85), UNDECIDED, "+0.50 ± ", ReasonKind.ONE_CONTAINS_ZERO),
+    ((0.7, 0.71), (0.6, 0.61), NOT, "+10.00", ReasonKind.OPPOSITE),  # it loses less than elsewhere: no lead has grown
 ])  # fmt: skip
 def test_a_lead_larger_than_elsewhere(here, there, status, found, why):
     assert claim(LARGER, reported="larger").sources == ["f", "other"]
     told = larger(here, there, dataset="Mirror (copy)")
-    assert (told.status, whys(told)) == (status, [why, Why.COPIES]) and told.found.startswith(found)
+    assert (told.status, whys(told)) == (status, [why, ReasonKind.COPIES]) and told.our_value.startswith(found)
     assert told.reasons[1].values == {"data": "Mirror (copy)"}
     left_out = larger(here, there, skipped="too long")
     assert (left_out.status, left_out.why) == (Status.NOT_RUN, "too long")
-    assert whys(larger(here, there, lost={("FedMMD", 1): "diverged"})) == [Why.DIVERGED]
+    assert whys(larger(here, there, lost={("FedMMD", 1): "diverged"})) == [ReasonKind.DIVERGED]
     lacking = larger(here, there[:1], baseline=(0.8,))
-    assert lacking.reasons[0].values == {"seed": 1, "series": "FedMMD in other"} or whys(lacking)[0] == Why.UNPAIRED
+    assert lacking.reasons[0].values == {"seed": 1, "series": "FedMMD in other"} or whys(lacking)[0] == ReasonKind.UNPAIRED
 
 
 def test_a_lead_elsewhere_is_in_the_same_measure():
@@ -338,7 +338,7 @@ def test_a_lead_elsewhere_is_in_the_same_measure():
         own(made({"FedMMD": seeds(ours, ends), "FedAvg": seeds((0.8, 0.81), ends)})) for ours in ((0.9, 0.91), (0.84, 0.85))
     )
     told = decide("k", claim(LARGER, reported="larger"), here, OWN, others=[there])
-    assert told.found == "+6.00 ± 0.00 points (n = 2)"
+    assert told.our_value == "+6.00 ± 0.00 points (n = 2)"
 
 
 def test_p_of_what_has_to_be_true_twice():
@@ -378,7 +378,7 @@ def test_what_is_asked_beside_the_paper_is_told_apart(ours, baseline, status):
 
 # ---- bytes
 
-BYTES = {"kind": "traffic", "series": "FedMMD", "baseline": "FedAvg"}
+BYTES = {"kind": "bytes_overhead", "series": "FedMMD", "baseline": "FedAvg"}
 
 
 @pytest.mark.parametrize(("down", "status"), [
@@ -391,7 +391,7 @@ def test_bytes_more_than_the_baselines(down, status):
         run["bytes_down"] = down * run["rounds"]  # FedAvg: 1.5 and 0.5 million a round
     told = decide("key", stated, found, "test_accuracy")
     assert (told.status, told.reported) == (status, "+75.0 %")
-    assert told.found == f"{100 * ((down + 5e5) / 2e6 - 1):+.1f} ± 0.0 % (n = 2)"
+    assert told.our_value == f"{100 * ((down + 5e5) / 2e6 - 1):+.1f} ± 0.0 % (n = 2)"
     found.note["compare"] = "direction"
     assert decide("key", stated, found, "test_accuracy").status == NOT_COMPARED  # whatever the sign
 
@@ -406,7 +406,7 @@ def test_bytes_are_those_of_a_round_and_paired_by_seed(rounds, factor, ours):
         for run in found.runs(label):
             run |= {way: round(run[way] * times * (1 + run["seed"])) for way in ("bytes_down", "bytes_up")}
     stated = claim(BYTES, reported=0.5, tolerance=0.01, because="counted")
-    assert decide("key", stated, found, "test_accuracy").found == ours
+    assert decide("key", stated, found, "test_accuracy").our_value == ours
 
 
 # ---- what our runs cannot speak of, and what is told beside
@@ -425,7 +425,7 @@ def test_a_mean_of_rounds_is_told_as_one():
     found = made({"FedMMD": seeds((0.9,), ends), "FedAvg": seeds((0.8,), ends)}, "direction")
     for changes, asked in (({}, "as the mean of 3 rounds up to round 5"), ({"scale": "mine"}, ""),
                            ({"scale": "mine", "scale_like": ["small"]}, "as the mean of 3 rounds up to round 5")):  # fmt: skip
-        assert decide("key", stated, Results(found.note | changes, found.rows), "test_accuracy").asked == asked
+        assert decide("key", stated, Results(found.note | changes, found.rows), "test_accuracy").condition == asked
 
 
 @pytest.mark.parametrize(("cell", "curves", "reported", "compares", "needed"), [
@@ -437,14 +437,14 @@ def test_a_mean_of_rounds_is_told_as_one():
 def test_runs_that_are_too_short_say_nothing(cell, curves, reported, compares, needed):
     for compare in compares:
         found = verdict(cell, *curves, compare=compare, reported=reported, tolerance=0 if isinstance(reported, str) else 2)
-        assert (found.status, whys(found)) == (NOT_COMPARED, [Why.ENDS_EARLY])
+        assert (found.status, whys(found)) == (NOT_COMPARED, [ReasonKind.ENDS_EARLY])
         assert found.reasons[0].values == {"end": 8, "needed": needed}
 
 
 def test_not_run():
     stated = claim(ROUNDS | {"series": "a"}, reported=3)
     found = decide("key", stated, made({}, skipped=waits(2, 4)), "test_accuracy")
-    assert (found.status, found.why, found.found) == (Status.NOT_RUN, str(waits(2, 4)), "-")
+    assert (found.status, found.why, found.our_value) == (Status.NOT_RUN, str(waits(2, 4)), "-")
     whole = made({label: seeds((0.9, 0.91), ends) for label in ("FedMMD", "FedAvg", "L2")})
     for here, there in ((whole, unfinished(whole, "FedAvg")), (unfinished(whole, "FedAvg"), whole)):
         found = decide("key", claim(LARGER, reported="larger"), here, "test_accuracy", others=[there])
@@ -459,7 +459,7 @@ def test_one_of_several_seeds_diverged(label, compare):
     """The seeds that are left do not speak for the one that is lost."""
     curves, lost = (seeds((5, 5)), seeds((10, 10))), {(label, 1): "diverged at round 3"}
     found = verdict(SAVING, *curves, compare, lost, **HALF)
-    assert (found.status, found.found, whys(found)) == (UNDECIDED, "-", [Why.DIVERGED])
+    assert (found.status, found.our_value, whys(found)) == (UNDECIDED, "-", [ReasonKind.DIVERGED])
     assert found.reasons[0].values["series"] == label
     if label == "FedMMD":
         for cell, reported in ((ROUNDS, 5), (NEVER, "never")):
@@ -473,7 +473,7 @@ def test_a_seed_that_one_series_lacks(kind, compare):
     both, one = seeds((5, 5)), {0: arrives(10)}
     for curves, label in (((both, one), "FedAvg"), ((one, both), "FedMMD")):
         found = verdict(kind, *curves, compare, **HALF)
-        assert (found.status, whys(found)) == (NOT_COMPARED, [Why.UNPAIRED])
+        assert (found.status, whys(found)) == (NOT_COMPARED, [ReasonKind.UNPAIRED])
         assert found.reasons[0].values == {"seed": 1, "series": label}
 
 
@@ -481,7 +481,7 @@ def test_a_measure_that_was_not_taken():
     found = made({"FedMMD": {0: arrives(3)}})
     found = Results(found.note, [row | {"personal_accuracy": ""} for row in found.rows])
     told = decide("key", claim(ROUNDS | {"series": "FedMMD"}, reported=3), found, "personal_accuracy")
-    assert (told.status, whys(told)) == (NOT_COMPARED, [Why.UNMEASURED])
+    assert (told.status, whys(told)) == (NOT_COMPARED, [ReasonKind.UNMEASURED])
 
 
 @pytest.mark.parametrize(("cell", "scaled", "found", "at"), [
@@ -495,9 +495,9 @@ def test_target_and_rounds_of_a_smaller_scale(cell, scaled, found, at):
     curves = dict.fromkeys((0, 1), [0.1, 0.3, 0.5]), dict.fromkeys((0, 1), baseline)
     stated = {"reported": 0.2, "tolerance": 0.1, "scales": {"small": scaled}}
     small = verdict(cell, *curves, "direction", **stated)
-    assert (small.status, small.found, small.asked) == (AGREES, found, at)
-    assert whys(small) == [Why.SIGN_ONLY, Why.AT] and small.reasons[1].values == {"text": at}
-    assert verdict(cell, *curves, "full", **stated).found != found
+    assert (small.status, small.our_value, small.condition) == (AGREES, found, at)
+    assert whys(small) == [ReasonKind.SIGN_ONLY, ReasonKind.AT] and small.reasons[1].values == {"text": at}
+    assert verdict(cell, *curves, "full", **stated).our_value != found
 
 
 @pytest.mark.parametrize(("cell", "value", "text", "gap"), [
@@ -511,7 +511,7 @@ def test_target_and_rounds_of_a_smaller_scale(cell, scaled, found, at):
     (NEVER, 0.987, "98.7 %", "98.7 points"),
     ({"kind": "epochs"}, 7, "7.0 epochs", "7.0 epochs"),
     ({"kind": "epochs", "baseline": "b"}, 0.1, "10.0 %", "10.0 points"),
-    ({"kind": "closer", "baseline": "b"}, 0.5, "+50.0 %", "50.0 points"),
+    ({"kind": "lower_divergence", "baseline": "b"}, 0.5, "+50.0 %", "50.0 points"),
 ])  # fmt: skip
 def test_how_values_are_shown(cell, value, text, gap):
     unit = quantities.read({"series": "a"} | cell, "test").unit(MEASURES["test_accuracy"])
@@ -533,18 +533,19 @@ AHEAD, BEHIND = seeds((0.9, 0.91), ends), seeds((0.8, 0.81), ends)
     (SAVING, [seeds((5,)), seeds((10,))], ["FedMMD", "FedAvg"], HALF, CALIBRATED),
     (LAST, [AHEAD, BEHIND], ["FedMMD", "FedAvg"], {"compare": "direction", "reported": "higher"}, CALIBRATED),
     (LAST, [BEHIND, AHEAD], ["FedMMD", "FedAvg"], {"compare": "direction", "reported": "higher"}, DISAGREES),
-    (LAST, [BEHIND, AHEAD], ["FedMMD", "FedAvg"], {"compare": "direction", "reported": "higher", "ours": True}, Status.FAILS),
+    (LAST, [BEHIND, AHEAD], ["FedMMD", "FedAvg"], {"compare": "direction", "reported": "higher", "own_question": True},
+     Status.FAILS),
 ])  # fmt: skip
 def test_agreement_with_what_a_setting_was_chosen_by_is_none(cell, curves, chosen, options, status):
     found = verdict(cell, *curves, chosen=dict.fromkeys(chosen, "its curve"), **options)
-    assert (found.status, whys(found)[-1]) == (status, Why.CALIBRATED)
+    assert (found.status, whys(found)[-1]) == (status, ReasonKind.CALIBRATED)
     assert found.reasons[-1].values == {"series": chosen[-1], "text": "its curve"}
 
 
 def test_what_is_not_compared_is_not_calibrated():
     cell = {"kind": "difference", "round": 90}
     found = verdict(cell, seeds((5,)), seeds((10,)), chosen={"FedAvg": "its curve"}, reported=1)
-    assert found.status == NOT_COMPARED and Why.CALIBRATED not in whys(found)
+    assert found.status == NOT_COMPARED and ReasonKind.CALIBRATED not in whys(found)
 
 
 def changed(**changes) -> dict:
@@ -574,14 +575,14 @@ def test_a_calibration_reaches_every_claim_on_its_curve(tmp_path):
         calibrated(tmp_path)
     paper = calibrated(tmp_path, chose="the rate")
     claim = paper.claims["saves"]
-    assert paper.chosen(claim) == {"FedAvg": "its curve in the paper was used to choose the rate (second)"}
-    assert paper.chosen(claim.model_copy(update={"measure": "test_accuracy"})) == {}  # its curve is in another measure
+    assert paper.calibrations_of(claim) == {"FedAvg": "its curve in the paper was used to choose the rate (second)"}
+    assert paper.calibrations_of(claim.model_copy(update={"measure": "test_accuracy"})) == {}  # its curve is in another measure
     denied = calibrated(tmp_path, chose=False)
-    assert denied.chosen(claim) == {}
-    tried = {"first": ONCE | {"chose": "the network"}, "second": TRIED | {"chose": "the rate"}}
-    both = read(tmp_path, changed() | DIGITISED | {"experiments": tried}).chosen(claim)["FedAvg"]
+    assert denied.calibrations_of(claim) == {}
+    tried = {"first": ONCE | {"calibrated_on": "the network"}, "second": TRIED | {"calibrated_on": "the rate"}}
+    both = read(tmp_path, changed() | DIGITISED | {"experiments": tried}).calibrations_of(claim)["FedAvg"]
     assert "the network (first)" in both and "the rate (second)" in both  # neither takes the other's place
-    same = [spec.identity(one) for one in (paper, denied)]
+    same = [spec.spec_digest(one) for one in (paper, denied)]
     assert same[0] != same[1]
 
 
@@ -596,9 +597,9 @@ def test_every_tolerance_has_its_reason(tmp_path):
 
 def test_where_a_claim_stands(tmp_path):
     paper = read(tmp_path, changed())
-    assert paper.beside(paper.claims["saves"]) == "a"  # the first that shows its experiment
+    assert paper.artifact_of(paper.claims["saves"]) == "a"  # the first that shows its experiment
     paper = read(tmp_path, changed(artifact="table2"))
-    assert paper.beside(paper.claims["saves"]) == "table2"
+    assert paper.artifact_of(paper.claims["saves"]) == "table2"
     for artifact in ("b", "nothing", "verdicts"):  # b shows the other experiment
         with pytest.raises(UserError, match=f"saves: artifact: {artifact} has to show first"):
             read(tmp_path, changed(artifact=artifact))
@@ -635,7 +636,7 @@ def test_files(written):
     assert told.items() <= record.items() and record["ours"] == "50.0 ± 0.0 % (n = 2)"
     numbers = {"mean": 0.5, "half_width": 0.0, "seeds": 2, "p": None, "p_holm": None, "reported_number": 0.5}
     assert numbers.items() <= record.items() and record["seeds_needed"] == 2
-    assert (record["by"], record["afterwards"], record["note"]) == ("the paper", "no", "n")
+    assert (record["by"], record["registered_after_results"], record["note"]) == ("the paper", "no", "n")
 
 
 def test_no_rows_at_a_scale_that_is_not_compared(written):
@@ -647,12 +648,12 @@ def test_no_rows_at_a_scale_that_is_not_compared(written):
 def test_tallies(tmp_path):
     records = [{"verdict": status, "by": "the paper"} for status in ("not run", "partly", "undecided", "partly", "not run")]
     assert list(summary.tally(records).items()) == [("partly", 2), ("undecided", 1), ("not run", 2)]
-    assert summary.told(summary.tally(records)) == summary.summary(records) == "2 partly, 1 undecided, 2 not run"
+    assert summary.format_counts(summary.tally(records)) == summary.summary(records) == "2 partly, 1 undecided, 2 not run"
     own = [{"verdict": "undecided", "by": "us"}]
     assert summary.summary(records + own) == "2 partly, 1 undecided, 2 not run; asked by us: 1 undecided"
     assert summary.summary(own) == "asked by us: 1 undecided" and summary.summary([]) == "no verdicts"
-    assert summary.made(records + own, summary.US) == own
-    assert summary.read(tmp_path) == [] and summary.told({}) == "no verdicts"
+    assert summary.claimed_by(records + own, summary.US) == own
+    assert summary.read(tmp_path) == [] and summary.format_counts({}) == "no verdicts"
 
 
 def test_every_status_has_a_rule():
@@ -674,31 +675,31 @@ def test_a_sign_that_changes_on_the_way_is_not_asked_of_shorter_runs():
 
     assert [told("direction", held).status for held in (None, 1, 0.9)] == ["direction agrees"] * 3
     short = told("direction", 0.89)
-    assert (short.status, whys(short), short.reasons[0].values) == (NOT_COMPARED, [Why.UNSTEADY], {"percent": "89"})
-    assert short.found == "+9.0 ± 0.6 points (n = 2)" and short.p is None
+    assert (short.status, whys(short), short.reasons[0].values) == (NOT_COMPARED, [ReasonKind.UNSTEADY], {"percent": "89"})
+    assert short.our_value == "+9.0 ± 0.6 points (n = 2)" and short.p is None
     assert told("full", 0.4).status == "partly"  # as long as the paper's; tolerance 0
 
 
 def test_how_often_the_papers_own_curves_have_a_claimed_sign(tmp_path):
     """`conv` above `none` in rounds 2 and 4 of the four that both have."""
     curves = {"5:conv": [(1, 0.1), (2, 0.3), (3, 0.2), (4, 0.5)], "5:none": [(1, 0.2), (2, 0.2), (3, 0.2), (4, 0.4), (5, 0.9)]}
-    shown = Shown(reported={"conv": "5:conv", "none": "5:none"})
+    shown = DisplayOptions(reported={"conv": "5:conv", "none": "5:none"})
 
-    def held(cell: dict, reported: float | str, shown: Shown = shown) -> float | None:
-        return paper_curves.held({"f": shown}, claim(cell, reported=reported), curves)
+    def held(cell: dict, reported: float | str, shown: DisplayOptions = shown) -> float | None:
+        return paper_curves.sign_share({"f": shown}, claim(cell, reported=reported), curves)
 
     ends = {"kind": "difference", "series": "conv", "baseline": "none", "last": 5}
     assert held(ends, 0.1) == 0.5 and held(ends, -0.1) == 0.25
-    assert held(ends, 0) is held(ends, 0.1, Shown()) is held({**ends, "last": None, "round": 2}, 0.1) is None
+    assert held(ends, 0) is held(ends, 0.1, DisplayOptions()) is held({**ends, "last": None, "round": 2}, 0.1) is None
     assert held(ends, "higher") is None
 
 
 def test_what_the_papers_own_curves_say_of_orders_differences_and_losses():
     """`none` ends at 70, `conv` at 60: ten points, of which the claim may differ by its tolerance."""
     curves = {"5:conv": [(1, 0.4), (2, 0.6)], "5:none": [(1, 0.3), (2, 0.7)]}
-    shown = Shown(reported={"conv": "5:conv", "none": "5:none"})
+    shown = DisplayOptions(reported={"conv": "5:conv", "none": "5:none"})
 
-    def told(kind: str, reported: float | str, shown: Shown = shown, tolerance: float = 0, **options) -> str:
+    def told(kind: str, reported: float | str, shown: DisplayOptions = shown, tolerance: float = 0, **options) -> str:
         stated = claim({"kind": kind, "last": 1} | options, because="b", reported=reported, tolerance=tolerance)
         return paper_curves.contradiction({"f": shown}, stated, curves)
 
@@ -714,7 +715,7 @@ def test_what_the_papers_own_curves_say_of_orders_differences_and_losses():
 
 
 def test_a_scale_that_cannot_speak_of_a_claim_says_why():
-    stated = {"reported": 0.09, "beyond": {"small": "one round only"}}
+    stated = {"reported": 0.09, "not_testable_at": {"small": "one round only"}}
     method, baseline = seeds((0.59, 0.591), ends), seeds((0.5, 0.5), ends)
     told = verdict(LAST, method, baseline, "direction", **stated)
     assert (told.status, told.why) == ("not compared", "one round only")
@@ -723,9 +724,10 @@ def test_a_scale_that_cannot_speak_of_a_claim_says_why():
 
 def test_a_verdict_says_what_was_settled_after_a_look():
     method, baseline = seeds((0.59, 0.591, 0.589), ends), seeds((0.5, 0.5, 0.5), ends)
-    late, seed = Why.LISTED_LATE, Why.SEEDS_ADDED
-    for more, told in (({}, []), ({"afterwards": True}, [late]), ({"looked": 2}, [seed]), ({"looked": 3}, []),
-                       ({"looked": 2, "afterwards": True}, [seed, late])):  # fmt: skip
+    late, seed = ReasonKind.LISTED_LATE, ReasonKind.SEEDS_ADDED
+    for more, told in (({}, []), ({"registered_after_results": True}, [late]), ({"seeds_at_first_look": 2}, [seed]),
+        ({"seeds_at_first_look": 3}, []),
+                       ({"seeds_at_first_look": 2, "registered_after_results": True}, [seed, late])):  # fmt: skip
         found = verdict(LAST, method, baseline, reported=0.09, **more)
         plain = verdict(LAST, method, baseline, reported=0.09)
         assert (found.status, whys(found)) == (plain.status, whys(plain) + told)
@@ -742,13 +744,17 @@ def test_what_of_the_verdicts_would_be_chance(ps, counts):
     """Tested, with an interval without zero, left when corrected together; two claims on one test count once."""
     records = [{"p": p, "mean": place, "half_width": 1.0, "seeds": 3} for place, p in enumerate(ps)]
     assert summary.differences(records) == summary.differences([*records, *records[:1]]) == counts
-    assert bool(summary.chance(records)) == (counts[0] > 0)
+    assert bool(summary.multiple_testing_note(records)) == (counts[0] > 0)
 
 
 def test_the_sentence_on_chance():
     record = {"p": 0.3, "mean": 0.1, "half_width": 1.0, "seeds": 3, "verdict": "undecided", "seeds_needed": 3}
-    other = [record | {"seeds_needed": 4}, record | {"seeds_needed": None}, record | {"verdict": "partly", "afterwards": "yes"}]
-    assert summary.chance([record, *other]) == (
+    other = [
+        record | {"seeds_needed": 4},
+        record | {"seeds_needed": None},
+        record | {"verdict": "partly", "registered_after_results": "yes"},
+    ]
+    assert summary.multiple_testing_note([record, *other]) == (
         "Differences over seeds tested against zero: 1; with an interval without it: 0 (by chance alone at most 0.1); "
         "left when corrected together (Holm, 5 %): 0; claims on them listed after the runs had been seen: 1; "
         "undecided ones whose size the paper reports: 2; with seeds enough to show one as large in 80 % of tries: 1"
@@ -761,20 +767,20 @@ def test_an_undecided_difference_says_how_many_seeds_would_show_it():
     for compare in ("full", "direction"):
         for reported, needed, text in ((0.5, 5, "some 5"), (0.05, 254, "some 254"), (0.00004, 1001, "over 1000")):
             found = verdict(SAVING, seeds((5, 9)), seeds((10, 10)), compare, reported=reported, tolerance=0.1)
-            assert (found.status, found.needed) == (UNDECIDED, needed) and Why.CONTAINS_ZERO in whys(found)
-            assert {"seeds": text} in [one.values for one in found.reasons if one.why == Why.SEEDS_NEEDED]
+            assert (found.status, found.seeds_needed) == (UNDECIDED, needed) and ReasonKind.CONTAINS_ZERO in whys(found)
+            assert {"seeds": text} in [one.values for one in found.reasons if one.kind == ReasonKind.SEEDS_NEEDED]
     many = verdict(SAVING, seeds((5, 11) * 5), seeds((10, 10) * 5), "direction", reported=0.5)
-    assert many.needed <= 10 and whys(many)[-1] == Why.POWERED
-    assert verdict(ROUNDS, seeds((5, 9)), reported=10, tolerance=2).needed is None  # no difference is reported
-    assert verdict(SAVING, seeds((5,)), seeds((10,)), **HALF).needed is None
+    assert many.seeds_needed <= 10 and whys(many)[-1] == ReasonKind.POWERED
+    assert verdict(ROUNDS, seeds((5, 9)), reported=10, tolerance=2).seeds_needed is None  # no difference is reported
+    assert verdict(SAVING, seeds((5,)), seeds((10,)), **HALF).seeds_needed is None
 
 
 def test_each_p_corrected_together_by_hand():
     """Sorted 0.01, 0.03, 0.04, times 3, 2, 1: 0.03, 0.06, 0.04; none is below one before it."""
     records = [{"p": p, "mean": place, "half_width": 1.0, "seeds": 3} for place, p in enumerate([0.04, 0.01, None, 0.03])]
-    found = summary.corrected([*records, *records[:1]])
-    assert [found.get(summary.test(record)) for record in records] == pytest.approx([0.06, 0.03, None, 0.06])
-    assert summary.corrected([record | {"p": 0.6} for record in records[:2]]) == {(0, 1.0, 3, 0.6): 1, (1, 1.0, 3, 0.6): 1}
+    found = summary.holm_corrected([*records, *records[:1]])
+    assert [found.get(summary.test_key(record)) for record in records] == pytest.approx([0.06, 0.03, None, 0.06])
+    assert summary.holm_corrected([record | {"p": 0.6} for record in records[:2]]) == {(0, 1.0, 3, 0.6): 1, (1, 1.0, 3, 0.6): 1}
 
 
 def test_p_by_hand():

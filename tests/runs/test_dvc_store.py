@@ -10,7 +10,7 @@ import pytest
 from fedrepro.cli import main
 from fedrepro.core import files
 from fedrepro.runs import dvc_store, integrity
-from fedrepro.runs.kept import key
+from fedrepro.runs.kept import run_hash
 
 RECORD = {"config": {"lr": 0.1}, "data": "d", "code": "c"}
 
@@ -26,7 +26,7 @@ def folders(tmp_path) -> tuple[Path, Path]:
 
 def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5, chip: str = "one", name: str = "r") -> Path:
     """A run whose folder is named as its settings want it."""
-    run = folder / f"{name}-{key(RECORD)}"
+    run = folder / f"{name}-{run_hash(RECORD)}"
     (run / "snapshots").mkdir(parents=True)
     (run / "config.json").write_text(json.dumps(RECORD | {"dataset": "d"}))
     (run / "snapshots" / "3").write_text("weights")
@@ -37,7 +37,7 @@ def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5, chip: str 
     files.write_json(run / "environment.json", told)
     if finished:
         told = {"status": "finished", "rounds": 1, "weights": 1, "bytes_down": 1, "bytes_up": 1, "data": "d", "code": "c"}
-        digest = files.digest((run / "metrics.csv").read_bytes())
+        digest = files.sha256((run / "metrics.csv").read_bytes())
         files.write_json(run / "summary.json", told | {"final": {"test_accuracy": accuracy}, "metrics": digest})
     return run
 
@@ -93,7 +93,7 @@ def test_what_is_unfinished_stays(folders):
     (run / "checkpoint.safetensors").write_text("state")
     assert dvc_store.restore(kept, runs) == []
     (run / "checkpoint.safetensors").unlink()
-    with files.alone(run / "log.txt", wait=False):
+    with files.single_process(run / "log.txt", wait=False):
         assert dvc_store.restore(kept, runs) == []
     (run / "metrics.csv").write_text("round,test_accuracy\n")
     assert dvc_store.restore(kept, runs) == [run]
@@ -103,7 +103,7 @@ def test_what_is_unfinished_stays(folders):
 def a_study(run: Path, name: str, text: str = "round,x\n1,2\n") -> Path:
     """Its table and note."""
     (run / f"{name}.csv").write_text(text)
-    note = {"run": run.name, "settings": {}, "code": "c", "table": files.digest(text.encode())}
+    note = {"run": run.name, "settings": {}, "code": "c", "table": files.sha256(text.encode())}
     files.write_json(run / f"{name}.json", note)
     return run / f"{name}.csv"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import digest, read_json, read_whole_json, write_json
+from fedrepro.core.files import read_json, read_required_json, sha256, write_json
 from fedrepro.core.metrics import USUAL
 from fedrepro.report.inputs.gathered import load
 from fedrepro.runs import gather, integrity, kept, reasons
-from fedrepro.runs.gather import Gathering
-from fedrepro.runs.reasons import Kind, Reason
+from fedrepro.runs.gather import ResultSources
+from fedrepro.runs.reasons import MissingKind, MissingReason
 from support.results import OFFICIAL
 
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
@@ -22,11 +22,11 @@ def run_folder(folder: Path, seed: int = 0, accuracies: tuple = (0.1, 0.5), stat
     """A finished run's folder: `folder`, with what it is named after."""
     config = {"algorithm": {"name": "fedavg"}, "seed": seed, "precision": "float32"}
     rows = [dict.fromkeys(COLUMNS, "") | {"round": str(r), "test_accuracy": str(cell)} for r, cell in enumerate(accuracies)]
-    text = kept.table_text(rows)
+    text = kept.rows_to_csv(rows)
     summary = {"status": status, "rounds": len(accuracies) - 1, "weights": 7, "bytes_down": 8, "bytes_up": 9}
     texts = {
         "config": {"config": config, "dataset": OFFICIAL, "data": "d", "code": "c"},
-        "summary": summary | {"data": "d", "code": "c", "metrics": digest(text)},
+        "summary": summary | {"data": "d", "code": "c", "metrics": sha256(text)},
         "environment": {
             "commit": "abcdef0",
             "device": "cpu",
@@ -36,9 +36,9 @@ def run_folder(folder: Path, seed: int = 0, accuracies: tuple = (0.1, 0.5), stat
             "python": "3",
         },
     }
-    folder = folder.with_name(f"{folder.name}-{kept.key(texts['config'])}")
+    folder = folder.with_name(f"{folder.name}-{kept.run_hash(texts['config'])}")
     if kept.is_kept(folder):
-        paper = kept.Paper()
+        paper = kept.KeptPaper()
         paper.add(texts["config"] | texts["summary"] | {"run": folder.name, "environment": texts["environment"]}, rows)
         kept.save(folder.parents[1], {folder.parent.name: paper})
         return folder
@@ -57,7 +57,7 @@ NOTE |= {"series": {"FedAvg": ASKED, "Gone": ASKED}}
 def test_gather_and_load(tmp_path):
     folders = [run_folder(tmp_path / "runs" / "a"), run_folder(tmp_path / "results" / "kept" / "p" / "b", 1, (0.2, "", 0.75))]
     gone = run_folder(tmp_path / "runs" / "c", 0, (0.1, ""), "diverged at round 1")
-    gather.gather(Gathering(NOTE, {"FedAvg": folders, "Gone": [gone]}), tmp_path / "out")
+    gather.gather(ResultSources(NOTE, {"FedAvg": folders, "Gone": [gone]}), tmp_path / "out")
     found = load(tmp_path / "out", "fig")
     assert found.labels == ["FedAvg", "Gone"] and found.compare == "full" and found.skipped is None
     assert found.curves("FedAvg", "test_accuracy") == {0: [(0, 0.1), (1, 0.5)], 1: [(0, 0.2), (2, 0.75)]}
@@ -74,7 +74,7 @@ def rewritten(folder: Path, text: str) -> None:
     """Other numbers, as if the run had written them."""
     (folder / "metrics.csv").write_text(text, encoding="utf-8")
     summary = json.loads((folder / "summary.json").read_text())
-    (folder / "summary.json").write_text(json.dumps(summary | {"metrics": digest(text)}))
+    (folder / "summary.json").write_text(json.dumps(summary | {"metrics": sha256(text)}))
 
 
 def test_gather_runs_that_measured_other_columns(tmp_path):
@@ -83,7 +83,7 @@ def test_gather_runs_that_measured_other_columns(tmp_path):
     rewritten(old, "round,test_accuracy,gone\n0,0.1,7\n1,0.5,8\n")
     rewritten(new, "round,test_accuracy,test_macro_f1\n0,0.2,0.3\n1,0.4,0.5\n")
     for name, folders in (("one", [old, new]), ("other", [new, old])):
-        gather.gather(Gathering(NOTE, {"FedAvg": folders}), tmp_path / name)
+        gather.gather(ResultSources(NOTE, {"FedAvg": folders}), tmp_path / name)
         rows = {(row["seed"], row["round"]): row for row in load(tmp_path / name, "fig").rows}
         assert [rows["0", "1"][key] for key in ("test_accuracy", "gone", "test_macro_f1")] == ["0.5", "8", ""]
         assert [rows["1", "0"][key] for key in ("test_accuracy", "gone", "test_macro_f1")] == ["0.2", "", "0.3"]
@@ -92,47 +92,51 @@ def test_gather_runs_that_measured_other_columns(tmp_path):
 
 
 def test_gather_what_is_skipped(tmp_path):
-    reason = Reason(Kind.LEFT_OUT, "no time")
-    gather.gather(Gathering(NOTE | reasons.write(reason) | {"series": {}}, {}), tmp_path)
+    reason = MissingReason(MissingKind.LEFT_OUT, "no time")
+    gather.gather(ResultSources(NOTE | reasons.to_note(reason) | {"series": {}}, {}), tmp_path)
     found = load(tmp_path, "fig")
     assert found.skipped == reason and found.rows == [] and found.runs() == []
 
 
 def test_what_earlier_code_gathered_has_a_sentence_alone(tmp_path):
-    gather.gather(Gathering(NOTE | {"skipped": "1 of 2 runs is not finished", "series": {}}, {}), tmp_path)
+    gather.gather(ResultSources(NOTE | {"skipped": "1 of 2 runs is not finished", "series": {}}, {}), tmp_path)
     found = load(tmp_path, "fig").skipped
-    assert found.kind == Kind.UNKNOWN and str(found) == "1 of 2 runs is not finished"
+    assert found.kind == MissingKind.UNKNOWN and str(found) == "1 of 2 runs is not finished"
 
 
 SENTENCES = {
-    Reason(Kind.LEFT_OUT, "no time"): "no time",
-    Reason(Kind.DATA_MISSING, "unpack it"): "data not available: unpack it",
-    Reason(Kind.NOT_FINISHED, missing=1, total=4): "1 of 4 runs is not finished",
-    Reason(Kind.NOT_FINISHED, missing=1, total=1): "1 of 1 run is not finished",
-    Reason(Kind.NOT_FINISHED, missing=3, total=4): "3 of 4 runs are not finished",
-    Reason(Kind.NOT_FINISHED, missing=2, total=2, study="t-SNE maps"): "2 of 2 studies of t-SNE maps are not finished",
-    Reason(Kind.NOT_FINISHED, series=("FedAvg", "L2")): "the runs of FedAvg, L2 are not finished",
-    Reason(Kind.NO_STUDY, study="t-SNE maps"): "no t-SNE maps at this scale",
-    Reason(Kind.WEIGHTS_GONE, missing=2, total=3, study="maps"): "2 of 3 runs are kept without their weights, which maps need",
-    Reason(Kind.NO_TARGET): "no target at this scale",
-    Reason(Kind.NO_VALUES): "no finished run has what it shows",
-    Reason(Kind.UNKNOWN, "as it was"): "as it was",
+    MissingReason(MissingKind.LEFT_OUT, "no time"): "no time",
+    MissingReason(MissingKind.DATA_MISSING, "unpack it"): "data not available: unpack it",
+    MissingReason(MissingKind.NOT_FINISHED, missing=1, total=4): "1 of 4 runs is not finished",
+    MissingReason(MissingKind.NOT_FINISHED, missing=1, total=1): "1 of 1 run is not finished",
+    MissingReason(MissingKind.NOT_FINISHED, missing=3, total=4): "3 of 4 runs are not finished",
+    MissingReason(
+        MissingKind.NOT_FINISHED, missing=2, total=2, study="t-SNE maps"
+    ): "2 of 2 studies of t-SNE maps are not finished",
+    MissingReason(MissingKind.NOT_FINISHED, series=("FedAvg", "L2")): "the runs of FedAvg, L2 are not finished",
+    MissingReason(MissingKind.NO_STUDY, study="t-SNE maps"): "no t-SNE maps at this scale",
+    MissingReason(
+        MissingKind.WEIGHTS_GONE, missing=2, total=3, study="maps"
+    ): "2 of 3 runs are kept without their weights, which maps need",
+    MissingReason(MissingKind.NO_TARGET): "no target at this scale",
+    MissingReason(MissingKind.NO_VALUES): "no finished run has what it shows",
+    MissingReason(MissingKind.UNKNOWN, "as it was"): "as it was",
 }
 
 
 def test_a_reason_is_a_sentence_and_is_read_back_as_it_was():
-    assert {reason.kind for reason in SENTENCES} == set(Kind)
+    assert {reason.kind for reason in SENTENCES} == set(MissingKind)
     for reason, sentence in SENTENCES.items():
-        note = json.loads(json.dumps(reasons.write(reason)))
-        assert (str(reason), note["skipped"], reasons.read(note)) == (sentence, sentence, reason)
-    assert reasons.read(reasons.write(None)) is None
+        note = json.loads(json.dumps(reasons.to_note(reason)))
+        assert (str(reason), note["skipped"], reasons.from_note(note)) == (sentence, sentence, reason)
+    assert reasons.from_note(reasons.to_note(None)) is None
 
 
 def test_gather_what_is_not_finished(tmp_path):
     folder = run_folder(tmp_path / "a")
     (folder / "summary.json").unlink()
     with pytest.raises(UserError, match="a-.*: not finished; train it first"):
-        gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+        gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 @pytest.mark.parametrize("damaged", ["", "round\n", "l\udcff"])
@@ -140,7 +144,7 @@ def test_numbers_that_the_run_did_not_write_are_not_shown(damaged, tmp_path):
     folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
     (folder / "metrics.csv").write_text(damaged, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run anew"):
-        gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+        gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 def test_files_of_another_run_are_refused(tmp_path):
@@ -148,17 +152,17 @@ def test_files_of_another_run_are_refused(tmp_path):
     folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
     copy = shutil.copytree(folder, folder.with_name(f"{folder.name}-old"))
     with pytest.raises(UserError, match=r"config\.json: not the settings that its folder is named after; delete .*-old "):
-        integrity.settings(copy)
+        integrity.load_config(copy)
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | {"run": "mnist-fedavg-s1-0123456789"}))
     with pytest.raises(
         UserError, match=r"summary\.json: of another run, mnist-fedavg-s1-0123456789; delete .* to train the run anew"
     ):
-        gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+        gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
     for key in ("data", "code"):
         (folder / "summary.json").write_text(json.dumps(summary | {key: "other"}))
         with pytest.raises(UserError, match=rf"summary\.json: {key}: not as in config\.json; delete"):
-            integrity.record(folder)
+            integrity.load_record(folder)
 
 
 @pytest.mark.parametrize(("damaged", "text", "words"), [
@@ -171,11 +175,11 @@ def test_files_of_another_run_are_refused(tmp_path):
 def test_a_damaged_study_costs_no_training(damaged, text, words, tmp_path):
     """Its two files go, the run stays."""
     (tmp_path / "study.csv").write_text("unit,x\n1,2\n")
-    (tmp_path / "study.json").write_text(json.dumps({"run": tmp_path.name, "table": digest("unit,x\n1,2\n")}))
-    assert integrity.table(tmp_path / "study.csv") == [{"unit": "1", "x": "2"}]
+    (tmp_path / "study.json").write_text(json.dumps({"run": tmp_path.name, "table": sha256("unit,x\n1,2\n")}))
+    assert integrity.load_study_rows(tmp_path / "study.csv") == [{"unit": "1", "x": "2"}]
     (tmp_path / damaged).unlink() if text is None else (tmp_path / damaged).write_text(text)
     with pytest.raises(UserError, match=rf"{words}.*; delete .*/study.csv and study.json to make the study anew"):
-        integrity.table(tmp_path / "study.csv")
+        integrity.load_study_rows(tmp_path / "study.csv")
 
 
 @pytest.mark.parametrize("text", ("", "{", "{}", "[]", "null", "3", "\x80"))
@@ -184,7 +188,7 @@ def test_a_damaged_file_of_a_run_is_named(name, text, tmp_path):
     folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
     (folder / f"{name}.json").write_text(text, encoding="latin-1")
     with pytest.raises(UserError, match=rf"{name}\.json: damaged.*; delete .* to train the run anew"):
-        gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+        gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ("summary", "config", "environment"))
@@ -194,7 +198,7 @@ def test_a_file_of_a_run_that_lacks_a_key_is_damaged(name, tmp_path):
     for lost in whole.keys() - {"python"}:  # which is told, and nowhere asked for
         (folder / f"{name}.json").write_text(json.dumps({key: value for key, value in whole.items() if key != lost}))
         with pytest.raises(UserError, match=rf"{name}\.json: damaged, lacks {lost}; delete .* to train the run anew"):
-            gather.gather(Gathering(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+            gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
 def test_a_file_that_changed_since_it_was_written(tmp_path):
@@ -211,4 +215,4 @@ def test_a_file_that_changed_since_it_was_written(tmp_path):
     assert read_json(path, "weights") == {"weights": 7}
     path.unlink()
     with pytest.raises(UserError, match=r"x\.json: not there; run again$"):  # there is nothing to delete
-        read_whole_json(path)
+        read_required_json(path)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro.config.params import read_params, renamed
+from fedrepro.config.params import read_params
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import MACHINE, digest, write_json
+from fedrepro.core.files import MACHINE, sha256, write_json
 from fedrepro.data import datasets
 from fedrepro.experiments import plan
 from fedrepro.runs import integrity, kept
@@ -33,11 +33,11 @@ def test_every_kept_result_is_named_by_todays_settings(monkeypatch):
     papers = kept.load_all(Path("results/kept"))
     records = [record for paper in papers.values() for record in paper.runs.values()]
     data = {datasets.key(record["config"]["dataset"]): record["data"] for record in records}
-    monkeypatch.setattr(datasets, "known", lambda choice, *where: data.get(datasets.key(choice), "unknown"))
+    monkeypatch.setattr(datasets, "planned_identity", lambda choice, *where: data.get(datasets.key(choice), "unknown"))
     found = set()
     for scale in ("small", "paper"):
-        planned = plan.plan(read_params(overrides={"scale": scale}), Paths())
-        found |= {run.folder for run in plan.unique(plan.every(planned)) if is_kept(run.folder)}
+        planned = plan.plan_experiments(read_params(overrides={"scale": scale}), Paths())
+        found |= {run.folder for run in plan.unique_runs(plan.all_experiments(planned)) if is_kept(run.folder)}
     assert found == {Paths().kept(name) / run for name, paper in papers.items() for run in paper.runs} != set()
 
 
@@ -45,13 +45,6 @@ def test_the_committed_files_are_what_is_written_of_them(tmp_path):
     """And no other; reading them holds all rows against their runs."""
     kept.save(tmp_path, kept.load_all(KEPT))
     assert contents(tmp_path) == contents(KEPT)
-
-
-def test_earlier_names_of_a_schedule():
-    old = {"lr": 0.1, "lr_decay": 0.9, "lr_floor": 0.01}
-    assert renamed(old) == {"lr": 0.1, "schedule": {"name": "exponential", "decay": 0.9, "floor": 0.01}}
-    assert old == {"lr": 0.1, "lr_decay": 0.9, "lr_floor": 0.01}, "what was given is not changed"
-    assert renamed(old | {"lr_decay": 1.0}) == renamed({"lr": 0.1}) == {"lr": 0.1}
 
 
 # ---- damaged
@@ -65,7 +58,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def runs(paths) -> list[Run]:
     """Two kept runs by name, the first with a study."""
     found = []
-    for run in plan.plan(params(), paths)["p"]["one"].runs[:2]:
+    for run in plan.plan_experiments(params(), paths)["p"]["one"].runs[:2]:
         found.append(finish(Run(paths.kept("p") / run.id, run.config, run.data, run.code)))
     found.sort(key=lambda run: run.id)
     add_study(found[0])
@@ -75,7 +68,7 @@ def runs(paths) -> list[Run]:
 def add_study(run: Run, name: str = "tsne-1") -> None:
     folder, text = run.folder.parents[1], "unit,x\n1,2\n1,3\n"
     papers = kept.load_all(folder)
-    note = {"code": "c", "settings": {}, "table": digest(text), "environment": {"commit": "abcdef0"}}
+    note = {"code": "c", "settings": {}, "table": sha256(text), "environment": {"commit": "abcdef0"}}
     papers["p"].add_study(run.id, name, note, [{"unit": "1", "x": "2"}, {"unit": "1", "x": "3"}])
     kept.save(folder, papers)
 
@@ -84,10 +77,10 @@ def test_what_was_kept_is_read_and_sha256sum_checks_it(runs):
     folder = runs[0].folder.parents[1]
     subprocess.run(["sha256sum", "--check", "--strict", "--quiet", SUMS], cwd=folder, check=True)
     assert contents(folder).keys() == {SUMS, ENVIRONMENTS, f"p/{RUNS}", f"p/{METRICS}", f"p/{STUDIES}"}
-    assert [row["test_accuracy"] for row in integrity.metrics(runs[1].folder)] == ["0.1", "0.25", "0.5", "0.75"]
-    assert integrity.table(runs[0].folder / "tsne-1.csv") == [{"unit": "1", "x": "2"}, {"unit": "1", "x": "3"}]
-    assert integrity.record(runs[0].folder)["studies"]["tsne-1"]["environment"] == {"commit": "abcdef0"}
-    for work in (integrity.record, integrity.metrics):
+    assert [row["test_accuracy"] for row in integrity.load_metrics(runs[1].folder)] == ["0.1", "0.25", "0.5", "0.75"]
+    assert integrity.load_study_rows(runs[0].folder / "tsne-1.csv") == [{"unit": "1", "x": "2"}, {"unit": "1", "x": "3"}]
+    assert integrity.load_record(runs[0].folder)["studies"]["tsne-1"]["environment"] == {"commit": "abcdef0"}
+    for work in (integrity.load_record, integrity.load_metrics):
         with pytest.raises(UserError, match=r"(runs\.jsonl|metrics\.csv): lacks p-0123456789; git restore"):
             work(runs[0].folder.with_name("p-0123456789"))
 
@@ -108,19 +101,19 @@ def test_a_file_that_is_not_the_one_that_was_kept_is_named(name, change, words, 
     """Before anything is planned."""
     change(runs[0].folder.parents[1] / name)
     with pytest.raises(UserError, match=f"{name}: {words}"):
-        kept.runs(runs[0].folder.parent)
+        kept.load_runs(runs[0].folder.parent)
 
 
 def test_files_that_are_not_listed_are_refused(runs):
     (runs[0].folder.parents[1] / SUMS).unlink()
     with pytest.raises(UserError, match=r"metrics\.csv: not listed in .*SHA256SUMS; git restore"):
-        kept.runs(runs[0].folder.parent)
+        kept.load_runs(runs[0].folder.parent)
 
 
 def relisted(folder: Path) -> None:
     """As if a changed file had been kept."""
     found = {name: content for name, content in sorted(contents(folder).items()) if name != SUMS}
-    (folder / SUMS).write_text("".join(f"{digest(content)}  {name}\n" for name, content in found.items()))
+    (folder / SUMS).write_text("".join(f"{sha256(content)}  {name}\n" for name, content in found.items()))
 
 
 def lines(change) -> object:
@@ -162,7 +155,7 @@ def test_what_does_not_fit_together_is_named_with_file_and_line(damage, runs):
     relisted(folder)
     words = words if words.startswith((RUNS, METRICS)) else rf"{name}: {words}"
     with pytest.raises(UserError, match=rf"{words}.*; git restore results/kept brings back"):
-        kept.load(folder / "p")
+        kept.load_paper(folder / "p")
 
 
 def test_bytes_that_are_no_text(runs):
@@ -170,14 +163,14 @@ def test_bytes_that_are_no_text(runs):
     path.write_bytes(path.read_bytes().replace(b"0.25", b"\xff", 1))
     relisted(path.parents[1])
     with pytest.raises(UserError, match=r"metrics\.csv: line 3: not UTF-8; git restore"):
-        kept.runs(path.parent)
+        kept.load_runs(path.parent)
 
 
 @pytest.mark.parametrize("line", ["", "x", f"{'0' * 63}  p/r/a", f"{'0' * 64} p/r/a", f"{'0' * 64}  ", "\0"])
 def test_any_other_line_of_the_sums_is_refused(line, runs):
     path = runs[0].folder.parents[1] / SUMS
     path.write_text(path.read_text() + f"{line}\n")
-    for work in (kept.sums, kept.settle):
+    for work in (kept.checksums, kept.recover):
         with pytest.raises(UserError, match="SHA256SUMS: line 5: not a sha256 and the name of a file; git restore"):
             work(path.parent)
 
@@ -191,7 +184,7 @@ def test_nothing_is_settled_behind_a_link(tmp_path):
         place.parent.mkdir(exist_ok=True)
         place.symlink_to(precious.parent)
         with pytest.raises(UserError, match=f"{place}: a link"):
-            kept.settle(tmp_path / "kept")
+            kept.recover(tmp_path / "kept")
         place.unlink()
     assert precious.exists()
 
@@ -222,7 +215,7 @@ def test_a_clone_has_the_bytes_that_were_committed(runs, git, tmp_path):
 
 def test_what_two_branches_kept_is_merged(paths, git):
     """A run each and a study each, in either order; until then nothing is read."""
-    planned = plan.plan(params(), paths)["p"]["one"].runs
+    planned = plan.plan_experiments(params(), paths)["p"]["one"].runs
     first, second, third = (Run(paths.kept("p") / run.id, run.config, run.data, run.code) for run in planned[:3])
     finish(first)
     git("add", ".")
@@ -244,14 +237,14 @@ def test_what_two_branches_kept_is_merged(paths, git):
         with pytest.raises(
             UserError, match=r"SHA256SUMS: line \d: two branches kept results in .*; `fedrepro keep` merges them"
         ):
-            kept.runs(first.folder.parent)
-        kept.settle(first.folder.parents[1])
+            kept.load_runs(first.folder.parent)
+        kept.recover(first.folder.parents[1])
         assert contents(first.folder.parents[1]) == whole
         git("reset", "-q", "--hard", "HEAD~1") if branch == "left" else None
     for run in (second, third):
         unshelve(run)
-    kept.settle(first.folder.parents[1])
-    assert list(kept.runs(first.folder.parent)) == [first.id]
+    kept.recover(first.folder.parents[1])
+    assert list(kept.load_runs(first.folder.parent)) == [first.id]
 
 
 def test_the_same_run_from_two_branches_is_refused(runs):
@@ -261,7 +254,7 @@ def test_the_same_run_from_two_branches_is_refused(runs):
     path.write_text(path.read_text() + path.read_text().splitlines()[0].replace('"weights": 7', '"weights": 8') + "\n")
     (folder / SUMS).write_text((folder / SUMS).read_text() + f"{'0' * 64}  p/{RUNS}\n")
     with pytest.raises(UserError, match=rf"runs\.jsonl: line 3: differs from another of {runs[0].id}; leave one of them"):
-        kept.settle(folder)
+        kept.recover(folder)
 
 
 # ---- killed
@@ -277,8 +270,8 @@ def test_a_killed_save_is_completed_or_taken_back(runs, monkeypatch, tmp_path):
     before, steps, ends = contents(folder), 0, []
     papers = kept.load_all(folder)
     papers["p"].remove(runs[0].id)
-    papers["q"] = kept.Paper()
-    papers["q"].add(integrity.record(runs[1].folder), integrity.metrics(runs[1].folder))
+    papers["q"] = kept.KeptPaper()
+    papers["q"].add(integrity.load_record(runs[1].folder), integrity.load_metrics(runs[1].folder))
     kept.save(tmp_path / "whole", papers)
     after = contents(tmp_path / "whole") | {f"p/{STUDIES}": b"run,study,row\n"}
     while True:
@@ -304,13 +297,13 @@ def test_a_killed_save_is_completed_or_taken_back(runs, monkeypatch, tmp_path):
                 killed = True
             else:
                 killed = False
-        kept.settle(folder)
+        kept.recover(folder)
         found = contents(folder)
         ends.append(
             {name: text for name, text in found.items() if name != SUMS} == {n: t for n, t in after.items() if n != SUMS}
         )
         assert ends[-1] or found == before, f"step {steps}"
-        assert kept.sums(folder).keys() == found.keys() - {SUMS}
+        assert kept.checksums(folder).keys() == found.keys() - {SUMS}
         shutil.rmtree(folder)
         for name, content in before.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -329,24 +322,24 @@ def test_runs_kept_one_folder_each_are_converted(paths, tmp_path):
     spec = importlib.util.spec_from_file_location("convert_kept", ROOT / "workflow/scripts/convert_kept.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    first, second = plan.plan(params(), paths)["p"]["one"].runs[:2]
+    first, second = plan.plan_experiments(params(), paths)["p"]["one"].runs[:2]
     old, new = tmp_path / "old", paths.results / "kept"
     local = [finish(Run(old / "p" / run.id, run.config, run.data, run.code)) for run in (first, second)]
     (local[0].folder / "tsne-1.csv").write_text("unit,x\n1,2\n")
-    note = {"run": first.id, "table": digest("unit,x\n1,2\n"), "code": "c", "settings": {}, "environment": {"commit": "abc"}}
+    note = {"run": first.id, "table": sha256("unit,x\n1,2\n"), "code": "c", "settings": {}, "environment": {"commit": "abc"}}
     write_json(local[0].folder / "tsne-1.json", note)
-    expected = integrity.record(local[1].folder)
+    expected = integrity.load_record(local[1].folder)
     summary = json.loads(local[1].summary.read_text())
     del summary["metrics"]
     write_json(local[1].summary, summary | {"test_accuracy": 0.75, "best_test_accuracy": 0.75})
     stale = Run(paths.kept("p") / "s-x", first.config, first.data, "older")
-    finish(Run(paths.kept("p") / f"s-{kept.key(stale.record())}", stale.config, stale.data, stale.code))
+    finish(Run(paths.kept("p") / f"s-{kept.run_hash(stale.config_record())}", stale.config, stale.data, stale.code))
     assert script.convert(old, new) == script.convert(old, new) == 2
-    assert kept.runs(paths.kept("p")).keys() == {first.id, second.id}
+    assert kept.load_runs(paths.kept("p")).keys() == {first.id, second.id}
     added = {"final": {"test_accuracy": 0.75}, "best": {"test_accuracy": 0.75}}
     added |= {"columns": ["round", "test_accuracy"], "studies": {}}
-    assert integrity.record(paths.kept("p") / second.id) == expected | added
-    assert integrity.table(paths.kept("p") / first.id / "tsne-1.csv") == [{"unit": "1", "x": "2"}]
+    assert integrity.load_record(paths.kept("p") / second.id) == expected | added
+    assert integrity.load_study_rows(paths.kept("p") / first.id / "tsne-1.csv") == [{"unit": "1", "x": "2"}]
     (local[0].folder / "metrics.csv").write_text("round\n")
     with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it"):
         script.convert(old, new)

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from fedrepro.config.params import RunConfig
-from fedrepro.core.files import held
+from fedrepro.core.files import is_locked
 from fedrepro.core.metrics import USUAL
 from fedrepro.runs import kept
-from fedrepro.runs.mlflow_mirror import METRICS_PER_CALL, mirror, settle
+from fedrepro.runs.mlflow_mirror import METRICS_PER_CALL, mirror, remove_stale_marker
 from fedrepro.runs.run import Run
 from support.experiments import finish
 
@@ -42,7 +42,7 @@ def config(seed: int) -> RunConfig:
 def finished_run(folder: Path, seed: int = 0, status: str = "finished", accuracy: float = 0.001) -> Run:
     """A run as the engine leaves it; the accuracy of round r is r times `accuracy`, loss and rate miss in round 0."""
     run = Run(folder, config(seed), f"data{seed}", "c0de")
-    run = replace(run, folder=folder.with_name(f"{folder.name}-{kept.key(run.record())}"))
+    run = replace(run, folder=folder.with_name(f"{folder.name}-{kept.run_hash(run.config_record())}"))
     rows = [[r, r * accuracy, 2.5, "", 0.9, 1 / r if r else "", 100 * r, 50 * r, 0.05 if r else ""] for r in range(ROUNDS + 1)]
     if status != "finished":
         rows[-1][COLUMNS.index("train_loss")] = "inf"
@@ -182,17 +182,17 @@ def test_one_process_at_a_time_writes_a_database(store, monkeypatch):
     run, seen = finished_run(store.folder / "alone" / "digits-fedmmd-s0-dddd"), []
     database = Path(store.uri.removeprefix("sqlite:///"))
     monkeypatch.setattr(
-        MlflowClient, "log_artifact", lambda *_: seen.append(held(database.with_name(f".{database.name}.lock")))
+        MlflowClient, "log_artifact", lambda *_: seen.append(is_locked(database.with_name(f".{database.name}.lock")))
     )
     assert mirror([("alone", "fig1", "FedMMD", run)], store.uri, "quick").new == 1
-    assert seen and all(seen) and not held(database.with_name(f".{database.name}.lock"))
+    assert seen and all(seen) and not is_locked(database.with_name(f".{database.name}.lock"))
 
 
 def test_what_tells_of_a_database_goes_with_it(tmp_path):
     told = tmp_path / "mlflow-quick.json"
     for uri in ("http://127.0.0.1:1", "sqlite:///:memory:", f"sqlite:///{told}?timeout=60", f"sqlite:///{tmp_path}/none.db"):
         told.write_text("{}")
-        settle(uri, told)
+        remove_stale_marker(uri, told)
         assert told.exists() == ("none.db" not in uri)
 
 

@@ -20,13 +20,13 @@ from fedrepro.report.figures import _layout
 from fedrepro.report.figures import newcomers as bars
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import Paper
-from fedrepro.report.quantities.epochs import arrivals
+from fedrepro.report.quantities.epochs import epochs_to_target
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
 from fedrepro.runs import integrity, reasons
 from fedrepro.runs.paths import Paths
-from fedrepro.runs.reasons import Kind, Reason
-from fedrepro.studies.newcomers import Adaptation, Params, Study, invite
+from fedrepro.runs.reasons import MissingKind, MissingReason
+from fedrepro.studies.newcomers import Adaptation, Params, Study, draw_new_clients
 from fedrepro.training import evaluation
 from fedrepro.training.evaluation import measured
 from fedrepro.training.federation import Federation
@@ -61,7 +61,7 @@ def adaptation(chosen: Params, **changes) -> Adaptation:
 
 def test_fresh_pixel_orders():
     run = permuted()
-    new, old = invite(settings(clients=5), run, images()), partition(run, images())
+    new, old = draw_new_clients(settings(clients=5), run, images()), partition(run, images())
     orders = [tuple(order) for order in (*new.permutations, *old.permutations)]
     assert len(set(orders)) == 5 + 4
     assert all(sorted(order) == list(range(144)) for order in orders)
@@ -69,22 +69,22 @@ def test_fresh_pixel_orders():
 
 def test_what_they_hold():
     """As many training images as a client of the run, each at most once; the test images are dealt out."""
-    new = invite(settings(), permuted(), images())
+    new = draw_new_clients(settings(), permuted(), images())
     assert [len(part) for part in new.train] == [20] * 3 and all(len(set(part)) == 20 for part in new.train)
     assert not np.array_equal(new.train[0], new.train[1])
     assert sorted(np.concatenate(new.test)) == list(range(40)) and [len(part) for part in new.test] == [14, 13, 13]
-    assert [len(part) for part in invite(settings(images=50), permuted(), images()).train] == [50] * 3
-    cut = invite(settings(), permuted(train_images=40, test_images=30), images())
+    assert [len(part) for part in draw_new_clients(settings(images=50), permuted(), images()).train] == [50] * 3
+    cut = draw_new_clients(settings(), permuted(train_images=40, test_images=30), images())
     assert [len(part) for part in cut.train] == [10] * 3 and sum(map(len, cut.test)) == 30
     assert max(map(max, cut.train)) < 40
     whole = permuted(partition={"name": "permuted", "clients": 4, "whole": True})
-    assert [len(part) for part in invite(settings(), whole, images()).train] == [80] * 3
+    assert [len(part) for part in draw_new_clients(settings(), whole, images()).train] == [80] * 3
 
 
 @pytest.mark.parametrize("removed", [False, True])
 def test_what_the_server_holds_stays_its_own(removed):
     run = permuted(train_images=80, proxy={"share": 0.25, "removed": removed})
-    new, old = invite(settings(clients=9), run, images()), partition(run, images())
+    new, old = draw_new_clients(settings(clients=9), run, images()), partition(run, images())
     assert np.array_equal(new.proxy, old.proxy) and len(new.proxy) == 20
     assert [len(part) for part in new.train] == [15 if removed else 20] * 9  # as many as a client of the run
     assert bool(np.intersect1d(np.concatenate(new.train), new.proxy).size) == (not removed)
@@ -96,12 +96,15 @@ def test_what_the_server_holds_stays_its_own(removed):
 
 def test_the_same_for_every_series_of_a_seed():
     """So that differences between the methods are paired; another seed has other clients."""
-    one, same = invite(settings(), permuted(), images()), invite(settings(), permuted(algorithm={"name": "fedavg"}), images())
-    other = invite(settings(), permuted(seed=1), images())
+    one, same = (
+        draw_new_clients(settings(), permuted(), images()),
+        draw_new_clients(settings(), permuted(algorithm={"name": "fedavg"}), images()),
+    )
+    other = draw_new_clients(settings(), permuted(seed=1), images())
     for mine, equal in ((one.permutations, same.permutations), (one.train[1], same.train[1]), (one.test[1], same.test[1])):
         assert np.array_equal(mine, equal)
     assert not np.array_equal(one.permutations, other.permutations) and not np.array_equal(one.train[1], other.train[1])
-    many = invite(settings(clients=6), permuted(), images())  # more clients do not change the first
+    many = draw_new_clients(settings(clients=6), permuted(), images())  # more clients do not change the first
     assert np.array_equal(one.permutations, many.permutations[:3]) and np.array_equal(one.train[1], many.train[1])
 
 
@@ -128,11 +131,11 @@ def test_as_the_clients_of_a_round_do(algorithm, monkeypatch):
     curve = list(found.follow(2))
     assert [epoch for epoch, _ in curve] == [0, 1, 2, 3]
     run = permuted(**changes | {"local_epochs": 3})
-    fed = Federation(run.model_copy(update={"clients_per_round": 1}), images(), invite(chosen, run, images()), CPU)
+    fed = Federation(run.model_copy(update={"clients_per_round": 1}), images(), draw_new_clients(chosen, run, images()), CPU)
     ((weights, _),) = local(fed, found.received, [2], run.rounds + 1, 0.01)
-    assert_close(tested[-1], fed.algorithm.personal(weights, found.received), 1e-12)
+    assert_close(tested[-1], fed.algorithm.personalised_weights(weights, found.received), 1e-12)
     part = fed.data.test_part(2, 0)
-    assert curve[-1][1] == scores(fed, fed.algorithm.personal(weights, found.received), *part)[0]
+    assert curve[-1][1] == scores(fed, fed.algorithm.personalised_weights(weights, found.received), *part)[0]
     assert curve[0][1] == scores(fed, found.received, *part)[0]
 
 
@@ -150,7 +153,7 @@ def test_new_clients_get_the_importance_of_the_final_weights():
     fed = federation(run)
     state, _ = advance(fed)
     found = Adaptation(settings(), run, images(), (state.weights, state.server), CPU)
-    server = fed.server(state)
+    server = fed.server_view(state)
     omega = importance("fisher", fed.algorithm, state.weights, server.proxy())
     assert omega and all(torch.equal(found.received[OMEGA + name], value) for name, value in omega.items())
     assert any(not torch.equal(state.server[OMEGA + name], value) for name, value in omega.items())  # that of the round before
@@ -199,8 +202,8 @@ def test_an_estimate_is_of_all_epochs(tmp_path):
     paths = Paths(data=tmp_path / "data", results=tmp_path / "results")
     for held, clients in ((None, 3), (30, 2)):
         given = asked(images=held, epochs=7) | {"measures": ["personal_accuracy_all"]}
-        case = plans(given, paths)["newcomers"].cases[0]
-        run = case.study.at_most(case.run.folder)
+        case = plans(given, paths)["newcomers"].study_runs[0]
+        run = case.study.cost_bound(case.run.folder)
         assert (run.rounds, run.clients_per_round, run.local_epochs) == (7, 2, 1)
         assert run.measures == ("personal_accuracy",)  # nobody else trains, whatever the run measures
         assert run.partition.options == case.run.config.partition.options | {"clients": clients}
@@ -210,7 +213,7 @@ def test_committed_ones_are_found():
     """Their runs and settings, in today's words."""
     found = 0
     for run in finished_runs.stored_runs(Path(__file__).parents[2] / "results/kept/fedmmd").values():
-        for name, note in integrity.studies(run.folder).items():
+        for name, note in integrity.load_studies(run.folder).items():
             study = Study(parse(Params, note["settings"], name), run.config)
             assert run.folder / f"{name}.csv" in study_plan.finished_in(run.folder, study)
             found += 1
@@ -231,14 +234,16 @@ def test_settings_that_came_and_went(stored, found, tmp_path):
 # ---- reports
 
 
-MISSING = Reason(Kind.NOT_FINISHED, missing=2, total=2)
+MISSING = MissingReason(MissingKind.NOT_FINISHED, missing=2, total=2)
 
 
-def told(series: dict[str, dict[int, list[int | None]]], compare: str = "full", skipped: Reason | None = None) -> Results:
+def told(
+    series: dict[str, dict[int, list[int | None]]], compare: str = "full", skipped: MissingReason | None = None
+) -> Results:
     """Results of label -> seed -> epochs of each new client; None: not within 4 epochs, where the best is 60 %."""
     scale = {"none": "quick", "direction": "small", "full": "paper"}[compare]
     note = {"paper": "p", "experiment": "fig-newcomers", "scale": scale, "scale_note": "as told", "compare": compare}
-    note |= reasons.write(skipped) | {"training": {}, "series": {}}
+    note |= reasons.to_note(skipped) | {"training": {}, "series": {}}
     note["settings"] = {"clients": 2, "images": None, "target": 0.9, "epochs": 4}
     found = []
     for label, seeds in series.items():
@@ -270,11 +275,11 @@ def axes_of(found: Results):
 
 def test_arrivals():
     found = told({"Conv": {0: [1, None], 1: [3, 0]}, "None": {0: [4, 4], 1: [2, 2]}})
-    assert arrivals(found, "Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
+    assert epochs_to_target(found, "Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
     mean, arrived, clients = bars.summary(found, "Conv")
     assert (mean.mean, arrived, clients) == (pytest.approx(4 / 3), 3, 4)
     found.rows[-1]["accuracy"] = "nan"
-    assert arrivals(found, "None")[1] == {0: 2, 1: None}
+    assert epochs_to_target(found, "None")[1] == {0: 2, 1: None}
 
 
 def test_who_does_not_arrive_is_shown():
@@ -310,11 +315,11 @@ def test_the_papers_range_is_drawn_at_its_own_scale_alone():
 def test_files(tmp_path):
     """With results; without any it is not shown."""
     store(told({"Conv": {0: [1, 3]}, "None": {0: [None, 4]}}), tmp_path / "data", "fig-newcomers")
-    artifacts.make(PAPER, ["fig6"], tmp_path)
+    artifacts.write_artifacts(PAPER, ["fig6"], tmp_path)
     assert all((tmp_path / "figures" / f"fig6.{kind}").stat().st_size for kind in ("pdf", "png"))
     assert [row["Mean epochs"] for row in rows(tmp_path / "figures" / "fig6.csv")] == ["2.00", "4.00"]
     store(told({}, skipped=MISSING), tmp_path / "data", "fig-newcomers")
-    assert "fig6" not in artifacts.shown(PAPER, artifacts.of(PAPER, tmp_path))
+    assert "fig6" not in artifacts.shown_artifacts(PAPER, artifacts.load_evidence(PAPER, tmp_path))
 
 
 SAVED = {"kind": "epochs", "series": "Conv", "baseline": "None"}
@@ -344,28 +349,30 @@ def of_seeds(conv: list, none: list, compare: str = "full") -> Results:
     (SAVED, [[1, 1]] * 2, [[4, 4]], 0.75, "not compared"),  # no seed 1 of None
 ])  # fmt: skip
 def test_verdicts(cell, conv, none, reported, status):
-    values = {"text": "t", "source": "s", "experiment": "fig", "cell": cell, "reported": reported}
+    values = {"text": "t", "source": "s", "experiment": "fig", "quantity": cell, "reported": reported}
     claim = claims.read(values | {"tolerance": 0.5 if cell == EPOCHS else 0.2}, "test")
     assert decide("key", claim, of_seeds(conv, none), "test_accuracy").status == status
 
 
 def test_only_the_direction_at_a_smaller_scale():
     values = {"text": "t", "source": "s", "experiment": "fig", "reported": 0.3, "tolerance": 0.1}
-    saved, epochs = (claims.read(values | {"cell": cell}, "t") for cell in (SAVED, EPOCHS))
+    saved, epochs = (claims.read(values | {"quantity": cell}, "t") for cell in (SAVED, EPOCHS))
     found = of_seeds([[1, 1]] * 2, [[4, 4]] * 2, "direction")
     assert decide("key", saved, found, "test_accuracy").status == "direction agrees"
     assert decide("key", epochs, found, "test_accuracy").status == "not compared"
-    assert decide("key", saved, told({}, skipped=Reason(Kind.LEFT_OUT, "no")), "test_accuracy").status == "not run"
+    assert (
+        decide("key", saved, told({}, skipped=MissingReason(MissingKind.LEFT_OUT, "no")), "test_accuracy").status == "not run"
+    )
 
 
 @pytest.mark.parametrize(("figure", "claim", "message"), [
     ({"target": {"paper": 0.9}}, {}, "figures.f: target: "),
     ({"kind": "curves"}, {}, "figures.f: bars: "),
     ({"experiment": "other"}, {}, "figures.f: experiment 'other'"),
-    ({}, {"experiment": "other"}, "c.cell: experiment 'other'"),
+    ({}, {"experiment": "other"}, "c.quantity: experiment 'other'"),
 ])  # fmt: skip
 def test_artifacts_that_do_not_fit(figure, claim, message, tmp_path):
-    values = {"text": "t", "source": "s", "experiment": "fig", "cell": SAVED, "reported": 0.3} | claim
+    values = {"text": "t", "source": "s", "experiment": "fig", "quantity": SAVED, "reported": 0.3} | claim
     shown = {"title": "t", "experiment": "fig", "kind": "newcomers", "bars": {"Conv": [2, 1, 3]}}
     paper = {"title": "p", "reference": "r", "figures": {"f": shown | figure}, "tables": {}, "claims": {"c": values}}
     place_paper(tmp_path, paper)

@@ -120,7 +120,7 @@ def test_units_are_asked_after_the_local_training():
     assert again.reach(1)
     replayed = again.round()
     first = replayed.trained[0]
-    own = fed.algorithm.personal(first.weights, first.received)
+    own = fed.algorithm.personalised_weights(first.weights, first.received)
     study = preferences.Study(preferences.Params(images=15), fed.config)
     wanted = preferences.preferences(fed.algorithm, own, fed.data.test_x[:15], fed.data.test_y[:15])
     rows = [row for row in study.measure(fed, replayed) if row[0] == first.client.number]

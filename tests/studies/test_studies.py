@@ -22,17 +22,17 @@ from fedrepro.core.errors import Failures, UserError
 from fedrepro.core.files import read_json
 from fedrepro.experiments import finished_runs, keep, prune, study_plan, study_runner
 from fedrepro.experiments import plan as experiments
-from fedrepro.experiments.cost import entries
-from fedrepro.experiments.study_plan import Case, Studied
+from fedrepro.experiments.cost import pending_work
+from fedrepro.experiments.study_plan import PlannedStudy, StudyRun
 from fedrepro.runs import gather, integrity, kept
 from fedrepro.runs import run as runs
 from fedrepro.runs.paths import Paths
-from fedrepro.runs.reasons import Kind, Reason
+from fedrepro.runs.reasons import MissingKind, MissingReason
 from fedrepro.studies import activations, tsne
 from fedrepro.training import checkpoint, executors, replay
 from fedrepro.training.replay import Replay
 from fedrepro.training.run import Limits, train
-from fedrepro.training.state import Kept, State
+from fedrepro.training.state import ClientState, State
 from support import settings
 from support.federation import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
 from support.results import rows
@@ -86,11 +86,11 @@ class Made:
         monkeypatch.setattr(study_runner.runner, "dataset", lambda *arguments: data)
         self.paths = Paths(data=folder / "data", results=folder / "results")
 
-    def case(self, example: int = 0) -> Case:
-        return study_plan.find(self.run, self.name, EXAMPLES[self.name][example], self.paths, "p")
+    def case(self, example: int = 0) -> StudyRun:
+        return study_plan.find_study(self.run, self.name, EXAMPLES[self.name][example], self.paths, "p")
 
-    def conduct(self, case: Case, **options) -> list[Case]:
-        return study_runner.conduct([case], self.paths, device="cpu", **options)
+    def conduct(self, case: StudyRun, **options) -> list[StudyRun]:
+        return study_runner.run_studies([case], self.paths, device="cpu", **options)
 
     def patch(self, monkeypatch, changed) -> None:
         """Answer units by `changed(original, unit)`."""
@@ -136,10 +136,10 @@ def test_killed_and_called_again_it_ends_the_same(made, monkeypatch):
             made.conduct(case)
     assert units(case) == [str(first)] and not case.note.exists()
     made.patch(monkeypatch, lambda answer, unit: answer(unit) if unit != first else pytest.fail("again"))
-    assert made.conduct(case) == [] and case.table.read_bytes() == whole and not case.begun.exists()
+    assert made.conduct(case) == [] and case.table.read_bytes() == whole and not case.partial_file.exists()
 
 
-def failing(monkeypatch, case: Case) -> None:
+def failing(monkeypatch, case: StudyRun) -> None:
     """Let this study fail and no other."""
     begin = type(case.study).begin
     fails = lambda study, scene: 1 / 0 if study == case.study else begin(study, scene)  # noqa: E731
@@ -152,13 +152,13 @@ def test_what_is_done_stays_done_where_a_later_one_of_its_job_fails(made, monkey
     with monkeypatch.context() as patch:
         failing(patch, second)
         with pytest.raises(ZeroDivisionError):
-            study_runner.conduct([first, second], made.paths, device="cpu", together=True)
+            study_runner.run_studies([first, second], made.paths, device="cpu", together=True)
     whole = first.table.read_bytes()
     first.note.unlink()  # so does Snakemake: it is an output of the job that failed
     with monkeypatch.context() as patch:
         made.patch(patch, lambda answer, unit: pytest.fail("again"))
         assert made.conduct(first) == [] and first.table.read_bytes() == whole
-    assert not first.begun.exists()
+    assert not first.partial_file.exists()
 
 
 @pytest.mark.parametrize("made", NAMES[:1], indirect=True)
@@ -166,17 +166,17 @@ def test_one_that_fails_does_not_keep_the_others_from_their_end(made, monkeypatc
     first, second = made.case(0), made.case(1)
     failing(monkeypatch, first)
     failures = Failures()
-    assert study_runner.conduct([first, second], made.paths, device="cpu", failures=failures) == []
-    assert len(failures.found) == 1 and second.note.exists() and not second.begun.exists()
+    assert study_runner.run_studies([first, second], made.paths, device="cpu", failures=failures) == []
+    assert len(failures.found) == 1 and second.done_file.exists() and not second.partial_file.exists()
     second.note.unlink()
     with pytest.raises(ZeroDivisionError):
-        study_runner.conduct([first, second], made.paths, device="cpu")
-    assert second.note.exists() and not first.note.exists()
+        study_runner.run_studies([first, second], made.paths, device="cpu")
+    assert second.done_file.exists() and not first.note.exists()
 
 
 def units(case) -> list[str]:
     """Those that an unfinished study has done."""
-    return list(dict.fromkeys(row[0] for row in json.loads(case.begun.read_text(encoding="utf-8"))["rows"]))
+    return list(dict.fromkeys(row[0] for row in json.loads(case.partial_file.read_text(encoding="utf-8"))["rows"]))
 
 
 def test_a_damaged_note_is_told_with_what_brings_it_back(tmp_path):
@@ -191,16 +191,16 @@ def test_a_damaged_table_of_an_unfinished_study_is_noticed(made, monkeypatch):
     monkeypatch.setattr(Limits, "forbid", lambda self, seconds: calls.append(seconds) or len(calls) == 3)
     made.patch(monkeypatch, lambda answer, unit: [(0.5,) * (len(case.study.columns) - 1)])
     assert made.conduct(case) == [case]
-    whole = case.begun.read_text(encoding="utf-8")
+    whole = case.partial_file.read_text(encoding="utf-8")
     for old, new in (('"rows"', '"wors"'), ("0.5", "0.6"), ('"run": "', '"run": "another'), ("}", ""), (whole, "\0")):
-        case.begun.write_text(whole.replace(old, new, 1), encoding="utf-8")
+        case.partial_file.write_text(whole.replace(old, new, 1), encoding="utf-8")
         with pytest.raises(UserError, match=r"\.begun: "):
             made.conduct(case)
 
 
 def test_a_deadline(made, monkeypatch):
     case = made.case()
-    assert made.conduct(case, deadline=0.0) == [case] and not case.begun.exists()
+    assert made.conduct(case, deadline=0.0) == [case] and not case.partial_file.exists()
     calls = []
     with monkeypatch.context() as patch:  # before the work, before the first unit, before the second
         patch.setattr(Limits, "forbid", lambda self, seconds: calls.append(seconds) or len(calls) == 3)
@@ -235,7 +235,7 @@ def test_without_final_weights_or_with_those_of_a_run_that_diverged(tmp_path, mo
         made.conduct(made.case())
     checkpoint.save(path, replace(state, diverged=True), stored, made.run.id)
     made.conduct(made.case())
-    assert rows(made.case().table) == [] and made.case().note.exists()
+    assert rows(made.case().table) == [] and made.case().done_file.exists()
 
 
 @pytest.mark.parametrize(("name", "lr", "rounds"), [("activations", 3e38, {"1"}), ("tsne", 1e30, set())])
@@ -295,7 +295,7 @@ def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monk
     with monkeypatch.context() as patch:
         original = Trainings(patch).seen
         run = finished(tmp_path, executor, frozenset(stored), algorithm=algorithm)
-    assert replay.stored(run.folder) == sorted(stored) and len(original) == 3
+    assert replay.stored_rounds(run.folder) == sorted(stored) and len(original) == 3
     fed = federation(run.config, executor=executor)
     again = Replay(fed, run.folder, {2, 3})
     for round in (2, 3):
@@ -309,7 +309,7 @@ def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monk
     final, _ = checkpoint.load(run.folder / "model.safetensors", run.id)
     assert_same(found.after.weights, final.weights)
     assert found.after.clients.keys() == final.clients.keys()
-    assert replay.stored(run.folder) == [2, 3]  # what was missing is there now
+    assert replay.stored_rounds(run.folder) == [2, 3]  # what was missing is there now
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -328,7 +328,7 @@ def test_a_replayed_round_has_the_same_bits_with_every_method(name, tmp_path):
 def test_a_run_stores_what_it_passes_and_stays_the_same(tmp_path):
     plain, watched = (finished(tmp_path / name, "auto", frozenset(rounds)) for name, rounds in (("a", ()), ("b", (1, 3))))
     for round in (1, 3):
-        state, stored = checkpoint.load(replay.snapshot(watched.folder, round), watched.id)
+        state, stored = checkpoint.load(replay.snapshot_path(watched.folder, round), watched.id)
         expected, _ = advance(federation(watched.config), round - 1)
         assert_same(state.weights, expected.weights)
         assert (state.round, stored) == (round - 1, [])
@@ -343,10 +343,10 @@ def test_a_resumed_run_stores_the_same(tmp_path):
     limits = iter([False, True])
     patched = type("Cut", (Limits,), {"forbid": lambda self, seconds: next(limits)})()
     assert not train(run, data, partition(run.config, data), CPU, patched, snapshots=frozenset({2, 3}))
-    assert replay.stored(run.folder) == [2]
+    assert replay.stored_rounds(run.folder) == [2]
     assert train(run, data, partition(run.config, data), CPU, Limits(), snapshots=frozenset({2, 3}))
     for round in (2, 3):
-        assert replay.snapshot(run.folder, round).read_bytes() == replay.snapshot(whole.folder, round).read_bytes()
+        assert replay.snapshot_path(run.folder, round).read_bytes() == replay.snapshot_path(whole.folder, round).read_bytes()
 
 
 @pytest.mark.parametrize(("factor", "refused"), [(1 + 1e-5, False), (1.01, True)])
@@ -355,18 +355,18 @@ def test_rounds_that_are_not_those_of_the_run_are_refused(factor, refused, tmp_p
     run = finished(tmp_path, "sequential", frozenset())
     path = run.folder / "metrics.csv"
     told = runs.read_metrics(path)
-    path.write_text(runs.written([*told[:2], told[2] | {"train_loss": factor * told[2]["train_loss"]}, *told[3:]]))
+    path.write_text(runs.to_csv([*told[:2], told[2] | {"train_loss": factor * told[2]["train_loss"]}, *told[3:]]))
     again = Replay(federation(run.config, executor="sequential"), run.folder, {2, 3})
     with pytest.raises(UserError, match="round 2") if refused else nullcontext():
         assert again.reach(2) and again.round().round == 2
-    assert replay.stored(run.folder) == ([] if refused else [2])  # what was on the way is not the run's either
+    assert replay.stored_rounds(run.folder) == ([] if refused else [2])  # what was on the way is not the run's either
 
 
 def test_a_state_that_is_stored_anew_keeps_nothing_of_the_one_before(tmp_path):
     """Of the same round, as another machine rounds it: what its clients keep is its own too."""
     for value in (1.0, 2.0):
         tensors = {"c": torch.full((2,), value)}
-        path = replay.store(tmp_path, State(1, tensors, {}, {0: Kept(1, tensors)}))
+        path = replay.store_snapshot(tmp_path, State(1, tensors, {}, {0: ClientState(1, tensors)}))
         found, _ = checkpoint.load(path, tmp_path.name)
         assert_same(found.weights, tensors)
         assert_same(found.clients[0].tensors, tensors)
@@ -383,20 +383,22 @@ def test_of_a_participants_trainings_in_a_round_the_last_counts():
 def test_a_way_that_is_cut_off_goes_on(tmp_path, monkeypatch):
     run, calls = config(**LIVELY | {"rounds": 4}), []
     cut = Replay(federation(run), tmp_path, {4}, lambda seconds: calls.append(seconds) or len(calls) == 3)
-    assert not cut.reach(4) and replay.stored(tmp_path) == [3] and calls[0] == 0 < calls[1]
+    assert not cut.reach(4) and replay.stored_rounds(tmp_path) == [3] and calls[0] == 0 < calls[1]
     whole, expected = Replay(federation(run), tmp_path, {4}), advance(federation(run), 3)[0]
     trainings = Trainings(monkeypatch)
-    assert whole.reach(4) and len(trainings.seen) == 1 and replay.stored(tmp_path) == [3, 4]
+    assert whole.reach(4) and len(trainings.seen) == 1 and replay.stored_rounds(tmp_path) == [3, 4]
     assert_same(whole.state.weights, expected.weights)
 
 
 def test_a_long_way_is_stored_now_and_then(tmp_path, monkeypatch):
     monkeypatch.setattr(replay, "SECONDS", 0)
-    stored, original = [], replay.store
-    monkeypatch.setattr(replay, "store", lambda folder, state: stored.append(state.round + 1) or original(folder, state))
+    stored, original = [], replay.store_snapshot
+    monkeypatch.setattr(
+        replay, "store_snapshot", lambda folder, state: stored.append(state.round + 1) or original(folder, state)
+    )
     again = Replay(federation(config(**LIVELY | {"rounds": 5})), tmp_path, {5})
-    assert again.reach(4) and stored == [2, 3] and replay.stored(tmp_path) == []
-    assert again.reach(5) and stored == [2, 3, 5] and replay.stored(tmp_path) == [5]
+    assert again.reach(4) and stored == [2, 3] and replay.stored_rounds(tmp_path) == []
+    assert again.reach(5) and stored == [2, 3, 5] and replay.stored_rounds(tmp_path) == [5]
 
 
 @pytest.mark.parametrize(("every", "stored", "over", "rounds"), [
@@ -410,12 +412,12 @@ def test_a_long_way_is_stored_now_and_then(tmp_path, monkeypatch):
 ])  # fmt: skip
 def test_an_estimate_counts_the_way(tmp_path, every, stored, over, rounds):
     for round in stored:
-        path = replay.snapshot(tmp_path, round)
+        path = replay.snapshot_path(tmp_path, round)
         path.parent.mkdir(exist_ok=True)
         path.write_text("")
     if over:
         (tmp_path / "summary.json").write_text("")
-    assert studies.create("activations", {"every": every}, config()).at_most(tmp_path).rounds == rounds
+    assert studies.create("activations", {"every": every}, config()).cost_bound(tmp_path).rounds == rounds
 
 
 # ---- activations
@@ -440,7 +442,7 @@ def test_a_mean_activation_is_over_the_clients_own_images(augment, monkeypatch):
     again = Replay(fed, Path("nowhere"), ())
     assert again.reach(1)
     trained = again.round().trained[-1]
-    client, own = trained.client.number, fed.algorithm.personal(trained.weights, trained.received)
+    client, own = trained.client.number, fed.algorithm.personalised_weights(trained.weights, trained.received)
     changes = rng.generator(fed.config.seed, "activations", 1, client) if augment else None
     chunks = fed.data.train_index(client, 1).split(7)
     seen = [fed.algorithm.forward(own, fed.data.images(chunk, client, changes)).penultimate for chunk in chunks]
@@ -462,7 +464,7 @@ def test_rows_of_activations(tmp_path, monkeypatch):
 def test_rows_of_a_plane(tmp_path, monkeypatch):
     """Some images of the chosen clients, whenever they take part, at places in 0..1; the accuracy is the run's own."""
     made = Made(tmp_path, monkeypatch, "tsne", **LIVELY)
-    case = study_plan.find(made.run, "tsne", {"rounds": [1, 2, 3], "clients": [0, 2], "images": 6}, made.paths, "p")
+    case = study_plan.find_study(made.run, "tsne", {"rounds": [1, 2, 3], "clients": [0, 2], "images": 6}, made.paths, "p")
     made.conduct(case)
     found, fed = rows(case.table), federation(made.run.config)
     for round in (1, 2, 3):
@@ -484,7 +486,7 @@ def test_a_plane_is_of_what_clients_end_with(monkeypatch):
     settings = permuted(augment=("flip",), partition={"name": "iid", "clients": 4}, clients_per_round=4)
     fed, seen, tested = federation(settings), [], []
     monkeypatch.setattr(tsne, "embedded", lambda rows: seen.append(rows) or np.zeros((len(rows), 2)))
-    monkeypatch.setattr(fed, "tested", lambda *given: tested.append(given) or {"test_accuracy": 0.25})
+    monkeypatch.setattr(fed, "evaluate_global", lambda *given: tested.append(given) or {"test_accuracy": 0.25})
     again = Replay(fed, Path("nowhere"), ())
     assert again.reach(2)
     replayed = again.round()
@@ -492,7 +494,7 @@ def test_a_plane_is_of_what_clients_end_with(monkeypatch):
     weights, server, _ = tested[-1]
     assert weights is replayed.after.weights and server is replayed.after.server and all(row[-1] == 0.25 for row in rows)
     last = min(replayed.trained, key=lambda trained: trained.client.number)
-    number, own = last.client.number, fed.algorithm.personal(last.weights, last.received)
+    number, own = last.client.number, fed.algorithm.personalised_weights(last.weights, last.received)
     held = fed.data.train_index(number, 2)
     index = held[torch.randperm(len(held), generator=rng.generator(0, "tsne", client=number))[:5]]
     expected = fed.algorithm.forward(own, fed.data.images(index, number, None)).penultimate
@@ -563,17 +565,21 @@ def test_plan(name, paths):
     plan = plans(asked(name), paths)
     found = plan[name]
     assert list(plan) == NAMES and {other.skipped for key, other in plan.items() if key != name} == {
-        Reason(Kind.NO_STUDY, study=TITLES[other]) for other in NAMES if other != name
+        MissingReason(MissingKind.NO_STUDY, study=TITLES[other]) for other in NAMES if other != name
     }
-    assert list(found.series) == ["FedAvg", "Prox"] and len(found.cases) == 2 and found.skipped is None
-    names = [(piece.experiment, piece.name) for piece in study_plan.pieces([found, found])]
+    assert list(found.series) == ["FedAvg", "Prox"] and len(found.study_runs) == 2 and found.skipped is None
+    names = [(piece.experiment, piece.name) for piece in study_plan.work_items([found, found])]
     assert names == [(f"{name}_p_fig", "FedAvg_s0"), (f"{name}_p_fig", "Prox_s0")]
-    assert study_plan.notes([found, found]) == [case.note for case in found.cases]
-    assert plans(asked(name) | {"studies": {name: None}}, paths)[name].skipped == Reason(Kind.NO_STUDY, study=TITLES[name])
-    assert plans(asked(name), paths, scale="other")[name].skipped.kind is Kind.LEFT_OUT
-    assert plans(asked(name), paths, only_finished=True)[name].skipped == Reason(Kind.NOT_FINISHED, missing=2, total=2)
+    assert study_plan.done_files([found, found]) == [case.done_file for case in found.study_runs]
+    assert plans(asked(name) | {"studies": {name: None}}, paths)[name].skipped == MissingReason(
+        MissingKind.NO_STUDY, study=TITLES[name]
+    )
+    assert plans(asked(name), paths, scale="other")[name].skipped.kind is MissingKind.LEFT_OUT
+    assert plans(asked(name), paths, report_only=True)[name].skipped == MissingReason(
+        MissingKind.NOT_FINISHED, missing=2, total=2
+    )
     other = plans(asked(name, **MORE[name]), paths)[name]
-    assert [case.run.id for case in other.cases] == [case.run.id for case in found.cases]  # the runs stay as they are
+    assert [case.run.id for case in other.study_runs] == [case.run.id for case in found.study_runs]  # the runs stay as they are
 
 
 def test_what_studies_cost(paths):
@@ -582,7 +588,7 @@ def test_what_studies_cost(paths):
     for device, asked, cores in (("cpu", 1, 1), ("cpu", 2, 2), ("cuda", 2, 1)):
         machine = {"device": device, "cores_per_run": asked, "executor": "stacked"}
         params = settings.params(merge(merge(SETTINGS, fig(**changes)), machine))
-        found = entries([experiments.plan(params, paths)["p"]["fig"]], params, paths)
+        found = pending_work([experiments.plan_experiments(params, paths)["p"]["fig"]], params, paths)
         assert [entry.studies for entry in found] == [False] * 2 + [True] * 4 and found[0].cost.cores == cores
         cost = {entry.group: entry.cost for entry in found}
         plane, new = (cost[f"{TITLES[name]} after them, at most"] for name in ("tsne", "newcomers"))
@@ -612,7 +618,7 @@ def test_mistakes_name_the_key(values, key, paths):
 
 
 @pytest.mark.parametrize("changes", [
-    {"series": {"FedAvg": {"name": "fedavg", "with": {"studies": {}}}}},
+    {"series": {"FedAvg": {"name": "fedavg", "overrides": {"studies": {}}}}},
     {"partition": {"name": "iid", "clients": 3}, "studies": {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}}},
 ])  # fmt: skip
 def test_studies_that_an_experiment_cannot_have(changes, paths):
@@ -621,9 +627,9 @@ def test_studies_that_an_experiment_cannot_have(changes, paths):
         plans(changes, paths)
 
 
-def gathered(found: Studied, changes: dict, out: Path) -> tuple[dict, list[dict[str, str]]]:
+def gathered(found: PlannedStudy, changes: dict, out: Path) -> tuple[dict, list[dict[str, str]]]:
     params = settings.params(merge(SETTINGS, fig(**changes)))
-    gather.gather(study_plan.gathering(found, params), out)
+    gather.gather(study_plan.result_sources(found, params), out)
     return json.loads((out / f"fig-{found.study}.json").read_text()), rows(out / f"fig-{found.study}.csv")
 
 
@@ -649,7 +655,7 @@ def made_in(folder: str, kind: str = "csv") -> list[Path]:
 
 def shelved() -> list[tuple[str, str]]:
     """The kept studies: run and name."""
-    return [(run, name) for run, record in kept.runs(Path("results/kept/p")).items() for name in record["studies"]]
+    return [(run, name) for run, record in kept.load_runs(Path("results/kept/p")).items() for name in record["studies"]]
 
 
 def test_from_the_command_line_to_the_shelf(here, capsys):
@@ -675,17 +681,19 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     assert main.main(["keep"]) == 0 and capsys.readouterr().out.startswith("nothing to keep: ")
     assert sorted(shelved()) == sorted((path.parent.name, path.stem) for path in tables)
     for path in tables:
-        assert integrity.table(Path("results/kept/p") / path.parent.name / path.name) == integrity.table(path)
+        assert integrity.load_study_rows(Path("results/kept/p") / path.parent.name / path.name) == integrity.load_study_rows(
+            path
+        )
     found = plans(ALL, Paths())
-    assert all("kept" in case.table.parts for studied in found.values() for case in studied.cases)
-    assert study_plan.pieces(found.values()) == []
+    assert all("kept" in case.table.parts for studied in found.values() for case in studied.study_runs)
+    assert study_plan.work_items(found.values()) == []
 
     # other numbers: what they start from still lies in the runs' folders, which are needed for that
     more = {"studies": {name: SMALL[name] | MORE[name] for name in NAMES}}
     found = plans(BASE | more, Paths())
-    assert all("runs" in case.table.parts for studied in found.values() for case in studied.cases)
-    reasons = {name: Reason(Kind.NOT_FINISHED, missing=2, total=2, study=title) for name, title in TITLES.items()}
-    assert {name: item.skipped for name, item in plans(BASE | more, Paths(), only_finished=True).items()} == reasons
+    assert all("runs" in case.table.parts for studied in found.values() for case in studied.study_runs)
+    reasons = {name: MissingReason(MissingKind.NOT_FINISHED, missing=2, total=2, study=title) for name, title in TITLES.items()}
+    assert {name: item.skipped for name, item in plans(BASE | more, Paths(), report_only=True).items()} == reasons
     params = settings.params(merge(SETTINGS, fig(**BASE | more)))
     stale = prune.prune(
         params, Paths(), delete=True
@@ -694,7 +702,7 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
 
     assert main.main(["prune", "--yes"]) == 0
     assert not list(Path("results/runs/p").iterdir())
-    reasons = {name: Reason(Kind.WEIGHTS_GONE, missing=2, total=2, study=title) for name, title in TITLES.items()}
+    reasons = {name: MissingReason(MissingKind.WEIGHTS_GONE, missing=2, total=2, study=title) for name, title in TITLES.items()}
     assert {name: item.skipped for name, item in plans(BASE | more, Paths()).items()} == reasons
     write(BASE | more)
     settings.place_paper(Path(), PAPER)
@@ -709,7 +717,7 @@ def check_gathered(out: Path) -> None:
     nothing = {"studies": dict.fromkeys(NAMES)}
     for name, found in plans(ALL, Paths()).items():
         note, table = gathered(found, ALL, out)
-        study, config = found.cases[0].study, found.cases[0].run.config.model_dump(mode="json")
+        study, config = found.study_runs[0].study, found.study_runs[0].run.config.model_dump(mode="json")
         assert (note["study"], note["settings"]) == (name, study.settings.model_dump(mode="json"))
         assert note["series"]["FedAvg"]["config"] == config and note["series"]["FedAvg"]["runs"][0]["seed"] == 0
         assert tuple(table[0]) == ("series", "seed", "run", *study.columns)
@@ -738,8 +746,8 @@ def test_studies_follow_their_runs_to_the_shelf_later(here, capsys):
         assert main.main(["keep"]) == 2 and f"error: {path}: " in capsys.readouterr().err
         path.write_text(told)
     assert shelved() == []
-    item = experiments.plan(params, Paths())["p"]["fig"]
-    own = {("p", finished_runs.same(run.config, run.data)): run.id for run in item.runs}
+    item = experiments.plan_experiments(params, Paths())["p"]["fig"]
+    own = {("p", finished_runs.run_key(run.config, run.data)): run.id for run in item.runs}
     assert list(keep._studied(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
     assert main.main(["keep"]) == 0 and "kept 2 runs" in capsys.readouterr().out
     assert len(shelved()) == 2 * len(NAMES)

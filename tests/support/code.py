@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fedrepro.core import provenance
 
-forget = provenance.forget
+forget = provenance.clear_caches
 
 
 def change(path: Path, old: str, new: str) -> None:

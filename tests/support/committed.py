@@ -15,10 +15,11 @@ SCALES = ("small", "paper")
 
 def reports(scale: str, paths: Paths) -> Reports:
     """Of a scale, from the repository's top folder."""
-    params = read_params(overrides={"scale": scale, "only_finished": True})
-    planned = plan.plan(params, paths)
+    params = read_params(overrides={"scale": scale, "report_only": True})
+    planned = plan.plan_experiments(params, paths)
     studies = {
-        paper: {name: study_plan.plan(item, params, paths) for name, item in group.items()} for paper, group in planned.items()
+        paper: {name: study_plan.plan_studies(item, params, paths) for name, item in group.items()}
+        for paper, group in planned.items()
     }
     return Reports(params, spec.read_all(params), planned, studies, {})
 

@@ -6,7 +6,7 @@ import json
 
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Params
-from fedrepro.core.files import digest
+from fedrepro.core.files import sha256
 from fedrepro.runs import kept
 from fedrepro.runs.kept import is_kept
 from fedrepro.runs.run import Run
@@ -56,10 +56,10 @@ def finish(run: Run, text: str = ROWS, **changes) -> Run:
         "weights": 7,
         "bytes_down": 8,
         "bytes_up": 9,
-        "metrics": digest(text),
+        "metrics": sha256(text),
     }
     told |= {"run": run.id, "data": run.data, "code": run.code}
-    texts = {"config": run.record() | {"dataset": "some data"}, "timing": {"rounds": 1, "seconds": 2.0}, "summary": told}
+    texts = {"config": run.config_record() | {"dataset": "some data"}, "timing": {"rounds": 1, "seconds": 2.0}, "summary": told}
     texts["environment"] = {"commit": run.code, "device": "cpu", "executor": "plain", "hardware": "a chip", "torch": "2.8"}
     texts = {name: {key: changes.get(key, value) for key, value in values.items()} for name, values in texts.items()}
     if is_kept(run.folder):
@@ -75,7 +75,7 @@ def finish(run: Run, text: str = ROWS, **changes) -> Run:
 
 def shelve(run: Run, record: dict, rows: list[dict]) -> Run:
     papers = kept.load_all(run.folder.parents[1])
-    papers.setdefault(run.folder.parent.name, kept.Paper()).add(record, rows)
+    papers.setdefault(run.folder.parent.name, kept.KeptPaper()).add(record, rows)
     kept.save(run.folder.parents[1], papers)
     return run
 

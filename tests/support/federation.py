@@ -17,11 +17,11 @@ from fedrepro.core.metrics import MEASURES
 from fedrepro.data import partitions
 from fedrepro.data.datasets import Dataset
 from fedrepro.experiments.resolve import resolve
-from fedrepro.runs.run import RECORDED, Row, Run
+from fedrepro.runs.run import STEP_CACHE_FIELDS, Row, Run
 from fedrepro.training import run
 from fedrepro.training.evaluation import measured
 from fedrepro.training.federation import Federation, State
-from fedrepro.training.round import Round
+from fedrepro.training.round import RoundExecution
 from fedrepro.training.run import Limits
 
 ALGORITHMS = registry.names("algorithms")
@@ -94,7 +94,7 @@ def federation(
 ) -> Federation:
     """Steps are recorded once for all tests of a process, as they are for all runs of a job, unless `recordings` are given."""
     dataset = dataset or images()
-    recordings = RECORDINGS[config.model_dump_json(include=RECORDED)] if recordings is None else recordings
+    recordings = RECORDINGS[config.model_dump_json(include=STEP_CACHE_FIELDS)] if recordings is None else recordings
     return Federation(config, dataset, partition(config, dataset), torch.device("cpu"), executor, recordings, cores)
 
 
@@ -106,15 +106,15 @@ def train_part(federation: Federation, client: int, round: int = 1) -> tuple[tor
 
 def receive(federation: Federation, state: State) -> dict[str, torch.Tensor]:
     """What every participant of the round after `state` receives."""
-    algorithm, server = federation.algorithm, federation.server(state)
-    return algorithm.broadcast(state.weights, replace(server, state=algorithm.survey(state.weights, server)))
+    algorithm, server = federation.algorithm, federation.server_view(state)
+    return algorithm.broadcast(state.weights, replace(server, state=algorithm.server_prepare(state.weights, server)))
 
 
 def local(federation: Federation, received: dict, clients, round: int = 1, lr: float = 0.1) -> list[tuple[dict, torch.Tensor]]:
     """Weights and mean loss of these clients after their local training in a round."""
-    work = Round(federation, State(round - 1, {}, {}), {})
-    asked = work.asked(received, lr=lr)
-    feeds = [work.feed(work.client(client, asked), asked) for client in clients]
+    work = RoundExecution(federation, State(round - 1, {}, {}), {})
+    asked = work.task(received, lr=lr)
+    feeds = [work.client_batches(work.client(client, asked), asked) for client in clients]
     ends = federation.executor.train(received, feeds, lr, federation.algorithm.trained)
     return [(weights, loss) for weights, loss, _ in ends]
 

@@ -78,7 +78,7 @@ def declare(mirror: Path, name: str = "mnist") -> str:
     options = [module.Params()] if hasattr(module, "Params") else []
     with tempfile.TemporaryDirectory() as folder:
         arrays = module.read(datasets.fetch(name, Path(folder), str(mirror)), *options)
-    pixels = _prepared.pixels(tuple(array if array.ndim == 4 else array.astype(np.int64) for array in arrays))
+    pixels = _prepared.pixels_digest(tuple(array if array.ndim == 4 else array.astype(np.int64) for array in arrays))
     path = mirror / "release.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     path.write_text(json.dumps(known | {datasets.key(name): {"release": "mirror", "pixels": pixels}}), encoding="utf-8")

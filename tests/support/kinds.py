@@ -2,7 +2,7 @@
 
 BETAS = {"FedMAX 0.1": 0.1, "FedMAX 1": 1, "FedMAX 10": 10, "FedMAX 100": 100}
 CURVES = {"kind": "curves", "experiment": "first"}
-FINAL = {"kind": "accuracy", "last": 5}
+FINAL = {"kind": "value", "last": 5}
 FIGURES = {
     "alone": {"title": "One panel", **CURVES, "name": "α = 1"},
     "other": {"title": "Another measure", "experiment": "first", "measure": "test_loss", "target": {"paper": 0.5}},
@@ -22,7 +22,7 @@ FIGURES = {
         "label": "β",
         "log": True,
         "reference": ["FedAvg"],
-        "cell": FINAL,
+        "quantity": FINAL,
     },
     "epochs": {
         "title": "Over local epochs",
@@ -30,13 +30,13 @@ FIGURES = {
         "panels": ["sweep"],
         "setting": "local_epochs",
         "reference": ["FedAvg"],
-        "cell": FINAL,
+        "quantity": FINAL,
     },
     "heights": {
         "title": "Rounds to the target",
         "kind": "bars",
         "panels": [{"experiment": "first", "name": "MNIST"}, {"experiment": "third", "name": "CIFAR-10"}, "second"],
-        "cell": {"kind": "rounds_to", "smooth": 1},
+        "quantity": {"kind": "rounds_to", "smooth": 1},
     },
     "points": {
         "title": "Features",

@@ -27,12 +27,12 @@ def claims() -> dict[str, dict]:
             "text": SAVES if number == 0 else f"Claim {number} says <what> it says of a saving of rounds",
             "source": f"Table {number}",
             "experiment": "first" if run else "second",
-            "cell": cell,
+            "quantity": cell,
             "reported": 0.641 if number == 0 else (number - 30) / 64,
             "tolerance": 0.05,
             "because": "as wide as it <has> to be",
             "note": "a note" if number % 2 else "",
-            "ours": number % 18 == 9,
+            "own_question": number % 18 == 9,
         }
     return found
 
@@ -77,8 +77,8 @@ def build(folder: Path, papers: list[str], compare: str = "full") -> Path:
     given, place = read(folder, papers[0]), scale / papers[0]
     for name, found in results.items():
         store(found, place / "data", name)
-    shown = artifacts.shown(given, artifacts.of(given, place))
-    artifacts.make(given, ["fig1a", *(key for key in shown if key not in given.figures)], place)
+    shown = artifacts.shown_artifacts(given, artifacts.load_evidence(given, place))
+    artifacts.write_artifacts(given, ["fig1a", *(key for key in shown if key not in given.figures)], place)
     for name in (key for key in shown if key in given.figures and key != "fig1a"):
         for ending in ("pdf", "png", "csv"):
             shutil.copyfile(place / f"figures/fig1a.{ending}", place / f"figures/{name}.{ending}")
@@ -93,4 +93,4 @@ def build(folder: Path, papers: list[str], compare: str = "full") -> Path:
 
 def compose(folder: Path, scale: Path, hours: float = 1234.5) -> None:
     specs = {path.name: read(folder, path.name) for path in sorted(scale.iterdir()) if path.is_dir()}
-    page.compose(specs, scale, {key: {"second": hours} for key in specs})
+    page.write_documents(specs, scale, {key: {"second": hours} for key in specs})

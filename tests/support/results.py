@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.runs import reasons
-from fedrepro.runs.reasons import Kind, Reason
+from fedrepro.runs.reasons import MissingKind, MissingReason
 
 OFFICIAL = "MNIST (official release)"
 ALGORITHMS = {"FedMMD": "fedmmd", "FedAvg": "fedavg", "L2": "l2"}
@@ -18,7 +18,7 @@ def made(series: dict[str, dict[int, list[float]]], compare: str = "full", lost:
     scale = {"none": "quick", "direction": "small", "full": "paper"}[compare]
     dataset, skipped = changes.pop("dataset", OFFICIAL), changes.pop("skipped", None)
     note = {"paper": "p", "experiment": "fig", "scale": scale, "scale_note": f"how scale {scale} is", "compare": compare}
-    note |= reasons.write(Reason(Kind.LEFT_OUT, skipped) if isinstance(skipped, str) else skipped)
+    note |= reasons.to_note(MissingReason(MissingKind.LEFT_OUT, skipped) if isinstance(skipped, str) else skipped)
     note |= {"training": {"evaluate_every": 1, "rounds": 20} | changes, "series": {}}
     rows = []
     for label, seeds in series.items():
@@ -34,9 +34,9 @@ def made(series: dict[str, dict[int, list[float]]], compare: str = "full", lost:
     return Results(note, rows)
 
 
-def waits(missing: int, total: int) -> Reason:
+def waits(missing: int, total: int) -> MissingReason:
     """So many runs are not finished."""
-    return Reason(Kind.NOT_FINISHED, missing=missing, total=total)
+    return MissingReason(MissingKind.NOT_FINISHED, missing=missing, total=total)
 
 
 def record(algorithm: str, seed: int, curve: list[float], status: str | None, dataset: str) -> dict:

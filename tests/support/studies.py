@@ -2,13 +2,13 @@
 
 from fedrepro.config.inheritance import merge
 from fedrepro.experiments import plan, study_plan
-from fedrepro.experiments.study_plan import Studied
+from fedrepro.experiments.study_plan import PlannedStudy
 from fedrepro.runs.paths import Paths
 from support import settings
 from support.settings import SETTINGS, fig
 
 
-def plans(changes: dict, paths: Paths, **more) -> dict[str, Studied]:
+def plans(changes: dict, paths: Paths, **more) -> dict[str, PlannedStudy]:
     """The studies of an experiment of two series, with changes laid over its settings."""
     params = settings.params(merge(merge(SETTINGS, fig(**changes)), more))
-    return study_plan.plan(plan.plan(params, paths)["p"]["fig"], params, paths)
+    return study_plan.plan_studies(plan.plan_experiments(params, paths)["p"]["fig"], params, paths)

@@ -7,7 +7,7 @@ from fedrepro.config.types import parse
 from fedrepro.report import paper as spec
 from fedrepro.report.figures import curves
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper
 from fedrepro.report.tables.base import Table
 from support import settings
@@ -30,12 +30,12 @@ def paper() -> Paper:
     return parse(Paper, values, "test")
 
 
-def evidence(curves: dict | None = None, **results) -> Evidence:
+def evidence(curves: dict | None = None, **results) -> PaperData:
     return spec.evidence(paper(), results, curves or {})
 
 
 def table(**values) -> Table:
-    return spec.of_kind("tables", {"title": "t"} | values, "test")
+    return spec.parse_artifact("tables", {"title": "t"} | values, "test")
 
 
 REPORTED = {"FedAvg": {"a": 0.8989, "b": 0.9221}, "conv": {"a": 0.9011, "b": 0.9253}, "multi": {"a": 0.9051}}
@@ -77,7 +77,7 @@ SPEC = {
             "text": "conv saves half",
             "source": "Table 2",
             "experiment": "first",
-            "cell": {"kind": "rounds_to", "series": "conv", "baseline": "FedAvg", "target": 0.95},
+            "quantity": {"kind": "rounds_to", "series": "conv", "baseline": "FedAvg", "target": 0.95},
             "reported": 0.5,
         }
     },

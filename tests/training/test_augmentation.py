@@ -11,7 +11,7 @@ from torchvision.transforms.v2 import functional
 
 from fedrepro.core import rng
 from fedrepro.training.batches import augmentation
-from fedrepro.training.batches.prefetch import MANY, ahead
+from fedrepro.training.batches.prefetch import MANY, prefetch
 
 SHAPES = [(32, 32), (28, 28), (9, 24), (24, 9), (40, 5)]
 
@@ -127,7 +127,7 @@ def test_half_are_turned_upside_down():
     assert 910 < changed.sum() < 1090 and torch.equal(turned[changed], x[changed].flip(-2))
 
 
-@pytest.mark.parametrize("name", augmentation.CHANGES)
+@pytest.mark.parametrize("name", augmentation.AUGMENTATIONS)
 def test_drawn_before_it_is_the_same(name):
     """What the changes of several batches take does not depend on the batches."""
     batches = [255 * torch.rand(count, 3, 8, 8, generator=rng.generator(0, "x", count)) for count in (5, 5, 2)]
@@ -139,12 +139,12 @@ def test_drawn_before_it_is_the_same(name):
 
 def test_ahead_items_come_in_order_and_before_they_are_asked_for():
     made = []
-    items = ahead(made.append(item) or item for item in range(20))
+    items = prefetch(made.append(item) or item for item in range(20))
     assert next(items) == 0
     while len(made) < MANY:  # a thread makes them
         time.sleep(0.001)
     assert list(items) == list(range(1, 20)) and made == list(range(20))
-    assert list(ahead(iter(()))) == []
+    assert list(prefetch(iter(()))) == []
 
 
 def test_ahead_a_failure_is_raised_where_it_is_due():
@@ -152,7 +152,7 @@ def test_ahead_a_failure_is_raised_where_it_is_due():
         yield from (1, 2)
         raise ValueError("no third")
 
-    found = ahead(items())
+    found = prefetch(items())
     assert [next(found), next(found)] == [1, 2]
     with pytest.raises(ValueError, match="no third"):
         next(found)

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from fedrepro.algorithms import fednova
-from fedrepro.algorithms.base import Client, FedAvg, Finished
+from fedrepro.algorithms.base import Client, ClientOutput, FedAvg
 from fedrepro.config.params import Proxy
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
@@ -18,7 +18,7 @@ from fedrepro.models import tasks
 from fedrepro.training import checkpoint, schedules
 from fedrepro.training.evaluation import macro_f1
 from fedrepro.training.federation import columns
-from fedrepro.training.round import OTHERS, Round, size
+from fedrepro.training.round import OTHERS, RoundExecution, message_bytes
 from support.federation import (
     advance,
     assert_close,
@@ -68,7 +68,7 @@ def test_scaffold_by_hand():
         assert_close({key: state.server["control." + key] for key in c}, c, 1e-12)
         for client in fed.cohort(round):
             assert_close(state.clients[client].tensors, own[client], 1e-12)
-        model = size(state.weights)
+        model = message_bytes(state.weights)
         assert (row["bytes_down"], row["bytes_up"]) == (4 * model, 4 * model)
     assert set(state.clients) == set(fed.cohort(1)) | set(fed.cohort(2)) | set(fed.cohort(3))
 
@@ -102,7 +102,7 @@ def test_a_checkpoint_has_the_last_state_of_each_client(tmp_path, executor):
         left = {file.name for file in (tmp_path / "checkpoint.clients").iterdir()}
         assert left == {f"{number}-{one.round}.safetensors" for number, one in state.clients.items()}
         loaded, stored = checkpoint.load(path, "run")
-        other = fed.placed(loaded)
+        other = fed.state_to_device(loaded)
         assert_same(other.weights, state.weights)
         assert stored == rows and other.clients.keys() == state.clients.keys()
         for number, one in state.clients.items():
@@ -125,7 +125,7 @@ def test_a_missing_file_of_a_client_is_named(tmp_path):
 class Curious(FedAvg):
     """Looks at everything that it is given; trains as FedAvg."""
 
-    def survey(self, weights, server):
+    def server_prepare(self, weights, server):
         self.seen = {"server": server, "proxy": list(server.proxy())}
         return {"count": torch.tensor(float(len(self.seen["proxy"])))}
 
@@ -141,7 +141,7 @@ class Curious(FedAvg):
         return super().loss(weights, received, batch) + 0 * batch.own["mark"]
 
     def finish(self, weights, received, client):
-        return Finished(weights, {"times": client.state.get("times", 0) + torch.ones(1)})
+        return ClientOutput(weights, {"times": client.state.get("times", 0) + torch.ones(1)})
 
 
 def curious(**changes):
@@ -176,15 +176,15 @@ class Remembering(FedAvg):
     def prepare(self, received, client):
         return {f"last.{name}": client.state.get(name, received[name]) for name in self.names}
 
-    def frozen(self, received, images, own):
+    def reference_outputs(self, received, images, own):
         return (self.forward({name: own[f"last.{name}"] for name in self.names}, images).logits,)
 
     def loss(self, weights, received, batch):
         found = self.outputs(weights, batch)
-        return self.fit(found, batch) + (found.logits - batch.frozen[0]).square().mean()
+        return self.fit(found, batch) + (found.logits - batch.reference_outputs[0]).square().mean()
 
     def finish(self, weights, received, client):
-        return Finished(weights, dict(weights))
+        return ClientOutput(weights, dict(weights))
 
 
 @pytest.mark.parametrize("augment", [[], ["flip"]])
@@ -205,14 +205,14 @@ def test_an_objective_may_look_back_at_a_clients_own_network(augment):
 def test_proxy_images():
     one, other = (curious(proxy={"share": 0.1}, seed=seed) for seed in (0, 1))
     again = curious(proxy={"share": 0.1}, algorithm={"name": "fedprox"})
-    drawn = [list(fed.server(fed.start()[0]).proxy())[0].images for fed in (one, again, other)]
+    drawn = [list(fed.server_view(fed.start()[0]).proxy())[0].images for fed in (one, again, other)]
     assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2]) and len(drawn[0]) == 8
     fed = curious(proxy={"share": 0.1, "augment": True}, augment=["flip", "crop"])
     state, _ = fed.start()
-    rounds = [torch.cat([batch.images for batch in fed.server(replace(state, round=r)).proxy()]) for r in (0, 0, 1)]
+    rounds = [torch.cat([batch.images for batch in fed.server_view(replace(state, round=r)).proxy()]) for r in (0, 0, 1)]
     assert torch.equal(rounds[0], rounds[1]) and not torch.equal(rounds[0], rounds[2])
     with pytest.raises(UserError, match="algorithm fedavg: .*proxy"):
-        next(iter(federation(config(proxy=None)).server(state).proxy()))
+        next(iter(federation(config(proxy=None)).server_view(state).proxy()))
     assert Proxy(share=0.01).batch_size == 64
 
 
@@ -227,8 +227,8 @@ class TwoPhases(FedAvg):
         first = super().aggregate(weights, server, work.train(weights, lr=0.05, trained=head))[0]
         rest = [name for name in self.trained if name not in head]
         [back] = work.train(first, work.clients[:1], epochs=1, trained=rest)
-        work.sent(up=1000)
-        self.between = work.tested(first, {})["test_accuracy"]
+        work.count_bytes(up=1000)
+        self.between = work.evaluate(first, {})["test_accuracy"]
         return back.message, {}
 
 
@@ -238,10 +238,10 @@ def test_a_method_may_own_its_round(executor):
     start, _ = fed.start()
     fed.algorithm.__class__ = TwoPhases
     state, row = fed.advance(start)
-    model = size(start.weights)
+    model = message_bytes(start.weights)
     assert (row["bytes_down"], row["bytes_up"]) == (4 * model, 4 * model + 1000)
     assert 0 <= fed.algorithm.between <= 1
-    rounds = Round(fed, start, {})
+    rounds = RoundExecution(fed, start, {})
     heads = [message for _, _, message in rounds.train(start.weights, lr=0.05, trained=["head.weight", "head.bias"])]
     assert all(torch.equal(message["hidden.fc1.layer.weight"], start.weights["hidden.fc1.layer.weight"]) for message in heads)
     assert all(not torch.equal(message["head.weight"], start.weights["head.weight"]) for message in heads)
@@ -253,7 +253,7 @@ def test_a_method_may_own_its_round(executor):
 def test_a_phase_may_have_a_rate_and_epochs_of_its_own(monkeypatch):
     """Of 20 images in batches of 8 two epochs are six steps, one is three: so its clients train, so its method is told. The
     round's loss is the mean over the trainings of all its phases."""
-    fed, feed, steps, rates, losses = federation(config()), Round.feed, [], [], []
+    fed, feed, steps, rates, losses = federation(config()), RoundExecution.client_batches, [], [], []
     start, _ = fed.start()
     fed.algorithm.__class__ = TwoPhases
 
@@ -268,7 +268,7 @@ def test_a_phase_may_have_a_rate_and_epochs_of_its_own(monkeypatch):
             losses.append(loss.item())
             yield weights, loss, velocity
 
-    monkeypatch.setattr(Round, "feed", fed_to)
+    monkeypatch.setattr(RoundExecution, "client_batches", fed_to)
     monkeypatch.setattr(fed.executor, "train", trained)
     _, row = fed.advance(start)
     assert steps == [(6, 6)] * 3 + [(3, 3)] and rates == [0.05, 0.1]
@@ -280,7 +280,7 @@ def test_phases_keep_the_momentum_of_what_they_do_not_train():
 
     class Keeping(TwoPhases):
         def finish(self, weights, received, client):
-            return Finished(weights, {"own": weights["head.bias"]} if client.lr == 0.05 else {})
+            return ClientOutput(weights, {"own": weights["head.bias"]} if client.lr == 0.05 else {})
 
     fed = federation(config(momentum=0.5, keep_momentum=True))
     start, _ = fed.start()
@@ -295,13 +295,13 @@ def test_phases_keep_the_momentum_of_what_they_do_not_train():
 def test_phases_draw_anew():
     fed = federation(config())
     start, _ = fed.start()
-    work = Round(fed, start, {})
+    work = RoundExecution(fed, start, {})
     one, two = ([sent.message for sent in work.train(start.weights)] for _ in range(2))
     assert any(not torch.equal(one[0][key], two[0][key]) for key in one[0])
-    again = [sent.message for sent in Round(fed, start, {}).train(start.weights)]
+    again = [sent.message for sent in RoundExecution(fed, start, {}).train(start.weights)]
     assert_same(one[0], again[0])
     for phase in ("/1", OTHERS):  # what a client looks at for its method, too
-        looked = [work.client(0, work.asked({}, phase=name)).batches() for name in ("", phase)]
+        looked = [work.client(0, work.task({}, phase=name)).batches() for name in ("", phase)]
         assert not torch.equal(*(torch.cat([batch.images for batch in batches]) for batches in looked))
 
 
@@ -318,9 +318,9 @@ def test_every_measure_has_its_column_and_value():
     cohort = fed.cohort(2)
     assert row["initial_accuracy"] == pytest.approx(np.mean([before[number] for number in cohort]))
     assert row["initial_accuracy_all"] == pytest.approx(np.mean(list(before.values())))
-    work = Round(fed, state, {})
+    work = RoundExecution(fed, state, {})
     feeds = [
-        work.feed(work.client(number), work.asked(state.weights, phase=phase))
+        work.client_batches(work.client(number), work.task(state.weights, phase=phase))
         for number in range(4)
         for phase in ([""] if number in cohort else [OTHERS])
     ]
@@ -337,9 +337,11 @@ def test_every_measure_has_its_column_and_value():
 @pytest.mark.parametrize("participants", [3, 4])
 def test_all_clients_are_measured_after_training_of_their_own(participants, monkeypatch):
     """With everyone in the cohort both are the same; who takes part is not trained again, the others are, with other draws."""
-    trained, feed = [], Round.feed
+    trained, feed = [], RoundExecution.client_batches
     monkeypatch.setattr(
-        Round, "feed", lambda self, client, asked: trained.append((client.number, asked.phase)) or feed(self, client, asked)
+        RoundExecution,
+        "client_batches",
+        lambda self, client, asked: trained.append((client.number, asked.phase)) or feed(self, client, asked),
     )
     measures = ["personal_accuracy", "personal_accuracy_all"]
     fed = federation(config(measures=measures, clients_per_round=participants))

@@ -26,7 +26,7 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(devices, "pick_device", torch.device)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: SimpleNamespace(uuid=f"gpu-{number}"))
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    monkeypatch.setattr(devices, "held", [])
+    monkeypatch.setattr(devices, "held_locks", [])
     return with_gpus
 
 
@@ -34,9 +34,9 @@ def jobs(monkeypatch, many: int, gpus: Gpus) -> list:
     """So many processes take a device, as far as a lock can tell: each holds its own. They are returned."""
     found = []
     for _ in range(many):
-        monkeypatch.setattr(devices, "held", [])
-        assert devices.take("cuda", gpus, forbid=lambda seconds: True).type == "cuda"
-        found.append(devices.held)
+        monkeypatch.setattr(devices, "held_locks", [])
+        assert devices.acquire_device("cuda", gpus, forbid=lambda seconds: True).type == "cuda"
+        found.append(devices.held_locks)
     return found
 
 
@@ -47,11 +47,11 @@ def test_each_job_takes_the_emptiest_gpu_that_it_may(machine, monkeypatch, caplo
     chosen = machine(3)
     holders = jobs(monkeypatch, len(order), gpus)
     assert chosen == order
-    monkeypatch.setattr(devices, "held", [])
-    assert devices.take("cuda", gpus, forbid=lambda seconds: True) is None
+    monkeypatch.setattr(devices, "held_locks", [])
+    assert devices.acquire_device("cuda", gpus, forbid=lambda seconds: True) is None
     assert "gpu_jobs_per_device" in caplog.text
     holders[1].pop().close()  # as the end of its process does
-    devices.take("cuda", gpus)
+    devices.acquire_device("cuda", gpus)
     assert chosen[-1] == order[1]
 
 
@@ -60,7 +60,7 @@ def test_where_locks_are_unknown_a_gpu_is_taken_all_the_same(machine, monkeypatc
     monkeypatch.setattr(devices, "lock", lambda file: None)
     for process, gpu in ((6, 0), (7, 2)):
         monkeypatch.setattr(devices.os, "getpid", lambda process=process: process)
-        devices.take("cuda", Gpus((0, 2)))
+        devices.acquire_device("cuda", Gpus((0, 2)))
         assert chosen[-1] == gpu
     assert "TMPDIR" in caplog.text
 
@@ -68,38 +68,38 @@ def test_where_locks_are_unknown_a_gpu_is_taken_all_the_same(machine, monkeypatc
 def test_a_job_waits_for_a_gpu(machine, monkeypatch):
     chosen = machine(1)
     [holder] = jobs(monkeypatch, 1, Gpus())
-    monkeypatch.setattr(devices, "held", [])
+    monkeypatch.setattr(devices, "held_locks", [])
     monkeypatch.setattr(devices.time, "sleep", lambda seconds: holder.pop().close())
-    devices.take("cuda")
+    devices.acquire_device("cuda")
     assert chosen == [0, 0]
 
 
 def test_a_process_takes_one_device_for_all_that_it_does(machine):
     chosen = machine(2)
-    assert devices.take("cuda") == devices.take("cuda") and chosen == [0]
-    assert devices.take("cpu").type == "cpu" and chosen == [0]
+    assert devices.acquire_device("cuda") == devices.acquire_device("cuda") and chosen == [0]
+    assert devices.acquire_device("cpu").type == "cpu" and chosen == [0]
 
 
 @pytest.mark.parametrize(("there", "told"), [(2, "devices: .*2, 5"), (0, "devices: .*1, 2, 5")])
 def test_gpus_that_are_not_there(machine, there, told):
     machine(there)
     with pytest.raises(UserError, match=told):
-        devices.take("cuda", Gpus((1, 2, 5)))
+        devices.acquire_device("cuda", Gpus((1, 2, 5)))
 
 
 def test_a_plan_takes_no_device(machine, monkeypatch, tmp_path, capsys):
     """`auto` means what is there; `cuda` may be elsewhere, as on a cluster whose login node has no GPU."""
     machine(0)
-    assert [devices.meant(name).type for name in ("auto", "cpu", "cuda")] == ["cpu", "cpu", "cuda"]
+    assert [devices.planned_device(name).type for name in ("auto", "cpu", "cuda")] == ["cpu", "cpu", "cuda"]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)  # by a driver that is too old to be used
-    assert devices.meant("auto").type == "cpu" and devices.numbers() == []
+    assert devices.planned_device("auto").type == "cpu" and devices.gpu_indices() == []
     chosen = machine(1)
-    assert [devices.meant(name).type for name in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
+    assert [devices.planned_device(name).type for name in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
     machine(0)
     monkeypatch.chdir(tmp_path)
     write(tmp_path, {"device": "cuda"})
     assert main.main(["plan"]) == 0 and "p/fig" in capsys.readouterr().out
-    assert not chosen and not devices.held
+    assert not chosen and not devices.held_locks
 
 
 @pytest.mark.parametrize(("there", "gpus", "name", "jobs"), [
@@ -110,7 +110,7 @@ def test_a_plan_takes_no_device(machine, monkeypatch, tmp_path, capsys):
 def test_time_is_told_for_as_many_jobs_as_there_are_gpus(machine, there, gpus, name, jobs):
     """Elsewhere, as behind a login node, nobody knows: as many as cores."""
     machine(there)
-    assert devices.at_once(name, gpus, 16) == jobs
+    assert devices.max_parallel_jobs(name, gpus, 16) == jobs
 
 
 def test_device_that_is_not_there(monkeypatch):

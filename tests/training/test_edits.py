@@ -6,7 +6,7 @@ import pytest
 
 from fedrepro.core.errors import UserError
 from fedrepro.experiments import study_plan, study_runner
-from fedrepro.experiments.plan import plan
+from fedrepro.experiments.plan import plan_experiments
 from fedrepro.training import run as engine
 from fedrepro.training import runner
 from support.code import change, forget
@@ -31,30 +31,30 @@ def tried(monkeypatch) -> list[str]:
 
 def test_a_run_that_was_planned_with_other_code_is_not_trained(package, paths, tried):
     """The others are; what the edit does not touch, comments too, keeps none from its training."""
-    runs = [run for run in plan(params(), paths)["p"]["two"].runs if run.config.seed == 0]
+    runs = [run for run in plan_experiments(params(), paths)["p"]["two"].runs if run.config.seed == 0]
     change(package / "algorithms" / "fedprox.py", '"""FedProx: ', '"""Another docstring. ')
     assert runner.train(started(runs), paths, device="cpu") == [] and tried == ["fedavg", "fedprox"]
     change(package / "algorithms" / "fedprox.py", "0.5 *", "0.4 *")
     with pytest.raises(UserError, match=f"^{runs[1].id}: {CHANGED}$"):
         runner.train(started(runs), paths, device="cpu")
     assert tried == ["fedavg", "fedprox", "fedavg"] and not runs[1].folder.exists()
-    anew = plan(params(), paths)["p"]["two"].runs  # as the same command does
+    anew = plan_experiments(params(), paths)["p"]["two"].runs  # as the same command does
     assert runner.train(started(anew), paths, device="cpu") == [] and tried[3:].count("fedprox") == 2
 
 
 def test_a_run_that_other_code_finished_is_over(paths, tried):
-    run = replace(plan(params(), paths)["p"]["two"].runs[0], code="older")
+    run = replace(plan_experiments(params(), paths)["p"]["two"].runs[0], code="older")
     finish(run)
     assert runner.train([run], paths, device="cpu") == [] and tried == []
 
 
 def test_a_study_that_was_planned_with_other_code_is_not_made(package, paths):
     """Whatever code trained its run."""
-    run = replace(plan(params(), paths)["p"]["two"].runs[0], code="older")
-    case = study_plan.find(run, "activations", {"every": 2}, paths, "p")
+    run = replace(plan_experiments(params(), paths)["p"]["two"].runs[0], code="older")
+    case = study_plan.find_study(run, "activations", {"every": 2}, paths, "p")
     change(package / "studies" / "activations.py", "CHUNK = 500  # images per forward pass", "CHUNK = 500")
     forget()
-    assert study_plan.stem(case.study) == case.table.stem
+    assert study_plan.file_stem(case.study) == case.table.stem
     change(package / "studies" / "activations.py", "CHUNK = 500", "CHUNK = 400")
     with pytest.raises(UserError, match=f"^activations of {run.id}: {CHANGED}$"):
-        study_runner.conduct([started(case)], paths, device="cpu")
+        study_runner.run_studies([started(case)], paths, device="cpu")

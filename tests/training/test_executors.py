@@ -16,14 +16,14 @@ from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.models import Conv, Dense, Head, tasks
-from fedrepro.runs.run import RECORDED
+from fedrepro.runs.run import STEP_CACHE_FIELDS
 from fedrepro.training.compiled_step import cuda_graph, fx_passes
-from fedrepro.training.compiled_step.scalar_pass import factor
+from fedrepro.training.compiled_step.scalar_pass import hoist_scalars
 from fedrepro.training.compiled_step.step import Step
 from fedrepro.training.evaluation import activations
 from fedrepro.training.executors import EXECUTORS, HIDING, SMALL_STEP, STACK, available, pick
 from fedrepro.training.federation import Federation
-from fedrepro.training.round import Round
+from fedrepro.training.round import RoundExecution
 from support.federation import (
     ALGORITHMS,
     a_run,
@@ -206,8 +206,8 @@ def test_a_recorded_step_is_autograd_and_sgd(name, options, optimiser):
     velocity = step.velocity(weights, fed.algorithm.trained)
     for _ in range(2):
         with torch.no_grad():
-            own = fed.algorithm.prepare(received, Round(fed, start, {}).client(0))
-            batch = Batch(images, labels, fed.algorithm.frozen(received, images, own), own=own)
+            own = fed.algorithm.prepare(received, RoundExecution(fed, start, {}).client(0))
+            batch = Batch(images, labels, fed.algorithm.reference_outputs(received, images, own), own=own)
         fed.algorithm.net.train()
         loss = fed.algorithm.loss(leaves, received, batch)
         fed.algorithm.net.eval()
@@ -266,7 +266,7 @@ def test_single_numbers_are_multiplied_with_each_other(penalty, passes):
         slope, value = grad_and_value(penalty)(w, r, s, o)
         return slope + other, value
 
-    recorded, _ = rewritten(function, given, fx_passes.shorten, factor, fx_passes.fold)
+    recorded, _ = rewritten(function, given, fx_passes.remove_no_ops, hoist_scalars, fx_passes.fold_constants)
     whole = [node for node in recorded.graph.nodes if node.op == "call_function" and node.meta["val"].shape == w.shape]
     assert len(whole) == passes
     for ours, wanted in zip(recorded(0.1, *given), function(*given), strict=True):
@@ -281,7 +281,7 @@ def test_what_is_changed_in_between_is_not_multiplied_later():
         return scaled * 2 + same, x.clone()
 
     given = [*(uniform(3, 3, seed=seed, dtype=torch.float64) for seed in (0, 1)), torch.tensor(0.7, dtype=torch.float64)]
-    recorded, _ = rewritten(function, given, factor)
+    recorded, _ = rewritten(function, given, hoist_scalars)
     wanted = function(*(tensor.clone() for tensor in given))
     for ours, expected in zip(recorded(0.1, *given), wanted, strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-14, atol=0)
@@ -292,7 +292,7 @@ def test_the_product_library_follows_what_mkl_says_of_the_processor(monkeypatch)
     chosen = {}
     for branch in (12, fx_passes.MKL_AUTO, None):
         monkeypatch.setattr(fx_passes, "mkl_branch", lambda branch=branch: branch)
-        chosen[branch] = fx_passes.onednn.__wrapped__()
+        chosen[branch] = fx_passes.prefers_onednn.__wrapped__()
     assert chosen == {12: False, fx_passes.MKL_AUTO: hasattr(torch.ops.mkldnn, "_linear_pointwise"), None: False}
 
 
@@ -313,7 +313,7 @@ needs_onednn = pytest.mark.skipif(
 def test_large_products_go_to_the_faster_library(monkeypatch, here):
     """A dense layer's three products, and one that is too small to matter; each number is a sum of up to 1024 products, so that
     float32's rounding is below 1e-5 of the largest."""
-    monkeypatch.setattr(fx_passes, "onednn", lambda: here)
+    monkeypatch.setattr(fx_passes, "prefers_onednn", lambda: here)
     draw = rng.generator(0, "products")
     bias, x, weight, slope = (torch.randn(*shape, generator=draw) for shape in ((512,), (20, 1024), (512, 1024), (20, 512)))
 
@@ -323,7 +323,7 @@ def test_large_products_go_to_the_faster_library(monkeypatch, here):
         return torch.addmm(bias, x, weight.t()), slope.mm(weight), slope.t().mm(x), few.t().mm(few), half
 
     given = [bias, x, weight, slope]
-    recorded, operations = rewritten(function, given, lambda recorded: fx_passes.multiply(recorded, given))
+    recorded, operations = rewritten(function, given, lambda recorded: fx_passes.choose_matmul_kernels(recorded, given))
     assert operations.count(torch.ops.aten.mm.default) == (1 if here else 3)
     if here:
         assert operations.count(torch.ops.mkldnn._linear_pointwise.default) == 3
@@ -337,7 +337,9 @@ def test_no_step_sees_another_tensor_after_its_step(view):
     """As it would if the product of a slope were taken only when it is added."""
     one, two = (uniform(3, 3, seed=seed, dtype=torch.float64) for seed in (0, 1))
     recorded, _ = rewritten(
-        lambda one, two: (two.mm(two), one.t().mm(view(one))), [one, two], lambda found: fx_passes.descend(found, {0: 0, 1: 1})
+        lambda one, two: (two.mm(two), one.t().mm(view(one))),
+        [one, two],
+        lambda found: fx_passes.fuse_sgd_step(found, {0: 0, 1: 1}),
     )
     expected = one - 0.5 * two @ two, two - 0.5 * one.T @ view(one)
     recorded(0.5, one, two)
@@ -348,7 +350,7 @@ def test_only_a_pair_of_the_same_transposes_is_dropped():
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x.transpose(0, 1).transpose(1, 2) * 2, x.transpose(1, 2).transpose(1, 2) * 2
 
-    recorded, operations = rewritten(function, [x := uniform(3, 3, 3)], fx_passes.shorten)
+    recorded, operations = rewritten(function, [x := uniform(3, 3, 3)], fx_passes.remove_no_ops)
     assert all(map(torch.equal, recorded(0.1, x), function(x)))
     assert operations.count(torch.ops.aten.transpose.int) == 2
 
@@ -359,7 +361,7 @@ def test_constants_are_what_they_were_filled_with():
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x * (torch.ones_like(x) / 3), x + torch.zeros_like(x), x + x.new_ones(2, 3) / 3, x + x.new_zeros(2, 3)
 
-    recorded, operations = rewritten(function, [x := uniform(2, 3, dtype=torch.float64)], fx_passes.fold)
+    recorded, operations = rewritten(function, [x := uniform(2, 3, dtype=torch.float64)], fx_passes.fold_constants)
     assert all(map(torch.equal, recorded(0.1, x), function(x))) and not set(fx_passes.FILLED) & set(operations)
 
 
@@ -371,7 +373,7 @@ def test_what_depends_on_shapes_alone_is_computed_once():
         changed.view(-1).add_(x.flatten())
         return x * (torch.ones_like(x) / 4), changed, torch.bernoulli(torch.ones_like(x) / 2)
 
-    recorded, operations = rewritten(function, [torch.zeros(2, 50)], fx_passes.fold)
+    recorded, operations = rewritten(function, [torch.zeros(2, 50)], fx_passes.fold_constants)
     aten = torch.ops.aten
     assert aten.ones_like.default not in operations and aten.div.Tensor not in operations
     assert aten.zeros_like.default in operations
@@ -391,7 +393,7 @@ def test_runs_share_their_recordings(name, executor):
     alone; both have the same shapes here, so that nothing more is recorded."""
     alike = {"algorithm": {"name": name}, "model": {"dropout": 0.2}}
     settings = [config(rounds=2, **alike), config(seed=1, rounds=3, lr=0.02, local_epochs=2, weighting="samples", **alike)]
-    assert settings[0].model_dump(include=RECORDED) == settings[1].model_dump(include=RECORDED)
+    assert settings[0].model_dump(include=STEP_CACHE_FIELDS) == settings[1].model_dump(include=STEP_CACHE_FIELDS)
     shared, dataset = {}, images()
     given = (dataset, partition(settings[1], dataset), torch.device("cpu"), executor)
     advance(Federation(settings[0], dataset, partition(settings[0], dataset), *given[2:], recordings=shared))
@@ -407,7 +409,7 @@ def test_runs_share_their_recordings(name, executor):
     {"momentum": 0.9}, {"weight_decay": 0.1}, {"precision": "float32"},
 ], ids=str)  # fmt: skip
 def test_runs_whose_steps_are_others_share_no_recordings(changes, tmp_path):
-    assert a_run(tmp_path, config(**changes)).recorded != a_run(tmp_path, config()).recorded
+    assert a_run(tmp_path, config(**changes)).step_cache_key != a_run(tmp_path, config()).step_cache_key
 
 
 def test_the_oldest_recordings_go(monkeypatch):
@@ -459,7 +461,7 @@ def test_a_graph_keeps_the_constants_that_it_reads(monkeypatch):
 
     monkeypatch.setattr(cuda_graph, "capture", lambda work, pool: (list, work()))
     work = Work()
-    alive, graph = weakref.ref(work), cuda_graph.Captured(work, [torch.zeros(1)], [0], [])
+    alive, graph = weakref.ref(work), cuda_graph.CudaGraphStep(work, [torch.zeros(1)], [0], [])
     del work
     gc.collect()
     assert alive() is not None and graph.outputs
@@ -498,7 +500,7 @@ def test_what_trains_in_bfloat16_is_tested_in_single_precision():
 
 def rounded(name: str) -> bool:
     """Whether a method says of itself that bfloat16 changes what it learns."""
-    return algorithms.caution(config(algorithm={"name": name}, precision="bfloat16")) is not None
+    return algorithms.warning(config(algorithm={"name": name}, precision="bfloat16")) is not None
 
 
 @pytest.mark.parametrize(("name", "options", "executor"), [
@@ -540,13 +542,13 @@ def test_what_an_objective_compares_with_is_rounded_too(name, options):
     fed = federation(config(algorithm={"name": name, **options}, precision="bfloat16"))
     state, pictures = fed.start()[0], fed.data.images(torch.arange(5), 0, None)
     weights = receive(fed, state)
-    own = fed.algorithm.prepare(weights, Round(fed, state, {}).client(0))
-    exact = fed.algorithm.frozen(weights, pictures, own)
+    own = fed.algorithm.prepare(weights, RoundExecution(fed, state, {}).client(0))
+    exact = fed.algorithm.reference_outputs(weights, pictures, own)
     with fed.algorithm.rounding(True):
-        rough = fed.algorithm.frozen(weights, pictures, own)
+        rough = fed.algorithm.reference_outputs(weights, pictures, own)
         with fed.algorithm.rounding(False):
-            assert all(map(torch.equal, exact, fed.algorithm.frozen(weights, pictures, own)))
-    assert bool(exact) == fed.algorithm.looks_back and {rows.dtype for rows in rough} <= {torch.float32}
+            assert all(map(torch.equal, exact, fed.algorithm.reference_outputs(weights, pictures, own)))
+    assert bool(exact) == fed.algorithm.needs_reference and {rows.dtype for rows in rough} <= {torch.float32}
     assert not any(map(torch.equal, exact, rough))
 
 
@@ -570,7 +572,9 @@ def test_cuda_is_the_processor(name, options):
 
 
 @needs_cuda
-@pytest.mark.parametrize("changes", [{}, {"augment": ["crop", "flip"], "inputs": "normalised"}, {"partition": UNEVEN}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"augment": ["crop", "flip"], "pixel_scaling": "normalised"}, {"partition": UNEVEN}], ids=str
+)
 def test_nobody_waits_for_the_device_in_a_local_training(changes):
     settings, dataset = config(algorithm={"name": "fedmmd"}, **changes), images()
     for executor in set(available(torch.device("cuda"))) - {"plain"}:  # that one is for looking at

@@ -10,15 +10,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fedrepro import models
 from fedrepro.config import registry
-from fedrepro.config.params import Scaling
+from fedrepro.config.params import PixelScaling
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets, partitions
 from fedrepro.training.batches import augmentation
-from fedrepro.training.batches.client_batches import Feed, batch_sizes, shuffled
+from fedrepro.training.batches.client_batches import ClientBatches, batch_sizes, shuffled
 from fedrepro.training.evaluation import flops
 from fedrepro.training.federation import Federation, columns
-from fedrepro.training.round import Round, size
+from fedrepro.training.round import RoundExecution, message_bytes
 from support.federation import (
     advance,
     assert_close,
@@ -65,7 +65,8 @@ def test_batches_are_shuffled_epochs():
     assert sorted(first) == sorted(second) == list(range(20)) and first != second
     fed = federation(settings)
     orders = [
-        torch.cat(Feed(fed.algorithm, settings, fed.data, {}, *place).index).tolist() for place in ((2, 1), (2, 1), (2, 2))
+        torch.cat(ClientBatches(fed.algorithm, settings, fed.data, {}, *place).index).tolist()
+        for place in ((2, 1), (2, 1), (2, 2))
     ]
     assert orders[0] == orders[1] != orders[2]
 
@@ -89,7 +90,7 @@ def test_bytes_are_participants_times_the_model(precision, width):
     fed = federation(config(precision=precision))
     state, rows = advance(fed, 1)
     model = width * sum(tensor.numel() for tensor in fed.algorithm.net.parameters())
-    assert size(state.weights) == model
+    assert message_bytes(state.weights) == model
     assert [(row["bytes_down"], row["bytes_up"]) for row in rows] == [(0, 0), (3 * model, 3 * model)]
 
 
@@ -120,7 +121,7 @@ def test_clients_without_test_images_are_left_out_of_the_mean(monkeypatch):
     """One image in all: who has it answers right, in the name of everybody."""
     fed = federation(config(test_images=1, partition={"name": "classes", "clients": 4}, clients_per_round=4))
     right = {"head.bias": 1e6 * torch.eye(10).double()[fed.data.test_y[0]]}
-    monkeypatch.setattr(fed.algorithm, "personal", lambda weights, received: weights | right)
+    monkeypatch.setattr(fed.algorithm, "personalised_weights", lambda weights, received: weights | right)
     _, row = fed.advance(fed.start()[0])
     assert row["initial_accuracy"] in (0.0, 1.0) and row["personal_accuracy"] == 1.0
 
@@ -184,13 +185,16 @@ def test_an_augmented_batch_by_hand():
     dataset, fed = images(), federation(settings)
     received, order = fed.start()[0].weights, fed.data.partition.permutations[2]
     for round in (1, 2):
-        feed, draws = Feed(fed.algorithm, settings, fed.data, received, 2, round), rng.generator(0, "augment", round, 2)
+        feed, draws = (
+            ClientBatches(fed.algorithm, settings, fed.data, received, 2, round),
+            rng.generator(0, "augment", round, 2),
+        )
         assert len(feed.index) > 1
         for step, index in enumerate(feed.index):
             pixels = augmentation.apply(dataset.train_x[index].double(), settings.augment, draws)
-            seen, batch = augmentation.scale(pixels, Scaling(name="normalised"), dataset), feed.batch(step)
+            seen, batch = augmentation.scale(pixels, PixelScaling(name="normalised"), dataset), feed.batch(step)
             assert torch.equal(batch.images.flatten(2), seen.flatten(2)[:, :, order])
-            assert torch.equal(batch.frozen[0], fed.algorithm.forward(received, batch.images).logits)
+            assert torch.equal(batch.reference_outputs[0], fed.algorithm.forward(received, batch.images).logits)
 
 
 def test_what_a_client_looks_at_is_augmented_and_in_its_own_order():
@@ -199,14 +203,14 @@ def test_what_a_client_looks_at_is_augmented_and_in_its_own_order():
     parts, held = fed.data.partition, 20
     index = parts.train[2][torch.randperm(held, generator=rng.generator(0, "batches looked at", 3, 2)).numpy()]
     pixels = augmentation.apply(images().train_x[index].double(), ("flip",), rng.generator(0, "augment looked at", 3, 2))
-    [batch] = Round(fed, replace(fed.start()[0], round=2), {}).client(2).batches()
+    [batch] = RoundExecution(fed, replace(fed.start()[0], round=2), {}).client(2).batches()
     assert torch.equal(batch.images.flatten(2), (pixels / 255).flatten(2)[:, :, parts.permutations[2]])
 
 
 def test_every_step_and_every_round_drops_anew():
     fed = federation(config(model={"dropout": 0.5}))
     weights = fed.start()[0].weights
-    feeds = [Feed(fed.algorithm, fed.config, fed.data, weights, 0, round) for round in (1, 1, 2)]
+    feeds = [ClientBatches(fed.algorithm, fed.config, fed.data, weights, 0, round) for round in (1, 1, 2)]
     (first, second), (again, _), (later, _) = ([feed.masks(step)[0] for step in (0, 1)] for feed in feeds)
     assert torch.equal(first, again) and not torch.equal(first, second) and not torch.equal(first, later)
     (alone,) = models.dropout_masks(fed.algorithm.net, 8, rng.generator(0, "dropout", 1, 0))
@@ -220,7 +224,7 @@ def test_each_seed_has_its_own_start_and_its_own_draws():
     starts = [fed.start()[0].weights for fed in (one, other)]
     for name in ("extractor.conv1.layer.weight", "head.weight", "fusion.convolution.weight"):
         assert not torch.equal(starts[0][name], starts[1][name]), name
-    feeds = [Feed(one.algorithm, each, one.data, starts[0], 0, 1) for each in settings]
+    feeds = [ClientBatches(one.algorithm, each, one.data, starts[0], 0, 1) for each in settings]
     orders = [torch.cat(feed.index) for feed in feeds]
     assert torch.equal(*(order.sort().values for order in orders)) and not torch.equal(*orders)
     assert not torch.equal(*(feed.masks(0)[0] for feed in feeds))
@@ -257,20 +261,20 @@ def test_brightness_and_contrast():
 def test_scaling():
     dataset = images(shape=(3, 6, 6))
     x = dataset.train_x.double()
-    assert torch.equal(augmentation.scale(x, Scaling(name="unit"), dataset), x / 255)
-    assert torch.equal(augmentation.scale(x, Scaling(name="half"), dataset), x / 255 - 0.5)
-    assert torch.allclose(augmentation.scale(x, Scaling(name="normalised"), dataset), (x / 255 - 0.5) / 0.2)
-    own = Scaling(name="normalised", mean=(0.4, 0.5, 0.6), std=(0.1, 0.2, 0.4))
+    assert torch.equal(augmentation.scale(x, PixelScaling(name="unit"), dataset), x / 255)
+    assert torch.equal(augmentation.scale(x, PixelScaling(name="half"), dataset), x / 255 - 0.5)
+    assert torch.allclose(augmentation.scale(x, PixelScaling(name="normalised"), dataset), (x / 255 - 0.5) / 0.2)
+    own = PixelScaling(name="normalised", mean=(0.4, 0.5, 0.6), std=(0.1, 0.2, 0.4))
     by_hand = [(x[:, c] / 255 - mean) / std for c, (mean, std) in enumerate([(0.4, 0.1), (0.5, 0.2), (0.6, 0.4)])]
     assert torch.allclose(augmentation.scale(x, own, dataset), torch.stack(by_hand, 1), rtol=1e-12)
-    with pytest.raises(UserError, match="inputs: .*3"):
+    with pytest.raises(UserError, match="pixel_scaling: .*3"):
         augmentation.check(config(inputs=own), 1, real=False)
-    flat = augmentation.scale(x, Scaling(name="standardised"), dataset).flatten(1)
+    flat = augmentation.scale(x, PixelScaling(name="standardised"), dataset).flatten(1)
     assert flat.mean(1).abs().max() < 1e-12 and (flat.std(1, correction=0) - 1).abs().max() < 1e-12
-    assert (augmentation.scale(torch.full((1, 3, 6, 6), 7.0), Scaling(name="standardised"), dataset) == 0).all()
+    assert (augmentation.scale(torch.full((1, 3, 6, 6), 7.0), PixelScaling(name="standardised"), dataset) == 0).all()
     dim = torch.full((1, 1, 2, 2), 7.0)
     dim[0, 0, 0, 0] = 7.4  # deviation below 1/sqrt(4): divided by that
-    assert augmentation.scale(dim, Scaling(name="standardised"), dataset).max().item() == pytest.approx(0.3 * 2, rel=1e-4)
+    assert augmentation.scale(dim, PixelScaling(name="standardised"), dataset).max().item() == pytest.approx(0.3 * 2, rel=1e-4)
 
 
 def test_real_numbers_are_taken_as_they_are(tmp_path):
@@ -283,7 +287,10 @@ def test_real_numbers_are_taken_as_they_are(tmp_path):
     assert torch.equal(train_part(fed, 3)[0], data.train_x[60:].double())
     _, rows = advance(fed, 2)
     assert all(np.isfinite(row["test_loss"]) for row in rows)
-    for changes, words in (({"inputs": Scaling(name="unit")}, "inputs: synth"), ({"augment": ("flip",)}, "augment: synth")):
+    for changes, words in (
+        ({"pixel_scaling": PixelScaling(name="unit")}, "pixel_scaling: synth"),
+        ({"augment": ("flip",)}, "augment: synth"),
+    ):
         with pytest.raises(UserError, match=words):
             federation(settings.model_copy(update=changes), data)
     pixels = images()
@@ -294,7 +301,9 @@ def test_augmented_runs_repeat_and_leave_test_images_alone():
     settings = config(augment=("crop", "flip", "brightness", "contrast"), inputs="standardised", algorithm={"name": "l2"})
     one, again = federation(settings), federation(settings)
     assert_same(advance(one, 2)[0].weights, advance(again, 2)[0].weights)
-    assert torch.equal(one.data.test_x, augmentation.scale(images().test_x.double(), Scaling(name="standardised"), images()))
+    assert torch.equal(
+        one.data.test_x, augmentation.scale(images().test_x.double(), PixelScaling(name="standardised"), images())
+    )
     calm = federation(config(inputs="standardised", algorithm={"name": "l2"}))
     assert any(not torch.equal(calm.start()[0].weights[key], tensor) for key, tensor in advance(one, 1)[0].weights.items())
 
@@ -327,9 +336,9 @@ def test_redrawn_classes_reach_training():
     start, parts = fed.start()[0], fed.data.partition
     for round in range(1, 6):
         own = parts.train_of(0, round).tolist()
-        feed = Feed(fed.algorithm, fed.config, fed.data, start.weights, 0, round)
+        feed = ClientBatches(fed.algorithm, fed.config, fed.data, start.weights, 0, round)
         assert sorted(set(torch.cat(list(feed.index)).tolist())) == sorted(own)
-        client = Round(fed, replace(start, round=round - 1), {}).client(0)
+        client = RoundExecution(fed, replace(start, round=round - 1), {}).client(0)
         assert client.classes().nonzero().flatten().tolist() == parts.owned(0, round)
         assert sorted(torch.cat([batch.labels for batch in client.batches()]).tolist()) == sorted(
             fed.data.train_y[own].tolist()
@@ -385,13 +394,13 @@ def test_images_of_the_server_are_as_they_are_unless_asked():
     data = images(shape=(3, 12, 12))
     proxy = {"share": 0.1, "augment": False}
     fed = federation(config(algorithm={"name": "fedcl"}, augment=["flip"], proxy=proxy), data)
-    seen = torch.cat([batch.images for batch in fed.server(fed.start()[0]).proxy()])
+    seen = torch.cat([batch.images for batch in fed.server_view(fed.start()[0]).proxy()])
     assert torch.equal(seen, fed.data.images(torch.from_numpy(fed.data.partition.proxy), None, None))
 
 
 def test_changes_of_images_come_in_the_order_of_their_names(monkeypatch):
     for name, make in (("double", lambda images, by: images * by), ("more", lambda images, by: images + by)):
-        monkeypatch.setitem(augmentation.CHANGES, name, augmentation.Change(None, make))
+        monkeypatch.setitem(augmentation.AUGMENTATIONS, name, augmentation.Augmentation(None, make))
     pixels, drawn = torch.ones(1, 1, 2, 2), [(2,), (3,)]
     assert augmentation.apply(pixels, ("double", "more"), drawn)[0, 0, 0, 0] == 5
     assert augmentation.apply(pixels, ("more", "double"), [(3,), (2,)])[0, 0, 0, 0] == 8
@@ -400,14 +409,14 @@ def test_changes_of_images_come_in_the_order_of_their_names(monkeypatch):
 @pytest.mark.parametrize("nesterov", [True, False])
 def test_a_method_is_told_what_momentum_its_clients_have(nesterov):
     fed = federation(config(momentum=0.9, nesterov=nesterov))
-    client = Round(fed, fed.start()[0], {}).client(0)
+    client = RoundExecution(fed, fed.start()[0], {}).client(0)
     assert (client.nesterov, client.momentum) == (nesterov, 0.9)
 
 
 def test_a_loss_that_is_no_number_ends_the_run(monkeypatch):
     """Though all weights are finite."""
     fed = federation(config())
-    monkeypatch.setattr(Round, "row", lambda self, row=Round.row: row(self) | {"train_loss": float("inf")})
+    monkeypatch.setattr(RoundExecution, "row", lambda self, row=RoundExecution.row: row(self) | {"train_loss": float("inf")})
     assert fed.advance(fed.start()[0])[0].diverged
 
 
@@ -426,6 +435,6 @@ def test_what_a_method_computes_elsewhere_is_brought_to_the_device(monkeypatch):
 
     fed, row = federation(config()), {"train_loss": 1.0, "bytes_down": 0, "bytes_up": 0}
     monkeypatch.setattr(fed.algorithm, "round", lambda weights, *_: (elsewhere(weights), elsewhere({"s": torch.ones(1)})))
-    monkeypatch.setattr("fedrepro.training.federation.Round.row", lambda round: row)
+    monkeypatch.setattr("fedrepro.training.federation.RoundExecution.row", lambda round: row)
     state, _ = fed.advance(fed.start()[0])
     assert not state.diverged and type(state.server["s"]) is torch.Tensor

@@ -19,7 +19,7 @@ import torch
 
 from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
-from fedrepro.core.errors import Failures, UserError, stoppable
+from fedrepro.core.errors import Failures, UserError, stop_on_sigterm
 from fedrepro.core.files import read_json
 from fedrepro.runs import run as runs
 from fedrepro.training import checkpoint, progress_bar
@@ -27,7 +27,7 @@ from fedrepro.training import run as engine
 from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.federation import Federation, State
 from fedrepro.training.run import Limits
-from fedrepro.training.state import Kept
+from fedrepro.training.state import ClientState
 from support.federation import ALGORITHMS, LONG, a_run, assert_same, config, images, partition, train, uniform
 
 FREE = ("log.txt", "timing.json")  # may differ between two runs
@@ -72,7 +72,7 @@ def test_stopping_and_going_on_changes_nothing(name, tmp_path):
     {"partition": {"name": "classes", "clients": 2, "redraw": True}, "clients_per_round": 1},
     {"partition": {"name": "permuted", "clients": 4}, "evaluate_every": 2},
     {"keep_momentum": True, "momentum": 0.9},
-    {"augment": ("crop", "brightness"), "inputs": "standardised"},
+    {"augment": ("crop", "brightness"), "pixel_scaling": "standardised"},
 ], ids=lambda changes: next(iter(changes)))  # fmt: skip
 def test_stopping_in_other_settings(changes, tmp_path):
     whole, pieces = tmp_path / "whole" / "run", tmp_path / "pieces" / "run"
@@ -102,7 +102,7 @@ def test_a_finished_run(tmp_path):
     assert all("seal" in json.loads(path.read_text()) for path in (tmp_path / "run").glob("*.json"))
     assert told["bytes_down"] > told["bytes_up"]
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert environment["products"] == ("oneDNN" if fx_passes.onednn() else "torch")
+    assert environment["products"] == ("oneDNN" if fx_passes.prefers_onednn() else "torch")
 
 
 def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
@@ -226,7 +226,7 @@ def test_terminated_in_a_round_it_leaves_the_round_before(tmp_path, monkeypatch)
         return os.kill(os.getpid(), signal.SIGTERM) if state.round == 2 else advance(federation, state)
 
     before = signal.getsignal(signal.SIGTERM)
-    stoppable()
+    stop_on_sigterm()
     monkeypatch.setattr(engine.Federation, "advance", terminated)
     with pytest.raises(KeyboardInterrupt):
         train(broken, config())
@@ -295,7 +295,7 @@ def test_a_checkpoint_keeps_every_bit(tmp_path):
     weights = {str(size): uniform(size, dtype=torch.float64) for size in range(1, 9)}
     weights |= {"a": torch.tensor([0.1, -0.0, 1e-45, float("inf")]), "n": torch.tensor(7)}
     rows = [{"round": 0, "loss": 0.1 + 0.2, "lr": None}, {"round": 1, "loss": float("inf"), "lr": 1e-4}]
-    state = State(4, weights, {"last": weights["a"], "half": weights["a"][:3]}, {0: Kept(1, weights)}, diverged=True)
+    state = State(4, weights, {"last": weights["a"], "half": weights["a"][:3]}, {0: ClientState(1, weights)}, diverged=True)
     checkpoint.save(tmp_path / "file", state, rows, "run")
     loaded, stored = checkpoint.load(tmp_path / "file", "run")
     assert stored == rows and (loaded.round, loaded.diverged) == (4, True)
@@ -320,10 +320,10 @@ def test_a_log_that_cannot_be_written_is_one_message(tmp_path, capsys, caplog, m
 
     monkeypatch.setattr(engine._LogFile, "flush", full)
     failures = Failures()
-    with failures.of("one"):
+    with failures.collect("one"):
         train(tmp_path / "run", config())
     with pytest.raises(UserError, match=r"^one: .*log\.txt: No space left on device"):
-        failures.tell()
+        failures.raise_all()
     assert "Logging error" not in capsys.readouterr().err
 
 
@@ -346,14 +346,14 @@ def test_a_full_memory_is_one_message_and_frees_itself(tmp_path, monkeypatch, ex
     monkeypatch.setattr(engine.Federation, "advance", full)
     failures, dataset, settings = Failures(), images(), config()
     given = dataset, partition(settings, dataset), torch.device("cpu"), Limits(), executor
-    with failures.of("one"):
+    with failures.collect("one"):
         engine.train(a_run(tmp_path, settings), *given)
     error.__traceback__ = None  # as if it were nobody's any more
     assert held[0]() is None
     first = ".*executor: sequential" if executor == "stacked" else ""
     told = f"executor {executor}, 3 clients a round and batches of 8: {first}.*--cores.*batch_size"
     with pytest.raises(UserError, match=told):
-        failures.tell()
+        failures.raise_all()
 
 
 def test_other_errors_of_torch_stay_crashes(tmp_path, monkeypatch):
@@ -398,7 +398,7 @@ def test_where_a_result_comes_from_is_read_before_its_first_round(tmp_path, monk
         raise ValueError("asked after a round")
 
     def advanced(*given):
-        monkeypatch.setattr(provenance, "commit", late)
+        monkeypatch.setattr(provenance, "current_commit", late)
         return advance(*given)
 
     monkeypatch.setattr(Federation, "advance", advanced)

@@ -15,23 +15,23 @@ import torch
 
 from fedrepro.core.errors import UserError
 from fedrepro.training import worker_pool
-from fedrepro.training.executors import shares
+from fedrepro.training.executors import uses_worker_pool
 from fedrepro.training.run import Limits, train
-from fedrepro.training.worker import Helper
+from fedrepro.training.worker import Worker
 from support.federation import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 5}
 
 
-class Here(worker_pool._Helper):
+class Here(worker_pool._WorkerProcess):
     """A helper in this process, which starts at once; what it is told and what it tells go through a stream all the same."""
 
     def __init__(self):
         self.helper, self._process = None, SimpleNamespace(stdout=None)
 
-    def tell(self, message):
+    def write(self, message):
         if self.helper is None:
-            self.helper = Helper(_sent(message))
+            self.helper = Worker(_sent(message))
         else:
             self._process.stdout = _stream(self.helper.answer(_sent(message)))
 
@@ -52,10 +52,10 @@ def _sent(message):
 
 def one_and_shared(monkeypatch, **changes):
     """State and rows of a run on one core, and on two; the helper was asked."""
-    monkeypatch.setattr(worker_pool, "_Helper", Here)
+    monkeypatch.setattr(worker_pool, "_WorkerProcess", Here)
     feds = [federation(config(**changes), executor="sequential", cores=cores) for cores in (1, 2)]
     found = [advance(fed) for fed in feds]
-    assert feds[1].cores == 2 and len(feds[1].crew._helpers) == 1
+    assert feds[1].cores == 2 and len(feds[1].worker_pool._helpers) == 1
     return found
 
 
@@ -99,16 +99,16 @@ def test_a_helper_is_a_process_that_ends_with_its_run():
         alone, same = advance(federation(run, executor="sequential"), 1)
         assert_same(state.weights, alone.weights)
         assert rows == same
-        first, second = (helper._process for helper in shared.crew._helpers)
+        first, second = (helper._process for helper in shared.worker_pool._helpers)
         first.stdin.close()  # as the system does where the run is killed
         assert first.wait(timeout=60) == 0
-        shared.crew._helpers.pop(0)
+        shared.worker_pool._helpers.pop(0)
         second.kill()
         with pytest.raises(UserError, match="killed, .*cores_per_run"):
             shared.advance(state)
     finally:
         shared.close()
-    assert not shared.crew._helpers and second.poll() is not None
+    assert not shared.worker_pool._helpers and second.poll() is not None
 
 
 def test_a_helper_ends_with_a_run_that_was_killed():
@@ -127,7 +127,7 @@ def test_a_helper_that_is_stopped_is_told_and_ended(monkeypatch, caplog):
     try:
         state, _ = advance(shared, 1)
         assert not caplog.records
-        process = shared.crew._helpers[0]._process
+        process = shared.worker_pool._helpers[0]._process
         process.send_signal(signal.SIGSTOP)
         for name, value in (("LOOK", 0.25), ("WARNED", 2), ("ENDED", 4)):
             monkeypatch.setattr(worker_pool, name, value)
@@ -142,12 +142,12 @@ def test_a_helper_that_is_stopped_is_told_and_ended(monkeypatch, caplog):
 
 ORPHANED = """
 import sys
-from fedrepro.training.worker_pool import _Helper
-helper = _Helper()
-helper.tell({})
-helper.tell({})
+from fedrepro.training.worker_pool import _WorkerProcess
+helper = _WorkerProcess()
+helper.write({})
+helper.write({})
 try:
-    helper.told()
+    helper.read()
 except RuntimeError:  # it is at work: nothing is known to it
     print(helper._process.pid, flush=True)
 sys.stdin.read()
@@ -178,16 +178,16 @@ def _state(pid):
 
 
 def test_what_fails_in_a_helper_is_told(monkeypatch):
-    monkeypatch.setattr(worker_pool, "_Helper", Here)
+    monkeypatch.setattr(worker_pool, "_WorkerProcess", Here)
     fed = federation(config(), executor="sequential", cores=2)
     state, _ = advance(fed, 1)
-    monkeypatch.setattr(fed.crew._helpers[0].helper.federation.algorithm, "finish", None)
+    monkeypatch.setattr(fed.worker_pool._helpers[0].helper.federation.algorithm, "finish", None)
     with pytest.raises(RuntimeError, match=r"(?s)^TypeError: .*in perform"):
         fed.advance(state)
 
 
 def test_a_helper_of_other_code_trains_nothing(monkeypatch):
-    monkeypatch.setattr(worker_pool, "_Helper", Here)
+    monkeypatch.setattr(worker_pool, "_WorkerProcess", Here)
     monkeypatch.setattr("fedrepro.runs.run.code_digest", lambda _: "edited")
     with pytest.raises(UserError, match="code changed since the work was planned"):
         advance(federation(config(), executor="sequential", cores=2), 1)
@@ -195,7 +195,7 @@ def test_a_helper_of_other_code_trains_nothing(monkeypatch):
 
 def test_a_run_tells_the_cores_that_it_took(monkeypatch, tmp_path):
     """Beside its time nothing in its folder depends on them."""
-    monkeypatch.setattr(worker_pool, "_Helper", Here)
+    monkeypatch.setattr(worker_pool, "_WorkerProcess", Here)
     settings, data, found = config(algorithm={"name": "scaffold"}), images(), []
     for cores in (1, 2):
         run = a_run(tmp_path / str(cores) / "run", settings)
@@ -207,7 +207,9 @@ def test_a_run_tells_the_cores_that_it_took(monkeypatch, tmp_path):
 
 
 def test_who_has_helpers():
-    assert federation(config(), executor="stacked", cores=2).crew is None
-    assert federation(config(clients_per_round=1), executor="sequential", cores=2).crew is None
+    assert federation(config(), executor="stacked", cores=2).worker_pool is None
+    assert federation(config(clients_per_round=1), executor="sequential", cores=2).worker_pool is None
     assert federation(config(clients_per_round=3), executor="sequential", cores=8).cores == 3
-    assert not any(shares(*one) for one in (("sequential+graph", torch.device("cuda")), ("plain", torch.device("cpu"))))
+    assert not any(
+        uses_worker_pool(*one) for one in (("sequential+graph", torch.device("cuda")), ("plain", torch.device("cpu")))
+    )

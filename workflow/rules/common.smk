@@ -63,14 +63,14 @@ def mirror_rest():
 
 
 if workflow.is_main_process:
-    for remark in work.remarks:
-        logger.warning(remark)
+    for warning in work.warnings:
+        logger.warning(warning)
     cores = work.slots() * (work.params.cores_per_run if work.cluster else 1)
-    logger.addFilter(log_filters.announcement(work.costs_of_rules, cores))
+    logger.addFilter(log_filters.announce_cost(work.costs_of_rules, cores))
     logger.addFilter(
-        log_filters.suggestion(
+        log_filters.suggest_targets(
             ["all", *work.targets],
             lambda: filterfalse(workflow.is_rule, workflow.dag_settings.targets),
         )
     )
-    mlflow_mirror.settle(work.params.mlflow_uri, work.mirrored)
+    mlflow_mirror.remove_stale_marker(work.params.mlflow_uri, work.mirrored)

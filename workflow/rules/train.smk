@@ -10,7 +10,7 @@ for job in work.train_jobs:
             work.prepared(job.work),
             work.partitions(job.work),
         output:
-            job.over,
+            job.done_files,
         log:
             f"logs/train/{job.name}.log",
         benchmark:
@@ -36,7 +36,7 @@ for job in work.study_jobs:
         input:
             work.study_inputs(job.work),
         output:
-            job.over,
+            job.done_files,
         log:
             f"logs/studies/{job.name}.log",
         benchmark:

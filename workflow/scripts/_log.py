@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fedrepro.cli.terminal import failures as failure
-from fedrepro.core.errors import Failures, UserError, explained, interrupted, stoppable
+from fedrepro.core.errors import Failures, UserError, as_user_error, is_interrupt, stop_on_sigterm
 
 
 @contextlib.contextmanager
@@ -16,16 +16,16 @@ def failures_logged(snakemake) -> Iterator[Failures]:
     crash with its traceback, a user's mistake without; beside the log it is written as data. Yields what takes the failures of
     several pieces of work."""
     log, failures = Path(snakemake.log[0]), Failures()
-    failure.file(log).unlink(missing_ok=True)
+    failure.failures_file(log).unlink(missing_ok=True)
     file = {"filename": log, "filemode": "w", "encoding": "utf-8"}
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", force=True, **file)
-    stoppable()
+    stop_on_sigterm()
     try:
         yield failures
-        failures.tell()
+        failures.raise_all()
     except (Exception, KeyboardInterrupt) as caught:
-        error = explained(caught) or caught
-        if interrupted(caught):
+        error = as_user_error(caught) or caught
+        if is_interrupt(caught):
             error = UserError("stopped; the same command goes on from the last checkpoint")
         logging.getLogger("fedrepro").error("error: %s", error, exc_info=not isinstance(error, UserError))
         failure.write(log, failures.found or {snakemake.rule: error})

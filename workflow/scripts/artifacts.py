@@ -11,6 +11,6 @@ with failures_logged(snakemake):
     params, folder = snakemake.params, Path(snakemake.params.folder)
     for given in params.gathered:
         gather(given, folder / "data")
-    artifacts.make(params.paper, params.made, folder)
+    artifacts.write_artifacts(params.paper, params.made, folder)
     if params.whole:
-        artifacts.clear([Path(file).relative_to(folder).as_posix() for file in snakemake.output], folder)
+        artifacts.remove_unexpected([Path(file).relative_to(folder).as_posix() for file in snakemake.output], folder)

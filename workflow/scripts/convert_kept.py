@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import digest, read_whole_json
+from fedrepro.core.files import read_required_json, sha256
 from fedrepro.core.metrics import MEASURES
 from fedrepro.runs import kept
 
@@ -22,39 +22,53 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file, strict=True))
 
 
+def migrate(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of an earlier version under today's names."""
+    values = dict(config)
+    if "inputs" in values:
+        values["pixel_scaling"] = values.pop("inputs")
+    decay, floor = values.pop("lr_decay", 1.0), values.pop("lr_floor", 0.0)
+    return values if decay == 1 else values | {"schedule": {"name": "exponential", "decay": decay, "floor": floor}}
+
+
+def renamed(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's record with migrated settings, under the name that follows from them."""
+    record = record | {"config": migrate(record["config"])}
+    return record | {"run": f"{record['run'].rpartition('-')[0]}-{kept.run_hash(record)}"}
+
+
 def record(folder: Path) -> dict[str, Any]:
-    """Of the files of a run: what the earliest code told in other words, or not at all, is said as today."""
-    settings, summary = (read_whole_json(folder / f"{name}.json") for name in ("config", "summary"))
-    timing = read_whole_json(folder / "timing.json")
-    if not folder.name.endswith(kept.key(settings)) or any(summary[name] != settings[name] for name in ("data", "code")):
+    """Read the record of a run from its folder; what an earlier version named otherwise gets today's name."""
+    settings, summary = (read_required_json(folder / f"{name}.json") for name in ("config", "summary"))
+    timing = read_required_json(folder / "timing.json")
+    if not folder.name.endswith(kept.run_hash(settings)) or any(summary[name] != settings[name] for name in ("data", "code")):
         raise UserError(f"{folder}: the settings are not those that its folder is named after")
     if "final" not in summary:
         summary["final"] = {name: summary.pop(name) for name in MEASURES if name in summary}
         summary["best"] = {name: summary.pop(f"best_{name}") for name in MEASURES if f"best_{name}" in summary}
-    measured = digest((folder / "metrics.csv").read_bytes())
+    measured = sha256((folder / "metrics.csv").read_bytes())
     if summary.setdefault("metrics", measured) != measured:
         raise UserError(f"{folder / 'metrics.csv'}: changed since the run wrote it")
-    environment = read_whole_json(folder / "environment.json")
-    return settings | summary | timing | {
-        "run": folder.name, "rounds": summary["rounds"], "timed_rounds": timing["rounds"], "environment": environment,
-    }  # fmt: skip
+    environment = read_required_json(folder / "environment.json")
+    names = {"run": folder.name, "rounds": summary["rounds"], "timed_rounds": timing["rounds"], "environment": environment}
+    return renamed(settings | summary | timing | names)
 
 
 def convert(old: Path, new: Path) -> int:
     """Add the runs below a folder of papers; returns how many there were."""
     papers, count = kept.load_all(new), 0
     for path in sorted(old.glob("*/*/config.json")):
-        folder, paper = path.parent, papers.setdefault(path.parent.parent.name, kept.Paper())
+        folder, paper = path.parent, papers.setdefault(path.parent.parent.name, kept.KeptPaper())
         found = record(folder)
         same = [run for run, own in paper.runs.items() if all(own[name] == found[name] for name in ("config", "data"))]
         for run in same:
             paper.remove(run)
         paper.add(found, rows(folder / "metrics.csv"))
         for note in sorted(folder.glob("*-*.json")):
-            study = read_whole_json(note)
-            if study.pop("run") != folder.name or study["table"] != digest(note.with_suffix(".csv").read_bytes()):
+            study = read_required_json(note)
+            if study.pop("run") != folder.name or study["table"] != sha256(note.with_suffix(".csv").read_bytes()):
                 raise UserError(f"{note}: not of this run, or its table changed since it was written")
-            paper.add_study(folder.name, note.stem, study, rows(note.with_suffix(".csv")))
+            paper.add_study(found["run"], note.stem, study, rows(note.with_suffix(".csv")))
         count += 1
     kept.save(new, papers)
     return count

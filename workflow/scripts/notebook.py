@@ -9,7 +9,7 @@ with failures_logged(snakemake):
     from fedrepro.report.documents import notebook
 
     params, paper, out = snakemake.params, snakemake.wildcards.paper, Path(snakemake.output[0])
-    if notebook.worked_on(out):
+    if notebook.has_user_changes(out):
         logging.getLogger("fedrepro").warning("%s was worked on and stays as it is; move it, and another is written", out)
         out.touch()
     else:

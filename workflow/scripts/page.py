@@ -13,4 +13,4 @@ with failures_logged(snakemake):
         from fedrepro.runs.paths import Paths
 
         hours = {paper: cost.core_hours(group, Paths()) for paper, group in params.unfinished.items()}
-    build.compose(params.papers, Path(params.folder), hours)
+    build.write_documents(params.papers, Path(params.folder), hours)

@@ -14,12 +14,12 @@ from fedrepro.core.errors import UserError
 from fedrepro.models import Block, Head, Net, tasks
 from fedrepro.models.tasks import Task
 
-__all__ = ["FedAvg", "caution", "check", "create"]
+__all__ = ["FedAvg", "warning", "check", "create"]
 
 
-def caution(config: RunConfig) -> str | None:
+def warning(config: RunConfig) -> str | None:
     """What a user should know of a run's method before it is trained; None: nothing."""
-    return _named(config.algorithm).caution(registry.settings("algorithms", config.algorithm), config.precision)
+    return _named(config.algorithm).warning(registry.settings("algorithms", config.algorithm), config.precision)
 
 
 def check(config: RunConfig, classes: int) -> None:
@@ -39,7 +39,7 @@ def create(choice: Choice, net: Net, generator: torch.Generator, task: Task) -> 
 
 
 def _fit(choice: Choice, blocks: Sequence[Block | Head], model: str) -> None:
-    if why := _named(choice).misfit(registry.settings("algorithms", choice), blocks):
+    if why := _named(choice).incompatibility(registry.settings("algorithms", choice), blocks):
         raise UserError(f"algorithm {choice.name}: model {model}: {why}")
 
 

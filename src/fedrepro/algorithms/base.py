@@ -40,7 +40,7 @@ class Batch(NamedTuple):
 
     images: Tensor
     labels: Tensor
-    frozen: tuple[Tensor, ...] = ()
+    reference_outputs: tuple[Tensor, ...] = ()
     masks: tuple[Tensor, ...] = ()
     own: Weights = {}
 
@@ -72,7 +72,7 @@ class Server:
     proxy: Callable[[], Iterator[Batch]]  # the images that it holds itself; raises UserError where it has none
 
 
-class Sent(NamedTuple):
+class ClientUpdate(NamedTuple):
     """What a participant sent back. The shares of a training sum to 1."""
 
     client: Client
@@ -80,7 +80,7 @@ class Sent(NamedTuple):
     message: Weights
 
 
-class Finished(NamedTuple):
+class ClientOutput(NamedTuple):
     """What a client sends, and what it keeps: {} keeps nothing."""
 
     message: Weights
@@ -91,7 +91,7 @@ class Diverged(ArithmeticError):
     """What a `round` raises that cannot go on with networks that are not finite; others leave it to the engine to find out."""
 
 
-class Work(Protocol):
+class RoundRunner(Protocol):
     """What `round` may do."""
 
     clients: tuple[int, ...]  # the participants
@@ -108,7 +108,7 @@ class Work(Protocol):
         trained: Iterable[str] | None = None,
         starts: Mapping[int, Weights] | None = None,
         back: Iterable[str] | None = None,
-    ) -> Iterator[Sent]:
+    ) -> Iterator[ClientUpdate]:
         """Send, train, finish: what comes back, client by client, to be read once. None: the participants, the settings' rate
         and epochs, every weight that the network trains.
 
@@ -117,11 +117,11 @@ class Work(Protocol):
         client, for its next phase, and is not counted."""
         ...
 
-    def sent(self, down: int = 0, up: int = 0) -> None:
+    def count_bytes(self, down: int = 0, up: int = 0) -> None:
         """Count bytes that did not go through `train`."""
         ...
 
-    def tested(self, weights: Weights, state: Weights) -> dict[str, float]:
+    def evaluate(self, weights: Weights, state: Weights) -> dict[str, float]:
         """The measures of a global model on the test set."""
         ...
 
@@ -137,7 +137,7 @@ class FedAvg:
     keeps_momentum: ClassVar[bool] = True  # whether it allows `keep_momentum`
 
     @classmethod
-    def caution(cls, params: Params, precision: str) -> str | None:
+    def warning(cls, params: Params, precision: str) -> str | None:
         """What a user should know of these options before a training in `precision`; None: nothing."""
         return None
 
@@ -147,7 +147,7 @@ class FedAvg:
         return False
 
     @classmethod
-    def misfit(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+    def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
         """Why a network of these blocks, the head last, is not for the method; None: it is."""
         return None
 
@@ -169,9 +169,9 @@ class FedAvg:
 
     def call(self, weights: Weights, *inputs) -> Outputs:
         """The network's own forward pass with these of its `weights`."""
-        return self.put_out(self.net, {name: weights[name] for name in self.names}, *inputs)
+        return self.apply_module(self.net, {name: weights[name] for name in self.names}, *inputs)
 
-    def put_out(self, part: nn.Module, weights: Weights, *inputs) -> Any:
+    def apply_module(self, part: nn.Module, weights: Weights, *inputs) -> Any:
         """What a part of the network puts out. Within `rounding` it computes in bfloat16, and puts out float32 again."""
         if not self.half:
             return functional_call(part, weights, inputs)
@@ -194,9 +194,9 @@ class FedAvg:
         """How many local trainings a round asks of a participant, for estimates of what it costs."""
         return 1
 
-    def round(self, weights: Weights, server: Server, work: Work) -> tuple[Weights, Weights]:
+    def round(self, weights: Weights, server: Server, work: RoundRunner) -> tuple[Weights, Weights]:
         """New global weights and server state."""
-        server = replace(server, state=self.survey(weights, server))
+        server = replace(server, state=self.server_prepare(weights, server))
         return self.aggregate(weights, server, work.train(self.broadcast(weights, server)))
 
     # the server, before the clients
@@ -205,7 +205,7 @@ class FedAvg:
         """The server's own state before round 1."""
         return {}
 
-    def survey(self, weights: Weights, server: Server) -> Weights:
+    def server_prepare(self, weights: Weights, server: Server) -> Weights:
         """The server's state after it looked at its proxy images."""
         return server.state
 
@@ -220,16 +220,16 @@ class FedAvg:
         those of every client, whatever it kept, since some are trained in a stack."""
         return {}
 
-    def frozen(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
+    def reference_outputs(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
         """Per-image results of networks that do not change in the round, which the loss needs: of the one received, or one of
         the client's `own` from `prepare`. A row for each of `images`; networks are in evaluation mode here. The engine asks
         this once per image and round where images are not augmented."""
         return ()
 
     @property
-    def looks_back(self) -> bool:
+    def needs_reference(self) -> bool:
         """Whether the loss needs `frozen`."""
-        return type(self).frozen is not FedAvg.frozen
+        return type(self).reference_outputs is not FedAvg.reference_outputs
 
     def outputs(self, weights: Weights, batch: Batch) -> Outputs:
         """What the local objective sees of the trained network."""
@@ -244,27 +244,27 @@ class FedAvg:
         of the images comes from `frozen`."""
         return self.fit(self.outputs(weights, batch), batch)
 
-    def personal(self, weights: Weights, received: Weights) -> Weights:
+    def personalised_weights(self, weights: Weights, received: Weights) -> Weights:
         """What a client is tested with after its local training: its weights, and what it needs beside them."""
         return weights
 
-    def finish(self, weights: Weights, received: Weights, client: Client) -> Finished:
+    def finish(self, weights: Weights, received: Weights, client: Client) -> ClientOutput:
         """What a client returns, counted as bytes sent up, and what it keeps."""
-        return Finished(weights)
+        return ClientOutput(weights)
 
     # the server, after the clients
 
-    def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
+    def aggregate(self, weights: Weights, server: Server, sent: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
         """New global weights and server state. Messages come one by one as the clients finish, to be read once: a mean then
         needs the memory of one client, however many take part (on several cores of all of them)."""
         return self.average(weights, sent), server.state
 
-    def average(self, like: Weights, sent: Iterable[Sent]) -> Weights:
+    def average(self, like: Weights, sent: Iterable[ClientUpdate]) -> Weights:
         """Mean, weighted by shares, of the tensors named in `like`; a weight that is not trained stays, where a mean of equal
         ones could round."""
         return mean(like, sent) | {name: like[name] for name in self.fixed}
 
-    def tested(self, weights: Weights, state: Weights) -> Weights:
+    def evaluation_weights(self, weights: Weights, state: Weights) -> Weights:
         """What the global model is tested with: its weights, and what it needs beside them of the server's `state`."""
         return weights
 
@@ -275,7 +275,7 @@ def without_hidden(blocks: Sequence[Block | Head]) -> str | None:
     return None if len(blocks) > 1 else "it needs a hidden layer before the last; choose another model"
 
 
-def mean(like: Weights, sent: Iterable[Sent]) -> Weights:
+def mean(like: Weights, sent: Iterable[ClientUpdate]) -> Weights:
     """Mean, weighted by shares, of the tensors named in `like`, summed in float64 in the given order; integers (counters) are
     rounded."""
     totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in like.items()}

@@ -33,7 +33,7 @@ class Algorithm(FedAvg):
     def needs_proxy(cls, params: Params) -> bool:
         return params.importance != "identity"
 
-    def survey(self, weights: Weights, server: Server) -> Weights:
+    def server_prepare(self, weights: Weights, server: Server) -> Weights:
         """Omega, in the rounds in which it is sent."""
         if self.params.importance == "identity" or (server.round - 1) % self.params.every:
             return {}

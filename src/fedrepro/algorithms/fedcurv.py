@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from fedrepro.algorithms._importance import importance
-from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Server, Weights
+from fedrepro.algorithms.base import Batch, Client, ClientOutput, ClientUpdate, FedAvg, Server, Weights
 from fedrepro.config.types import Frozen, NonNegative
 
 CURVATURE, PULL = "curvature.", "pull."  # I and I w, before the names of the weights
@@ -50,19 +50,19 @@ class Algorithm(FedAvg):
         )
         return super().loss(weights, received, batch) + self.params.weight * sum(pulls)
 
-    def finish(self, weights: Weights, received: Weights, client: Client) -> Finished:
+    def finish(self, weights: Weights, received: Weights, client: Client) -> ClientOutput:
         """The weights, and what changed in I and I w."""
         fisher = importance("fisher", self, weights, client.batches())
         found = {CURVATURE + name: value for name, value in fisher.items()}
         found |= {PULL + name: value * weights[name] for name, value in fisher.items()}
         before = {name: client.state.get(name, torch.zeros_like(value).double()) for name, value in found.items()}
         change = {name: (value - before[name]).to(value.dtype) for name, value in found.items()}
-        return Finished(weights | change, {name: before[name] + value for name, value in change.items()})
+        return ClientOutput(weights | change, {name: before[name] + value for name, value in change.items()})
 
-    def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
+    def aggregate(self, weights: Weights, server: Server, sent: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
         sums = dict(server.state)
 
-        def added() -> Iterator[Sent]:
+        def added() -> Iterator[ClientUpdate]:
             for item in sent:
                 sums.update({name: total + item.message[name] for name, total in sums.items()})
                 yield item

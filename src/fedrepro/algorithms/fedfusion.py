@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from fedrepro.algorithms.base import Batch, FedAvg, Sent, Server, Weights
+from fedrepro.algorithms.base import Batch, ClientUpdate, FedAvg, Server, Weights
 from fedrepro.config.types import Fraction, Frozen
 from fedrepro.models import Block, Head, Net, Outputs, initialise
 
@@ -41,7 +41,7 @@ class Algorithm(FedAvg):
     neutral: ClassVar[None] = None
 
     @classmethod
-    def misfit(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+    def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
         fused = blocks[0] is not blocks[-1] and not blocks[0].flat
         return None if fused else "it needs convolutions, whose maps it fuses; choose another model"
 
@@ -55,28 +55,28 @@ class Algorithm(FedAvg):
         return self.call(weights, images, self._maps(weights, prefix, images), masks)
 
     def outputs(self, weights: Weights, batch: Batch) -> Outputs:
-        return self.call(weights, batch.images, batch.frozen[0], batch.masks)
+        return self.call(weights, batch.images, batch.reference_outputs[0], batch.masks)
 
-    def frozen(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
+    def reference_outputs(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
         """The maps E_g(x)."""
         return (self._maps(received, EXTRACTOR, images),)
 
-    def personal(self, weights: Weights, received: Weights) -> Weights:
+    def personalised_weights(self, weights: Weights, received: Weights) -> Weights:
         return weights | _as_reference(received)
 
-    def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
+    def aggregate(self, weights: Weights, server: Server, sent: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
         """The last lambda sent is the moving average so far; the server keeps the extractor that was sent."""
         new, _ = super().aggregate(weights, server, sent)
         if GATE in new:
             new[GATE] = self.params.ema * weights[GATE] + (1 - self.params.ema) * new[GATE]
         return new, _as_reference(weights) if self.params.tested_with == "previous" else {}
 
-    def tested(self, weights: Weights, state: Weights) -> Weights:
+    def evaluation_weights(self, weights: Weights, state: Weights) -> Weights:
         return weights | state
 
     def _maps(self, weights: Weights, prefix: str, images: Tensor) -> Tensor:
         part = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
-        return self.put_out(self.net.extractor, part, images)
+        return self.apply_module(self.net.extractor, part, images)
 
 
 def _as_reference(weights: Weights) -> Weights:

@@ -41,7 +41,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fedrepro.algorithms._matching import Prior, match, solver, summed
-from fedrepro.algorithms.base import Diverged, FedAvg, Sent, Server, Weights, Work
+from fedrepro.algorithms.base import ClientUpdate, Diverged, FedAvg, RoundRunner, Server, Weights
 from fedrepro.config.types import Count, Frozen, Number, Positive
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
@@ -69,7 +69,7 @@ class Algorithm(FedAvg):
     keeps_momentum: ClassVar[bool] = False  # its weights change their shapes
 
     @classmethod
-    def misfit(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+    def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
         """Of layers of which nobody knows here what their units are."""
         known = (Conv, Dense, Head)
         for block in blocks:
@@ -98,14 +98,14 @@ class Algorithm(FedAvg):
         hidden = len(self.layers) - 1
         return hidden + self.params.last_epochs if hidden else 1
 
-    def round(self, weights: Weights, server: Server, work: Work) -> tuple[Weights, Weights]:
+    def round(self, weights: Weights, server: Server, work: RoundRunner) -> tuple[Weights, Weights]:
         blocks, state = list(self.layers), {}
         own = self.cut(weights, server, work)
         sent = _in_order(work.train(self.broadcast(weights, server), starts=own, back=self.layers[blocks[0]]))
         for place, (block, after) in enumerate(pairwise(blocks), 1):
             units, layer = self.merged(block, [item.message for item in sent], server.round)
             state[UNITS + block] = _table(units, sent, server.clients)
-            work.sent(down=INDEX * sum(map(len, units)))
+            work.count_bytes(down=INDEX * sum(map(len, units)))
             own = {
                 item.client.number: self.followed(item.message, layer, after, theirs)
                 for item, theirs in zip(sent, units, strict=True)
@@ -115,17 +115,17 @@ class Algorithm(FedAvg):
             how = last if after == blocks[-1] else {}
             sent = _in_order(work.train(layer, starts=own, trained=above, back=self.layers[after], **how))
         classes = torch.stack([item.client.classes() for item in sent])
-        work.sent(up=INDEX * classes.numel())
+        work.count_bytes(up=INDEX * classes.numel())
         head = {name: _by_class([item.message[name] for item in sent], classes) for name in self.layers[blocks[-1]]}
         return sent[0].message | head, state
 
-    def cut(self, weights: Weights, server: Server, work: Work) -> dict[int, Weights]:
+    def cut(self, weights: Weights, server: Server, work: RoundRunner) -> dict[int, Weights]:
         """What each participant makes of the global network: its own units of it; in round 1 all of it."""
         found = {number: dict(weights) for number in work.clients} if server.state else {}
         for block, after in pairwise(self.layers if found else ()):
             weight, (into, *_) = self.layers[block][0], self.layers[after]
             table = server.state[UNITS + block].cpu()
-            work.sent(down=INDEX * len(found) * table.shape[1])
+            work.count_bytes(down=INDEX * len(found) * table.shape[1])
             for number, own in found.items():
                 units = table[number]
                 own |= {name: own[name][units] for name in self.layers[block]}
@@ -168,7 +168,7 @@ class Algorithm(FedAvg):
         return own | layer | {into: inputs.reshape(len(known), -1, *own[into].shape[2:])}
 
 
-def _in_order(sent: Iterable[Sent]) -> list[Sent]:
+def _in_order(sent: Iterable[ClientUpdate]) -> list[ClientUpdate]:
     """By the clients' numbers."""
     return sorted(sent, key=lambda item: item.client.number)
 
@@ -183,7 +183,7 @@ def _inputs(weight: Tensor, units: int) -> Tensor:
     return weight.reshape(len(weight), units, -1)
 
 
-def _table(units: Sequence[np.ndarray], sent: Sequence[Sent], clients: int) -> Tensor:
+def _table(units: Sequence[np.ndarray], sent: Sequence[ClientUpdate], clients: int) -> Tensor:
     """The global units of every client (clients, units): of one that did not take part those that most have."""
     popular = np.argsort(-np.bincount(np.concatenate(units)), kind="stable")[: len(units[0])]
     table = np.tile(np.sort(popular), (clients, 1))

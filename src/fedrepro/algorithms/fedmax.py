@@ -33,7 +33,7 @@ class Algorithm(FedAvg):
     neutral: ClassVar[dict] = {"beta": 0.0}
 
     @classmethod
-    def misfit(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+    def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
         return without_hidden(blocks)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:

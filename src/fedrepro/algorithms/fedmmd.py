@@ -32,25 +32,25 @@ class Algorithm(FedAvg):
     neutral: ClassVar[dict] = {"weight": 0.0}
 
     @classmethod
-    def caution(cls, params: Params, precision: str) -> str | None:
+    def warning(cls, params: Params, precision: str) -> str | None:
         if params.floor == 0 and params.weight > 0 and params.kernel == "fixed19" and precision != "float64":
             return (
                 f"floor 0 in {precision}: the narrow kernels enlarge rounding, another machine gives other numbers; use float64"
             )
         if precision == "bfloat16" and params.weight > 0:
             return "in bfloat16 most of the distance between two networks that are near each other is rounding; use float32"
-        return super().caution(params, precision)
+        return super().warning(params, precision)
 
     @classmethod
-    def misfit(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+    def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
         return without_hidden(blocks) if params.outputs == "features" else None
 
-    def frozen(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
+    def reference_outputs(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
         return (self._compared(self.forward(received, images)),)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         outputs = self.outputs(weights, batch)
-        discrepancy = mmd2(batch.frozen[0], self._compared(outputs), self.params.kernel).clamp(min=self.params.floor)
+        discrepancy = mmd2(batch.reference_outputs[0], self._compared(outputs), self.params.kernel).clamp(min=self.params.floor)
         return self.fit(outputs, batch) + self.params.weight * discrepancy
 
     def _compared(self, outputs: Outputs) -> Tensor:

@@ -13,14 +13,14 @@ from typing import ClassVar
 
 import torch
 
-from fedrepro.algorithms.base import Client, FedAvg, Sent, Server, Weights
+from fedrepro.algorithms.base import Client, ClientUpdate, FedAvg, Server, Weights
 
 
 class Algorithm(FedAvg):
     keeps_momentum: ClassVar[bool] = False  # its norm is that of steps that begin without
     neutral: ClassVar[None] = None  # whether it is FedAvg depends on the clients, not on its settings
 
-    def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
+    def aggregate(self, weights: Weights, server: Server, sent: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
         totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in weights.items()}
         effective = 0.0
         for client, share, message in sent:

@@ -18,10 +18,10 @@ class Algorithm(FedAvg):
 
     neutral: ClassVar[dict] = {"weight": 0.0}
 
-    def frozen(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
+    def reference_outputs(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
         return (self.forward(received, images).logits,)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         outputs = self.outputs(weights, batch)
-        distance = 0.5 * (batch.frozen[0] - outputs.logits).square().sum()
+        distance = 0.5 * (batch.reference_outputs[0] - outputs.logits).square().sum()
         return self.fit(outputs, batch) + self.params.weight * distance

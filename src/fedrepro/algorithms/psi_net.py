@@ -24,9 +24,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Weights, mean
+from fedrepro.algorithms.base import Batch, Client, ClientOutput, ClientUpdate, FedAvg, Weights, mean
 from fedrepro.config.types import Count, Frozen
-from fedrepro.models import ClassMap, Net, Outputs, regulated
+from fedrepro.models import ClassMap, Net, Outputs, with_groups
 
 HELD = "groups"  # in a message: which it brings (groups,)
 
@@ -45,7 +45,7 @@ class Algorithm(FedAvg):
     def wrap(self, net: Net, generator: torch.Generator) -> Net:
         given = self.params
         self.task.needs_scores("algorithm psi_net")
-        return regulated(
+        return with_groups(
             net,
             generator,
             groups=given.groups,
@@ -65,24 +65,24 @@ class Algorithm(FedAvg):
         if not self.grouped or not self.params.trim or self.params.softmax == "all":
             return {}
         groups = self.net.groups
-        return {"trimmed": ~groups.of_classes(groups.held(client.classes()))}
+        return {"trimmed": ~groups.of_classes(groups.present(client.classes()))}
 
     def fit(self, outputs: Outputs, batch: Batch) -> Tensor:
         if "trimmed" in batch.own:
             outputs = outputs._replace(logits=outputs.logits.masked_fill(batch.own["trimmed"], -torch.inf))
         return super().fit(outputs, batch)
 
-    def finish(self, weights: Weights, received: Weights, client: Client) -> Finished:
+    def finish(self, weights: Weights, received: Weights, client: Client) -> ClientOutput:
         """All of the shared layers, of the grouped ones what the client holds (held, N / groups, ...)."""
         if not self.grouped:
-            return Finished(weights)
+            return ClientOutput(weights)
         groups = self.net.groups
-        held = groups.held(client.classes())
+        held = groups.present(client.classes())
         held = held if self.params.trim else torch.ones_like(held)
         message = {name: groups.split(tensor)[held] if name in self.grouped else tensor for name, tensor in weights.items()}
-        return Finished(message | {HELD: held})
+        return ClientOutput(message | {HELD: held})
 
-    def average(self, like: Weights, sent: Iterable[Sent]) -> Weights:
+    def average(self, like: Weights, sent: Iterable[ClientUpdate]) -> Weights:
         shared = {name: tensor for name, tensor in like.items() if name not in self.grouped}
         groups = Grouped({name: self.net.groups.split(like[name]) for name in like if name in self.grouped})
         found = mean(shared, groups.watched(sent)) | {name: tensor.flatten(0, 1) for name, tensor in groups.mean().items()}
@@ -98,14 +98,14 @@ class Grouped:
         self.shares: Tensor | None = None  # of those that sent each group (groups,)
         self.lacked: Tensor | None = None  # whether somebody did not send it
 
-    def watched(self, sent: Iterable[Sent]) -> Iterable[Sent]:
+    def watched(self, sent: Iterable[ClientUpdate]) -> Iterable[ClientUpdate]:
         """The same, counted as they pass."""
         for item in sent:
             if self.like:
                 self._add(item)
             yield item
 
-    def _add(self, item: Sent) -> None:
+    def _add(self, item: ClientUpdate) -> None:
         held = item.message[HELD]
         if self.shares is None:
             self.shares, self.lacked = torch.zeros_like(held, dtype=torch.float64), torch.zeros_like(held)

@@ -17,7 +17,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, Client, FedAvg, Finished, Sent, Server, Weights
+from fedrepro.algorithms.base import Batch, Client, ClientOutput, ClientUpdate, FedAvg, Server, Weights
 from fedrepro.config.types import Frozen, Positive
 
 CONTROL = "control."  # before the names of what a control belongs to
@@ -44,14 +44,14 @@ class Algorithm(FedAvg):
         pull = sum((batch.own[name] * weights[name]).sum() for name in self.trained)
         return super().loss(weights, received, batch) + pull
 
-    def finish(self, weights: Weights, received: Weights, client: Client) -> Finished:
+    def finish(self, weights: Weights, received: Weights, client: Client) -> ClientOutput:
         """y, and c_i' - c_i = -c + (x - y) / (K lr)."""
         length = client.steps * client.lr
         change = {name: (received[name] - weights[name]) / length - received[CONTROL + name] for name in self.trained}
         state = {name: client.state.get(name, 0) + tensor for name, tensor in change.items()}
-        return Finished(weights | {CONTROL + name: tensor for name, tensor in change.items()}, state)
+        return ClientOutput(weights | {CONTROL + name: tensor for name, tensor in change.items()}, state)
 
-    def aggregate(self, weights: Weights, server: Server, sent: Iterable[Sent]) -> tuple[Weights, Weights]:
+    def aggregate(self, weights: Weights, server: Server, sent: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
         ends = self.average(weights | server.state, sent)
         state = {name: control + server.share * ends[name] for name, control in server.state.items()}
         moved = {name: weights[name] + self.params.server_lr * (ends[name] - weights[name]) for name in self.trained}

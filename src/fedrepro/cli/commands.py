@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedrepro.core.errors import Failures, UserError, unknown
+from fedrepro.core.errors import Failures, UserError, unknown_name
 from fedrepro.core.formatting import count
 
 PARAMS = Path("params.yaml")
 log = logging.getLogger("fedrepro")
 
 
-def available() -> int:
+def available_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -32,7 +32,7 @@ class Project:
 
         settings = {key: getattr(options, key) for key in ("scale", "data_mirror", "device") if getattr(options, key)}
         self.file: Path = options.params
-        self.params = read_params(self.file, settings).on(options.cores or available())
+        self.params = read_params(self.file, settings).limit_cores(options.cores or available_cores())
         self.paths = Paths(results=options.results)
 
     def plan(self, choose: Callable[[dict], list] | None = None) -> dict:
@@ -40,7 +40,7 @@ class Project:
         from fedrepro.experiments import plan, resolve
 
         where = self.params, self.paths
-        planned = plan.plan_training(*where, choose) if choose else plan.plan(*where)
+        planned = plan.plan_training(*where, choose) if choose else plan.plan_experiments(*where)
         resolve.check(self.params)
         return planned
 
@@ -50,33 +50,33 @@ class Project:
 
         def choose(planned: dict) -> list:
             if not targets:
-                return plan.every(planned)
-            from fedrepro.cli.targets import selected
+                return plan.all_experiments(planned)
+            from fedrepro.cli.targets import select_experiments
 
-            return selected(targets, planned, self.params)
+            return select_experiments(targets, planned, self.params)
 
         chosen = choose(self.plan(choose if bring else None))
-        if not all(item.lacking for item in chosen):  # then an error says it
-            for remark in plan.remarks(chosen, self.params.active.compare):
+        if not all(item.data_missing for item in chosen):  # then an error says it
+            for remark in plan.warnings(chosen, self.params.active_scale.compare):
                 log.warning(remark)
         return chosen
 
-    def at_once(self, cores: int) -> int:
+    def parallel_jobs(self, cores: int) -> int:
         """Return how many jobs may be at work at once."""
         from fedrepro.training import devices
 
-        return devices.at_once(self.params.device, self.params.gpus, cores)
+        return devices.max_parallel_jobs(self.params.device, self.params.gpus, cores)
 
 
 def list_targets(options: argparse.Namespace) -> int:
     from fedrepro.cli import targets
 
     project = Project(options)
-    found = targets.lines(project.plan(), project.params, project.paths, project.at_once(options.cores))
+    found = targets.list_targets(project.plan(), project.params, project.paths, project.parallel_jobs(options.cores))
     sys.stdout.write(
         f"scale {project.params.scale}; left: time on {count(options.cores, 'core')}, rough where never measured\n"
     )
-    sys.stdout.write(targets.table(found) + "\n")
+    sys.stdout.write(targets.format_table(found) + "\n")
     return 0
 
 
@@ -100,8 +100,8 @@ def train(options: argparse.Namespace) -> int:
     snapshots = study_plan.snapshots(work.cases).rounds
     left = runner.train(work.runs, work.paths, **work.shared, **work.alone, **limits, snapshots=snapshots)
     cases = [case for case in work.cases if case.run.summary.exists()]  # of a run that failed there is nothing to study
-    left = left or study_runner.conduct(cases, work.paths, **work.shared, **limits)
-    limits["failures"].tell()
+    left = left or study_runner.run_studies(cases, work.paths, **work.shared, **limits)
+    limits["failures"].raise_all()
     return 3 if left else 0
 
 
@@ -110,18 +110,18 @@ def _chosen(project: Project, targets: list[str]) -> Work:
     from fedrepro.experiments import plan, study_plan
 
     params, paths, chosen = project.params, project.paths, project.select(targets)
-    if params.only_finished:
-        log.warning("%s: only_finished: true trains nothing", project.file)
-    if chosen and all(item.lacking for item in chosen):
+    if params.report_only:
+        log.warning("%s: report_only: true trains nothing", project.file)
+    if chosen and all(item.data_missing for item in chosen):
         raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
     shared = {"mirror": params.mirror, "device": params.device, "gpus": params.gpus}
     alone = {"executor": params.executor, "cores": params.cores_per_run, "checkpoint_seconds": params.checkpoint_seconds}
-    return Work(plan.unique(chosen), study_plan.unfinished(chosen, params, paths), paths, shared, alone)
+    return Work(plan.unique_runs(chosen), study_plan.unfinished(chosen, params, paths), paths, shared, alone)
 
 
 def _listed(options: argparse.Namespace) -> Work:
     """What a list of runs asks for, which says itself which they are."""
-    from fedrepro.config.params import mirror
+    from fedrepro.config.params import data_mirror
     from fedrepro.experiments import run_list, study_plan
     from fedrepro.runs.paths import Paths
 
@@ -129,8 +129,8 @@ def _listed(options: argparse.Namespace) -> Work:
     if refused := [name for name, value in choices.items() if value]:
         raise UserError(f"--runs: trains what is in the list, and cannot be combined with {', '.join(refused)}")
     paths = Paths(results=options.results)
-    shared = {"mirror": mirror(options.data_mirror), "device": options.device or "auto"}
-    return Work(run_list.read(options.runs, paths), study_plan.read(options.runs, paths), paths, shared, {})
+    shared = {"mirror": data_mirror(options.data_mirror), "device": options.device or "auto"}
+    return Work(run_list.read(options.runs, paths), study_plan.from_run_list(options.runs, paths), paths, shared, {})
 
 
 def plan(options: argparse.Namespace) -> int:
@@ -140,10 +140,10 @@ def plan(options: argparse.Namespace) -> int:
     chosen = project.select(options.targets, bring=bool(options.export))
     if options.export:
         _export(chosen, project, options.export)
-    left = cost.entries(
+    left = cost.pending_work(
         chosen, project.params, project.paths, lambda name: sys.stderr.write(f"measuring the speed of {name}\n")
     )
-    sys.stdout.write(cost.plan(chosen, left, project.at_once(options.cores), project.params.scale) + "\n")
+    sys.stdout.write(cost.plan_table(chosen, left, project.parallel_jobs(options.cores), project.params.scale) + "\n")
     return 0
 
 
@@ -157,20 +157,20 @@ def _export(chosen: list, project: Project, path: Path) -> None:
     if len(cases) < len(unfinished):
         text = f"left out: {count(len(unfinished) - len(cases), 'study', 'studies')} of runs that earlier code trained"
         log.warning("%s; make them where these runs lie", text)
-    runs = {run.folder: run for run in (*plan.unique(chosen), *(case.run for case in cases))}  # some of kept runs
-    run_list.write(list(runs.values()), path, study_plan.listed(cases))
+    runs = {run.folder: run for run in (*plan.unique_runs(chosen), *(case.run for case in cases))}  # some of kept runs
+    run_list.write(list(runs.values()), path, study_plan.by_run_folder(cases))
 
 
 def keep(options: argparse.Namespace) -> int:
     from fedrepro.experiments import keep, plan
     from fedrepro.runs.kept import is_kept
 
-    keep.settle(options.results)
+    keep.recover(options.results)
     project = Project(options)
     chosen = project.select(options.targets)
     folders = keep.keep(chosen, project.paths)
     sys.stdout.writelines(f"{folder.parent.name} {folder.name}\n" for folder in folders)
-    runs = plan.unique(chosen)
+    runs = plan.unique_runs(chosen)
     text = f"{sum(run.summary.exists() for run in runs)} of {count(len(runs), 'run')} are finished"
     kept = sum(is_kept(run.folder) for run in runs)
     if folders:
@@ -201,7 +201,7 @@ def _folders(options: argparse.Namespace) -> list[tuple[Path, Path]]:
     project = Project(options)
     papers = list(project.params.papers)
     if options.paper and options.paper not in papers:
-        raise unknown("paper", options.paper, papers)
+        raise unknown_name("paper", options.paper, papers)
     chosen = [options.paper] if options.paper else papers
     return [(project.paths.runs(paper), project.paths.stored(paper)) for paper in chosen]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.config import registry
-from fedrepro.config.params import Experiment, Params, Proxy, Scale, Scaling
+from fedrepro.config.params import Experiment, Params, PixelScaling, Proxy, Scale
 from fedrepro.config.types import Frozen
-from fedrepro.core.files import replacing
+from fedrepro.core.files import atomic_write
 
 PAGE = Path("docs/configuration.md")
 INTRO = """<!-- written by `uv run fedrepro docs` from the settings' models; do not edit -->
@@ -22,7 +22,7 @@ MODELS: tuple[tuple[str, type[Frozen]], ...] = (
     ("A scale", Scale),
     ("An experiment", Experiment),
     ("`proxy` of an experiment", Proxy),
-    ("`inputs` of an experiment", Scaling),
+    ("`inputs` of an experiment", PixelScaling),
 )
 KINDS = {
     "algorithms": "Methods, in `series`",
@@ -40,7 +40,7 @@ def write(root: Path = Path()) -> bool:
     path, text = root / PAGE, page()
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return True
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from fedrepro import __version__
 from fedrepro.cli import commands
-from fedrepro.core.errors import UserError, explained, interrupted, stoppable
+from fedrepro.core.errors import UserError, as_user_error, is_interrupt, stop_on_sigterm
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Returns 0; 2 for the user's mistakes, with one message; 3 when a time budget ended the work."""
     try:
-        stoppable()
+        stop_on_sigterm()
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # titles have letters that not every terminal has
         options = _parser().parse_args(arguments)
@@ -33,12 +33,12 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"error: {error}\n")
         return 2
     except BaseException as error:
-        if interrupted(error):
+        if is_interrupt(error):
             sys.stderr.write("stopped; the same command goes on from the last checkpoint\n")
             return 130
         if isinstance(error, BrokenPipeError) and _unread():
             return 0
-        if (told := explained(error)) is None:
+        if (told := as_user_error(error)) is None:
             raise
         sys.stderr.write(f"error: {told}\n")
         return 2
@@ -92,7 +92,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--device": {"help": "auto, cpu or cuda"},
     "--paper": {"help": "only this paper"},
     "--results": {"type": Path, "default": Path("results"), "help": "where runs lie (results)"},
-    "--cores": {"type": _cores, "default": commands.available(), "help": "for which the time is told (all of this machine)"},
+    "--cores": {
+        "type": _cores,
+        "default": commands.available_cores(),
+        "help": "for which the time is told (all of this machine)",
+    },
     "--budget": {"type": _seconds, "help": "stop cleanly after this long, e.g. 90s, 9m, 2h"},
     "--runs": {"type": Path, "help": "a list of runs that `fedrepro plan --export` wrote, instead of settings"},
     "--export": {"type": Path, "help": "write the unfinished runs to this file, for a machine without settings"},

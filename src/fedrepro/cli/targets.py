@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fedrepro.config.params import Params
-from fedrepro.core.errors import unknown
+from fedrepro.core.errors import unknown_name
 from fedrepro.core.formatting import count, duration
 from fedrepro.experiments import cost as bill
 from fedrepro.experiments import plan, study_plan
-from fedrepro.experiments.cost import Entry
-from fedrepro.experiments.plan import Planned
+from fedrepro.experiments.cost import PendingWork
+from fedrepro.experiments.plan import PlannedExperiment
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.panel import split_source
 from fedrepro.report.paper import Paper
@@ -17,11 +17,11 @@ from fedrepro.report.verdicts.summary import VERDICTS
 from fedrepro.runs.paths import Paths
 
 OTHERS = "kept of other data"
-Plan = Mapping[str, Mapping[str, Planned]]
+Plan = Mapping[str, Mapping[str, PlannedExperiment]]
 
 
 @dataclass(frozen=True)
-class Line:
+class Target:
     """A target: its name on the command line, what it shows, what is finished, what the rest costs."""
 
     target: str
@@ -31,12 +31,12 @@ class Line:
     reason: str = ""  # why it is skipped
 
 
-def lines(planned: Plan, params: Params, paths: Paths, cores: int) -> list[Line]:
+def list_targets(planned: Plan, params: Params, paths: Paths, cores: int) -> list[Target]:
     """Return all targets, each under the shortest name that no other paper's has."""
     specs = spec.read_all(params)
     named = spec.targets(specs)
     found = []
-    left = bill.entries(plan.every(planned), params, paths)
+    left = bill.pending_work(plan.all_experiments(planned), params, paths)
     for paper, specification in specs.items():
         found.append(_line(paper, specification.title, list(planned[paper].values()), left, params, paths, cores))
         for key in specification.artifacts:
@@ -47,32 +47,32 @@ def lines(planned: Plan, params: Params, paths: Paths, cores: int) -> list[Line]
     return found
 
 
-def table(found: Iterable[Line]) -> str:
+def format_table(found: Iterable[Target]) -> str:
     """One line each, in columns; below them why some are skipped."""
     found = list(found)
-    rows = [Line("target", "title", "state", "left"), *found]
+    rows = [Target("target", "title", "state", "left"), *found]
     widths = [max(len(getattr(row, part)) for row in rows) for part in ("target", "state", "cost")]
     shown = [f"{row.target:<{widths[0]}}  {row.state:<{widths[1]}}  {row.cost:>{widths[2]}}  {row.title}" for row in rows]
     if any(OTHERS in row.state for row in found):
-        shown.append(f"{OTHERS}: trained anew here; only_finished=true reports what is kept")
+        shown.append(f"{OTHERS}: trained anew here; report_only=true reports what is kept")
     for reason in dict.fromkeys(row.reason for row in rows if row.reason):
         shown.append(f"skipped: {', '.join(row.target for row in rows if row.reason == reason)}: {reason}")
     return "\n".join(shown)
 
 
-def selected(targets: Iterable[str], planned: Plan, params: Params) -> list[Planned]:
+def select_experiments(targets: Iterable[str], planned: Plan, params: Params) -> list[PlannedExperiment]:
     """The experiments behind some targets: a paper's, a figure's, a table's, or one by its own name. Raises UserError."""
     specs = spec.read_all(params)
     named = spec.targets(specs)
-    found: dict[tuple[str, str], Planned] = {}
+    found: dict[tuple[str, str], PlannedExperiment] = {}
     for target in targets:
         if target in planned:
             own = list(planned[target].values())
         elif target in named:
             paper, key = named[target]
             own = [planned[paper][name] for name in _experiments(specs[paper], key)]
-        elif not (own := [item for item in plan.every(planned) if item.name == target]):
-            raise unknown("target", target, [*planned, *named], "; `fedrepro list` shows all")
+        elif not (own := [item for item in plan.all_experiments(planned) if item.name == target]):
+            raise unknown_name("target", target, [*planned, *named], "; `fedrepro list` shows all")
         found |= {(item.paper, item.name): item for item in own}
     return list(found.values())
 
@@ -81,26 +81,30 @@ def _experiments(specification: Paper, key: str) -> list[str]:
     return list(dict.fromkeys(split_source(source)[0] for source in specification.sources([key])))
 
 
-def _line(target: str, title: str, items: list[Planned], left: list[Entry], params: Params, paths: Paths, cores: int) -> Line:
-    studied = [found for item in items for found in study_plan.plan(item, params, paths).values() if _asked(item, found)]
+def _line(
+    target: str, title: str, items: list[PlannedExperiment], left: list[PendingWork], params: Params, paths: Paths, cores: int
+) -> Target:
+    studied = [
+        found for item in items for found in study_plan.plan_studies(item, params, paths).values() if _asked(item, found)
+    ]
     # each run and study, with the file that exists if it is over
     wanted = {run.folder: run.summary for item in items for run in item.runs}
-    wanted |= {case.table: case.note for found in studied for case in found.cases}
+    wanted |= {case.table: case.done_file for found in studied for case in found.study_runs}
     if not wanted:
         reasons = dict.fromkeys(str(item.skipped) for item in items if item.skipped)
-        return Line(target, title, "skipped" if reasons else "needs no runs", "", "; ".join(reasons))
+        return Target(target, title, "skipped" if reasons else "needs no runs", "", "; ".join(reasons))
     lost = [str(found.skipped) for found in studied if found.skipped]  # nothing is left to make them from
     done, all_of_them = sum(path.exists() for path in wanted.values()), len(wanted) + len(lost)
-    whole = not any(item.waiting for item in items)  # else other series wait, which `only_finished` leaves out
+    whole = not any(item.unfinished_series for item in items)  # else other series wait, which `report_only` leaves out
     if done == all_of_them and whole:
         state = "finished"
     else:
         state = f"{done} of {count(all_of_them, 'run')}{'' if whole else ' and more'}" if done else "not run"
-    if elsewhere := len({run.summary for item in items for run in item.elsewhere}):
+    if elsewhere := len({run.summary for item in items for run in item.kept_with_other_data}):
         state += f", {elsewhere} {OTHERS}"
-    own = [entry for entry in left if entry.over in wanted.values()]
-    return Line(target, title, state, duration(bill.seconds(own, cores)) if own else "", "; ".join(dict.fromkeys(lost)))
+    own = [entry for entry in left if entry.done_file in wanted.values()]
+    return Target(target, title, state, duration(bill.wall_seconds(own, cores)) if own else "", "; ".join(dict.fromkeys(lost)))
 
 
-def _asked(item: Planned, found: study_plan.Studied) -> bool:
+def _asked(item: PlannedExperiment, found: study_plan.PlannedStudy) -> bool:
     return item.training is not None and item.training.studies.get(found.study) is not None

@@ -31,13 +31,13 @@ def of_experiments() -> Schema:
     del defs["Choice"]
     experiment.pop("required")
     properties = experiment["properties"]
-    for part in (defs["Proxy"], defs["Scaling"]["anyOf"][1]):
+    for part in (defs["Proxy"], defs["PixelScaling"]["anyOf"][1]):
         part.pop("required")
     for key, kind in CHOSEN.items():
         also = {name: properties[key][name] for name in ("default", "description") if name in properties[key]}
         properties[key] = {"$ref": f"#/$defs/{kind}"} | also
     series = {key: value for key, value in properties.items() if key not in ("series", "seeds", "studies")}
-    defs |= {"with": objects(series), "algorithms": _choice("algorithms", {"with": {"$ref": "#/$defs/with"}})}
+    defs |= {"overrides": objects(series), "algorithms": _choice("algorithms", {"overrides": {"$ref": "#/$defs/overrides"}})}
     properties["series"]["additionalProperties"] = {"$ref": "#/$defs/algorithms"}
     studies = {name: {"anyOf": [objects(_options("studies", name)), {"type": "null"}]} for name in registry.names("studies")}
     properties["studies"] = objects(studies)

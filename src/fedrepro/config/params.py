@@ -43,7 +43,7 @@ from fedrepro.config.types import (
     distinct,
     parse,
 )
-from fedrepro.core.errors import UserError, not_among
+from fedrepro.core.errors import UserError, unknown_name_message
 from fedrepro.core.metrics import USUAL
 
 PAPERS = Path("workflow/papers")  # beside params.yaml; below it a folder for each paper, with these files
@@ -71,7 +71,7 @@ class Proxy(Frozen):
     removed: bool = Field(False, description="take them from the clients' images; else clients may hold them too")
 
 
-class Scaling(Frozen):
+class PixelScaling(Frozen):
     """What becomes of pixels, 0 to 255: a plain name, or `normalised` with moments of one's own."""
 
     name: Literal["raw", "unit", "half", "standardised", "normalised"] = Field(
@@ -89,7 +89,7 @@ class Scaling(Frozen):
         return {"name": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
-    def _moments_belong_together(self) -> "Scaling":
+    def _moments_belong_together(self) -> "PixelScaling":
         mean, std = self.mean, self.std
         if (mean is None) != (std is None) or (mean and std and len(mean) != len(std)):
             raise ValueError("mean and std: both, one number per channel each, or neither")
@@ -112,7 +112,7 @@ class Training(Frozen):
     dataset: PlainChoice = Field(description="a data set, with its options")
     train_images: Count | None = Field(None, description="use only so many training images, the first of a fixed shuffle")
     test_images: Count | None = Field(None, description="use only so many test images, likewise")
-    inputs: Scaling = Field(Scaling(name="unit"), description="how pixels are scaled")
+    pixel_scaling: PixelScaling = Field(PixelScaling(name="unit"), description="how pixels are scaled")
     augment: tuple[Change, ...] = Field((), description="random changes of training images, in this order")
     partition: Choice = Field(description="which client holds which images, with its options")
     model: Choice = Field(description="the network, with its options")
@@ -142,7 +142,7 @@ class Training(Frozen):
         return self
 
 
-class Dealing(Frozen):
+class PartitionConfig(Frozen):
     """All of a run's settings that decide who holds which images."""
 
     dataset: PlainChoice
@@ -160,8 +160,8 @@ class RunConfig(Training):
     seed: Seed
 
     @property
-    def dealing(self) -> Dealing:
-        return Dealing.model_validate(self.model_dump(include=set(Dealing.model_fields)))
+    def partition_config(self) -> PartitionConfig:
+        return PartitionConfig.model_validate(self.model_dump(include=set(PartitionConfig.model_fields)))
 
 
 class Experiment(Training):
@@ -232,8 +232,8 @@ class Params(Frozen):
         1, description="cores of a training job on a processor, over which sequential clients are spread"
     )
     checkpoint_seconds: NonNegative = Field(30, description="a run saves its state at most this often")
-    kept: bool = Field(True, description="reuse the committed runs in results/kept; false: train everything")
-    only_finished: bool = Field(
+    use_kept_results: bool = Field(True, description="reuse the committed runs in results/kept; false: train everything")
+    report_only: bool = Field(
         False, description="train nothing: report the series whose runs are all finished, where an experiment has two or more"
     )
     mlflow_uri: str = Field(
@@ -262,14 +262,14 @@ class Params(Frozen):
         for name, scale in scales.items():
             like = scale.get("like")
             if like is not None and (not isinstance(like, str) or like not in found):
-                raise ValueError(f"{name}: like: {not_among('scale', like, found)}, which stand above it")
+                raise ValueError(f"{name}: like: {unknown_name_message('scale', like, found)}, which stand above it")
             found[name] = {**found.get(like, {}), "like": None, **scale}
         return found
 
     @model_validator(mode="after")
     def _scale_exists(self) -> "Params":
         if self.scale not in self.scales:
-            raise ValueError(f"scale: {not_among('scale', self.scale, self.scales)}")
+            raise ValueError(f"scale: {unknown_name_message('scale', self.scale, self.scales)}")
         return self
 
     @property
@@ -286,22 +286,22 @@ class Params(Frozen):
 
     @property
     def mirror(self) -> str | None:
-        return mirror(self.data_mirror)
+        return data_mirror(self.data_mirror)
 
     @property
     def gpus(self) -> Gpus:
         return Gpus(self.devices, self.gpu_jobs_per_device)
 
-    def on(self, cores: int) -> "Params":
+    def limit_cores(self, cores: int) -> "Params":
         """The same on a machine of so many cores."""
         return self.model_copy(update={"cores_per_run": min(self.cores_per_run, cores)})
 
     @property
-    def active(self) -> Scale:
+    def active_scale(self) -> Scale:
         return self.scales[self.scale]
 
     @property
-    def alike(self) -> tuple[str, ...]:
+    def inherited_scales(self) -> tuple[str, ...]:
         """The scale that the active one is like, the one that this is like, and so on."""
         return self._chain(self.scale)[1:]
 
@@ -311,23 +311,16 @@ class Params(Frozen):
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """Where files are fetched from. As an object Snakemake leaves it out when it compares: what is there and checked is not
     fetched again because of a mirror."""
 
     mirror: str | None
 
 
-def mirror(given: str | None) -> str | None:
+def data_mirror(given: str | None) -> str | None:
     """Where data come from instead of their official sources; the environment variable serves where nothing is given."""
     return given or os.environ.get("FEDREPRO_DATA_MIRROR") or None
-
-
-def renamed(stored: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a stored result in today's names."""
-    values = dict(stored)
-    decay, floor = values.pop("lr_decay", 1.0), values.pop("lr_floor", 0.0)
-    return values if decay == 1 else values | {"schedule": {"name": "exponential", "decay": decay, "floor": floor}}
 
 
 def read_params(path: Path = Path("params.yaml"), overrides: dict[str, Any] | None = None) -> Params:
@@ -353,9 +346,9 @@ def _read_paper(folder: Path, scales: Collection[str]) -> PaperSettings:
         _check_series(f"{folder / EXPERIMENTS}: {name}.series", values.get("series", {}))
     for scale, listed in strict_yaml.read(file).items():
         if scale not in scales:
-            raise UserError(f"{file}: {not_among('scale', scale, scales)}")
+            raise UserError(f"{file}: {unknown_name_message('scale', scale, scales)}")
         overlays[scale] = flatten(listed or {}, f"{file}: {scale}")
         for name in overlays[scale]:
             if name not in experiments:
-                raise UserError(f"{file}: {scale}: {not_among('experiment', name, experiments)}")
+                raise UserError(f"{file}: {scale}: {unknown_name_message('experiment', name, experiments)}")
     return PaperSettings(folder, experiments, overlays)

@@ -6,7 +6,7 @@ import pkgutil
 from typing import Any
 
 from fedrepro.config.types import Choice, Frozen, parse
-from fedrepro.core.errors import UserError, not_among
+from fedrepro.core.errors import UserError, unknown_name_message
 
 PACKAGES = {
     "datasets": "data.datasets",
@@ -53,7 +53,7 @@ def _one(kind: str) -> str:
 def find(kind: str, name: str) -> Any:
     """The module, or for schedules and tasks the class, that `name` stands for. Raises UserError listing the valid names."""
     if name not in (valid := names(kind)):
-        raise UserError(not_among(_one(kind.rpartition(".")[2]), name, valid))
+        raise UserError(unknown_name_message(_one(kind.rpartition(".")[2]), name, valid))
     return _table(kind)[name] if kind in TABLES else importlib.import_module(path(kind, name))
 
 

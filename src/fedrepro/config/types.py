@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import digest
+from fedrepro.core.files import sha256
 from fedrepro.core.metrics import MEASURES
 
 
@@ -119,7 +119,7 @@ class _InputFile(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _from_path(cls, value: Any) -> Any:
-        return {"path": value, "sha256": digest(_content(value))} if isinstance(value, str) else value
+        return {"path": value, "sha256": sha256(_content(value))} if isinstance(value, str) else value
 
     def read(self) -> bytes:
         """Return the content. Raises UserError if it is not what it was when the settings were read."""
@@ -127,7 +127,7 @@ class _InputFile(Frozen):
             content = _content(self.path)
         except ValueError as error:
             raise UserError(str(error)) from None
-        if digest(content) != self.sha256:
+        if sha256(content) != self.sha256:
             raise UserError(f"{self.path}: changed since the work was planned; start the same command again")
         return content
 
@@ -161,10 +161,26 @@ def parse(model: type[Model], values: Any, where: str) -> Model:
         raise UserError("\n".join(f"{where}: {line}" for line in lines)) from None
 
 
+RENAMED = {  # keys of earlier settings files -> today's
+    "with": "overrides",
+    "inputs": "pixel_scaling",
+    "kept": "use_kept_results",
+    "only_finished": "report_only",
+    "cell": "quantity",
+    "ours": "own_question",
+    "afterwards": "registered_after_results",
+    "beyond": "not_testable_at",
+    "looked": "seeds_at_first_look",
+    "chose": "calibrated_on",
+}
+
+
 def _explain(model: type[BaseModel], item: Any) -> str:
     place = item["loc"][:-2] if item["loc"][-1:] == ("[key]",) else item["loc"]  # the message itself shows a wrong key
     key = ".".join(map(str, place))
     if item["type"] == "extra_forbidden":
+        if (new := RENAMED.get(str(item["loc"][-1]))) in _fields_at(model, item["loc"][:-1]):
+            return f"{key}: is called {new} now. Rename the key."
         valid = ", ".join(sorted(_fields_at(model, item["loc"][:-1])))
         return f"{key}: unknown key" + (f": choose from {valid}" if valid else "")
     message = str(item["ctx"]["error"]) if item["type"] == "value_error" else item["msg"]  # ours, without pydantic's words

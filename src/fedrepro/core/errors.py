@@ -22,7 +22,7 @@ class UserError(Exception):
 
 
 @contextlib.contextmanager
-def located(where: str) -> Iterator[None]:
+def error_prefix(where: str) -> Iterator[None]:
     """Prefix the message of a UserError in the block with where it happened."""
     try:
         yield
@@ -47,10 +47,10 @@ def _without_user(word: str) -> str:
 
 
 UNMAPPED = "failed to map segment"  # the loader's words where a library does not fit into memory
-GOES_ON = "what is finished stays, and the same command goes on"
+CONTINUED = "what is finished stays, and the same command goes on"
 REMEDIES = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), f"free some space: {GOES_ON}"),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), f"make it writable: {GOES_ON}"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), f"free some space: {CONTINUED}"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), f"make it writable: {CONTINUED}"),
     **dict.fromkeys(
         (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG),
         "choose another path, or move away what is in its place",
@@ -58,16 +58,16 @@ REMEDIES = {
 }
 
 
-def explained(error: BaseException) -> UserError | None:
+def as_user_error(error: BaseException) -> UserError | None:
     """Turn a failure that no code is to blame for into a UserError: no memory, a full disk, a closed folder, a path that leads
     nowhere. None for any other."""
     if isinstance(error, MemoryError) or (isinstance(error, ImportError) and UNMAPPED in str(error)):
-        return UserError(f"memory is full ({error or 'no more could be had'}): use a smaller scale or fewer cores; {GOES_ON}")
+        return UserError(f"memory is full ({error or 'no more could be had'}): use a smaller scale or fewer cores; {CONTINUED}")
     remedy = REMEDIES.get(error.errno) if isinstance(error, OSError) else None
     return UserError(f"{error.filename or 'a file'}: {os.strerror(error.errno)}; {remedy}") if remedy else None
 
 
-def stoppable() -> None:
+def stop_on_sigterm() -> None:
     """Let SIGTERM end the work as Ctrl-C does: at a checkpoint."""
 
     def stop(*_: object) -> None:
@@ -77,15 +77,15 @@ def stoppable() -> None:
         signal.signal(signal.SIGTERM, stop)
 
 
-def interrupted(error: BaseException | None) -> bool:
+def is_interrupt(error: BaseException | None) -> bool:
     """Return whether an error is Ctrl-C or came of it: what interrupts the definition of a class, as in an import, is a
     RuntimeError in Python 3.11, and clean-up may fail in its turn."""
     return error is not None and (
-        isinstance(error, KeyboardInterrupt) or interrupted(error.__cause__) or interrupted(error.__context__)
+        isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__) or is_interrupt(error.__context__)
     )
 
 
-class Unavailable(UserError):
+class DataUnavailable(UserError):
     """Data that are not here and that only the user may fetch; what needs them is left out of a plan, with this reason."""
 
 
@@ -93,14 +93,14 @@ FEW = 8  # valid names that a message lists all
 NEAREST = 4  # names of more
 
 
-def unknown(kind: str, name: str, valid: Collection[str], more: str = "") -> UserError:
+def unknown_name(kind: str, name: str, valid: Collection[str], more: str = "") -> UserError:
     """Return the error for an unknown name: it lists all names where they are few, else the nearest, and `more`."""
     if len(valid) <= FEW:
-        return UserError(not_among(kind, name, valid))
+        return UserError(unknown_name_message(kind, name, valid))
     return UserError(f"unknown {kind} '{name}': nearest are {', '.join(nearest(name, valid))}{more}")
 
 
-def not_among(kind: str, name: str, valid: Collection[str]) -> str:
+def unknown_name_message(kind: str, name: str, valid: Collection[str]) -> str:
     """Return the message for an unknown name, with all valid ones."""
     return f"unknown {kind} '{name}': choose from {', '.join(valid) or 'nothing'}"
 
@@ -121,21 +121,21 @@ class Failures:
         self.found: dict[str, Exception] = {}
 
     @contextlib.contextmanager
-    def of(self, name: str) -> Iterator[None]:
+    def collect(self, name: str) -> Iterator[None]:
         """Run the block for the piece `name`; log and keep its failure."""
         try:
             yield
         except Exception as caught:
-            if interrupted(caught):
+            if is_interrupt(caught):
                 raise KeyboardInterrupt from caught
-            error = explained(caught) or caught
+            error = as_user_error(caught) or caught
             crash = not isinstance(error, UserError)
             log.error("%s failed: %s%s", name, f"{type(error).__name__}: " if crash else "", error, exc_info=crash)
             if crash:
                 traceback.clear_frames(error.__traceback__)  # which would keep all tensors of the run
             self.found[name] = error if crash else error.with_traceback(None)
 
-    def tell(self) -> None:
+    def raise_all(self) -> None:
         """Raise what failed, if anything: a UserError if all are, else the one crash or a group of all."""
         if not self.found:
             return
@@ -150,9 +150,9 @@ class Failures:
 
 
 @contextlib.contextmanager
-def collected(failures: Failures | None) -> Iterator[Failures]:
+def shared_failures(failures: Failures | None) -> Iterator[Failures]:
     """Yield the caller's failures to add to, or new ones that are raised at the end."""
     found = Failures() if failures is None else failures
     yield found
     if failures is None:
-        found.tell()
+        found.raise_all()

@@ -25,7 +25,7 @@ MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk 
 
 
 @contextlib.contextmanager
-def alone(path: Path, wait: bool = True) -> Iterator[None]:
+def single_process(path: Path, wait: bool = True) -> Iterator[None]:
     """Let one process at a time into the block, by a lock on a file that ends with its process, however that ends.
 
     A file system that knows no locks lets all in. Raises UserError while another process has the lock, unless this one is to
@@ -46,7 +46,7 @@ def check_regular(path: Path, advice: str = AGAIN) -> None:
         raise UserError(f"{path}: not a file; {advice}")
 
 
-def check_own(folder: Path) -> None:
+def check_no_links(folder: Path) -> None:
     """Raise UserError where a folder to write and delete in, or anything in it, is a link or no file."""
     for path in (folder, *folder.rglob("*")):
         with contextlib.suppress(FileNotFoundError):  # a process that was at work in it has just ended
@@ -55,7 +55,7 @@ def check_own(folder: Path) -> None:
                 raise UserError(f"{path}: {'a link' if stat.S_ISLNK(mode) else 'not a file'}; {AGAIN}")
 
 
-def held(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Return whether a process has the lock; also True where this one may not ask, since the file is somebody else's."""
     if path.exists() and not path.is_file():
         return False
@@ -82,9 +82,9 @@ def lock(file: IO[str], wait: bool = False) -> bool | None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a path to write to, of this process alone, which replaces `path` in one step when the block ends well."""
-    temporary = part(path)
+    temporary = temporary_path(path)
     try:
         yield temporary
         with temporary.open("rb") as file:
@@ -92,32 +92,32 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    sweep(path)
+    remove_stale_parts(path)
 
 
-def part(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
     """Return the temporary file in which this process writes what will be at `path`."""
     return path.with_name(f".{path.name}.{MACHINE}-{os.getpid()}.part")
 
 
-def sweep(path: Path) -> None:
+def remove_stale_parts(path: Path) -> None:
     """Remove the temporary files of `path` that killed processes of this machine left."""
-    _remove(abandoned(path))
+    _remove(stale_parts(path))
 
 
-def abandoned(path: Path) -> list[Path]:
+def stale_parts(path: Path) -> list[Path]:
     """Return these files."""
     return sorted(filter(_abandoned, path.parent.glob(f".{glob.escape(path.name)}.{MACHINE}-*.part")))
 
 
-def sweep_below(folder: Path) -> None:
+def remove_stale_parts_below(folder: Path) -> None:
     """Remove all such files in a folder and those within; also those of earlier code, which name no machine."""
     _remove(filter(_abandoned, list(folder.rglob(".*.part"))))
 
 
 def _abandoned(left: Path) -> bool:
     machine, _, process = left.stem.rpartition(".")[2].partition("-")
-    return not process or (machine == MACHINE and not alive(int(process)))
+    return not process or (machine == MACHINE and not is_alive(int(process)))
 
 
 def _remove(parts: Iterable[Path]) -> None:
@@ -125,7 +125,7 @@ def _remove(parts: Iterable[Path]) -> None:
         shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink(missing_ok=True)
 
 
-def alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
     """Return whether a process of this machine with this number runs."""
     try:
         os.kill(process, 0)
@@ -152,10 +152,10 @@ def read_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any] | N
         content = read_file(path, advice)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return parsed(content, path, *keys, advice=advice)
+    return parse_json(content, path, *keys, advice=advice)
 
 
-def parsed(content: bytes, path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any]:
+def parse_json(content: bytes, path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any]:
     """Parse such a file that was read already; `path` is for messages."""
     values = _parsed(content, path, advice)
     if not isinstance(values, dict):
@@ -175,7 +175,7 @@ def _parsed(content: bytes, path: Path, advice: str) -> Any:
         raise UserError(f"{path}: damaged; {advice}") from None
 
 
-def read_whole_json(path: Path, *keys: str) -> dict[str, Any]:
+def read_required_json(path: Path, *keys: str) -> dict[str, Any]:
     """As `read_json`, of a file that has to be there."""
     values = read_json(path, *keys)
     if values is None:
@@ -204,7 +204,7 @@ def parse_rows(content: bytes, path: Path, advice: str = AGAIN) -> list[dict[str
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """Sealed; a reader sees the old file or the new one."""
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json_text(values), encoding="utf-8")
 
 
@@ -214,10 +214,10 @@ def json_text(values: dict[str, Any]) -> str:
 
 
 def _seal(values: dict[str, Any]) -> str:
-    return digest(json.dumps(json.loads(json.dumps(values)), sort_keys=True))  # read back: keys are texts then
+    return sha256(json.dumps(json.loads(json.dumps(values)), sort_keys=True))  # read back: keys are texts then
 
 
-def digest(*parts: bytes | memoryview | str) -> str:
+def sha256(*parts: bytes | memoryview | str) -> str:
     """sha256 of texts and bytes, one after the other."""
     found = hashlib.sha256()
     for part in parts:

@@ -101,7 +101,7 @@ CONTENTS = {  # packages that were modules: name -> the module that holds what w
 }
 
 
-class Finder(importlib.abc.MetaPathFinder):
+class MovedModuleFinder(importlib.abc.MetaPathFinder):
     """Finds nothing, but says where a module went. Asked first: of an old package a folder with bytecode may be left."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
@@ -110,7 +110,7 @@ class Finder(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"{name} is now fedrepro.{MODULES[old]}")  # with a name `from` would swallow it
 
 
-def contents(package: str) -> Callable[[str], Any]:
+def moved_names(package: str) -> Callable[[str], Any]:
     """Return a `__getattr__` for a package that was a module: what was in it is answered with its new place."""
 
     def answer(name: str) -> Any:

@@ -32,23 +32,23 @@ REDIRECTING = (
 )
 ENTRY = "fedrepro.training.federation"  # everything that computes a number is reached from here or named in the config
 # data count by their own checksum
-ASIDE = ("config", "core.errors", "core.files", "core.moved", "core.provenance", "runs", "data.datasets")
-NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in ASIDE)
+EXCLUDED = ("config", "core.errors", "core.files", "core.moved", "core.provenance", "runs", "data.datasets")
+NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in EXCLUDED)
 DATASETS = "fedrepro.data.datasets"
 KIND = {"cpu family": "family", "model": "model", "stepping": "stepping"}  # of a processor, in /proc/cpuinfo
 
 
-def forget() -> None:
+def clear_caches() -> None:
     """Look at files, git and machine anew."""
     for function in globals().values():
         if hasattr(function, "cache_clear"):
             function.cache_clear()
 
 
-def digest(value: Any, length: int = 10) -> str:
+def value_digest(value: Any, length: int = 10) -> str:
     """Short hash of plain values, independent of the order of keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return files.digest(text)[:length]
+    return files.sha256(text)[:length]
 
 
 @functools.cache
@@ -102,7 +102,9 @@ def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY) 
 def _digest_in(
     package: Path, entries: tuple[str, ...], aside: tuple[str, ...] = NOT_NUMERIC, alone: Collection[str] = ()
 ) -> str:
-    return digest({module: _essence(_file(module, package)) for module in _closure(entries, package, aside, alone)})
+    return value_digest(
+        {module: _normalised_ast(_file(module, package)) for module in _closure(entries, package, aside, alone)}
+    )
 
 
 def report_digest() -> str:
@@ -112,12 +114,14 @@ def report_digest() -> str:
     beside = (PACKAGE / f"{name}.py" for name in names)
     code = sorted([*PACKAGE.glob("report/**/*.py"), *beside])
     sources = [*code, *sorted(PACKAGE.glob("report/templates/*"))]
-    return digest({path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in sources})
+    return value_digest({path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in sources})
 
 
 def heatmap_digest() -> str:
     """Hash of the code that draws a partition's heat map."""
-    return digest([_essence(PACKAGE / "report" / "figures" / f"{name}.py") for name in ("_layout", "_partition_heatmap")])
+    return value_digest(
+        [_normalised_ast(PACKAGE / "report" / "figures" / f"{name}.py") for name in ("_layout", "_partition_heatmap")]
+    )
 
 
 def _closure(entries: tuple[str, ...], package: Path, aside: tuple[str, ...], alone: Collection[str]) -> list[str]:
@@ -155,7 +159,7 @@ def _imports(path: Path, package: Path) -> list[str]:
 
 
 @functools.cache
-def _essence(path: Path) -> str:
+def _normalised_ast(path: Path) -> str:
     """The source as every version of the interpreter sees it: parsed, without docstrings."""
     tree = _tree(path)
     for node in ast.walk(tree):
@@ -186,10 +190,10 @@ def is_commit(name: Any) -> bool:
 
 
 @functools.cache
-def commit(modules: tuple[str, ...] = ()) -> str:
+def current_commit(modules: tuple[str, ...] = ()) -> str:
     """The checkout's commit, "-dirty" where the code that a run with these modules executes is not the commit's; the variable
     FEDREPRO_COMMIT where there is no checkout. Raises UserError where that names no commit."""
-    name = head()[0]
+    name = head_commit()[0]
     if name is None:
         name = os.environ.get("FEDREPRO_COMMIT") or UNKNOWN
         if not is_commit(name):
@@ -201,7 +205,7 @@ def commit(modules: tuple[str, ...] = ()) -> str:
 
 
 @functools.cache
-def head() -> tuple[str | None, str]:
+def head_commit() -> tuple[str | None, str]:
     """The commit of the checkout that the package lies in, or None; then, where git cannot read a checkout that is there, its
     words, which are logged once."""
     if not any(os.path.exists(folder / ".git") for folder in PACKAGE.parents):
@@ -247,7 +251,7 @@ def environment(device: Any, modules: tuple[str, ...] = ()) -> dict[str, Any]:
     """The commit, versions and hardware that the numbers of a run with these modules may depend on in their last digits."""
     import torch
 
-    name = commit(modules)
+    name = current_commit(modules)
     return {
         "commit": name,
         "commit_date": commit_date(name),

@@ -2,4 +2,4 @@
 
 from fedrepro.core import moved
 
-__getattr__ = moved.contents(__name__)
+__getattr__ = moved.moved_names(__name__)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from fedrepro import algorithms, models
-from fedrepro.algorithms.base import FedAvg, Sent, Weights
+from fedrepro.algorithms.base import ClientUpdate, FedAvg, Weights
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Choice
 from fedrepro.core import provenance, rng
@@ -31,7 +31,7 @@ from fedrepro.runs.run import Run
 from fedrepro.training import executors
 from fedrepro.training.evaluation import flops, measured
 from fedrepro.training.federation import Federation
-from fedrepro.training.round import Round
+from fedrepro.training.round import RoundExecution
 
 STEPS = 2  # of each client that is timed
 TESTS = (16, 300)  # images that are tested on: as many as `TESTED` operations are enough for, between these
@@ -64,7 +64,7 @@ class Cost:
     cores: int = 1
 
 
-class Known:
+class SpeedCache:
     """What was counted and measured here before, in a file that is read once and written by `save`; without what was `measured`
     guesses are the same on every machine."""
 
@@ -76,7 +76,7 @@ class Known:
     def __contains__(self, key: str) -> bool:
         return self._measured and key in self._values
 
-    def find(self, key: str, parts: set[str], make: Callable[[], dict[str, float]]) -> dict[str, float]:
+    def get_or_compute(self, key: str, parts: set[str], make: Callable[[], dict[str, float]]) -> dict[str, float]:
         """The value of a key, which has these parts; made where it is not known. Raises UserError where the file is damaged."""
         if key not in self._values:
             self._values[key] = make()
@@ -94,25 +94,27 @@ class Known:
         self._saved = len(self._values)
 
 
-def cost(
-    run: Run, known: Known, executor: str, device: torch.device, measure: Callable[[], None] | None = None, cores: int = 1
+def estimate(
+    run: Run, cache: SpeedCache, executor: str, device: torch.device, measure: Callable[[], None] | None = None, cores: int = 1
 ) -> Cost:
     """The whole run's cost, as if nothing of it were done, on so many cores. An unknown speed is guessed; where `measure` is
     given, that is called and the speed is measured."""
     config = _drawn(run.config)
     _, train, test = datasets.extent(config.dataset)
-    share, tests = partitions.held(config.partition, config.train_images or train), config.test_images or test
+    share, tests = partitions.mean_client_images(config.partition, config.train_images or train), config.test_images or test
     trained = config.rounds * config.clients_per_round  # local trainings of participants
     beside = {MEASURES[name].model for name in config.measures if MEASURES[name].over == "clients"}
     others = config.partition.options["clients"] - config.clients_per_round if beside else 0
     evaluations = config.rounds / config.evaluate_every
-    looked_at = tests + (2 * config.clients_per_round + len(beside) * others) * partitions.held(config.partition, tests)
+    looked_at = tests + (2 * config.clients_per_round + len(beside) * others) * partitions.mean_client_images(
+        config.partition, tests
+    )
     evaluated = evaluations * looked_at
-    speed = _speed(config, known, executor, device, measure)
+    speed = _speed(config, cache, executor, device, measure)
     trainings = trained * speed.get("passes", 1) + evaluations * others * ("trained" in beside)
     samples = trainings * config.local_epochs * share
     surveyed = config.rounds * partitions.proxy_size(config.proxy, config.train_images or train) if config.proxy else 0
-    shared = executors.shares(_named(config, speed["operations"], executor, device), device)
+    shared = executors.uses_worker_pool(_named(config, speed["operations"], executor, device), device)
     most = config.clients_per_round if shared else 1
     turns = math.ceil(most / cores) / most  # the share of the clients that are trained on the same core
     seconds = START + HELP * (turns < 1) + samples * speed["train"] * turns
@@ -138,23 +140,23 @@ def _drawn(config: RunConfig) -> RunConfig:
 
 
 def _speed(
-    config: RunConfig, known: Known, executor: str, device: torch.device, measure: Callable[[], None] | None
+    config: RunConfig, known: SpeedCache, executor: str, device: torch.device, measure: Callable[[], None] | None
 ) -> dict[str, float]:
     """Forward operations, training seconds and evaluation seconds per sample, aggregation seconds per client, survey seconds
     per proxy image, and where a round is more than that how many local trainings it has."""
     settings, code = config.model_dump(mode="json", exclude=UNTIMED), provenance.code_digest(provenance.modules(config))
     about = [datasets.key(config.dataset), provenance.hardware(device), torch.__version__]
-    key = provenance.digest([executor, settings, code, about, sorted(SPEEDS)])
+    key = provenance.value_digest([executor, settings, code, about, sorted(SPEEDS)])
     if key not in known:
         if measure is None:
             return _guess(config, known, executor, device)
         measure()
-    found = known.find(key, SPEEDS, lambda: _measure(config, known, executor, device))
+    found = known.get_or_compute(key, SPEEDS, lambda: _measure(config, known, executor, device))
     known.save()
     return found | {"train": found["train"] * _forwards(config, found) / (3 + found["looks"])}  # measured in one epoch
 
 
-def _guess(config: RunConfig, known: Known, executor: str, device: torch.device) -> dict[str, float]:
+def _guess(config: RunConfig, known: SpeedCache, executor: str, device: torch.device) -> dict[str, float]:
     """As `_speed`, from the number of operations alone; a server's look at its few images counts for nothing."""
     counted = _counted(config, known)
     forward = counted["operations"]
@@ -165,19 +167,19 @@ def _guess(config: RunConfig, known: Known, executor: str, device: torch.device)
     return counted | {"train": train, "evaluate": forward / rate, "aggregate": CALL, "survey": 0}
 
 
-def _counted(config: RunConfig, known: Known) -> dict[str, float]:
+def _counted(config: RunConfig, known: SpeedCache) -> dict[str, float]:
     """Operations of an image's forward pass, and local trainings of a participant in a round."""
     shape, _, _ = datasets.extent(config.dataset)
     classes = len(datasets.classes(config.dataset))
     choices = [choice.model_dump(mode="json") for choice in (config.model, config.algorithm, config.task)]
     code = provenance.code_digest(provenance.modules(config))
-    key = provenance.digest([choices, shape, classes, code, torch.__version__, sorted(COUNTED)])
-    return known.find(key, COUNTED, lambda: _count(config, shape, classes))
+    key = provenance.value_digest([choices, shape, classes, code, torch.__version__, sorted(COUNTED)])
+    return known.get_or_compute(key, COUNTED, lambda: _count(config, shape, classes))
 
 
 def _count(config: RunConfig, shape: tuple[int, ...], classes: int) -> dict[str, float]:
     method = _method(config, shape, classes)
-    return {"operations": flops(method, shape), "passes": method.passes, "looks": int(method.looks_back)}
+    return {"operations": flops(method, shape), "passes": method.passes, "looks": int(method.needs_reference)}
 
 
 def _method(config: RunConfig, shape: tuple[int, ...], classes: int) -> FedAvg:
@@ -193,21 +195,21 @@ def _network(choice: str, shape: tuple[int, ...], outputs: int) -> models.Net:
     return models.build(Choice.model_validate_json(choice), shape, outputs, rng.generator(0, "estimate"))
 
 
-def _measure(config: RunConfig, known: Known, executor: str, device: torch.device) -> dict[str, float]:
+def _measure(config: RunConfig, known: SpeedCache, executor: str, device: torch.device) -> dict[str, float]:
     """One short round of the run's own kind on random pixels: all its clients where they train together, else one of them. It
     is the second round: what a method does now and then, it does in the first."""
     federation = _short(config, known, executor, device)
     state = replace(federation.start()[0], round=1)
-    algorithm, data, before = federation.algorithm, federation.data, federation.server(state)
+    algorithm, data, before = federation.algorithm, federation.data, federation.server_view(state)
 
     def survey() -> Weights:
-        return algorithm.survey(state.weights, before)
+        return algorithm.server_prepare(state.weights, before)
 
     server = replace(before, state=survey())
     received = algorithm.broadcast(state.weights, server)
 
-    def train() -> list[Sent]:
-        return list(Round(federation, state, {}).train(received))  # it trains as it is asked
+    def train() -> list[ClientUpdate]:
+        return list(RoundExecution(federation, state, {}).train(received))  # it trains as it is asked
 
     sent = train()
 
@@ -221,11 +223,11 @@ def _measure(config: RunConfig, known: Known, executor: str, device: torch.devic
         "aggregate": _seconds(lambda: algorithm.aggregate(state.weights, server, sent), device) / len(sent),
         "survey": _seconds(survey, device) / len(data.partition.proxy) if config.proxy else 0,
         "passes": algorithm.passes,
-        "looks": int(algorithm.looks_back),
+        "looks": int(algorithm.needs_reference),
     }
 
 
-def _short(config: RunConfig, known: Known, executor: str, device: torch.device) -> Federation:
+def _short(config: RunConfig, known: SpeedCache, executor: str, device: torch.device) -> Federation:
     """A few batches for each client, one epoch; no more than it holds, where a batch is larger. Half as many for the server's
     own look, where it has one: of a hundredth of so few there would be no batch."""
     shape, train, _ = datasets.extent(config.dataset)

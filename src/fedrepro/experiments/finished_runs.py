@@ -1,6 +1,6 @@
 """Which data a plan is about, and which finished run answers a config: a kept one, or one in `results/runs/`.
 
-Who trains gets kept runs of exactly his data. Who only reports (`only_finished`) also gets those of other data, under the name
+Who trains gets kept runs of exactly his data. Who only reports (`report_only`) also gets those of other data, under the name
 of the data that they came from.
 """
 
@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from fedrepro.config.params import Params, RunConfig, renamed
+from fedrepro.config.params import Params, RunConfig
 from fedrepro.config.types import Choice, parse
 from fedrepro.core import provenance
-from fedrepro.core.errors import Unavailable, UserError
+from fedrepro.core.errors import DataUnavailable, UserError
 from fedrepro.data import datasets
 from fedrepro.experiments.resolve import resolve
 from fedrepro.runs import integrity, kept
@@ -26,13 +26,13 @@ UNKNOWN = "unknown"  # in the place of an identity that nothing here can tell
 NAMED_LATER = "is not here yet: its runs get their names once it is; training prepares it first"
 
 
-class Data:
+class DatasetIdentities:
     """The identity of each data set that a plan names, of what lies on disk: nothing is fetched or drawn but by `bring`. `told`
     says for some what is to be known before they are trained on."""
 
     def __init__(self, params: Params, paths: Paths, absent: bool = False) -> None:
         """`absent`: also of data that no job may fetch."""
-        self._params, self._paths, self._absent = params, paths, absent or params.only_finished
+        self._params, self._paths, self._absent = params, paths, absent or params.report_only
         self._found: dict[str, str] = {}
         self._tried: set[str] = set()
         self.told: dict[str, str] = {}
@@ -48,10 +48,10 @@ class Data:
     def _identify(self, key: str, choice: Choice) -> str:
         raw, folder, mirror = self._paths.raw, self._paths.prepared(choice), self._params.mirror
         if self._absent:
-            return datasets.known(choice, raw, folder, mirror) or UNKNOWN
+            return datasets.planned_identity(choice, raw, folder, mirror) or UNKNOWN
         release = datasets.pinned(choice) or UNKNOWN
         try:
-            identity = datasets.known(choice, raw, folder, mirror) or release
+            identity = datasets.planned_identity(choice, raw, folder, mirror) or release
             if not mirror and datasets.is_copy(folder):
                 here = f"{raw / datasets.origin(choice)} and {folder}"
                 self.told[key] = f"is a copy that differs from the official release; delete {here} to train on that"
@@ -60,7 +60,7 @@ class Data:
                 if identity == UNKNOWN:
                     self.told[key] = NAMED_LATER
             return identity
-        except Unavailable:
+        except DataUnavailable:
             raise
         except UserError as error:
             self.told[key] = f"cannot be had: {error}"
@@ -84,7 +84,7 @@ class Data:
         return bool(self._tried)
 
 
-class Finder:
+class RunLookup:
     """Finds the run that answers a config, finished or to be trained."""
 
     def __init__(self, kept: Mapping[str, Run], own: Callable[[], Mapping[str, Run]], new: Callable[[RunConfig, str], Run]):
@@ -93,19 +93,19 @@ class Finder:
         self._kept, self._load, self._new = kept, own, new
         self._alike = _by_config(kept.values())
 
-    def find(self, config: RunConfig, data: str, only_finished: bool) -> Run:
-        """A kept run of these data, else the own one. With `only_finished`, where there is neither, a kept one of other data;
+    def find(self, config: RunConfig, data: str, report_only: bool) -> Run:
+        """A kept run of these data, else the own one. With `report_only`, where there is neither, a kept one of other data;
         of the official release, if there is one."""
-        if found := self._kept.get(same(config, data)):
+        if found := self._kept.get(run_key(config, data)):
             return found
         run = self._new(config, data)
-        if not only_finished or run.summary.exists():
+        if not report_only or run.summary.exists():
             return run
-        return _preferred([*self._here(run), *self.of_other_data(run)]) or run
+        return _preferred([*self._here(run), *self.kept_from_other_data(run)]) or run
 
     def _here(self, run: Run) -> list[Run]:
         """Where the data cannot be told: what today's code finished."""
-        own = self._own.get(question(run.config), []) if run.data == UNKNOWN else []
+        own = self._own.get(config_key(run.config), []) if run.data == UNKNOWN else []
         return [found for found in own if found.code == run.code]
 
     @functools.cached_property
@@ -113,24 +113,24 @@ class Finder:
         """Read once, when they are first asked for: there may be hundreds."""
         return _by_config(self._load().values())
 
-    def of_other_data(self, run: Run) -> list[Run]:
+    def kept_from_other_data(self, run: Run) -> list[Run]:
         """The kept runs with the config of one that is not kept."""
-        found = self._alike.get(question(run.config), [])
+        found = self._alike.get(config_key(run.config), [])
         return [] if run in found else found
 
-    def elsewhere(self, runs: Iterable[Run]) -> dict[Run, list[Run]]:
+    def kept_with_other_data(self, runs: Iterable[Run]) -> dict[Run, list[Run]]:
         """Those that are to be trained though there are kept ones of other data, and these."""
-        found = {run: self.of_other_data(run) for run in runs if not run.summary.exists()}
+        found = {run: self.kept_from_other_data(run) for run in runs if not run.summary.exists()}
         return {run: others for run, others in found.items() if others}
 
     @staticmethod
-    def remark(elsewhere: Mapping[Run, list[Run]]) -> str | None:
+    def other_data_message(elsewhere: Mapping[Run, list[Run]]) -> str | None:
         """One line on why those do not serve."""
         if not elsewhere:
             return None
         told = sorted({_described(found) for others in elsewhere.values() for found in others})
         start = "1 run is" if len(elsewhere) == 1 else f"{len(elsewhere)} runs are"
-        return f"{start} kept, but of other data: {', '.join(told)}; only_finished=true reports what is kept"
+        return f"{start} kept, but of other data: {', '.join(told)}; report_only=true reports what is kept"
 
 
 def stored_runs(folder: Path) -> dict[str, Run]:
@@ -139,7 +139,7 @@ def stored_runs(folder: Path) -> dict[str, Run]:
     another reason or pass for another run, and for kept ones that reports would refuse."""
     found: dict[str, Run] = {}
     for run in begun_runs(folder):
-        there = found.get(asked := same(run.config, run.data))
+        there = found.get(asked := run_key(run.config, run.data))
         if run.summary.exists() and not (there and there.code == code_digest(there.config)):
             found[asked] = run
     return found
@@ -148,32 +148,32 @@ def stored_runs(folder: Path) -> dict[str, Run]:
 def begun_runs(folder: Path) -> Iterator[Run]:
     """The runs of a paper's folder, finished or not; otherwise as `stored_runs`."""
     if is_kept(folder / "run"):
-        records = {folder / name: record for name, record in kept.runs(folder).items()}
+        records = {folder / name: record for name, record in kept.load_runs(folder).items()}
     else:
-        records = {path.parent: integrity.settings(path.parent) for path in sorted(folder.glob("*/config.json"))}
+        records = {path.parent: integrity.load_config(path.parent) for path in sorted(folder.glob("*/config.json"))}
     for own, record in records.items():
         try:
-            config = resolve(parse(RunConfig, renamed(record["config"]), str(own)))
+            config = resolve(parse(RunConfig, record["config"], str(own)))
         except UserError as error:
             log.warning("stored result left out: %s", error)
             continue
         yield Run(own, config, record["data"], record["code"])
 
 
-def same(config: RunConfig, data: str) -> str:
+def run_key(config: RunConfig, data: str) -> str:
     """What two runs have in common exactly if they ask the same question of the same data, whatever code answered it."""
-    return provenance.digest({"config": config.model_dump(mode="json"), "data": data}, 64)
+    return provenance.value_digest({"config": config.model_dump(mode="json"), "data": data}, 64)
 
 
-def question(config: RunConfig) -> str:
+def config_key(config: RunConfig) -> str:
     """What two runs have in common exactly if they have the same settings, whatever data and code answered them."""
-    return same(config, "")
+    return run_key(config, "")
 
 
 def _by_config(runs: Iterable[Run]) -> dict[str, list[Run]]:
     found = defaultdict(list)
     for run in runs:
-        found[question(run.config)].append(run)
+        found[config_key(run.config)].append(run)
     return found
 
 
@@ -184,4 +184,4 @@ def _preferred(runs: list[Run]) -> Run | None:
 
 def _described(run: Run) -> str:
     """The data that a finished run came from, in words."""
-    return integrity.record(run.folder)["dataset"]
+    return integrity.load_record(run.folder)["dataset"]

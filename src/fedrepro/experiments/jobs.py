@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from fedrepro.core import provenance
-from fedrepro.core.files import replacing
+from fedrepro.core.files import atomic_write
 
 WORTH = 60  # seconds of work for which a process is worth its start: importing torch takes 2.5 to 4
 LABEL = 120  # bytes of a job's name beside its hash: with a prefix and an ending it names files, which have 255 at most
@@ -22,15 +22,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Piece(Generic[T]):
+class WorkItem(Generic[T]):
     """A run or a study of an experiment: `over` is the file that is there exactly if it is over; those that are `alike` cost
     less in one process."""
 
     experiment: str
     name: str
     work: T
-    over: Path
-    alike: str | None = None
+    done_file: Path
+    step_cache_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Job(Generic[T]):
     """What one process does, one piece after the other."""
 
     name: str
-    pieces: tuple[Piece[T], ...]
+    items: tuple[WorkItem[T], ...]
 
     @property
     def work(self) -> list[T]:
-        return [piece.work for piece in self.pieces]
+        return [piece.work for piece in self.items]
 
     @property
-    def over(self) -> list[Path]:
-        return [piece.over for piece in self.pieces]
+    def done_files(self) -> list[Path]:
+        return [piece.done_file for piece in self.items]
 
 
 def pack(costs: Sequence[float], least: int, worth: float = WORTH) -> list[list[int]]:
@@ -82,8 +82,8 @@ def makespan(costs: Sequence[float], workers: int) -> float:
     return max(_loads(costs, _spread(costs, max(workers, 1))), default=0.0)
 
 
-def decide(
-    pieces: Iterable[Piece[T]],
+def write_jobs(
+    pieces: Iterable[WorkItem[T]],
     cost: Callable[[T], float],
     least: int,
     folder: Path,
@@ -94,7 +94,7 @@ def decide(
     `mixed` may share a job; the others each have their own, so that who asks for one figure does not wait for another's runs,
     nor for data that only those need. What is `asked` for has `least` jobs from all experiments together. Short pieces that are
     alike share a job where enough is left for every core."""
-    waiting = [piece for piece in pieces if not piece.over.exists()]
+    waiting = [piece for piece in pieces if not piece.done_file.exists()]
     costs = [cost(piece.work) for piece in waiting]
     together: dict[str, list[int]] = {}
     for place, piece in enumerate(waiting):
@@ -104,7 +104,7 @@ def decide(
     for own in together.values():
         total = sum(costs[place] for place in own)
         jobs = max(1, math.ceil(least * min(1, total / whole)))  # of the cores
-        bundles = _bundles(own, costs, [piece.alike for piece in waiting], min(WORTH, total / (2 * jobs)))
+        bundles = _bundles(own, costs, [piece.step_cache_key for piece in waiting], min(WORTH, total / (2 * jobs)))
         found = pack([sum(costs[place] for place in bundle) for bundle in bundles], jobs)
         packed += [sorted(place for bundle in spread for place in bundles[bundle]) for spread in found]
     packed.sort(key=lambda places: -sum(costs[place] for place in places))
@@ -115,8 +115,8 @@ def decide(
             path.unlink(missing_ok=True)
     for job in jobs:
         if not (path := folder / f"{job.name}.json").exists():
-            with replacing(path) as temporary:
-                temporary.write_text(json.dumps([str(over) for over in job.over], indent=1) + "\n", encoding="utf-8")
+            with atomic_write(path) as temporary:
+                temporary.write_text(json.dumps([str(over) for over in job.done_files], indent=1) + "\n", encoding="utf-8")
     return jobs
 
 
@@ -135,19 +135,19 @@ def _bundles(places: Iterable[int], costs: Sequence[float], alike: Sequence[str 
     return bundles
 
 
-def decided(pieces: Iterable[Piece[T]], folder: Path) -> list[Job[T]]:
+def read_jobs(pieces: Iterable[WorkItem[T]], folder: Path) -> list[Job[T]]:
     """The jobs in `folder` whose pieces are all known, finished or not."""
-    known = {piece.over: piece for piece in pieces}
+    known = {piece.done_file: piece for piece in pieces}
     found = {path.stem: _read(path) for path in sorted(folder.glob("*.json"))}
     return [Job(name, tuple(known[over] for over in parts)) for name, parts in found.items() if known.keys() >= set(parts)]
 
 
-def _name(pieces: tuple[Piece, ...]) -> str:
+def _name(pieces: tuple[WorkItem, ...]) -> str:
     """The first piece's, how many more, and a hash of all."""
     more = f"_and_{len(pieces) - 1}_more" if len(pieces) > 1 else ""
     label = "".join(character if character.isalnum() else "_" for character in f"{pieces[0].experiment}_{pieces[0].name}")
     label = label.encode()[:LABEL].decode(errors="ignore")  # cut between two characters
-    return f"{label}{more}_{provenance.digest([str(piece.over) for piece in pieces])}"
+    return f"{label}{more}_{provenance.value_digest([str(piece.done_file) for piece in pieces])}"
 
 
 def _read(path: Path) -> list[Path]:

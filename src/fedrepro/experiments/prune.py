@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedrepro.config import registry
 from fedrepro.config.params import Params
-from fedrepro.core.files import held
+from fedrepro.core.files import is_locked
 from fedrepro.core.formatting import count
 from fedrepro.experiments import finished_runs, plan, study_plan
 from fedrepro.runs.kept import is_kept
@@ -29,20 +29,20 @@ def prune(params: Params, paths: Paths, delete: bool, other_code: bool = False) 
     asked: dict[Path, set[str]] = defaultdict(set)  # of what is not kept
     spared: set[Path] = set()
     for scale in params.scales:
-        wanted = params.model_copy(update={"only_finished": False, "scale": scale})
-        planned = plan.plan(wanted, paths, finished_runs.Data(wanted, paths, absent=True))
-        for run in plan.unique(plan.every(planned)):
+        wanted = params.model_copy(update={"report_only": False, "scale": scale})
+        planned = plan.plan_experiments(wanted, paths, finished_runs.DatasetIdentities(wanted, paths, absent=True))
+        for run in plan.unique_runs(plan.all_experiments(planned)):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}
             if not is_kept(run.folder):
-                asked[run.folder.parent].add(finished_runs.same(run.config, run.data))
+                asked[run.folder.parent].add(finished_runs.run_key(run.config, run.data))
             elif (own := paths.runs(run.folder.parent.name) / run_id(run.config, run.data)).name != run.id:
                 spared.add(own)  # with `kept: false` it answers
             if run.data == finished_runs.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
-                untold[run.folder.parent][finished_runs.question(run.config)].add(run.data)
-        for item in plan.every(planned):
-            for studied in study_plan.plan(item, wanted, paths).values():
-                named |= {path for case in studied.cases for path in study_plan.files(case)}
+                untold[run.folder.parent][finished_runs.config_key(run.config)].add(run.data)
+        for item in plan.all_experiments(planned):
+            for studied in study_plan.plan_studies(item, wanted, paths).values():
+                named |= {path for case in studied.study_runs for path in study_plan.study_files(case)}
     runs, stored = paths.results / "runs", paths.results / "stored"
     spared |= _spared(asked, untold, named | spared, other_code, paths)
     for found in (named, spared):
@@ -52,7 +52,7 @@ def prune(params: Params, paths: Paths, delete: bool, other_code: bool = False) 
     stale = sorted(path for path in there if path not in named)
     if left := sorted(str(path) for path in others if path not in named):
         log.warning("skipped, a link or not made by this pipeline: %s", ", ".join(left))
-    busy = {path for path in stale if path.parent.parent == runs and path.is_dir() and held(path / LOG)}
+    busy = {path for path in stale if path.parent.parent == runs and path.is_dir() and is_locked(path / LOG)}
     for path in busy:
         log.warning("spared %s, in which a process is at work", path)
     stale = [path for path in stale if not busy & {path, *path.parents}]
@@ -100,10 +100,10 @@ def _spared(
     earlier, unprepared = set(), []
     for folder in asked.keys() | untold.keys():
         for run in chain.from_iterable(map(finished_runs.begun_runs, (folder, paths.stored(folder.name)))):
-            if untold[folder].get(finished_runs.question(run.config), {run.data}) - {run.data}:
+            if untold[folder].get(finished_runs.config_key(run.config), {run.data}) - {run.data}:
                 unprepared.append(run)
             elif run.summary.exists() and folder / run.id not in named and not other_code:
-                earlier |= {run.folder} if finished_runs.same(run.config, run.data) in asked[folder] else set()
+                earlier |= {run.folder} if finished_runs.run_key(run.config, run.data) in asked[folder] else set()
     if earlier:
         told = "spared %s of earlier code with settings that are named: --other-code prunes them too"
         log.warning(told, count(len(earlier), "finished run"))

@@ -9,9 +9,9 @@ from fedrepro.config import registry
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import EXPERIMENTS, SCALES, Experiment, Params, RunConfig
 from fedrepro.config.types import Choice, parse
-from fedrepro.core.errors import Unavailable, UserError, located, unknown
+from fedrepro.core.errors import DataUnavailable, UserError, error_prefix, unknown_name
 from fedrepro.data import datasets, partitions
-from fedrepro.runs.reasons import Kind, Reason
+from fedrepro.runs.reasons import MissingKind, MissingReason
 from fedrepro.training.batches import augmentation
 
 CHOSEN = ("dataset", "partition", "model", "algorithm", "schedule", "task")  # by name, each with options of its own
@@ -26,19 +26,19 @@ def check(params: Params) -> None:
         for paper, settings in params.settings.items():
             for name in settings.experiments:
                 if (overlay := other.overlay(paper, name)) is not None:
-                    with located_at_scale(other, paper, name) as where:
+                    with error_prefix_at_scale(other, paper, name) as where:
                         _check(other, paper, name, overlay, where)
 
 
 @contextlib.contextmanager
-def located_at_scale(params: Params, paper: str, name: str) -> Iterator[str]:
+def error_prefix_at_scale(params: Params, paper: str, name: str) -> Iterator[str]:
     """Give the file and key of an experiment at the active scale. A UserError of the block is raised again as one about
     experiments.yaml where the experiment alone has the mistake."""
     folder, overlay = params.settings[paper].folder, params.overlay(paper, name)
     alone = f"{folder / EXPERIMENTS}: {name}"
     try:
         yield f"{folder / SCALES}: {params.scale}.{name}" if overlay else alone
-    except Unavailable:
+    except DataUnavailable:
         raise
     except UserError:
         if overlay:
@@ -49,20 +49,20 @@ def located_at_scale(params: Params, paper: str, name: str) -> Iterator[str]:
 def _check(params: Params, paper: str, name: str, overlay: dict[str, Any], where: str) -> None:
     training = _laid_over(params, paper, name, overlay, where)
     for label, choice in training.series.items():
-        config = next(configs(params, training, choice, f"{where}: series.{label}"))  # the seed has no say in it
+        config = next(run_configs(params, training, choice, f"{where}: series.{label}"))  # the seed has no say in it
         for study, settings in training.studies.items():
             if settings is not None:
                 check_study(study, settings, config, where)
 
 
-def at_scale(params: Params, paper: str, name: str, where: str) -> Experiment | Reason:
+def experiment_at_scale(params: Params, paper: str, name: str, where: str) -> Experiment | MissingReason:
     """An experiment with the active scale's overlay; where that does not list it, why."""
     overlay = params.overlay(paper, name)
     if overlay is not None:
         return _laid_over(params, paper, name, overlay, where)
     others = [scale for scale in params.scales if params.overlay(paper, name, scale) is not None]
     advice = f"run it at scale {' or '.join(others)}" if others else f"{params.settings[paper].folder / SCALES} may list it"
-    return Reason(Kind.LEFT_OUT, f"not part of scale {params.scale}; {advice}")
+    return MissingReason(MissingKind.LEFT_OUT, f"not part of scale {params.scale}; {advice}")
 
 
 def _laid_over(params: Params, paper: str, name: str, overlay: dict[str, Any], where: str) -> Experiment:
@@ -70,7 +70,7 @@ def _laid_over(params: Params, paper: str, name: str, overlay: dict[str, Any], w
     _check_series(values, overlay, where)
     training = parse(Experiment, merge(values, overlay), where)
     for study, settings in training.studies.items():  # so that nobody learns of a misspelt one after the runs that it looks at
-        with located(where):
+        with error_prefix(where):
             studies.settings(study, settings)
     return training
 
@@ -80,24 +80,24 @@ def _check_series(values: dict, overlay: dict, where: str) -> None:
     known, changed = (given.get("series") if isinstance(given.get("series"), dict) else {} for given in (values, overlay))
     for label, choice in changed.items():
         if label not in known and isinstance(choice, dict) and "name" not in choice:
-            raise UserError(f"{where}: {unknown('series', label, list(known))}")
+            raise UserError(f"{where}: {unknown_name('series', label, list(known))}")
 
 
 def check_study(name: str, values: dict[str, Any], config: RunConfig, where: str) -> None:
     """That a run with this config can meet a study's settings. Raises UserError, beginning with `where`."""
-    with located(f"{where}: studies.{name}"):
+    with error_prefix(f"{where}: studies.{name}"):
         studies.create(name, values, config).check()
 
 
-def configs(params: Params, training: Experiment, choice: Choice, where: str) -> Iterator[RunConfig]:
+def run_configs(params: Params, training: Experiment, choice: Choice, where: str) -> Iterator[RunConfig]:
     """One per seed, resolved."""
     shared = training.model_dump(exclude=BESIDE)
     own = dict(choice.options)
-    shared = merge(shared, _overrides(own.pop("with", {}), where))
-    for seed in training.seeds or params.active.seeds:
+    shared = merge(shared, _overrides(own.pop("overrides", {}), where))
+    for seed in training.seeds or params.active_scale.seeds:
         values = shared | {"algorithm": {"name": choice.name, **own}, "seed": seed}
         config = parse(RunConfig, values, where)
-        with located(where):
+        with error_prefix(where):
             config = resolve(config)
             _suited(config)
         yield config

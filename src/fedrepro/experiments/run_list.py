@@ -7,7 +7,7 @@ from typing import Any
 
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import parse
-from fedrepro.core.errors import UserError, located
+from fedrepro.core.errors import UserError, error_prefix
 from fedrepro.core.files import read_records
 from fedrepro.experiments.resolve import resolve
 from fedrepro.runs.paths import Paths
@@ -20,7 +20,7 @@ def write(runs: list[Run], path: Path, beside: dict[Path, dict[str, Any]] | None
     """Write unfinished runs, and those with work `beside` them (by folder)."""
     beside = beside or {}
     wanted = [run for run in runs if run.folder in beside or not run.summary.exists()]
-    listed = [run.record() | {"folder": str(run.folder)} | beside.get(run.folder, {}) for run in wanted]
+    listed = [run.config_record() | {"folder": str(run.folder)} | beside.get(run.folder, {}) for run in wanted]
     try:
         path.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
@@ -34,7 +34,7 @@ def read(path: Path, paths: Paths) -> list[Run]:
         raise UserError(f"{path}: cannot be read: no such file; {EXPORT}")
     runs = []
     for record in read_records(path, "config", "data", "code", "folder", advice=EXPORT):
-        with located(str(path)):
+        with error_prefix(str(path)):
             config = resolve(parse(RunConfig, record["config"], "a run"))
         data, code, folder = (str(record[key]) for key in ("data", "code", "folder"))
         if code != code_digest(config):

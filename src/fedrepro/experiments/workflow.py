@@ -13,13 +13,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fedrepro.config.params import Params, Source, with_papers
+from fedrepro.config.params import DataSource, Params, with_papers
 from fedrepro.core import provenance
-from fedrepro.core.files import read_whole_json
+from fedrepro.core.files import read_required_json
 from fedrepro.data import datasets
 from fedrepro.experiments import cost, jobs, partition_jobs, plan, resolve, study_plan
-from fedrepro.experiments.jobs import Job, Piece
-from fedrepro.experiments.plan import Planned
+from fedrepro.experiments.jobs import Job, WorkItem
+from fedrepro.experiments.plan import PlannedExperiment
 from fedrepro.experiments.reports import Reports
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.panel import split_source
@@ -85,41 +85,45 @@ class Workflow:
         params, self.paths = with_papers(config, Path("params.yaml")), Paths()
         self.cluster = bool(self.resources.nodes)
         self.gpu_slots = self._gpu_slots(params)  # how many jobs may train on this machine's GPUs at once
-        self.gpus_per_job = int(params.device == "cuda") if self.cluster else int(devices.meant(params.device).type != "cpu")
-        self.params = params.on(self._cores_per_run(params))
+        self.gpus_per_job = (
+            int(params.device == "cuda") if self.cluster else int(devices.planned_device(params.device).type != "cpu")
+        )
+        self.params = params.limit_cores(self._cores_per_run(params))
         self.papers = spec.read_all(self.params)
         self.artifacts = spec.targets(self.papers)  # name on the command line -> paper and artifact
         if main and not dry and not SHOWS & {word.partition("=")[0] for word in self.requested}:
             self.plan = plan.plan_training(self.params, self.paths, choose=self._needing_data)
         else:  # a job of its own finds the data
-            self.plan = plan.plan(self.params, self.paths)
+            self.plan = plan.plan_experiments(self.params, self.paths)
         if main:
             resolve.check(self.params)
         self.studies = {
-            paper: {name: study_plan.plan(item, self.params, self.paths) for name, item in group.items()}
+            paper: {name: study_plan.plan_studies(item, self.params, self.paths) for name, item in group.items()}
             for paper, group in self.plan.items()
         }
         self.reports = Reports(self.params, self.papers, self.plan, self.studies, self._requested_alone)
-        self.runs = plan.unique(self._all_planned())
-        self.run_pieces = plan.pieces(self.plan)
-        self.study_pieces = study_plan.pieces(chain.from_iterable(map(self.studies_of, self.plan)))
+        self.runs = plan.unique_runs(self._all_planned())
+        self.run_pieces = plan.work_items(self.plan)
+        self.study_pieces = study_plan.work_items(chain.from_iterable(map(self.studies_of, self.plan)))
         if main:
             self.restore_summaries()
         self.finished_before = {run.summary for run in self.runs if run.summary.exists()}
         unfinished = self._all_planned() if main else []  # a process that does one job knows what it does
-        self.costs = {entry.over: entry for entry in cost.entries(unfinished, self.params, self.paths)}
+        self.costs = {entry.done_file: entry for entry in cost.pending_work(unfinished, self.params, self.paths)}
         shared = self._sharing_jobs()
         self.train_jobs = self._pack("train", self.run_pieces, lambda run: run.summary, shared, self.params.cores_per_run)
-        self.study_jobs = self._pack("studies", self.study_pieces, lambda case: case.note, shared if self._is_short() else ())
+        self.study_jobs = self._pack(
+            "studies", self.study_pieces, lambda case: case.done_file, shared if self._is_short() else ()
+        )
         self.snapshots = study_plan.snapshots(piece.work for piece in self.study_pieces)
-        self.partition_jobs = partition_jobs.drawings(self.plan, self.paths)
+        self.partition_jobs = partition_jobs.partition_jobs(self.plan, self.paths)
 
     # what a job may use
 
     def _gpu_slots(self, params: Params) -> int | None:
-        if self.cluster or devices.meant(params.device).type == "cpu":
+        if self.cluster or devices.planned_device(params.device).type == "cpu":
             return None
-        return self.resources.gpus or len(devices.numbers(params.gpus)) * params.gpus.jobs or None
+        return self.resources.gpus or len(devices.gpu_indices(params.gpus)) * params.gpus.jobs or None
 
     def _cores_per_run(self, params: Params) -> int:
         """Any number on a cluster, one beside a GPU."""
@@ -134,14 +138,14 @@ class Workflow:
 
     # which work there is
 
-    def _all_planned(self) -> list[Planned]:
-        return plan.every(self.plan)
+    def _all_planned(self) -> list[PlannedExperiment]:
+        return plan.all_experiments(self.plan)
 
     @cached_property
-    def requested_experiments(self) -> list[Planned]:
+    def requested_experiments(self) -> list[PlannedExperiment]:
         return self._requested(self.plan)
 
-    def _requested(self, planned: Mapping[str, Mapping[str, Planned]]) -> list[Planned]:
+    def _requested(self, planned: Mapping[str, Mapping[str, PlannedExperiment]]) -> list[PlannedExperiment]:
         """The experiments of the artifacts and papers that the command line names; all where it names none."""
         found = [
             planned[paper][split_source(source)[0]]
@@ -164,28 +168,28 @@ class Workflow:
             found.setdefault(paper, set()).add(artifact)
         return found
 
-    def _needing_data(self, planned: Mapping[str, Mapping[str, Planned]]) -> list[Planned]:
+    def _needing_data(self, planned: Mapping[str, Mapping[str, PlannedExperiment]]) -> list[PlannedExperiment]:
         """The experiments whose data a command brings: all where it names a rule or a file, which may need any."""
         files = any(word.startswith(("data/", "reports/", "results/")) for word in self.requested)
-        return plan.every(planned) if files or self.requested & set(spec.RULES) else self._requested(planned)
+        return plan.all_experiments(planned) if files or self.requested & set(spec.RULES) else self._requested(planned)
 
     @cached_property
-    def remarks(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What is to be said of what is requested, before anything is trained."""
         empty = [name for name in sorted(self.requested & self.artifacts.keys()) if not self.targets[name]]
         told = [f"{name}: nothing to show at scale {self.params.scale}" for name in empty]
-        return plan.remarks(self.requested_experiments, self.params.active.compare) + told
+        return plan.warnings(self.requested_experiments, self.params.active_scale.compare) + told
 
     def _sharing_jobs(self) -> set[str]:
         """The experiments, and their studies, that may share jobs with others: none where a single artifact is requested, else
         those of the requested papers; where the work is long, not those that a study waits for."""
         if self.requested & self.artifacts.keys():
             return set()
-        pieces: list[Piece] = [*self.run_pieces, *self.study_pieces]
-        requested = {piece.experiment for piece in pieces if piece.over.parent in self._requested_folders}
+        pieces: list[WorkItem] = [*self.run_pieces, *self.study_pieces]
+        requested = {piece.experiment for piece in pieces if piece.done_file.parent in self._requested_folders}
         if self._is_short():
             return requested
-        waited = {piece.work.run.folder for piece in self.study_pieces if not piece.over.exists()}
+        waited = {piece.work.run.folder for piece in self.study_pieces if not piece.done_file.exists()}
         return requested - {piece.experiment for piece in self.run_pieces if piece.work.folder in waited}
 
     def _is_short(self) -> bool:
@@ -200,7 +204,7 @@ class Workflow:
     def _pack(
         self,
         kind: str,
-        pieces: list[Piece[Work]],
+        pieces: list[WorkItem[Work]],
         over: Callable[[Work], Path],
         mixed: Container[str] = (),
         each: int = 1,
@@ -208,26 +212,26 @@ class Workflow:
         """The jobs of what is not finished; a process that does one of them has the main process's."""
         folder = self.build / "packed" / self.params.scale / kind
         if not self.main:
-            return jobs.decided(pieces, folder)
+            return jobs.read_jobs(pieces, folder)
 
         def seconds(work: Work) -> float:
             return self.costs[over(work)].cost.seconds
 
-        return jobs.decide(
+        return jobs.write_jobs(
             pieces, seconds, self.slots(each), folder, mixed, lambda work: over(work).parent in self._requested_folders
         )
 
     @cached_property
-    def costs_of_rules(self) -> dict[str, list[cost.Entry]]:
+    def costs_of_rules(self) -> dict[str, list[cost.PendingWork]]:
         """Rule -> the costs of what its job does; empty in a process that does one of the jobs."""
         named = {f"train_{job.name}": job for job in self.train_jobs} | {job.name: job for job in self.study_jobs}
-        return {rule: [self.costs[over] for over in job.over] for rule, job in named.items()} if self.main else {}
+        return {rule: [self.costs[over] for over in job.done_files] for rule, job in named.items()} if self.main else {}
 
     def priority(self, rule: str) -> int:
         """In seconds: the longest job goes first, so that at the end no core waits for it."""
         return int(sum(entry.cost.seconds for entry in self.costs_of_rules.get(rule, ())))
 
-    def studies_of(self, paper: str) -> list[study_plan.Studied]:
+    def studies_of(self, paper: str) -> list[study_plan.PlannedStudy]:
         return [study for group in self.studies[paper].values() for study in group.values()]
 
     @cached_property
@@ -235,11 +239,11 @@ class Workflow:
         """Target -> its files: all data, all trained runs, those of a paper, a paper's artifacts, a single artifact."""
         found = {
             "data": self.prepared(self.runs_to_train) + self.partitions(self.runs_to_train),
-            "train": _once([*(run.summary for run in self.runs), *(piece.over for piece in self.study_pieces)]),
+            "train": _once([*(run.summary for run in self.runs), *(piece.done_file for piece in self.study_pieces)]),
         }
         for paper, group in self.plan.items():
-            runs = plan.unique(list(group.values()))
-            found[f"train_{paper}"] = _once([*(run.summary for run in runs), *study_plan.notes(self.studies_of(paper))])
+            runs = plan.unique_runs(list(group.values()))
+            found[f"train_{paper}"] = _once([*(run.summary for run in runs), *study_plan.done_files(self.studies_of(paper))])
             found[paper] = self.reports.files(paper)
         return {name: self.reports.made(paper, key) for name, (paper, key) in self.artifacts.items()} | found
 
@@ -255,11 +259,11 @@ class Workflow:
 
     def restore_summaries(self) -> None:
         """Write the summaries of trained runs again: of a job that failed Snakemake deletes all."""
-        runner.summarise(piece.work for piece in self.run_pieces)
+        runner.write_summaries(piece.work for piece in self.run_pieces)
 
-    def study_inputs(self, cases: Iterable[study_plan.Case]) -> list[Path]:
+    def study_inputs(self, cases: Iterable[study_plan.StudyRun]) -> list[Path]:
         """The files without which studies cannot be made."""
-        return sorted({path for case in cases for path in study_plan.needs(case, self.paths)})
+        return sorted({path for case in cases for path in study_plan.required_files(case, self.paths)})
 
     # data
 
@@ -273,11 +277,11 @@ class Workflow:
     @property
     def runs_to_train(self) -> list[Run]:
         """Whose data are asked for: none where only what is finished is reported."""
-        return [] if self.params.only_finished else [piece.work for piece in self.run_pieces]
+        return [] if self.params.report_only else [piece.work for piece in self.run_pieces]
 
     @property
-    def source(self) -> Source:
-        return Source(self.params.mirror)
+    def source(self) -> DataSource:
+        return DataSource(self.params.mirror)
 
     def raw(self, folder: str) -> list[Path]:
         """The file that says that the raw files of a prepared data set are complete, where it has any."""
@@ -298,7 +302,7 @@ class Workflow:
     @property
     def planned_runs(self) -> list[tuple[str, str, str, Run]]:
         """Paper, experiment, series and run of all that is planned."""
-        return plan.listed(self.plan)
+        return plan.planned_runs(self.plan)
 
     @property
     def mirrored(self) -> Path:
@@ -307,7 +311,7 @@ class Workflow:
     def mlflow_problem(self, made: Container[str]) -> str | None:
         """Why MLflow is not up to date, whatever was requested and whatever failed; None where it is. `made`: by jobs."""
         if str(self.mirrored) in made:
-            return read_whole_json(self.mirrored, "problem")["problem"]
+            return read_required_json(self.mirrored, "problem")["problem"]
         if self.finished_before < {run.summary for run in self.runs if run.summary.exists()}:
             return mlflow_mirror.mirror(self.planned_runs, self.params.mlflow_uri, self.params.scale).problem
         return None

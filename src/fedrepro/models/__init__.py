@@ -12,7 +12,7 @@ of block is a subclass of `Block` with the layers that it consists of, and with 
 """
 
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, GroupedLinear, Head, Weighted, multiple
-from fedrepro.models._groups import ClassMap, regulated
+from fedrepro.models._groups import ClassMap, with_groups
 from fedrepro.models._net import Groups, Net, Outputs, dropout_masks
 from fedrepro.models.base import assemble, blocks, build, freeze, initialise
 
@@ -35,5 +35,5 @@ __all__ = [
     "freeze",
     "initialise",
     "multiple",
-    "regulated",
+    "with_groups",
 ]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import BeforeValidator
 
-from fedrepro.core.errors import UserError, not_among
+from fedrepro.core.errors import UserError, unknown_name_message
 from fedrepro.models._blocks import Block, Conv, Depthwise, Head
 from fedrepro.models._net import Groups, Net
 from fedrepro.models.base import joined
@@ -33,7 +33,7 @@ def _dealt(value: Any) -> Any:
 ClassMap = Annotated[Literal[WAYS] | tuple[tuple[int, ...], ...], BeforeValidator(_dealt)]
 
 
-def regulated(
+def with_groups(
     net: Net,
     generator: torch.Generator,
     *,
@@ -104,7 +104,7 @@ def _first(blocks: Sequence[Block | Head], start: str | None, where: str) -> int
         return next(place for place, block in enumerate(blocks) if isinstance(block, Head) or block.flat)
     names = [block.name for block in blocks]
     if start not in names:
-        raise UserError(f"{where}: grouped_from: {not_among('block', start, names)}")
+        raise UserError(f"{where}: grouped_from: {unknown_name_message('block', start, names)}")
     return names.index(start)
 
 

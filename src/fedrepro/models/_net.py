@@ -14,7 +14,7 @@ from fedrepro.models._blocks import Block, Head, Shape
 WEIGHTS = 10**9  # of a block: 4 GB, some ten times the largest of the papers' networks
 
 
-class Plan(NamedTuple):
+class NetworkSpec(NamedTuple):
     """What a network was made from: its blocks, the shape of an image, and the model's name for messages."""
 
     blocks: Sequence[Block | Head]
@@ -37,7 +37,7 @@ class Groups:
         """One of the `weights` (N, ...) as (groups, N / groups, ...): a view."""
         return tensor.unflatten(0, (len(self), -1))
 
-    def held(self, images: Tensor) -> Tensor:
+    def present(self, images: Tensor) -> Tensor:
         """Which groups (groups,) have a class of which there are images; `images` counts them by class (classes,)."""
         return images[torch.tensor(self.classes).to(images.device, non_blocking=True)].sum(1) > 0
 
@@ -150,7 +150,7 @@ class Net(nn.Module):
 
     groups: Groups | None = None
 
-    def __init__(self, extractor: Stage, hidden: Stage, head: nn.Module, init: str, plan: Plan | None = None) -> None:
+    def __init__(self, extractor: Stage, hidden: Stage, head: nn.Module, init: str, plan: NetworkSpec | None = None) -> None:
         super().__init__()
         self.extractor, self.hidden, self.head, self.init, self.plan = extractor, hidden, head, init, plan
 

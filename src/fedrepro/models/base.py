@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from fedrepro.config import registry
 from fedrepro.config.types import Choice, Count, Frozen, Positive, Rate
-from fedrepro.core.errors import UserError, located
+from fedrepro.core.errors import UserError, error_prefix
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Norm, Shape, Weighted, linear, multiple
-from fedrepro.models._net import Layers, Net, Plan, Stage
+from fedrepro.models._net import Layers, Net, NetworkSpec, Stage
 
 Init = Literal["pytorch", "glorot", "truncated_normal"]
 UNITS = 10**6  # two such layers have more weights than any memory
@@ -90,7 +90,7 @@ def assemble(
 ) -> Net:
     """A network of these blocks, the last of which is its head; the extractor ends before the first dense one. Raises UserError
     where the images are too small or a width does not suit its groups."""
-    with located(f"model {model}"):
+    with error_prefix(f"model {model}"):
         return joined(blocks, shape, init, generator, model)
 
 
@@ -105,7 +105,7 @@ def joined(blocks: Sequence[Block | Head], shape: Shape, init: Init, generator: 
         hidden = _stage(inner[first:], (math.prod(extractor.shape),), shape)
         with _suiting(head, shape):
             scores = linear(*hidden.shape, head.outputs, head.groups, head.order)
-    net = Net(extractor, hidden, scores, init, Plan(blocks, shape, model))
+    net = Net(extractor, hidden, scores, init, NetworkSpec(blocks, shape, model))
     net = net.to_empty(device="cpu")
     initialise(net, init, generator)
     return net

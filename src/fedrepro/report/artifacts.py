@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedrepro.report.inputs import gathered
 from fedrepro.report.inputs.gathered import Results, Stored
-from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper, evidence, read_curves
 from fedrepro.report.tables import _latex
 from fedrepro.report.verdicts import latex_macros, paper_curves, summary
@@ -16,11 +16,15 @@ from fedrepro.report.verdicts.decide import Verdict, decide
 from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED
 from fedrepro.report.verdicts.summary import VERDICTS
 
-ROOMS = {"figures": ("pdf", "png", "csv"), "tables": ("csv", "tex", "json"), "data": ("csv", "json")}  # below a paper's folder
+ARTIFACT_FOLDERS = {
+    "figures": ("pdf", "png", "csv"),
+    "tables": ("csv", "tex", "json"),
+    "data": ("csv", "json"),
+}  # below a paper's folder
 # of a verdict's record; the last are numbers (0..1, nats or rounds), null where there is none
 VERDICT = (
     *("claim", "source", "reported", "ours", "asked", "verdict", "why"),
-    *("note", "key", "experiment", "artifact", "tolerance", "by", "afterwards"),
+    *("note", "key", "experiment", "artifact", "tolerance", "by", "registered_after_results"),
     *("mean", "half_width", "seeds", "p", "p_holm", "reported_number", "seeds_needed"),
 )
 PRINTED = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
@@ -29,47 +33,47 @@ NUMBERS = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, made wi
 SHARES = (0.29, 0.11, 0.15, 0.1, 0.22)  # of a line: the columns of the table of verdicts
 
 
-def shown(spec: Paper, found: Evidence) -> list[str]:
+def shown_artifacts(spec: Paper, found: PaperData) -> list[str]:
     """The artifacts that have something to show, the verdicts among them; this needs the notes of the results alone."""
     figures = [key for key, figure in spec.figures.items() if not figure.skipped(found)]
     return [*figures, *(key for key, table in spec.tables.items() if table.shown(found)), VERDICTS]
 
 
-def files(spec: Paper, key: str) -> list[str]:
+def artifact_files(spec: Paper, key: str) -> list[str]:
     """The files of an artifact, below the paper's folder."""
     if key in spec.figures:
         return [f"figures/{key}.{ending}" for ending in ("pdf", "png", *["csv"] * spec.figures[key].numbered)]
     return [f"tables/{key}.json", f"tables/{key}.tex", NUMBERS] if key == VERDICTS else [f"tables/{key}.{end}" for end in TABLE]
 
 
-def data(spec: Paper, keys: Iterable[str] | None = None) -> list[str]:
+def result_files(spec: Paper, keys: Iterable[str] | None = None) -> list[str]:
     """The gathered results that some artifacts are made from (None: all, and the documents), below the paper's folder."""
     return [f"data/{source}.{ending}" for source in spec.sources(keys) for ending in ("csv", "json")]
 
 
-def of(spec: Paper, folder: Path) -> Evidence:
+def load_evidence(spec: Paper, folder: Path) -> PaperData:
     """What the artifacts in a paper's folder are made from: the gathered results in its `data`, read when they are needed."""
     return evidence(spec, Stored(folder / "data"), read_curves(spec))
 
 
-def make(spec: Paper, keys: Iterable[str], folder: Path) -> None:
+def write_artifacts(spec: Paper, keys: Iterable[str], folder: Path) -> None:
     """Figures, tables and verdicts from the gathered results, all below the paper's folder."""
-    found = of(spec, folder)
+    found = load_evidence(spec, folder)
     for key in keys:
         room: Callable = draw_figure if key in spec.figures else write_verdicts if key == VERDICTS else write_table
         room(spec, key, found, folder)
 
 
-def clear(expected: Iterable[str], folder: Path) -> None:
+def remove_unexpected(expected: Iterable[str], folder: Path) -> None:
     """Delete the files of artifacts that are none of those `expected`, from a paper's folder."""
     wanted = {folder / name for name in expected}
-    for room, endings in ROOMS.items():
+    for room, endings in ARTIFACT_FOLDERS.items():
         for path in (folder / room).glob("*"):
             if path not in wanted and path.suffix[1:] in endings:
                 path.unlink()
 
 
-def draw_figure(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
+def draw_figure(spec: Paper, key: str, found: PaperData, folder: Path) -> None:
     """`figures/<key>.pdf` and `.png`, and the numbers that it shows as `.csv`."""
     from fedrepro.report.figures import _layout  # tables and verdicts need no matplotlib
 
@@ -79,13 +83,13 @@ def draw_figure(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
     write_numbers(spec, key, found, folder)
 
 
-def write_numbers(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
+def write_numbers(spec: Paper, key: str, found: PaperData, folder: Path) -> None:
     """`figures/<key>.csv`, what the figure shows."""
     if spec.figures[key].numbered:
         _write_csv(spec.figures[key].numbers(found), folder / "figures" / f"{key}.csv")
 
 
-def write_table(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
+def write_table(spec: Paper, key: str, found: PaperData, folder: Path) -> None:
     """`tables/<key>.csv`, plain numbers, and `.tex`, a table with caption and label."""
     table, out = spec.tables[key], folder / "tables"
     grid, results = table.build(found), [found.results[name] for name in table.experiments]
@@ -95,7 +99,7 @@ def write_table(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
     (out / f"{key}.tex").write_text(_latex.table(grid, *texts), encoding="utf-8")
 
 
-def decide_all(spec: Paper, evidence: Evidence) -> list[Verdict]:
+def decide_all(spec: Paper, evidence: PaperData) -> list[Verdict]:
     """The verdicts on all of a paper's claims; none at a scale that is not compared."""
     given = {key: (claim, [evidence.results[name] for name in claim.sources]) for key, claim in spec.claims.items()}
     return [
@@ -105,18 +109,21 @@ def decide_all(spec: Paper, evidence: Evidence) -> list[Verdict]:
     ]
 
 
-def _verdict(spec: Paper, key: str, claim: Claim, found: Results, others: list[Results], evidence: Evidence) -> Verdict:
-    measure, held = claim.ref.resolved(spec.experiments).measure, paper_curves.held(spec.experiments, claim, evidence.curves)
-    looked = spec.experiments[claim.experiment].looked.get(found.scales[0])
-    return decide(key, claim, found, measure, spec.chosen(claim), others, held, looked)
+def _verdict(spec: Paper, key: str, claim: Claim, found: Results, others: list[Results], evidence: PaperData) -> Verdict:
+    measure, held = (
+        claim.ref.resolved(spec.experiments).measure,
+        paper_curves.sign_share(spec.experiments, claim, evidence.curves),
+    )
+    looked = spec.experiments[claim.experiment].seeds_at_first_look.get(found.scales[0])
+    return decide(key, claim, found, measure, spec.calibrations_of(claim), others, held, looked)
 
 
-def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None:
+def write_verdicts(spec: Paper, key: str, found: PaperData, folder: Path) -> None:
     """`tables/verdicts.json` and `.tex`, which is one sentence where there are none."""
     verdicts, out = decide_all(spec, found), folder / "tables"
     records = [_record(spec, verdict, found) for verdict in verdicts]
-    corrected = summary.corrected(records)
-    records = [record | {"p_holm": corrected.get(summary.test(record))} for record in records]
+    corrected = summary.holm_corrected(records)
+    records = [record | {"p_holm": corrected.get(summary.test_key(record))} for record in records]
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [found.results[name] for name in spec.sources([key])]
@@ -129,24 +136,24 @@ def write_verdicts(spec: Paper, key: str, found: Evidence, folder: Path) -> None
     (folder / NUMBERS).write_text(latex_macros.macros(paper, verdicts, source), encoding="utf-8")
 
 
-def _record(spec: Paper, verdict: Verdict, evidence: Evidence) -> dict[str, str | float | None]:
+def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str | float | None]:
     claim = verdict.claim
     told = paper_curves.contradiction(spec.experiments, claim, evidence.curves)
     note = "; ".join(filter(None, [told and f"by the paper's own plotted curves {told}", claim.note]))
-    found = [claim.text, claim.source, verdict.reported, verdict.found, verdict.asked, verdict.status, verdict.why]
+    found = [claim.text, claim.source, verdict.reported, verdict.our_value, verdict.condition, verdict.status, verdict.why]
     beside = [
         note,
         verdict.key,
         claim.experiment,
-        spec.beside(claim),
+        spec.artifact_of(claim),
         verdict.tolerance,
-        summary.US if claim.ours else summary.PAPER,
+        summary.US if claim.own_question else summary.PAPER,
     ]
-    beside.append("yes" if claim.afterwards else "no")
+    beside.append("yes" if claim.registered_after_results else "no")
     ours = verdict.ours
     numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, verdict.p, None]  # p_holm: when all are known
     reported = None if isinstance(claim.reported, str) else claim.reported
-    return dict(zip(VERDICT, [*found, *beside, *numbers, reported, verdict.needed], strict=True))
+    return dict(zip(VERDICT, [*found, *beside, *numbers, reported, verdict.seeds_needed], strict=True))
 
 
 def _write_csv(rows: list[list], path: Path) -> None:

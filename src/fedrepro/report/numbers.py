@@ -93,7 +93,7 @@ def of_difference(measure: Measure) -> Unit:
     return POINTS if measure.percent else NATS
 
 
-def over(values: Sequence[float], digits: int) -> Number:
+def mean_cell(values: Sequence[float], digits: int) -> Number:
     """Mean over seeds; a dash without any."""
     if not values:
         return Number(n=0)
@@ -101,47 +101,47 @@ def over(values: Sequence[float], digits: int) -> Number:
     return Number(found.mean, digits, found.half_width, found.n)
 
 
-def factor(measure: Measure) -> int:
+def display_factor(measure: Measure) -> int:
     """From the stored to the shown number."""
     return 100 if measure.percent else 1
 
 
-def unit(measure: Measure) -> str:
+def measure_unit(measure: Measure) -> str:
     return "%" if measure.percent else "nats"
 
 
-def between(measure: Measure) -> str:
+def difference_unit(measure: Measure) -> str:
     """The unit of a difference."""
-    return "points" if measure.percent else unit(measure)
+    return "points" if measure.percent else measure_unit(measure)
 
 
-def amount(measure: Measure, value: float) -> str:
+def format_target(measure: Measure, value: float) -> str:
     """A target as it is told: 90 %, 0.35 nats."""
-    return f"{factor(measure) * value:g} {unit(measure)}"
+    return f"{display_factor(measure) * value:g} {measure_unit(measure)}"
 
 
-def column(title: str, measure: Measure) -> str:
+def column_title(title: str, measure: Measure) -> str:
     """A table's column of values: Final accuracy (%)."""
-    return f"{title} {SCORES[measure.score]} ({unit(measure)})"
+    return f"{title} {SCORES[measure.score]} ({measure_unit(measure)})"
 
 
-def level(measure: Measure, values: Sequence[float]) -> Number:
+def measure_cell(measure: Measure, values: Sequence[float]) -> Number:
     """Values of the measure over seeds: two digits of a percentage, four of a loss."""
-    return over([factor(measure) * value for value in values], 2 if measure.percent else 4)
+    return mean_cell([display_factor(measure) * value for value in values], 2 if measure.percent else 4)
 
 
-def arrivals(values: Sequence[float | None], digits: int) -> Number:
+def arrivals_cell(values: Sequence[float | None], digits: int) -> Number:
     """Mean over the seeds that arrive; None stands for one that does not, and their number is told."""
     known = [float(value) for value in values if value is not None]
     if len(known) == len(values):
-        return over(known, digits)
+        return mean_cell(known, digits)
     if not known:
         return Number(n=0, word="never")
     aside = f"{len(known)} of {len(values)} seeds arrive"
     return Number(sum(known) / len(known), max(digits, 1), n=len(known), aside=aside)
 
 
-def significant(value: float, digits: int) -> Number:
+def format_significant(value: float, digits: int) -> Number:
     """With so many digits in all, before and after the point."""
     size = math.floor(math.log10(abs(value))) if value else 0
     return Number(value, max(0, digits - 1 - size))

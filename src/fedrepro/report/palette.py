@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 # Okabe and Ito's colours without their yellow: the colour-blind tell them apart, and grey print by the markers
-POOL = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-MORE = ("#882255", "#999933", "#332288", "#AA4499")  # Paul Tol's, where those are used up
+PALETTE = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+EXTRA_COLOURS = ("#882255", "#999933", "#332288", "#AA4499")  # Paul Tol's, where those are used up
 MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">", "d", "p", "h")
 OWN = {"fedavg": 0, "fedmmd": 1, "l2": 2, "fedprox": 3, "fedfusion": 4, "fedmax": 6, "psi_net": 1}  # the same in all papers
 METHODS = {"fedprox": "FedProx", "fedmax": "FedMAX", "activation_l2": "L2 penalty"}  # of which figures sweep a setting
@@ -23,7 +23,7 @@ Series = Mapping[str, str | Mapping[str, Any]]  # label -> algorithm, alone or w
 
 
 @dataclass(frozen=True)
-class Look:
+class SeriesStyle:
     """A series' colour and marker; `proposed`: the paper's own method, which is drawn heavier."""
 
     colour: str
@@ -42,7 +42,7 @@ class Look:
         return {"marker": self.marker, "markersize": size, "markeredgewidth": 0.4, "markeredgecolor": "w"}
 
 
-def assign(experiments: Mapping[str, Series], proposed: Collection[str] = ()) -> dict[str, dict[str, Look]]:
+def assign_styles(experiments: Mapping[str, Series], proposed: Collection[str] = ()) -> dict[str, dict[str, SeriesStyle]]:
     """Experiment -> series -> look; `proposed` are labels. Series that meet in an experiment differ in colour while there are
     enough, and in marker."""
     keys = {name: _keys(series) for name, series in experiments.items()}
@@ -69,7 +69,7 @@ def _method(label: str, given: str | Mapping[str, Any]) -> tuple[str, ...]:
     """Name and options, without the settings that a series overrides."""
     if isinstance(given, str):
         return (given,)
-    options = sorted(f"{key}={value!r}" for key, value in given.items() if key not in ("name", "with"))
+    options = sorted(f"{key}={value!r}" for key, value in given.items() if key not in ("name", "overrides"))
     return (given.get("name", label), *options)
 
 
@@ -77,7 +77,7 @@ def _pairs(experiments: Mapping[str, Mapping[str, tuple]]) -> dict[tuple, tuple[
     """Key -> colour and marker, in the order in which they come."""
     found: dict[tuple, tuple[str, str]] = {}
     order = list(dict.fromkeys(key for own in experiments.values() for key in own.values()))
-    claims = Counter(POOL[OWN[name]] for name in {key[0] for key in order} & OWN.keys())
+    claims = Counter(PALETTE[OWN[name]] for name in {key[0] for key in order} & OWN.keys())
     for key in order:
         beside = {other for own in experiments.values() if key in own.values() for other in own.values()} & found.keys()
         found[key] = _next(key[0], claims, [found[other] for other in beside], list(found.values()))
@@ -90,16 +90,18 @@ def _next(algorithm: str, claims: Counter, beside: list[tuple], given: list[tupl
     place = OWN.get(algorithm)
     taken = {other for other, _ in beside}
     free = (
-        [colour for colour in POOL if colour not in taken] or [colour for colour in MORE if colour not in taken] or list(POOL)
+        [colour for colour in PALETTE if colour not in taken]
+        or [colour for colour in EXTRA_COLOURS if colour not in taken]
+        or list(PALETTE)
     )
-    colour = POOL[place] if place is not None and POOL[place] in free else min(free, key=used.__getitem__)
+    colour = PALETTE[place] if place is not None and PALETTE[place] in free else min(free, key=used.__getitem__)
     if place is not None and not marks[MARKERS[place]]:
         return colour, MARKERS[place]
     near, reserved = {marker for _, marker in beside}, {MARKERS[own] for own in OWN.values()}
     return colour, min(MARKERS, key=lambda marker: (marker in near, marks[marker], marker in reserved))
 
 
-def _of_experiment(own: Mapping[str, tuple], pairs: Mapping[tuple, tuple], proposed: Collection[str]) -> dict[str, Look]:
+def _of_experiment(own: Mapping[str, tuple], pairs: Mapping[tuple, tuple], proposed: Collection[str]) -> dict[str, SeriesStyle]:
     groups: dict[tuple, list[str]] = {}
     for label, key in own.items():
         groups.setdefault(key, []).append(label)
@@ -107,7 +109,7 @@ def _of_experiment(own: Mapping[str, tuple], pairs: Mapping[tuple, tuple], propo
     for labels in groups.values():
         if len(labels) > 1:
             found |= zip(labels, _shaded(len(labels), {marker for _, marker in found.values()}), strict=True)
-    return {label: Look(*found[label], label in proposed) for label in own}
+    return {label: SeriesStyle(*found[label], label in proposed) for label in own}
 
 
 def _shaded(count: int, taken: Collection[str]) -> list[tuple[str, str]]:

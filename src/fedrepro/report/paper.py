@@ -12,13 +12,13 @@ from fedrepro.config.json_schema import NAMES, Schema, some, untitled
 from fedrepro.config.params import Params
 from fedrepro.config.types import Frozen, Key, parse
 from fedrepro.core import provenance
-from fedrepro.core.errors import UserError, located
+from fedrepro.core.errors import UserError, error_prefix
 from fedrepro.report import palette
 from fedrepro.report.figures.base import ALL, Figure
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Evidence, Ref, Shown, chosen
-from fedrepro.report.inputs.references import Known
-from fedrepro.report.palette import Look
+from fedrepro.report.inputs.panel import DisplayOptions, ExperimentRef, PaperData, calibrated_curves
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.report.palette import SeriesStyle
 from fedrepro.report.settings_table import changes
 from fedrepro.report.statistics import Curve
 from fedrepro.report.tables.base import Table
@@ -27,7 +27,10 @@ from fedrepro.report.verdicts.claim import read as read_claim
 from fedrepro.report.verdicts.summary import VERDICTS
 
 ARTIFACTS, CLAIMS, DIGITISED = "artifacts.yaml", "claims.yaml", "curves.json"  # in the paper's folder
-ROOMS = {"figures": ("Figure", "curves"), "tables": ("Table", None)}  # kinds in a folder: their class, and the usual one
+ARTIFACT_KINDS = {
+    "figures": ("Figure", "curves"),
+    "tables": ("Table", None),
+}  # kinds in a folder: their class, and the usual one
 # of the workflow: a paper or an artifact of such a name could not be asked for
 RULES = ("all", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train")
 
@@ -42,12 +45,12 @@ class Paper(Frozen):
     reference: str
     curves_from: str = ""  # where the curves in curves.json were read, as captions say it; empty where there are none
     proposed: tuple[str, ...] = ()  # the series that it stands up for; figures emphasise them
-    experiments: dict[str, Shown] = {}
+    experiments: dict[str, DisplayOptions] = {}
     figures: dict[Key, SerializeAsAny[Figure]]
     tables: dict[Key, SerializeAsAny[Table]]
     claims: dict[str, Claim]
     _folder: Path = PrivateAttr(Path())
-    _looks: dict[str, dict[str, Look]] = PrivateAttr({})  # of each experiment's series
+    _looks: dict[str, dict[str, SeriesStyle]] = PrivateAttr({})  # of each experiment's series
     _changes: dict[str, list[tuple[str, str, str]]] = PrivateAttr({})  # setting, in the paper, here, of each experiment
 
     @model_validator(mode="after")
@@ -66,17 +69,17 @@ class Paper(Frozen):
         """What the scale changes of an experiment: setting, its value in the paper (empty: the default), its value here."""
         return self._changes.get(experiment, [])
 
-    def beside(self, claim: Claim) -> str:
+    def artifact_of(self, claim: Claim) -> str:
         """The figure or table beside which a claim stands; empty where the one that it names does not show its results."""
         named = [claim.artifact] if claim.artifact else [*self.figures, *self.tables]
         shows = [key for key in named if key in self.artifacts and key != VERDICTS]
         return next((key for key in shows if set(claim.shown) <= set(self[key].sources(self.figures))), "")
 
-    def chosen(self, claim: Claim) -> dict[str, str]:
+    def calibrations_of(self, claim: Claim) -> dict[str, str]:
         """Series of a claim -> what was chosen by what the paper reports of it."""
-        reported, found = claim.ref.resolved(self.experiments).reported, chosen(self.experiments)
+        reported, found = claim.ref.resolved(self.experiments).reported, calibrated_curves(self.experiments)
         told = {curve: [f"its curve in the paper was used to choose {what}" for what in used] for curve, used in found.items()}
-        return {label: "; ".join(told[reported[label]]) for label in claim.cell.labels if reported.get(label) in told}
+        return {label: "; ".join(told[reported[label]]) for label in claim.quantity.labels if reported.get(label) in told}
 
     def sources(self, keys: Iterable[str] | None = None) -> list[str]:
         """The gathered results behind some artifacts (None: all, and the documents): an experiment's, or
@@ -106,43 +109,43 @@ def read(paper: str, params: Params) -> Paper:
     folder, experiments = params.settings[paper].folder, params.settings[paper].experiments
     path = folder / ARTIFACTS
     values, claims = strict_yaml.read(path), strict_yaml.read(folder / CLAIMS)
-    for room in ROOMS:
-        values[room] = {key: of_kind(room, given, f"{path}: {room}.{key}") for key, given in _listed(values, room, path)}
+    for room in ARTIFACT_KINDS:
+        values[room] = {key: parse_artifact(room, given, f"{path}: {room}.{key}") for key, given in _listed(values, room, path)}
     claims = {key: read_claim(given, f"{folder / CLAIMS}: {key}") for key, given in claims.items()}
     spec = parse(Paper, values | {"claims": claims}, str(path))
     spec._folder = folder
     series = {name: experiments[name].get("series", {}) for name in [*spec.experiments, *experiments] if name in experiments}
-    spec._looks.update(palette.assign(series, spec.proposed))
+    spec._looks.update(palette.assign_styles(series, spec.proposed))
     changed = {name: changes(given, params.overlay(paper, name) or {}) for name, given in experiments.items()}
     spec._changes.update(changed)
-    known = Known(str(path), "", experiments, params.scales, list(read_curves(spec)), spec.experiments, spec.figures)
-    known.at("proposed").names("series", spec.proposed, dict.fromkeys(label for own in series.values() for label in own))
+    known = ReferenceChecker(str(path), "", experiments, params.scales, list(read_curves(spec)), spec.experiments, spec.figures)
+    known.at("proposed").check_names("series", spec.proposed, dict.fromkeys(label for own in series.values() for label in own))
     for name, shown in spec.experiments.items():
-        known.at("experiments", name).ref(Ref(experiment=name))
+        known.at("experiments", name).check_ref(ExperimentRef(experiment=name))
         if "name" in shown.model_fields_set and not shown.name.strip():
-            known.at("experiments", name).refuse("name: expected a text; leave the key out to show the experiment's own name")
+            known.at("experiments", name).fail("name: expected a text; leave the key out to show the experiment's own name")
         _check_chosen(known.at("experiments", name), spec.experiments[name])
-    for room in ROOMS:
+    for room in ARTIFACT_KINDS:
         for key, item in getattr(spec, room).items():
             item.check(known.at(room, key))
     for key, figure in spec.figures.items():
-        known.at("figures", key, "remarks").names("scale", figure.remarks, (ALL, *known.scales))
+        known.at("figures", key, "remarks").check_names("scale", figure.remarks, (ALL, *known.scales))
     for key, item in spec.claims.items():
         claimed = replace(known, file=str(folder / CLAIMS), key=key)
         item.check(claimed)
-        if not spec.beside(item):
+        if not spec.artifact_of(item):
             needed = " and ".join(item.shown)
-            claimed.refuse(f"artifact: {item.artifact or 'any figure or table'} has to show {needed}")
+            claimed.fail(f"artifact: {item.artifact or 'any figure or table'} has to show {needed}")
     if not spec.figures and not spec.tables:
         raise UserError(f"{path}: figures, tables: expected at least one figure or table")
     return spec
 
 
-def _check_chosen(known: Known, shown: Shown) -> None:
+def _check_chosen(known: ReferenceChecker, shown: DisplayOptions) -> None:
     """Settings that are tried beside each other against one curve of the paper are a calibration until it is denied."""
     curves = list(shown.reported.values())
-    if shown.chose is None and (several := sorted({curve for curve in curves if curves.count(curve) > 1})):
-        known.refuse(f"chose: say which settings were chosen by the paper's {', '.join(several)}; false: none")
+    if shown.calibrated_on is None and (several := sorted({curve for curve in curves if curves.count(curve) > 1})):
+        known.fail(f"chose: say which settings were chosen by the paper's {', '.join(several)}; false: none")
 
 
 def _listed(values: dict, room: str, path: Path) -> Iterable[tuple[str, Any]]:
@@ -152,13 +155,13 @@ def _listed(values: dict, room: str, path: Path) -> Iterable[tuple[str, Any]]:
     return given.items()
 
 
-def of_kind(room: str, values: Any, where: str) -> Figure | Table:
+def parse_artifact(room: str, values: Any, where: str) -> Figure | Table:
     """A figure or a table by its `kind`. Raises UserError that names valid kinds and keys."""
     if not isinstance(values, dict):
         return values
-    name, usual = ROOMS[room]
+    name, usual = ARTIFACT_KINDS[room]
     kind = values.get("kind", usual)
-    with located(f"{where}.kind"):
+    with error_prefix(f"{where}.kind"):
         model = getattr(registry.find(f"report.{room}", kind), name)
     return parse(model, {"kind": kind} | values, where)
 
@@ -191,14 +194,14 @@ def _curves_text(spec: Paper) -> str:
         raise UserError(f"{path}: cannot be read as text") from None
 
 
-def evidence(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, Curve]) -> Evidence:
+def evidence(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, Curve]) -> PaperData:
     """What the paper's artifacts are made from; `results` by experiment, and by `<experiment>-<study>`."""
-    return Evidence(spec.experiments, results, curves, spec.figures, spec._looks, spec.curves_from)
+    return PaperData(spec.experiments, results, curves, spec.figures, spec._looks, spec.curves_from)
 
 
-def identity(spec: Paper) -> str:
+def spec_digest(spec: Paper) -> str:
     """Digest of all that a paper's files say of its artifacts and claims, with the looks of series and the curves."""
-    return provenance.digest([spec.model_dump_json(), repr(spec._looks), _curves_text(spec)])
+    return provenance.value_digest([spec.model_dump_json(), repr(spec._looks), _curves_text(spec)])
 
 
 def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:
@@ -220,7 +223,7 @@ def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:
     return {key: what for key, what in once.items() if key not in specs and key not in found} | found
 
 
-KINDS = {"Figure": "figures", "Table": "tables", "Cell": "quantities"}  # class of all kinds -> their folder
+KINDS = {"Figure": "figures", "Table": "tables", "Quantity": "quantities"}  # class of all kinds -> their folder
 
 
 def of_artifacts() -> Schema:
@@ -233,9 +236,9 @@ def of_artifacts() -> Schema:
         for own in found:
             defs |= own.pop("$defs", {})
         defs[name] = {"anyOf": found}
-    laid_over = some(own["properties"] for own in defs["Cell"]["anyOf"])  # a cell's target or round at another scale
+    laid_over = some(own["properties"] for own in defs["Quantity"]["anyOf"])  # a cell's target or round at another scale
     defs["Claim"]["properties"]["scales"]["additionalProperties"] = laid_over
-    for room in ROOMS:
+    for room in ARTIFACT_KINDS:
         described["properties"][room]["propertyNames"] = NAMES
     return untitled(described)
 
@@ -244,6 +247,6 @@ def _kind(room: str, kind: str, name: str) -> Schema:
     """One kind's settings; only the usual one need not be named."""
     own = getattr(registry.find(f"report.{room}", kind), name).model_json_schema()
     own["properties"]["kind"] = {"const": kind}
-    if room in ROOMS and ROOMS[room][1] == kind:
+    if room in ARTIFACT_KINDS and ARTIFACT_KINDS[room][1] == kind:
         own["required"].remove("kind")
     return own

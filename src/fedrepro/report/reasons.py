@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Why(StrEnum):
+class ReasonKind(StrEnum):
     """A kind of reason; its value is the sentence, with the reason's values in braces."""
 
     # of runs
@@ -56,20 +56,20 @@ class Why(StrEnum):
 class Reason:
     """One reason; `str` makes the sentence. `seeds`: those that it holds for, where it does not hold for all runs."""
 
-    why: Why
+    kind: ReasonKind
     values: dict[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        text = self.why.format(**self.values)
+        text = self.kind.format(**self.values)
         return f"seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}: {text}" if self.seeds else text
 
 
-def reason(why: Why, **values: Any) -> Reason:
+def make_reason(why: ReasonKind, **values: Any) -> Reason:
     """A reason; several series are joined, numbers of rounds and seeds counted."""
     return Reason(why, {key: " and ".join(value) if isinstance(value, list) else value for key, value in values.items()})
 
 
-def sentence(reasons: list[Reason]) -> str:
+def reasons_sentence(reasons: list[Reason]) -> str:
     """All of them, each once."""
     return "; ".join(dict.fromkeys(map(str, reasons)))

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import check_own, held, replacing
+from fedrepro.core.files import atomic_write, check_no_links, is_locked
 from fedrepro.runs import integrity
 from fedrepro.runs.run import FILES, LOG, SUMMARY
 
@@ -44,7 +44,7 @@ def restore(stored: Path, runs: Path) -> list[Path]:
             continue
         if (twin / SUMMARY).exists() and not _same(run, twin):
             log.warning("%s: left alone, of another training than %s", twin, run)
-        elif not any(twin.glob("checkpoint.*")) and not held(twin / LOG):
+        elif not any(twin.glob("checkpoint.*")) and not is_locked(twin / LOG):
             given += _give(run, twin)
     return given
 
@@ -54,10 +54,10 @@ def _sound(folder: Path) -> list[Path]:
     found = []
     for run in sorted(path.parent for path in folder.glob(f"*/{SUMMARY}")):
         try:
-            check_own(run)  # what a link points to is nobody's to store
-            integrity.metrics(run)
-            for name in integrity.studies(run):
-                integrity.table(run / f"{name}.csv")
+            check_no_links(run)  # what a link points to is nobody's to store
+            integrity.load_metrics(run)
+            for name in integrity.load_studies(run):
+                integrity.load_study_rows(run / f"{name}.csv")
         except UserError as error:
             log.warning("left out: %s", error)
         else:
@@ -69,7 +69,7 @@ def _ours(twin: Path) -> bool:
     """Whether a folder may be written and deleted, or made; a warning says why not."""
     try:
         if os.path.lexists(twin):
-            check_own(twin)
+            check_no_links(twin)
     except UserError as error:
         log.warning("left alone: %s", error)
         return False
@@ -88,7 +88,7 @@ def _give(source: Path, target: Path) -> list[Path]:
     lacking = [name for name in names if new or not (target / name).exists()]
     for name in sorted(lacking, key=lambda name: (name.name == SUMMARY, name)):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        with replacing(target / name) as part:
+        with atomic_write(target / name) as part:
             if name.name == LOG or not _linked(source / name, part):
                 shutil.copy2(source / name, part)
     return [target] if lacking else []

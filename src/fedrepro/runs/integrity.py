@@ -9,14 +9,14 @@ from typing import Any
 
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import digest, parse_rows, parsed, read_file, read_json
+from fedrepro.core.files import parse_json, parse_rows, read_file, read_json, sha256
 from fedrepro.runs import kept
-from fedrepro.runs.kept import ASKED, TOLD, Record, Rows, is_kept, key
+from fedrepro.runs.kept import ASKED, TOLD, Record, Rows, is_kept, run_hash
 
 ENVIRONMENT = ("commit", "device", "executor", "hardware", "torch")  # what reports show of it
 
 
-def advice(folder: Path, table: Path | None = None) -> str:
+def repair_advice(folder: Path, table: Path | None = None) -> str:
     """What to do if a run's folder, or the table of a study in it, is damaged."""
     if is_kept(folder):
         return kept.RESTORE
@@ -25,10 +25,10 @@ def advice(folder: Path, table: Path | None = None) -> str:
     return f"delete {folder} to train the run anew"
 
 
-def read_result(path: Path, *keys: str, told: str | None = None) -> dict[str, Any]:
+def read_result(path: Path, *keys: str, subject: str | None = None) -> dict[str, Any]:
     """A small file in a run's folder, with these keys. Raises UserError, which says `told`, if it is damaged or not there."""
-    told = told or advice(path.parent)
-    return parsed(_content(path, told), path, *keys, advice=told)
+    subject = subject or repair_advice(path.parent)
+    return parse_json(_content(path, subject), path, *keys, advice=subject)
 
 
 def check_commit(name: Any, path: Path, told: str) -> None:
@@ -37,61 +37,64 @@ def check_commit(name: Any, path: Path, told: str) -> None:
         raise UserError(f"{path}: commit: {name!r} names no commit; {told}")
 
 
-def settings(folder: Path) -> Record:
+def load_config(folder: Path) -> Record:
     """What a run's config.json holds. Raises UserError if it is damaged, or not what the folder is named after."""
     path = folder / "config.json"
     found = read_result(path, *ASKED, "dataset")
-    if not folder.name.endswith(key(found)):
-        raise UserError(f"{path}: not the settings that its folder is named after; {advice(folder)}")
+    if not folder.name.endswith(run_hash(found)):
+        raise UserError(f"{path}: not the settings that its folder is named after; {repair_advice(folder)}")
     return found
 
 
-def record(folder: Path) -> Record:
+def load_record(folder: Path) -> Record:
     """All that a finished run says of itself but its rows. Raises UserError if it is not over, damaged or another run's."""
     if is_kept(folder):
-        return _kept(kept.runs(folder.parent), folder.name, folder.parent / kept.RUNS)
+        return _kept(kept.load_runs(folder.parent), folder.name, folder.parent / kept.RUNS)
     path = folder / "summary.json"
     if not os.path.lexists(path):
         raise UserError(f"{folder}: not finished; train it first")
-    summary, trained = read_result(path, *TOLD), settings(folder)
-    _check_run(summary, path, advice(folder))
+    summary, trained = read_result(path, *TOLD), load_config(folder)
+    _check_run(summary, path, repair_advice(folder))
     if other := [name for name in ("data", "code") if summary[name] != trained[name]]:
-        raise UserError(f"{path}: {' and '.join(other)}: not as in config.json; {advice(folder)}")
+        raise UserError(f"{path}: {' and '.join(other)}: not as in config.json; {repair_advice(folder)}")
     environment = read_result(folder / "environment.json", *ENVIRONMENT)
-    check_commit(environment["commit"], folder / "environment.json", advice(folder))
-    timing = read_json(folder / "timing.json", "rounds", "seconds", advice=advice(folder)) or {}
+    check_commit(environment["commit"], folder / "environment.json", repair_advice(folder))
+    timing = read_json(folder / "timing.json", "rounds", "seconds", advice=repair_advice(folder)) or {}
     timing = {"timed_rounds" if name == "rounds" else name: value for name, value in timing.items()}
     return timing | trained | summary | {"run": folder.name, "environment": environment}
 
 
-def metrics(folder: Path) -> Rows:
+def load_metrics(folder: Path) -> Rows:
     """The rows of a finished run, cells as they are written. Raises UserError if they are others."""
     if is_kept(folder):
-        return _kept(kept.load(folder.parent).metrics, (folder.name,), folder.parent / kept.METRICS)
-    told, path = record(folder), folder / "metrics.csv"
-    content = _content(path, advice(folder))
-    if digest(content) != told["metrics"]:
-        raise UserError(f"{path}: changed since the run wrote it; {advice(folder)}")
-    return parse_rows(content, path, advice(folder))
+        return _kept(kept.load_paper(folder.parent).metrics, (folder.name,), folder.parent / kept.METRICS)
+    told, path = load_record(folder), folder / "metrics.csv"
+    content = _content(path, repair_advice(folder))
+    if sha256(content) != told["metrics"]:
+        raise UserError(f"{path}: changed since the run wrote it; {repair_advice(folder)}")
+    return parse_rows(content, path, repair_advice(folder))
 
 
-def studies(folder: Path) -> dict[str, Record]:
+def load_studies(folder: Path) -> dict[str, Record]:
     """The finished studies of a run, by the name of their files: what each says of itself, but for its rows."""
     if is_kept(folder):
-        return kept.runs(folder.parent)[folder.name]["studies"]
+        return kept.load_runs(folder.parent)[folder.name]["studies"]
     notes = sorted(folder.glob("*-*.json"))
-    return {note.stem: read_result(note, "settings", "code", told=advice(folder, note.with_suffix(".csv"))) for note in notes}
+    return {
+        note.stem: read_result(note, "settings", "code", subject=repair_advice(folder, note.with_suffix(".csv")))
+        for note in notes
+    }
 
 
-def table(path: Path) -> Rows:
+def load_study_rows(path: Path) -> Rows:
     """The rows of a finished study, by the path of its table; likewise."""
-    folder, again = path.parent, advice(path.parent, path)
+    folder, again = path.parent, repair_advice(path.parent, path)
     if is_kept(folder):
-        return _kept(kept.load(folder.parent).studies, (folder.name, path.stem), folder.parent / kept.STUDIES)
+        return _kept(kept.load_paper(folder.parent).studies, (folder.name, path.stem), folder.parent / kept.STUDIES)
     content = _content(path, again)
-    note = read_result(path.with_suffix(".json"), "table", told=again)
+    note = read_result(path.with_suffix(".json"), "table", subject=again)
     _check_run(note, path.with_suffix(".json"), again)
-    if note["table"] != digest(content):
+    if note["table"] != sha256(content):
         raise UserError(f"{path}: changed since it was written; {again}")
     return parse_rows(content, path, again)
 

@@ -22,7 +22,15 @@ from typing import Any
 
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import abandoned, check_own, digest, part, read_file, replacing, sweep_below
+from fedrepro.core.files import (
+    atomic_write,
+    check_no_links,
+    read_file,
+    remove_stale_parts_below,
+    sha256,
+    stale_parts,
+    temporary_path,
+)
 
 RUNS, METRICS, STUDIES = "runs.jsonl", "metrics.csv", "studies.csv"  # of a paper
 ENVIRONMENTS, SUMS = "environments.json", "SHA256SUMS"
@@ -38,7 +46,7 @@ Entry = tuple[int, tuple, Any]  # line number, key, value
 
 
 @dataclass(frozen=True)
-class Paper:
+class KeptPaper:
     """A paper's kept runs: what is known of each, the rows of each, and the rows of each study of one."""
 
     runs: dict[str, Record] = field(default_factory=dict)
@@ -65,28 +73,28 @@ def is_kept(folder: Path) -> bool:
     return folder.parent.parent.name == "kept"
 
 
-def key(record: Record) -> str:
+def run_hash(record: Record) -> str:
     """The end of a run's name: the hash of all that determines the result."""
-    return provenance.digest({name: record[name] for name in ASKED})
+    return provenance.value_digest({name: record[name] for name in ASKED})
 
 
-def runs(folder: Path) -> Mapping[str, Record]:
+def load_runs(folder: Path) -> Mapping[str, Record]:
     """What is known of a paper's kept runs, by name. Raises UserError if any of its files is damaged or not as it was kept."""
     return _runs(folder.parent, folder.name, _version(folder))
 
 
-def load(folder: Path) -> Paper:
+def load_paper(folder: Path) -> KeptPaper:
     """The same with all rows."""
     return _load(folder.parent, folder.name, _version(folder))
 
 
-def load_all(kept: Path) -> dict[str, Paper]:
+def load_all(kept: Path) -> dict[str, KeptPaper]:
     """All papers, to be changed and saved."""
-    papers = {name: load(kept / name) for name in _papers(sums(kept))}
-    return {name: Paper(dict(own.runs), dict(own.metrics), dict(own.studies)) for name, own in papers.items()}
+    papers = {name: load_paper(kept / name) for name in _papers(checksums(kept))}
+    return {name: KeptPaper(dict(own.runs), dict(own.metrics), dict(own.studies)) for name, own in papers.items()}
 
 
-def save(kept: Path, papers: Mapping[str, Paper]) -> None:
+def save(kept: Path, papers: Mapping[str, KeptPaper]) -> None:
     """Replace all files below `kept`. If the process is killed in between, `settle` completes it or takes it back."""
     environments: dict[str, Record] = {}
     texts = {}
@@ -100,26 +108,26 @@ def save(kept: Path, papers: Mapping[str, Paper]) -> None:
     texts[ENVIRONMENTS] = "{\n" + ",\n".join(described) + "\n}\n"
     for name, text in texts.items():
         (kept / name).parent.mkdir(parents=True, exist_ok=True)
-        part(kept / name).write_text(text, encoding="utf-8", newline="\n")
-    with replacing(part(kept / SUMS)) as path:  # once this is there all the others are
-        path.write_text("".join(f"{digest(texts[name])}  {name}\n" for name in sorted(texts)), encoding="utf-8", newline="\n")
-    _replace(kept, part(kept / SUMS))
+        temporary_path(kept / name).write_text(text, encoding="utf-8", newline="\n")
+    with atomic_write(temporary_path(kept / SUMS)) as path:  # once this is there all the others are
+        path.write_text("".join(f"{sha256(texts[name])}  {name}\n" for name in sorted(texts)), encoding="utf-8", newline="\n")
+    _replace(kept, temporary_path(kept / SUMS))
 
 
-def settle(kept: Path) -> None:
+def recover(kept: Path) -> None:
     """Complete or take back what a killed `save` left, and merge what two branches kept, if git united their lines."""
     if not os.path.lexists(kept):
         return
-    check_own(kept)
-    for begun in abandoned(kept / SUMS):
+    check_no_links(kept)
+    for begun in stale_parts(kept / SUMS):
         _replace(kept, begun)
-    sweep_below(kept)
+    remove_stale_parts_below(kept)
     listed = [name for name, _ in _listed(kept / SUMS)]
     if len(set(listed)) < len(listed):
         save(kept, {name: _read_paper(kept, name, merging=True) for name in _papers(listed)})
 
 
-def sums(kept: Path) -> dict[str, str]:
+def checksums(kept: Path) -> dict[str, str]:
     """The sha256 of each file by its name below `kept`. Raises UserError if there are two of one file."""
     found: dict[str, str] = {}
     for number, (name, sum) in enumerate(_listed(kept / SUMS), 1):
@@ -147,8 +155,8 @@ def _replace(kept: Path, begun: Path) -> None:
     """Put the parts that a new SHA256SUMS lists in their places, and it in its own; nothing if one of them is missing."""
     places = {}
     for name, sum in _listed(begun):
-        parts = [path for path in (part(kept / name), *abandoned(kept / name), kept / name) if path.exists()]
-        fitting = [path for path in parts if digest(path.read_bytes()) == sum]
+        parts = [path for path in (temporary_path(kept / name), *stale_parts(kept / name), kept / name) if path.exists()]
+        fitting = [path for path in parts if sha256(path.read_bytes()) == sum]
         if not fitting:
             return
         places[kept / name] = fitting[0]
@@ -174,14 +182,14 @@ def _runs(kept: Path, paper: str, version: tuple) -> dict[str, Record]:
 
 
 @functools.lru_cache(maxsize=16)
-def _load(kept: Path, paper: str, version: tuple) -> Paper:
+def _load(kept: Path, paper: str, version: tuple) -> KeptPaper:
     return _read_paper(kept, paper)
 
 
 def _content(kept: Path, name: str, merging: bool = False) -> str:
     """The text of a file; empty if there is none and none is listed. Not held against SHA256SUMS while `merging`."""
     path = kept / name
-    listed = None if merging else sums(kept).get(name)
+    listed = None if merging else checksums(kept).get(name)
     if not os.path.lexists(path):
         if listed:
             raise UserError(f"{path}: listed in {kept / SUMS}, but not there; {RESTORE}")
@@ -189,7 +197,7 @@ def _content(kept: Path, name: str, merging: bool = False) -> str:
     content = read_file(path, RESTORE)
     if not merging and listed is None:
         raise UserError(f"{path}: not listed in {kept / SUMS}; {RESTORE}")
-    if not merging and digest(content) != listed:
+    if not merging and sha256(content) != listed:
         raise UserError(f"{path}: changed since it was kept; {RESTORE}")
     return _decode(path, content)
 
@@ -202,7 +210,7 @@ def _decode(path: Path, content: bytes) -> str:
         raise UserError(f"{path}: line {line}: not UTF-8; {RESTORE}") from None
 
 
-def _read_paper(kept: Path, paper: str, merging: bool = False) -> Paper:
+def _read_paper(kept: Path, paper: str, merging: bool = False) -> KeptPaper:
     own = _read_runs(kept, paper, merging)
     metrics = {(run,): (record["columns"], record["rounds"] + 1, record["metrics"]) for run, record in own.items()}
     studies = {
@@ -223,7 +231,7 @@ def _read_paper(kept: Path, paper: str, merging: bool = False) -> Paper:
                 raise UserError(f"{lines[group[0]]}: {name} has {have} rows of {' '.join(group)}, not {count}; {RESTORE}")
         return {group: _columns(path, found[group], columns, sum) for group, (columns, _, sum) in expected.items()}
 
-    return Paper(own, rows(METRICS, 1, metrics), rows(STUDIES, 2, studies))
+    return KeptPaper(own, rows(METRICS, 1, metrics), rows(STUDIES, 2, studies))
 
 
 def _columns(path: Path, rows: Mapping[int, dict[str, str]], columns: list[str], sum: str) -> Rows:
@@ -232,7 +240,7 @@ def _columns(path: Path, rows: Mapping[int, dict[str, str]], columns: list[str],
         found = [{column: row[column] for column in columns} for row in rows.values()]
     except KeyError as error:
         raise UserError(f"{path}: lacks the column {error}; {RESTORE}") from None
-    if digest(table_text(found)) != sum:
+    if sha256(rows_to_csv(found)) != sum:
         first = next(iter(rows.values()))
         raise UserError(f"{path}: the rows of {first['run']} are not those that it wrote; {RESTORE}")
     return found
@@ -252,7 +260,7 @@ def _read_runs(kept: Path, paper: str, merging: bool = False) -> dict[str, Recor
                 raise UserError(f"{where}: no run in JSON; {RESTORE}") from None
             if missing:
                 raise UserError(f"{where}: lacks {', '.join(missing)}; {RESTORE}")
-            if not record["run"].endswith(key(record)):
+            if not record["run"].endswith(run_hash(record)):
                 raise UserError(f"{where}: not the settings that {record['run']} is named after; {RESTORE}")
             for described in (record, *record["studies"].values()):
                 if described["environment"] not in environments:
@@ -319,7 +327,7 @@ def _line(record: Record, environments: dict[str, Record]) -> str:
     """A run in `runs.jsonl`; its environment and those of its studies are added to `environments`."""
 
     def referring(described: Record) -> Record:
-        id = provenance.digest(described["environment"])
+        id = provenance.value_digest(described["environment"])
         environments[id] = described["environment"]
         return described | {"environment": id}
 
@@ -335,10 +343,10 @@ def _rows_text(keys: tuple[str, ...], groups: Mapping[Group, Rows]) -> str:
         for group in sorted(groups)
         for number, row in enumerate(groups[group])
     ]
-    return table_text(table, [*keys, *named])
+    return rows_to_csv(table, [*keys, *named])
 
 
-def table_text(rows: Rows, columns: list[str] | None = None) -> str:
+def rows_to_csv(rows: Rows, columns: list[str] | None = None) -> str:
     """Rows as CSV; empty where a row lacks a column."""
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, columns or list(rows[0]), restval="", lineterminator="\n")

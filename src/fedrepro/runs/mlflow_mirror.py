@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.core import provenance
-from fedrepro.core.errors import UserError, interrupted, masked
-from fedrepro.core.files import alone
+from fedrepro.core.errors import UserError, is_interrupt, masked
+from fedrepro.core.files import single_process
 from fedrepro.core.metrics import MEASURES
 from fedrepro.runs import integrity
 from fedrepro.runs.kept import Rows
@@ -43,7 +43,7 @@ LARGEST_FILE, METRICS_PER_CALL = 5_000_000, 1000  # bytes, larger weights stay i
 
 
 @dataclass(frozen=True)
-class Mirrored:
+class MirrorOutcome:
     """What a call did, in runs; `problem` is None or says why it could not do all of it."""
 
     new: int
@@ -53,7 +53,7 @@ class Mirrored:
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedRun:
     """What is copied of a run; times in milliseconds since 1970."""
 
     run: Run
@@ -63,7 +63,7 @@ class Finished:
     end: int
 
 
-def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, scale: str) -> Mirrored:
+def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, scale: str) -> MirrorOutcome:
     """Bring MLflow at `uri` up to date with (paper, experiment, series label, run). Never raises for a store's failure.
 
     The tags experiment, series and scale become what this call says, so give all experiments of a paper at once.
@@ -85,17 +85,17 @@ def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, sc
                         _copy(client, experiment, finished)
                         new += 1
     except Exception as error:  # whatever a store, its driver or the network raises: a broken view must not stop the pipeline
-        if interrupted(error):
+        if is_interrupt(error):
             raise KeyboardInterrupt from error
         reason = " ".join(str(error).split()).replace(uri, masked(uri))
         problems.append(masked(f"{uri}: {type(error).__name__}: {reason[:300]}"))
     log.info("MLflow: %d runs copied, %d already there, %d not finished", new, present, unfinished)
     if problems:
         log.warning("MLflow is not up to date; the results are safe, call again later: %s", "; ".join(problems))
-    return Mirrored(new, present, unfinished, "; ".join(problems) or None)
+    return MirrorOutcome(new, present, unfinished, "; ".join(problems) or None)
 
 
-def settle(uri: str, told: Path) -> None:
+def remove_stale_marker(uri: str, told: Path) -> None:
     """Away with the file that tells of a mirroring where the database that it filled is gone: it is made again."""
     if (file := _database(uri)) and not file.exists():
         told.unlink(missing_ok=True)
@@ -103,7 +103,7 @@ def settle(uri: str, told: Path) -> None:
 
 def _alone(uri: str) -> contextlib.AbstractContextManager:
     file = _database(uri)
-    return alone(file.with_name(f".{file.name}.lock")) if file else contextlib.nullcontext()
+    return single_process(file.with_name(f".{file.name}.lock")) if file else contextlib.nullcontext()
 
 
 def _read(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -> tuple[dict, int, list[str]]:
@@ -125,17 +125,17 @@ def _read(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -
     return papers, unfinished, problems
 
 
-def _finished(run: Run, tags: dict[str, str]) -> Finished:
-    record, rows = integrity.record(run.folder), integrity.metrics(run.folder)
+def _finished(run: Run, tags: dict[str, str]) -> FinishedRun:
+    record, rows = integrity.load_record(run.folder), integrity.load_metrics(run.folder)
     status = record["status"]
     known = [(MEASURES[name], value) for name, value in record.get("final", {}).items()]
     shown = [f"{measure.title} {100 * value:.2f} %" for measure, value in known if measure.percent]
     note = f"{', '.join([status, *shown])} (scale {tags['scale']})"  # the list's column "Description"
-    digest = provenance.digest([run.id, record["metrics"]], 32)  # the same run on other hardware has other numbers
+    digest = provenance.value_digest([run.id, record["metrics"]], 32)  # the same run on other hardware has other numbers
     own = {"run": run.id, "digest": digest, "seed": str(run.config.seed), "status": status, "data": run.data}
     own |= {"code": run.code, "commit": record["environment"]["commit"], "mlflow.note.content": note}
     ended = datetime.fromisoformat(record["ended"]).timestamp() if "ended" in record else run.summary.stat().st_mtime
-    return Finished(run, rows, tags | own, int((ended - record.get("seconds", 0.0)) * 1000), int(ended * 1000))
+    return FinishedRun(run, rows, tags | own, int((ended - record.get("seconds", 0.0)) * 1000), int(ended * 1000))
 
 
 def _client(uri: str) -> Any:
@@ -189,7 +189,7 @@ def _copies(client: Any, experiment: str) -> dict[str, Any]:
     return found
 
 
-def _copy(client: Any, experiment: str, finished: Finished) -> None:
+def _copy(client: Any, experiment: str, finished: FinishedRun) -> None:
     """One new MLflow run; the end comes last."""
     from mlflow.entities import Metric, Param
 
@@ -214,7 +214,7 @@ def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]
             yield prefix + key, value if isinstance(value, str) else json.dumps(value)
 
 
-def _curves(finished: Finished) -> Iterator[tuple[str, float, int, int]]:
+def _curves(finished: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     """(column, value, milliseconds, round) of all that was measured. Infinity becomes NaN, which MLflow draws as a gap."""
     for number, row in enumerate(finished.rows):
         moment = finished.start + (finished.end - finished.start) * number // max(1, len(finished.rows) - 1)

@@ -31,7 +31,7 @@ class Paths:
         images = (config.train_images, config.test_images)
         held = [] if config.proxy is None else [[config.proxy.share, config.proxy.removed]]
         about = [choice.model_dump(mode="json"), images, data, provenance.partition_digest(choice.name), *held]
-        key = provenance.digest(about, 8)
+        key = provenance.value_digest(about, 8)
         return self.data / "partitions" / f"{config.dataset.name}-{choice.name}-s{config.seed}-{key}.npz"
 
     def runs(self, paper: str) -> Path:
@@ -44,7 +44,7 @@ class Paths:
         return self.results / "stored" / paper
 
 
-def root() -> Path:
+def repository_root() -> Path:
     """The repository that the working folder lies in: its top folder has params.yaml. Raises UserError."""
     start = Path().resolve()
     for folder in (start, *start.parents):

@@ -10,7 +10,7 @@ from fedrepro.core.formatting import count
 UNFINISHED = "not finished"
 
 
-class Kind(StrEnum):
+class MissingKind(StrEnum):
     LEFT_OUT = "left out"  # the scale does not list it; the text says which do
     DATA_MISSING = "data missing"  # the text says how to get them
     NOT_FINISHED = "not finished"  # training is all that is missing, so that pages say the command
@@ -22,10 +22,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Reason:
+class MissingReason:
     """`missing` of `total` runs, or of studies called `study`; or all runs of the `series`. `str` makes the sentence."""
 
-    kind: Kind
+    kind: MissingKind
     text: str = ""
     missing: int = 0
     total: int = 0
@@ -34,40 +34,40 @@ class Reason:
 
     def __str__(self) -> str:
         match self.kind:
-            case Kind.DATA_MISSING:
+            case MissingKind.DATA_MISSING:
                 return f"data not available: {self.text}"
-            case Kind.NOT_FINISHED if self.series:
+            case MissingKind.NOT_FINISHED if self.series:
                 return f"the runs of {', '.join(self.series)} are {UNFINISHED}"
-            case Kind.NOT_FINISHED if self.study:
+            case MissingKind.NOT_FINISHED if self.study:
                 return f"{self.missing} of {self.total} studies of {self.study} are {UNFINISHED}"
-            case Kind.NOT_FINISHED:
+            case MissingKind.NOT_FINISHED:
                 return f"{self.missing} of {count(self.total, 'run')} {'is' if self.missing == 1 else 'are'} {UNFINISHED}"
-            case Kind.NO_STUDY:
+            case MissingKind.NO_STUDY:
                 return f"no {self.study} at this scale"
-            case Kind.WEIGHTS_GONE:
+            case MissingKind.WEIGHTS_GONE:
                 return f"{self.missing} of {self.total} runs are kept without their weights, which {self.study} need"
-            case Kind.NO_TARGET:
+            case MissingKind.NO_TARGET:
                 return "no target at this scale"
-            case Kind.NO_VALUES:
+            case MissingKind.NO_VALUES:
                 return "no finished run has what it shows"
         return self.text
 
 
-def unfinished(series: Sequence[str]) -> Reason:
+def unfinished(series: Sequence[str]) -> MissingReason:
     """Why there is nothing of these series."""
-    return Reason(Kind.NOT_FINISHED, series=tuple(series))
+    return MissingReason(MissingKind.NOT_FINISHED, series=tuple(series))
 
 
-def write(reason: Reason | None) -> dict[str, Any]:
+def to_note(reason: MissingReason | None) -> dict[str, Any]:
     """What the note of gathered results holds of it: the sentence, and what it was made from."""
     if reason is None:
         return {"skipped": None}
     return {"skipped": str(reason), "reason": {key: value for key, value in asdict(reason).items() if value}}
 
 
-def read(note: Mapping[str, Any]) -> Reason | None:
+def from_note(note: Mapping[str, Any]) -> MissingReason | None:
     """What `write` left there."""
     if note["skipped"] is None:
         return None
-    stored = note.get("reason", {"kind": Kind.UNKNOWN, "text": note["skipped"]})
-    return Reason(**stored | {"kind": Kind(stored["kind"]), "series": tuple(stored.get("series", ()))})
+    stored = note.get("reason", {"kind": MissingKind.UNKNOWN, "text": note["skipped"]})
+    return MissingReason(**stored | {"kind": MissingKind(stored["kind"]), "series": tuple(stored.get("series", ()))})

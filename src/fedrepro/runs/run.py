@@ -9,7 +9,7 @@ from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import parse_rows, read_file
-from fedrepro.runs.kept import RUNS, is_kept, key
+from fedrepro.runs.kept import RUNS, is_kept, run_hash
 
 CHANGED = "code changed since the work was planned; start the same command again"
 LOG = "log.txt"  # in a run's folder; held by the process that trains it
@@ -19,7 +19,7 @@ SUMMARY = "summary.json"  # there exactly if a run is over
 FILES = ("config.json", "metrics.csv", "environment.json", "timing.json", SUMMARY)
 Row = dict[str, Any]  # what is written down of a round
 # what a recorded step follows from, beside the shapes of its tensors: a method sees its options, the network and the task only
-RECORDED = {"dataset", "model", "algorithm", "task", "momentum", "weight_decay", "precision"}
+STEP_CACHE_FIELDS = {"dataset", "model", "algorithm", "task", "momentum", "weight_decay", "precision"}
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Run:
         return self.folder / PROGRESS
 
     @property
-    def recorded(self) -> str:
+    def step_cache_key(self) -> str:
         """Key shared by runs that can reuse one recorded step in one process."""
-        return self.config.model_dump_json(include=RECORDED)
+        return self.config.model_dump_json(include=STEP_CACHE_FIELDS)
 
-    def record(self) -> dict[str, Any]:
+    def config_record(self) -> dict[str, Any]:
         """What config.json holds."""
         return {"config": self.config.model_dump(mode="json"), "data": self.data, "code": self.code}
 
@@ -64,11 +64,11 @@ def code_digest(config: RunConfig) -> str:
 
 def run_id(config: RunConfig, data: str) -> str:
     """Readable slug and hash of all that determines the result."""
-    hashed = key({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
+    hashed = run_hash({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
     return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{hashed}"
 
 
-def hold_to_plan(config: RunConfig, code: str) -> None:
+def check_code_unchanged(config: RunConfig, code: str) -> None:
     """Raise UserError where this process executes other code than a run was planned with: what Snakemake starts imports what
     lies there by then, and the run would be named after code that never trained it."""
     for module in provenance.modules(config):
@@ -88,7 +88,7 @@ def _number(column: str, cell: str) -> int | float | None:
     return int(cell) if column in ("round", "bytes_down", "bytes_up") else float(cell)
 
 
-def written(rows: list[Row]) -> str:
+def to_csv(rows: list[Row]) -> str:
     """As metrics.csv holds them."""
     lines = [",".join("" if cell is None else repr(cell) for cell in row.values()) for row in rows]
     return "\n".join([",".join(rows[0]), *lines]) + "\n"

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fedrepro.config.types import Count, Frozen
-from fedrepro.studies.base import OfRounds
+from fedrepro.studies.base import RoundsStudy
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from fedrepro.training.federation import Federation
     from fedrepro.training.replay import Replayed
-    from fedrepro.training.round import Trained
+    from fedrepro.training.round import LocalTraining
 
 CHUNK = 500  # images per forward pass
 
@@ -29,7 +29,7 @@ class Params(Frozen):
     every: Count = 1  # 1, 1 + every, 1 + 2 every, ...
 
 
-class Study(OfRounds):
+class Study(RoundsStudy):
     """A row per round and participant; the figure shows their mean over the participants of a round."""
 
     settings: Params
@@ -46,14 +46,14 @@ class Study(OfRounds):
         yield from zip(replayed.last, divergences(torch.stack(means)).tolist(), strict=True)
 
 
-def mean(federation: Federation, round: int, trained: Trained) -> Tensor:
+def mean(federation: Federation, round: int, trained: LocalTraining) -> Tensor:
     """A participant's mean penultimate activation (D,) over its training images, augmented once where they are, in float64."""
     import torch
 
     from fedrepro.core import rng
 
     data, algorithm = federation.data, federation.algorithm
-    client, own = trained.client.number, algorithm.personal(trained.weights, trained.received)
+    client, own = trained.client.number, algorithm.personalised_weights(trained.weights, trained.received)
     index = data.train_index(client, round)
     changes = rng.generator(federation.config.seed, "activations", round, client) if data.config.augment else None
     total = 0

@@ -39,7 +39,7 @@ Rounds = Annotated[tuple[Count, ...], Field(min_length=1), Rising]
 
 
 @dataclass(frozen=True)
-class Scene:
+class StudyContext:
     """Where a study is made: in a finished run's folder, on its data, in the way that the run was trained.
 
     `forbid` says whether a piece of work of so many seconds would pass the deadline.
@@ -78,26 +78,26 @@ class Study:
         """The rounds before which the run's training stores its state for this study."""
         return frozenset()
 
-    def possible(self, folder: Path) -> bool:
+    def can_start(self, folder: Path) -> bool:
         """Whether a finished run's folder still holds what the study starts from."""
         raise NotImplementedError
 
-    def begin(self, scene: Scene) -> Callable[[int], Rows | None]:
+    def begin(self, scene: StudyContext) -> Callable[[int], Rows | None]:
         """A function that gives a unit's rows; None: the deadline came first."""
         raise NotImplementedError
 
-    def at_most(self, folder: Path) -> RunConfig:
+    def cost_bound(self, folder: Path) -> RunConfig:
         """A run that costs what the study does at most, from what lies in the folder."""
         raise NotImplementedError
 
 
-class OfFinalWeights(Study):
+class FinalWeightsStudy(Study):
     """Starts from the weights that the run ended with. A diverged run has none: its table stays empty."""
 
-    def possible(self, folder: Path) -> bool:
+    def can_start(self, folder: Path) -> bool:
         return (folder / FINAL).exists()
 
-    def begin(self, scene: Scene) -> Callable[[int], Rows]:
+    def begin(self, scene: StudyContext) -> Callable[[int], Rows]:
         from fedrepro.training import checkpoint
 
         path = scene.folder / FINAL
@@ -107,12 +107,12 @@ class OfFinalWeights(Study):
         state, _ = checkpoint.load(path, scene.folder.name)
         return (lambda unit: ()) if state.diverged else self.follow(scene, state)
 
-    def follow(self, scene: Scene, final: State) -> Callable[[int], Rows]:
+    def follow(self, scene: StudyContext, final: State) -> Callable[[int], Rows]:
         """A function that gives a unit's rows from the final state, whose tensors lie on the CPU."""
         raise NotImplementedError
 
 
-class OfRounds(Study):
+class RoundsStudy(Study):
     """Looks at rounds of the run: the state before, what was sent to whom, and every participant's weights after its training.
 
     A unit is a round, which is trained again (training/replay.py). Rounds that a diverged run does not have leave no rows.
@@ -136,10 +136,10 @@ class OfRounds(Study):
     def snapshots(self) -> frozenset[int]:
         return frozenset(self.rounds()) - {1}  # before round 1 nothing was learnt
 
-    def possible(self, folder: Path) -> bool:
+    def can_start(self, folder: Path) -> bool:
         return True  # at worst from round 0
 
-    def begin(self, scene: Scene) -> Callable[[int], Rows | None]:
+    def begin(self, scene: StudyContext) -> Callable[[int], Rows | None]:
         from fedrepro.training.federation import Federation
         from fedrepro.training.replay import Replay
 
@@ -153,12 +153,12 @@ class OfRounds(Study):
 
         return rows
 
-    def at_most(self, folder: Path) -> RunConfig:
+    def cost_bound(self, folder: Path) -> RunConfig:
         """As many rounds as are trained again, on the way and in the rounds themselves; measuring them is not counted."""
-        from fedrepro.training.replay import stored
+        from fedrepro.training.replay import stored_rounds
 
         over = (folder / "summary.json").exists()
-        known = stored(folder) if over else self.snapshots()  # a run that is still to be trained stores them all
+        known = stored_rounds(folder) if over else self.snapshots()  # a run that is still to be trained stores them all
         trained = at = 0
         for round in self.rounds():
             trained += round - max([at, *(number - 1 for number in known if number <= round)])

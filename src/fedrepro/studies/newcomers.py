@@ -18,7 +18,7 @@ from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Choice, Count, Frozen, Share
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
-from fedrepro.studies.base import OfFinalWeights, Rows, Scene
+from fedrepro.studies.base import FinalWeightsStudy, Rows, StudyContext
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,7 @@ class Params(Frozen):
     epochs: Count  # a new client that is not served by then counts as such, never as served at the last epoch
 
 
-class Study(OfFinalWeights):
+class Study(FinalWeightsStudy):
     """A row per new client and epoch: its own-test accuracy, 0..1."""
 
     settings: Params
@@ -67,11 +67,11 @@ class Study(OfFinalWeights):
     def units(self) -> Sequence[int]:
         return range(self.settings.clients)
 
-    def follow(self, scene: Scene, final: State) -> Callable[[int], Rows]:
+    def follow(self, scene: StudyContext, final: State) -> Callable[[int], Rows]:
         weights = (final.weights, final.server)
         return Adaptation(self.settings, self.config, scene.dataset, weights, scene.device).follow
 
-    def at_most(self, folder: Path) -> RunConfig:
+    def cost_bound(self, folder: Path) -> RunConfig:
         """If no client reaches the target."""
         from fedrepro.data import datasets
 
@@ -85,18 +85,18 @@ class Study(OfFinalWeights):
         return self.config.model_copy(update=changes | {"partition": partition, "measures": tuple(OWN)})
 
 
-def invite(settings: Params, config: RunConfig, dataset: Dataset) -> Partition:
+def draw_new_clients(settings: Params, config: RunConfig, dataset: Dataset) -> Partition:
     """The new clients of a run. Each draws its training images uniformly from those that the run's clients may hold, without
     replacement (two clients may share some), and a fresh pixel order; the test images are dealt to them in equal, disjoint
     parts. What the server holds stays."""
     import numpy as np
 
     from fedrepro.core import rng
-    from fedrepro.data.partitions import Partition, dealt, held, proxy, subset
+    from fedrepro.data.partitions import Partition, dealt_images, mean_client_images, proxy_images, subset
 
     train, test = subset(dataset, config.train_images, config.test_images)
-    own = dealt(config, len(train))
-    images = settings.images or int(held(config.partition, len(own)))
+    own = dealt_images(config, len(train))
+    images = settings.images or int(mean_client_images(config.partition, len(own)))
     pixels, numbers = dataset.train_x[0, 0].numel(), range(settings.clients)
 
     def draw(purpose: str, client: int = 0) -> np.random.Generator:
@@ -105,7 +105,7 @@ def invite(settings: Params, config: RunConfig, dataset: Dataset) -> Partition:
     parts = [np.sort(own[draw("train", client).permutation(len(own))[:images]]) for client in numbers]
     tests = np.array_split(draw("test").permutation(len(test)), settings.clients)
     orders = np.stack([draw("permutation", client).permutation(pixels) for client in numbers])
-    return Partition(parts, [np.sort(part) for part in tests], settings.clients, orders, proxy=proxy(config, len(train)))
+    return Partition(parts, [np.sort(part) for part in tests], settings.clients, orders, proxy=proxy_images(config, len(train)))
 
 
 class Adaptation:
@@ -115,16 +115,16 @@ class Adaptation:
         self, settings: Params, config: RunConfig, dataset: Dataset, final: tuple[Weights, Weights], device: torch.device
     ) -> None:
         from fedrepro.training.federation import Federation, State
-        from fedrepro.training.round import Round
+        from fedrepro.training.round import RoundExecution
 
         self.settings = settings
         self.config = config.model_copy(update={"clients_per_round": 1, "local_epochs": settings.epochs})
-        self.federation = Federation(self.config, dataset, invite(settings, config, dataset), device, "sequential")
-        state = self.federation.placed(State(config.rounds, *final))
-        algorithm, server = self.federation.algorithm, self.federation.server(state)
-        server = replace(server, state=algorithm.survey(state.weights, server))
+        self.federation = Federation(self.config, dataset, draw_new_clients(settings, config, dataset), device, "sequential")
+        state = self.federation.state_to_device(State(config.rounds, *final))
+        algorithm, server = self.federation.algorithm, self.federation.server_view(state)
+        server = replace(server, state=algorithm.server_prepare(state.weights, server))
         self.received = algorithm.broadcast(state.weights, server)
-        self.round = Round(self.federation, state, {})
+        self.round = RoundExecution(self.federation, state, {})
 
     def follow(self, client: int) -> Iterator[tuple[int, float]]:
         """(epoch, accuracy on the client's own test part, 0..1) from epoch 0, before its training, until the target is reached
@@ -136,7 +136,7 @@ class Adaptation:
         algorithm, data, step = self.federation.algorithm, self.federation.data, self.federation.executor.step
         weights = {name: self.received[name].clone() for name in algorithm.names}
         velocity, part = step.velocity(weights, algorithm.trained), data.test_part(client, 0)
-        feed = self.round.feed(self.round.client(client), self.round.asked(self.received))
+        feed = self.round.client_batches(self.round.client(client), self.round.task(self.received))
         batches = len(feed.sizes) // self.settings.epochs
         for epoch in range(self.settings.epochs + 1):
             steps = range((epoch - 1) * batches, epoch * batches) if epoch else ()
@@ -144,7 +144,7 @@ class Adaptation:
             if losses and not torch.stack(losses).isfinite().all():
                 yield epoch, float("nan")
                 return
-            own = algorithm.personal(weights, self.received)
+            own = algorithm.personalised_weights(weights, self.received)
             accuracy = measured(algorithm, OWN, own, *part, self.federation.chunk)["personal_accuracy"]
             yield epoch, accuracy
             if accuracy >= self.settings.target:

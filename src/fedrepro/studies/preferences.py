@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from fedrepro.config.types import Count, Frozen
-from fedrepro.studies.base import OfRounds, Rounds
+from fedrepro.studies.base import Rounds, RoundsStudy
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,7 +38,7 @@ class Params(Frozen):
     negative: Literal["zero", "kept"] = "zero"  # in the distance, and the variance
 
 
-class Study(OfRounds):
+class Study(RoundsStudy):
     """A row per round, participant and unit: its top class, and its distance from the mean of its layer (nothing where its
     preferences have no positive sum). Eq. 5 is the mean of a layer's distances."""
 
@@ -53,7 +53,7 @@ class Study(OfRounds):
         data, algorithm = federation.data, federation.algorithm
         images, labels = (tensor[: self.settings.images] for tensor in (data.test_x, data.test_y))
         for client, trained in replayed.last.items():
-            own = algorithm.personal(trained.weights, trained.received)
+            own = algorithm.personalised_weights(trained.weights, trained.received)
             found = preferences(algorithm, own, images, labels, self.settings.over_images == "mean", federation.chunk)
             for block, matrix in found.items():
                 apart = distances(matrix, self.settings.negative == "kept")

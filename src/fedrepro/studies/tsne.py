@@ -16,7 +16,7 @@ from pydantic import Field
 from fedrepro.config.types import Frozen, Number, Seed
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
-from fedrepro.studies.base import OfRounds, Rising, Rounds
+from fedrepro.studies.base import Rising, Rounds, RoundsStudy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fedrepro.training.federation import Federation
     from fedrepro.training.replay import Replayed
-    from fedrepro.training.round import Trained
+    from fedrepro.training.round import LocalTraining
 
 PERPLEXITY, RATE = 30.0, 200.0
 TESTED = {"test_accuracy": MEASURES["test_accuracy"]}
@@ -38,7 +38,7 @@ class Params(Frozen):
     images: Annotated[int, Field(ge=2), Number] = 40  # of each client, of those that it trains on
 
 
-class Study(OfRounds):
+class Study(RoundsStudy):
     """A row per round and image: its client and class, its place, and the accuracy of the global model after the round."""
 
     settings: Params
@@ -69,11 +69,11 @@ class Study(OfRounds):
         points = embedded(together.cpu().numpy())
         owners = [trained.client.number for trained, (_, labels) in zip(shown, found, strict=True) for _ in labels]
         classes = torch.cat([labels for _, labels in found]).tolist()
-        accuracy = federation.tested(replayed.after.weights, replayed.after.server, TESTED)["test_accuracy"]
+        accuracy = federation.evaluate_global(replayed.after.weights, replayed.after.server, TESTED)["test_accuracy"]
         for owner, label, (x, y) in zip(owners, classes, points.tolist(), strict=True):
             yield owner, label, x, y, accuracy
 
-    def _activations(self, federation: Federation, round: int, trained: Trained) -> tuple[Tensor, Tensor]:
+    def _activations(self, federation: Federation, round: int, trained: LocalTraining) -> tuple[Tensor, Tensor]:
         """Of some of the client's training images, never augmented: (images, D) and classes (images,)."""
         import torch
 
@@ -83,7 +83,7 @@ class Study(OfRounds):
         held = data.train_index(client, round)
         order = torch.randperm(len(held), generator=rng.generator(federation.config.seed, "tsne", client=client))
         index = held[order[: self.settings.images].to(held.device)]
-        own = federation.algorithm.personal(trained.weights, trained.received)
+        own = federation.algorithm.personalised_weights(trained.weights, trained.received)
         with torch.no_grad():
             outputs = federation.algorithm.forward(own, data.images(index, client, None))
         return outputs.penultimate.double(), data.train_y[index]

@@ -15,9 +15,9 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import digest, replacing
+from fedrepro.core.files import atomic_write, sha256
 from fedrepro.runs.run import Row
-from fedrepro.training.state import Kept, State
+from fedrepro.training.state import ClientState, State
 
 ANEW = "delete it to start the run anew"
 
@@ -53,7 +53,7 @@ def load(path: Path, run: str) -> tuple[State, list[Row]]:
     tensors, note = _read(path, run, "round", "diverged", "clients", "rows")
     clients = {}
     for number, round in note["clients"].items():
-        clients[int(number)] = Kept(round, _read(_of_client(path, int(number), round), run, "round")[0])
+        clients[int(number)] = ClientState(round, _read(_of_client(path, int(number), round), run, "round")[0])
 
     def part(prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
@@ -78,7 +78,7 @@ def _of_client(path: Path, number: int, round: int) -> Path:
 def _write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
     own = {name: tensor.cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     content = safetensors.torch.save(own, {"state": json.dumps(note | {"digest": _digest(own, note)})})
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(content)
 
 
@@ -104,4 +104,4 @@ def _digest(tensors: dict[str, Tensor], note: dict[str, Any]) -> str:
     for name, tensor in sorted(tensors.items()):
         plain = tensor.contiguous().reshape(-1).view(torch.uint8)  # bfloat16, which numpy does not know, too
         parts += [f"{name} {tensor.dtype} {tuple(tensor.shape)}", memoryview(plain.numpy())]
-    return digest(*parts)
+    return sha256(*parts)

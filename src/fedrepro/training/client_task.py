@@ -9,7 +9,7 @@ from fedrepro.algorithms.base import Weights
 Values = dict[str, float]  # by measure
 
 
-class Assignment(NamedTuple):
+class ClientTask(NamedTuple):
     """A local training from what was received; `lr`, `trained`, `epochs` and `starts` as in `algorithms.base.Work.train`.
 
     `phase` tells the draws of a round's trainings apart. `measures` are taken at each client, of what was received only where
@@ -27,7 +27,7 @@ class Assignment(NamedTuple):
     sends: bool = True
 
 
-class Ended(NamedTuple):
+class ClientResult(NamedTuple):
     """A client's mean loss over its steps, a scalar tensor (None: it did not train), what was measured at it, what it sends and
     what it keeps."""
 

@@ -12,10 +12,10 @@ from fedrepro.core.metrics import Measure
 from fedrepro.training.batches.client_data import FederatedData
 from fedrepro.training.evaluation import measured
 from fedrepro.training.executors import Executor
-from fedrepro.training.worker_pool import Crew
+from fedrepro.training.worker_pool import WorkerPool
 
 
-class Site:
+class FederationContext:
     """`clients`: how many there are; `chunk`: images in a pass of evaluation."""
 
     config: RunConfig
@@ -24,11 +24,11 @@ class Site:
     data: FederatedData
     algorithm: FedAvg
     executor: Executor
-    crew: Crew | None = None  # where clients are trained in several processes
+    worker_pool: WorkerPool | None = None  # where clients are trained in several processes
     chunk: int
     lr: Callable[[int], float]  # the learning rate of a round
 
-    def place(self, tensors: Weights) -> Weights:
+    def to_device(self, tensors: Weights) -> Weights:
         """On the device, image-shaped weights with their channels last: convolution and pooling run up to twice as fast so."""
         layout = {True: torch.channels_last, False: torch.contiguous_format}
         return {name: tensor.to(self.device, memory_format=layout[tensor.dim() == 4]) for name, tensor in tensors.items()}
@@ -52,10 +52,10 @@ class Site:
         images = sum(len(partition.train_of(client, round)) for client in participants)
         return images / sum(map(len, partition.train))
 
-    def tested(self, weights: Weights, state: Weights, measures: dict[str, Measure]) -> dict[str, float]:
+    def evaluate_global(self, weights: Weights, state: Weights, measures: dict[str, Measure]) -> dict[str, float]:
         """Those of the measures that are of the global model on the whole test set."""
         wanted = {name: measure for name, measure in measures.items() if measure.model == "global"}
-        shown = self.algorithm.tested(weights, state)
+        shown = self.algorithm.evaluation_weights(weights, state)
         return measured(self.algorithm, wanted, shown, self.data.test_x, self.data.test_y, self.chunk)
 
     def config_for(self, epochs: int | None) -> RunConfig:

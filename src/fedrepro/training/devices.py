@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 ANY = Gpus()
 SECONDS = 1.0  # between two looks at GPUs that are all taken
 LOCKS = f"fedrepro-gpus-{os.getuid()}"  # folder of the lock files, where temporary files lie
-held: list[IO[str]] = []  # the lock of this process
+held_locks: list[IO[str]] = []  # the lock of this process
 
 
 def pick_device(name: str) -> torch.device:
@@ -39,7 +39,7 @@ def pick_device(name: str) -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
         raise UserError("device: cuda was asked for but torch sees none; choose auto or cpu")
     device = torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
-    keep_freed()
+    disable_malloc_trim()
     torch.set_num_threads(1)  # several processes beat several threads on networks this small, and sums keep their order
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -49,20 +49,20 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def meant(name: str) -> torch.device:
+def planned_device(name: str) -> torch.device:
     """The device that work planned here will be done on: `cuda` is taken at its word, since it may be done elsewhere."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
 
 
-def at_once(name: str, gpus: Gpus, cores: int) -> int:
+def max_parallel_jobs(name: str, gpus: Gpus, cores: int) -> int:
     """How many jobs may be at work at once: as many as there are cores for, or places on GPUs where those are here."""
-    here = meant(name).type == "cuda" and torch.cuda.is_available()
-    return min(cores, len(numbers(gpus)) * gpus.jobs) if here else cores
+    here = planned_device(name).type == "cuda" and torch.cuda.is_available()
+    return min(cores, len(gpu_indices(gpus)) * gpus.jobs) if here else cores
 
 
-def numbers(gpus: Gpus = ANY) -> list[int]:
+def gpu_indices(gpus: Gpus = ANY) -> list[int]:
     """The GPUs that may be taken, by torch's numbers, which count from 0 what CUDA_VISIBLE_DEVICES leaves. Raises UserError for
     one that is not there."""
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0  # the driver may be too old for those that it counts
@@ -71,13 +71,13 @@ def numbers(gpus: Gpus = ANY) -> list[int]:
     return list(range(there) if gpus.numbers is None else gpus.numbers)
 
 
-def take(name: str, gpus: Gpus = ANY, forbid: Callable[[float], bool] = lambda seconds: False) -> torch.device | None:
+def acquire_device(name: str, gpus: Gpus = ANY, forbid: Callable[[float], bool] = lambda seconds: False) -> torch.device | None:
     """The named device, made ready. A GPU is this process's for as long as it lives: one of those that have fewer jobs than
     they may have, the emptiest first. Where there is none it waits; `forbid` is told the seconds of a further wait, and may end
     it: None."""
     device = pick_device(name)
-    if device.type == "cuda" and not held:
-        told = f"every GPU ({_list(numbers(gpus))}) has its {count(gpus.jobs, 'job')}, the most by gpu_jobs_per_device"
+    if device.type == "cuda" and not held_locks:
+        told = f"every GPU ({_list(gpu_indices(gpus))}) has its {count(gpus.jobs, 'job')}, the most by gpu_jobs_per_device"
         for waited in itertools.count():
             if (number := _taken(gpus)) is not None:
                 break
@@ -96,12 +96,12 @@ def _taken(gpus: Gpus) -> int | None:
     for number, path in _locks(gpus):
         file = path.open("w", encoding="utf-8")
         if taken := lock(file):
-            held.append(file)
+            held_locks.append(file)
             return number
         file.close()
         if taken is None:
             log.warning("%s knows no locks, so that jobs may share a GPU; TMPDIR may name a folder that does", path.parent)
-            return numbers(gpus)[os.getpid() % len(numbers(gpus))]
+            return gpu_indices(gpus)[os.getpid() % len(gpu_indices(gpus))]
     return None
 
 
@@ -109,7 +109,7 @@ def _locks(gpus: Gpus) -> Iterator[tuple[int, Path]]:
     """Every GPU's first place, then every GPU's second."""
     folder = Path(tempfile.gettempdir(), LOCKS)
     folder.mkdir(mode=0o700, exist_ok=True)
-    for place, number in itertools.product(range(gpus.jobs), numbers(gpus)):
+    for place, number in itertools.product(range(gpus.jobs), gpu_indices(gpus)):
         yield number, folder / f"{torch.cuda.get_device_properties(number).uuid}-{place}"
 
 
@@ -122,7 +122,7 @@ NEVER = -1
 LARGEST = 2**25  # bytes: glibc takes no larger threshold; what is larger still comes from the system each time
 
 
-def keep_freed() -> bool:
+def disable_malloc_trim() -> bool:
     """Never give freed blocks back to the system while this process runs, and serve all but the largest from them. Returns
     whether the C library can be told so; only glibc can.
 

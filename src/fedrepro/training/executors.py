@@ -19,7 +19,7 @@ from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Batch, Weights
 from fedrepro.config.params import RunConfig
 from fedrepro.core.errors import UserError
-from fedrepro.training.batches.client_batches import Feed, together
+from fedrepro.training.batches.client_batches import ClientBatches, stack_batches
 from fedrepro.training.batches.client_data import FederatedData
 from fedrepro.training.compiled_step.step import Step
 from fedrepro.training.evaluation import activations
@@ -49,7 +49,7 @@ class Executor:
         self.algorithm, self.config, self.data = algorithm, config, data
         self.step = Step(algorithm, config, self.stacked, captured, self.plain, recordings)
 
-    def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
+    def train(self, received: Weights, feeds: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> Ends:
         """Local training from where a feed starts: mini-batch SGD over its batches, on the `trained` weights. Yields for each
         feed, in order, the weights, the mean loss over the steps (a scalar tensor, not yet read from the device), and, where
         the settings keep it, the momentum of each trained weight."""
@@ -61,7 +61,7 @@ class Sequential(Executor):
 
     name = "sequential"
 
-    def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
+    def train(self, received: Weights, feeds: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> Ends:
         for feed in feeds:
             weights = {name: feed.start[name].clone() for name in self.algorithm.names}
             velocity = self.step.velocity(weights, trained, feed.velocity)
@@ -90,25 +90,25 @@ class Stacked(Executor):
     stacked = True
 
     @cached_property
-    def together(self) -> int:
+    def stack_size(self) -> int:
         """Clients in one stack."""
         weights = sum(tensor.numel() for tensor in self.algorithm.net.state_dict().values())
         images = min(self.config.batch_size, len(self.data.train_x))
         return max(1, STACK // (weights + images * activations(self.algorithm, self.data.train_x.shape[1:])))
 
-    def train(self, received: Weights, feeds: Iterable[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
+    def train(self, received: Weights, feeds: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> Ends:
         waiting = iter(feeds)
-        while stack := list(islice(waiting, self.together)):
+        while stack := list(islice(waiting, self.stack_size)):
             yield from self._train(received, stack, lr, trained)
 
-    def _train(self, received: Weights, feeds: list[Feed], lr: float, trained: tuple[str, ...]) -> Ends:
+    def _train(self, received: Weights, feeds: list[ClientBatches], lr: float, trained: tuple[str, ...]) -> Ends:
         weights = {name: torch.stack([feed.start[name] for feed in feeds]) for name in self.algorithm.names}
         own = {name: torch.stack([feed.own[name] for feed in feeds]) for name in feeds[0].own}
         velocity = self.step.velocity(weights, trained, self._moving(feeds, trained))
         total = torch.zeros(len(feeds), dtype=torch.float64, device=self.data.device)
         for step in range(max(len(feed.sizes) for feed in feeds)):
             for clients in _alike(feeds, step):
-                batch = together([feeds[client] for client in clients], step, own)
+                batch = stack_batches([feeds[client] for client in clients], step, own)
                 if len(clients) == len(feeds):
                     total += self.step(weights, velocity, received, batch, lr, trained).double()
                 else:
@@ -119,7 +119,7 @@ class Stacked(Executor):
             ended = {name: tensor[client] for name, tensor in weights.items()}
             yield ended, total[client] / len(feed.sizes), {name: tensor[client].clone() for name, tensor in kept.items()}
 
-    def _moving(self, feeds: list[Feed], trained: tuple[str, ...]) -> Weights:
+    def _moving(self, feeds: list[ClientBatches], trained: tuple[str, ...]) -> Weights:
         """The momentum that clients start with, stacked; nothing where none has any."""
         if not any(feed.velocity for feed in feeds):
             return {}
@@ -169,7 +169,7 @@ def create(
     return executor
 
 
-def shares(name: str, device: torch.device) -> bool:
+def uses_worker_pool(name: str, device: torch.device) -> bool:
     """Whether clients that are trained so are shared out over several cores: on a processor, one after the other, and not for a
     debugger."""
     return device.type == "cpu" and name == Sequential.name
@@ -185,7 +185,7 @@ def pick(config: RunConfig, flops: int, device: torch.device) -> str:
     return "stacked" if operations <= SMALL_STEP and config.clients_per_round >= FEW else "sequential"
 
 
-def _alike(feeds: list[Feed], step: int) -> list[list[int]]:
+def _alike(feeds: list[ClientBatches], step: int) -> list[list[int]]:
     """The clients that have a batch left, grouped by its size."""
     sizes = [(feed.sizes[step], client) for client, feed in enumerate(feeds) if step < len(feed.sizes)]
     return [[client for _, client in group] for _, group in groupby(sorted(sizes), key=itemgetter(0))]

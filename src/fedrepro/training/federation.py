@@ -20,11 +20,11 @@ from fedrepro.runs.run import Row
 from fedrepro.training import executors, schedules
 from fedrepro.training.batches import precision
 from fedrepro.training.batches.client_data import FederatedData
-from fedrepro.training.context import Site
+from fedrepro.training.context import FederationContext
 from fedrepro.training.evaluation import chunk, flops
-from fedrepro.training.round import Round, Trained
-from fedrepro.training.state import Kept, State
-from fedrepro.training.worker_pool import Crew, unpacked
+from fedrepro.training.round import LocalTraining, RoundExecution
+from fedrepro.training.state import ClientState, State
+from fedrepro.training.worker_pool import WorkerPool, unpack
 
 
 def columns(config: RunConfig) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ def columns(config: RunConfig) -> tuple[str, ...]:
     return ("round", *config.measures, "train_loss", "bytes_down", "bytes_up", "lr")
 
 
-class Federation(Site):
+class Federation(FederationContext):
     """One run in memory. `start` gives the state before round 1, `advance` the next. Clients that a processor trains one after
     the other are shared out over processes on so many `cores`; `close` ends these."""
 
@@ -67,55 +67,57 @@ class Federation(Site):
         self.flops = flops(self.algorithm, self.data.train_x.shape[1:])
         self.chunk = chunk(self.flops, device)
         self.executor = executors.create(executor, self.algorithm, config, self.data, self.flops, recordings)
-        if min(cores, config.clients_per_round) > 1 and executors.shares(self.executor.name, device):
-            self.crew = Crew(config, dataset, partition, self.executor.name, cores)
+        if min(cores, config.clients_per_round) > 1 and executors.uses_worker_pool(self.executor.name, device):
+            self.worker_pool = WorkerPool(config, dataset, partition, self.executor.name, cores)
 
     @classmethod
-    def of_helper(cls, begun: Mapping[str, Any], device: torch.device) -> "Federation":
+    def in_worker(cls, begun: Mapping[str, Any], device: torch.device) -> "Federation":
         """From what its crew tells a helper first."""
-        return cls(RunConfig.model_validate_json(begun["config"]), *unpacked(begun), device, begun["executor"])
+        return cls(RunConfig.model_validate_json(begun["config"]), *unpack(begun), device, begun["executor"])
 
     @property
     def cores(self) -> int:
         """That its training takes."""
-        return self.crew.cores if self.crew else 1
+        return self.worker_pool.cores if self.worker_pool else 1
 
     def close(self) -> None:
         """End what runs beside this process."""
-        if self.crew:
-            self.crew.close()
+        if self.worker_pool:
+            self.worker_pool.close()
 
-    def placed(self, state: State) -> State:
+    def state_to_device(self, state: State) -> State:
         """A state that was loaded, on the device."""
-        clients = {number: Kept(kept.round, self.place(kept.tensors)) for number, kept in state.clients.items()}
-        return replace(state, weights=self.place(state.weights), server=self.place(state.server), clients=clients)
+        clients = {number: ClientState(kept.round, self.to_device(kept.tensors)) for number, kept in state.clients.items()}
+        return replace(state, weights=self.to_device(state.weights), server=self.to_device(state.server), clients=clients)
 
     def start(self) -> tuple[State, Row]:
         """The state of round 0 and its row: the untrained model's test accuracy."""
-        weights = self.place({name: tensor.detach().clone() for name, tensor in self.algorithm.net.state_dict().items()})
-        state = State(0, weights, self.place(self.algorithm.start(weights)))
-        tested = self.tested(state.weights, state.server, self.measures)
+        weights = self.to_device({name: tensor.detach().clone() for name, tensor in self.algorithm.net.state_dict().items()})
+        state = State(0, weights, self.to_device(self.algorithm.start(weights)))
+        tested = self.evaluate_global(state.weights, state.server, self.measures)
         return state, dict.fromkeys(columns(self.config)) | {"round": 0, "bytes_down": 0, "bytes_up": 0} | tested
 
-    def advance(self, state: State, watch: Callable[[Trained], None] | None = None) -> tuple[State, Row]:
+    def advance(self, state: State, watch: Callable[[LocalTraining], None] | None = None) -> tuple[State, Row]:
         """One round. A loss or a weight that is not finite ends the run: the state says so and keeps the last good weights.
         `watch` is shown every participant after its local training; a round that is run again shows the same to the bit."""
         number, config = state.round + 1, self.config
         due = number % config.evaluate_every == 0 or number == config.rounds
-        round = Round(self, state, self.measures if due else {}, watch)
-        server = self.server(state)
+        round = RoundExecution(self, state, self.measures if due else {}, watch)
+        server = self.server_view(state)
         try:
-            new, kept = map(self.place, self.algorithm.round(state.weights, server, round))
+            new, kept = map(self.to_device, self.algorithm.round(state.weights, server, round))
             finite = bool(torch.stack([tensor.isfinite().all() for tensor in (*new.values(), *kept.values())]).all())
         except Diverged:
             finite = False
         row = dict.fromkeys(columns(config)) | {"round": number, "lr": self.lr(number)} | round.row()
         if not (row["train_loss"] is None or math.isfinite(row["train_loss"])) or not finite:
             return State(number, state.weights, state.server, state.clients, diverged=True), row
-        state = self.placed(State(number, new, kept, state.clients | round.kept))  # as it would be loaded, in layout too
-        return state, row | (self.tested(state.weights, state.server, self.measures) if due else {})
+        state = self.state_to_device(
+            State(number, new, kept, state.clients | round.kept)
+        )  # as it would be loaded, in layout too
+        return state, row | (self.evaluate_global(state.weights, state.server, self.measures) if due else {})
 
-    def server(self, state: State) -> Server:
+    def server_view(self, state: State) -> Server:
         """What the server knows before the round after `state`."""
         number = state.round + 1
         share = self.share(self.cohort(number), number)

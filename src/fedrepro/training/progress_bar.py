@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from fedrepro.core.files import part
+from fedrepro.core.files import temporary_path
 from fedrepro.core.metrics import MEASURES
 from fedrepro.runs.run import Row, Run
 
@@ -16,7 +16,7 @@ SECONDS = 1.0  # between two writes of the file; a round may take milliseconds
 
 
 @contextlib.contextmanager
-def reported(run: Run, rows: list[Row]) -> Iterator[Callable[[], None]]:
+def report_progress(run: Run, rows: list[Row]) -> Iterator[Callable[[], None]]:
     """Report a run that goes on after the last of `rows`: yields a function to call whenever they have grown."""
     measure, written = run.config.measures[0], 0.0
 
@@ -24,7 +24,7 @@ def reported(run: Run, rows: list[Row]) -> Iterator[Callable[[], None]]:
         nonlocal written
         value = next((row[measure] for row in reversed(rows) if row[measure] is not None), None)
         reached = {"round": rows[-1]["round"], "rounds": run.config.rounds, "measure": measure, "value": value}
-        temporary = part(run.progress)
+        temporary = temporary_path(run.progress)
         temporary.write_text(json.dumps(reached) + "\n", encoding="utf-8")
         temporary.replace(run.progress)  # without fsync, which may take longer than a round
         written = time.monotonic()

@@ -17,7 +17,7 @@ from fedrepro.core.errors import UserError
 from fedrepro.runs.run import read_metrics
 from fedrepro.training import checkpoint
 from fedrepro.training.federation import Federation, State
-from fedrepro.training.round import Trained
+from fedrepro.training.round import LocalTraining
 
 SECONDS = 30  # between two states that are stored on the way to a round
 # Of its value that the train loss of a round may differ by, when it is trained again: our choice. On the same kind of machine
@@ -32,31 +32,31 @@ class Replayed:
 
     before: State
     after: State
-    trained: list[Trained]
+    trained: list[LocalTraining]
 
     @property
     def round(self) -> int:
         return self.after.round
 
     @property
-    def last(self) -> dict[int, Trained]:
+    def last(self) -> dict[int, LocalTraining]:
         """Participant -> its last training in the round."""
         return {trained.client.number: trained for trained in self.trained}
 
 
-def snapshot(folder: Path, round: int) -> Path:
+def snapshot_path(folder: Path, round: int) -> Path:
     """Where a run's state before a round is stored."""
     return folder / "snapshots" / f"round-{round}.safetensors"
 
 
-def stored(folder: Path) -> list[int]:
+def stored_rounds(folder: Path) -> list[int]:
     """The rounds before which a run's state is stored."""
     return sorted(int(path.stem.removeprefix("round-")) for path in (folder / "snapshots").glob("round-*.safetensors"))
 
 
-def store(folder: Path, state: State) -> Path:
+def store_snapshot(folder: Path, state: State) -> Path:
     """Keep a state for the round that follows it."""
-    path = snapshot(folder, state.round + 1)
+    path = snapshot_path(folder, state.round + 1)
     path.parent.mkdir(parents=True, exist_ok=True)
     checkpoint.delete(path)  # of the same round, but maybe from another machine or executor: nothing of it may stay
     checkpoint.save(path, state, [], folder.name)
@@ -94,7 +94,7 @@ class Replay:
             if time.monotonic() - saved >= SECONDS and self.state.round + 1 < round and not self.state.diverged:
                 before, passed, saved = passed, self._store(), time.monotonic()
                 _forget(before)
-        if round in self.rounds and not self.state.diverged and not snapshot(self.folder, round).exists():
+        if round in self.rounds and not self.state.diverged and not snapshot_path(self.folder, round).exists():
             self._store()
         _forget(passed)
         return True
@@ -106,10 +106,10 @@ class Replay:
         return Replayed(before, self.state, seen)
 
     def _store(self) -> Path:
-        self._stored.append(store(self.folder, self.state))
+        self._stored.append(store_snapshot(self.folder, self.state))
         return self._stored[-1]
 
-    def _advance(self, state: State, watch: Callable[[Trained], None] | None = None) -> State:
+    def _advance(self, state: State, watch: Callable[[LocalTraining], None] | None = None) -> State:
         """The state after the next round. Raises UserError where its train loss is not that of the run."""
         after, row = self.federation.advance(state, watch)
         told, found = self._told.get(row["round"]), row["train_loss"]
@@ -125,12 +125,12 @@ class Replay:
 
     def _nearest(self, round: int) -> State:
         """The latest known state before a round."""
-        known = max((number for number in stored(self.folder) if number <= round), default=0)
+        known = max((number for number in stored_rounds(self.folder) if number <= round), default=0)
         if self.state and known - 1 <= self.state.round < round:
             return self.state
         if known == 0:
             return self.federation.start()[0]
-        return self.federation.placed(checkpoint.load(snapshot(self.folder, known), self.folder.name)[0])
+        return self.federation.state_to_device(checkpoint.load(snapshot_path(self.folder, known), self.folder.name)[0])
 
 
 def _forget(path: Path | None) -> None:

@@ -7,20 +7,20 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, Client, Sent, Weights
+from fedrepro.algorithms.base import Batch, Client, ClientUpdate, Weights
 from fedrepro.core import rng
 from fedrepro.core.metrics import MEASURES, Measure
-from fedrepro.training.batches.client_batches import Feed, batch_sizes
-from fedrepro.training.client_task import Assignment, Ended, Values
-from fedrepro.training.context import Site
+from fedrepro.training.batches.client_batches import ClientBatches, batch_sizes
+from fedrepro.training.client_task import ClientResult, ClientTask, Values
+from fedrepro.training.context import FederationContext
 from fedrepro.training.evaluation import measured
-from fedrepro.training.state import Kept, State
+from fedrepro.training.state import ClientState, State
 
 MOMENTUM = "momentum/"  # begins the names of what a client keeps of it, among those of its method's state
 OTHERS = " of others"  # draws of clients that train only to be measured are not those of a participant
 
 
-class Trained(NamedTuple):
+class LocalTraining(NamedTuple):
     """A participant's local training, for who watches a round."""
 
     client: Client
@@ -28,15 +28,15 @@ class Trained(NamedTuple):
     weights: Weights
 
 
-class Round:
+class RoundExecution:
     """`measures`: those that are due in this round. `watch` is shown every participant after its local training."""
 
     def __init__(
         self,
-        site: Site,
+        site: FederationContext,
         state: State,
         measures: dict[str, Measure],
-        watch: Callable[[Trained], None] | None = None,
+        watch: Callable[[LocalTraining], None] | None = None,
     ) -> None:
         self.site, self.state, self.number, self.watch = site, state, state.round + 1, watch
         self.clients, self.lr = tuple(site.cohort(self.number)), site.lr(self.number)
@@ -45,7 +45,7 @@ class Round:
         self.phases, self.down, self.up = 0, 0, 0
         self.losses: list[Tensor] = []
         self.seen: dict[str, dict[int, float]] = {name: {} for name in self.own}  # measure -> client -> value
-        self.kept: dict[int, Kept] = {}
+        self.kept: dict[int, ClientState] = {}
 
     def train(
         self,
@@ -57,25 +57,25 @@ class Round:
         trained: Iterable[str] | None = None,
         starts: Mapping[int, Weights] | None = None,
         back: Iterable[str] | None = None,
-    ) -> Iterator[Sent]:
+    ) -> Iterator[ClientUpdate]:
         """As `algorithms.base.Work.train`. What was received is measured in the first phase, what was trained in every one."""
         site, phase = self.site, f"/{self.phases}" * (self.phases > 0)
         back = None if back is None else frozenset(back)
         numbers = self.clients if clients is None else tuple(clients)
         chosen = {"lr": lr, "trained": trained and tuple(trained), "epochs": epochs, "starts": starts}
         chosen = {name: value for name, value in chosen.items() if value is not None}
-        asked = self.asked(received, phase=phase, measures=tuple(self.own), first=not phase, **chosen)
+        asked = self.task(received, phase=phase, measures=tuple(self.own), first=not phase, **chosen)
         self.phases += 1
-        self.down += len(numbers) * size(received)
+        self.down += len(numbers) * message_bytes(received)
         members = [self.client(number, asked) for number in numbers]
         shares = site.shares([client.images for client in members])
         for client, share, ended in zip(members, shares, self._performed(asked, numbers), strict=True):
             self.losses.append(ended.loss)
             self._see(client.number, ended.values)
-            self.up += size({name: part for name, part in ended.message.items() if back is None or name in back})
+            self.up += message_bytes({name: part for name, part in ended.message.items() if back is None or name in back})
             if ended.state:
-                self.kept[client.number] = Kept(self.number, self._beside(client.number, ended.state))
-            yield Sent(client, share, ended.message)
+                self.kept[client.number] = ClientState(self.number, self._beside(client.number, ended.state))
+            yield ClientUpdate(client, share, ended.message)
         if received.keys() >= set(site.algorithm.names):  # else it goes on with what only participants have
             self._measure_others(received, first=not phase)
 
@@ -85,36 +85,36 @@ class Round:
         if not self.site.config.keep_momentum:
             return state
         own = any(not name.startswith(MOMENTUM) for name in state)
-        before = self.before(number).items()
+        before = self.client_state(number).items()
         return {name: tensor for name, tensor in before if name.startswith(MOMENTUM) or not own} | state
 
-    def _performed(self, asked: Assignment, numbers: Sequence[int]) -> Iterator[Ended]:
+    def _performed(self, asked: ClientTask, numbers: Sequence[int]) -> Iterator[ClientResult]:
         """`perform`, shared out where there are helpers; who watches a round does so here."""
-        crew = None if self.watch or len(numbers) < 2 else self.site.crew
+        crew = None if self.watch or len(numbers) < 2 else self.site.worker_pool
         return crew.perform(self, asked, numbers) if crew else self.perform(asked, numbers)
 
-    def perform(self, asked: Assignment, numbers: Sequence[int]) -> Iterator[Ended]:
+    def perform(self, asked: ClientTask, numbers: Sequence[int]) -> Iterator[ClientResult]:
         """What these clients do, one after the other or, as the executor has it, at once."""
         site, members = self.site, [self.client(number, asked) for number in numbers]
         ended: Iterable = ((None, None, {}) for _ in members)
         if asked.trains:
-            feeds = (self.feed(client, asked) for client in members)
+            feeds = (self.client_batches(client, asked) for client in members)
             ended = site.executor.train(asked.received, feeds, asked.lr, asked.trained)
         for client, (weights, loss, velocity) in zip(members, ended, strict=True):
             values = self._measured(client.number, asked, weights)
             if not asked.sends:
-                yield Ended(loss, values)
+                yield ClientResult(loss, values)
                 continue
             if self.watch:
-                self.watch(Trained(client, asked.received, weights))
+                self.watch(LocalTraining(client, asked.received, weights))
             message, kept = site.algorithm.finish(weights, asked.received, client)
-            yield Ended(loss, values, message, kept | {MOMENTUM + name: tensor for name, tensor in velocity.items()})
+            yield ClientResult(loss, values, message, kept | {MOMENTUM + name: tensor for name, tensor in velocity.items()})
 
-    def sent(self, down: int = 0, up: int = 0) -> None:
+    def count_bytes(self, down: int = 0, up: int = 0) -> None:
         self.down, self.up = self.down + down, self.up + up
 
-    def tested(self, weights: Weights, state: Weights) -> dict[str, float]:
-        return self.site.tested(weights, state, MEASURES)
+    def evaluate(self, weights: Weights, state: Weights) -> dict[str, float]:
+        return self.site.evaluate_global(weights, state, MEASURES)
 
     def row(self) -> dict[str, float | int | None]:
         """What the round's row says of the clients."""
@@ -122,23 +122,23 @@ class Round:
         means = {name: _mean(list(values.values())) for name, values in self.seen.items()}
         return means | {"train_loss": loss, "bytes_down": self.down, "bytes_up": self.up}
 
-    def before(self, number: int) -> Weights:
+    def client_state(self, number: int) -> Weights:
         """What a client kept when it took part last."""
         kept = self.kept.get(number) or self.state.clients.get(number)
         return kept.tensors if kept else {}
 
-    def asked(self, received: Weights, **chosen: Any) -> Assignment:
+    def task(self, received: Weights, **chosen: Any) -> ClientTask:
         """What a round asks of its clients, but for what is chosen."""
-        return Assignment(received, self.lr, self.site.algorithm.trained)._replace(**chosen)
+        return ClientTask(received, self.lr, self.site.algorithm.trained)._replace(**chosen)
 
-    def client(self, number: int, asked: Assignment | None = None) -> Client:
+    def client(self, number: int, asked: ClientTask | None = None) -> Client:
         """A client as its method sees it in this round."""
-        site, round, asked = self.site, self.number, asked or self.asked({})
+        site, round, asked = self.site, self.number, asked or self.task({})
         config, data = site.config_for(asked.epochs), site.data
         index = data.train_index(number, round)
         # as large as the server's, so that an estimate that depends on their size has one scale on either side
         together = config.proxy.batch_size if config.proxy else config.batch_size
-        state = {name: kept for name, kept in self.before(number).items() if not name.startswith(MOMENTUM)}
+        state = {name: kept for name, kept in self.client_state(number).items() if not name.startswith(MOMENTUM)}
 
         def batches() -> Iterator[Batch]:
             def draw(purpose: str) -> torch.Generator:
@@ -161,23 +161,25 @@ class Round:
             batches=batches,
         )
 
-    def feed(self, client: Client, asked: Assignment) -> Feed:
+    def client_batches(self, client: Client, asked: ClientTask) -> ClientBatches:
         """The batches of its local training, after `prepare`, and where that starts."""
         site, received = self.site, asked.received
         with torch.no_grad():
             own = site.algorithm.prepare(received, client)
         start = asked.starts.get(client.number)
-        start = site.place(start) if start else received
-        config, before = site.config_for(asked.epochs), self.before(client.number)
+        start = site.to_device(start) if start else received
+        config, before = site.config_for(asked.epochs), self.client_state(client.number)
         velocity = {name.removeprefix(MOMENTUM): kept for name, kept in before.items() if name.startswith(MOMENTUM)}
-        return Feed(site.algorithm, config, site.data, received, client.number, self.number, own, asked.phase, start, velocity)
+        return ClientBatches(
+            site.algorithm, config, site.data, received, client.number, self.number, own, asked.phase, start, velocity
+        )
 
-    def _measured(self, client: int, asked: Assignment, weights: Weights | None) -> Values:
+    def _measured(self, client: int, asked: ClientTask, weights: Weights | None) -> Values:
         """Own-test measures of one client, each model's at once; `weights` after its training, None where it did not train."""
         site, received, found = self.site, asked.received, {}
         models = {"received": received} if asked.first else {}
         if weights is not None:
-            models["trained"] = site.algorithm.personal(weights, received)
+            models["trained"] = site.algorithm.personalised_weights(weights, received)
         for model, tested in models.items():
             if wanted := {name: MEASURES[name] for name in asked.measures if MEASURES[name].model == model}:
                 found |= measured(site.algorithm, wanted, tested, *site.data.test_part(client, self.number), site.chunk)
@@ -193,20 +195,20 @@ class Round:
         others = [number for number in range(self.site.clients) if number not in self.clients] if measures else []
         trains = any(measure.model == "trained" for measure in measures.values())
         chosen = {"measures": tuple(measures), "first": first, "trains": trains, "sends": False}
-        asked = self.asked(received, phase=OTHERS, **chosen)
+        asked = self.task(received, phase=OTHERS, **chosen)
         for client, ended in zip(others, self._performed(asked, others), strict=True):
             self._see(client, ended.values)
 
 
-def answered(site: Site, asked: Mapping[str, Any]) -> list[Ended]:
+def perform_task(site: FederationContext, asked: Mapping[str, Any]) -> list[ClientResult]:
     """What some clients do in a round of which nothing else is known here: what a crew asks of its helper."""
     before = asked["round"] - 1
-    kept = {client: Kept(before, tensors) for client, tensors in asked["states"].items()}
-    round = Round(site, State(before, {}, {}, kept), {})
-    return list(round.perform(Assignment(*asked["assignment"]), asked["clients"]))
+    kept = {client: ClientState(before, tensors) for client, tensors in asked["states"].items()}
+    round = RoundExecution(site, State(before, {}, {}, kept), {})
+    return list(round.perform(ClientTask(*asked["assignment"]), asked["clients"]))
 
 
-def size(message: Weights) -> int:
+def message_bytes(message: Weights) -> int:
     """Bytes of all tensors in a message."""
     return sum(tensor.numel() * tensor.element_size() for tensor in message.values())
 

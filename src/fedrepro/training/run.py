@@ -23,13 +23,21 @@ import torch
 
 from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
-from fedrepro.core.errors import GOES_ON, UserError
-from fedrepro.core.files import alone, check_own, digest, read_json, replacing, sweep_below, write_json
+from fedrepro.core.errors import CONTINUED, UserError
+from fedrepro.core.files import (
+    atomic_write,
+    check_no_links,
+    read_json,
+    remove_stale_parts_below,
+    sha256,
+    single_process,
+    write_json,
+)
 from fedrepro.core.metrics import MEASURES
 from fedrepro.data import source_label
 from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
-from fedrepro.runs.run import Row, Run, written
+from fedrepro.runs.run import Row, Run, to_csv
 from fedrepro.training import checkpoint, progress_bar, replay
 from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.federation import Federation, State
@@ -49,13 +57,13 @@ class Limits:
         return self.deadline is not None and time.monotonic() + seconds >= self.deadline
 
 
-def finished(run: Run) -> bool:
+def is_finished(run: Run) -> bool:
     """Whether the run is over. Writes its summary again from the final state where only that is missing."""
     if run.summary.exists():
         return True
     if not (run.folder / "model.safetensors").exists():
         return False
-    check_own(run.folder)
+    check_no_links(run.folder)
     state, rows = _stored(run, run.folder / "model.safetensors")
     _close(run, state, rows)
     return True
@@ -74,14 +82,14 @@ def train(
 ) -> bool:
     """Bring the run to its end, from where it was left. False: it stopped at the deadline, at a checkpoint. `snapshots` are the
     rounds before which its state is stored for studies; `recordings`: see `compiled_step.step.Step`, `cores`: `Federation`."""
-    if finished(run):
+    if is_finished(run):
         return True
     _make(run.folder)
-    check_own(run.folder)
-    with alone(run.log, wait=False), _Log(run.log):
+    check_no_links(run.folder)
+    with single_process(run.log, wait=False), _Log(run.log):
         # at the start: what is committed while this process trains is not what it runs
         environment = provenance.environment(device, provenance.modules(run.config))
-        write_json(run.folder / "config.json", run.record() | {"dataset": source_label.describe(dataset.meta)})
+        write_json(run.folder / "config.json", run.config_record() | {"dataset": source_label.describe(dataset.meta)})
         federation = None
         try:
             federation = Federation(run.config, dataset, partition, device, executor, recordings, cores)
@@ -106,7 +114,7 @@ def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozense
         return False
     about = {"executor": federation.executor.name, "operations": federation.flops}  # of an image on its way through the network
     if federation.device.type == "cpu":
-        about["products"] = "oneDNN" if fx_passes.onednn() else "torch"  # which library computes large matrix products
+        about["products"] = "oneDNN" if fx_passes.prefers_onednn() else "torch"  # which library computes large matrix products
     _finish(run, state, rows, environment | about, clock)
     return True
 
@@ -118,7 +126,7 @@ def _full(config: RunConfig, device: torch.device, executor: str, cores: int) ->
     jobs = "gpu_jobs_per_device" if device.type == "cuda" else "cores_per_run" if cores > 1 else "--cores"
     return UserError(
         f"memory is full on {device.type}, with executor {executor}, {config.clients_per_round} clients a round and batches of "
-        f"{config.batch_size}: {first} {jobs}, or, for another run, batch_size or clients_per_round; {GOES_ON}"
+        f"{config.batch_size}: {first} {jobs}, or, for another run, batch_size or clients_per_round; {CONTINUED}"
     )
 
 
@@ -130,7 +138,7 @@ def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
     state, rows = _stored(run, path)
     checkpoint.tidy(path, state)
     log.info("resumed after round %d", state.round)
-    return federation.placed(state), rows
+    return federation.state_to_device(state), rows
 
 
 def _stored(run: Run, path: Path) -> tuple[State, list[Row]]:
@@ -155,10 +163,10 @@ def _rounds(
     clock: "_Clock",
 ) -> State:
     saved, last = time.monotonic(), 0.0
-    with progress_bar.reported(run, rows) as report:
+    with progress_bar.report_progress(run, rows) as report:
         while state.round < run.config.rounds and not state.diverged:
             if state.round + 1 in snapshots:
-                replay.store(run.folder, state)
+                replay.store_snapshot(run.folder, state)
             began = time.monotonic()
             if limits.forbid(last):  # the next round will take about as long as the last
                 _save(run, state, rows, clock)
@@ -182,14 +190,14 @@ def _rounds(
 def _save(run: Run, state: State, rows: list[Row], clock: "_Clock") -> None:
     checkpoint.save(run.folder / "checkpoint.safetensors", state, rows, run.id)
     clock.write(state.round)
-    _write(run.folder / "metrics.csv", written(rows))
+    _write(run.folder / "metrics.csv", to_csv(rows))
 
 
 def _finish(run: Run, state: State, rows: list[Row], environment: dict[str, Any], clock: "_Clock") -> None:
     """The final files, summary last: whoever sees it sees a whole run."""
     if state.diverged:
         log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
-    _write(run.folder / "metrics.csv", written(rows))
+    _write(run.folder / "metrics.csv", to_csv(rows))
     write_json(run.folder / "environment.json", environment)
     checkpoint.save(run.folder / "model.safetensors", state, rows, run.id)
     clock.write(state.round)
@@ -202,7 +210,7 @@ def _close(run: Run, state: State, rows: list[Row]) -> None:
     """Clear away what only an unfinished run needs, then the summary."""
     checkpoint.delete(run.folder / "checkpoint.safetensors")
     run.progress.unlink(missing_ok=True)
-    sweep_below(run.folder)
+    remove_stale_parts_below(run.folder)
     write_json(run.summary, _summary(run, state, rows))
 
 
@@ -220,12 +228,12 @@ def _summary(run: Run, state: State, rows: list[Row]) -> dict[str, Any]:
         "weights": sum(tensor.numel() for tensor in state.weights.values()),
         "data": run.data,
         "code": run.code,
-        "metrics": digest(written(rows)),
+        "metrics": sha256(to_csv(rows)),
     }
 
 
 def _write(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -11,12 +11,12 @@ import torch
 
 from fedrepro.config.params import Gpus, RunConfig
 from fedrepro.config.types import Choice
-from fedrepro.core.errors import Failures, UserError, collected
+from fedrepro.core.errors import Failures, UserError, shared_failures
 from fedrepro.data import datasets, partitions
 from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import _store
 from fedrepro.runs.paths import Paths
-from fedrepro.runs.run import Run, hold_to_plan
+from fedrepro.runs.run import Run, check_code_unchanged
 from fedrepro.training import devices
 from fedrepro.training import run as engine
 from fedrepro.training.devices import ANY
@@ -68,41 +68,41 @@ def train(
     recordings: dict[str, dict] = defaultdict(dict)
 
     def do(run: Run, place: torch.device) -> bool:
-        later = {other.recorded for other in runs[runs.index(run) :]}
+        later = {other.step_cache_key for other in runs[runs.index(run) :]}
         for kind in recordings.keys() - later:
             del recordings[kind]  # on a GPU each keeps its graphs' memory
         if (key := datasets.key(run.config.dataset)) not in failed.found:  # what cannot be had is told once
-            with failed.of(key):
+            with failed.collect(key):
                 data = dataset(run.config.dataset, paths, mirror)
         if key in failed.found:
             return True
-        hold_to_plan(run.config, run.code)
+        check_code_unchanged(run.config, run.code)
         if data.meta["identity"] != run.data:
             where = paths.prepared(run.config.dataset)
             raise UserError(
                 f"{where}: other data than the run was planned with. Start the same command again; it plans with these."
             )
         own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
-        return engine.train(run, data, own, place, limits, executor, stored, recordings[run.recorded], cores)
+        return engine.train(run, data, own, place, limits, executor, stored, recordings[run.step_cache_key], cores)
 
-    with collected(failures) as failed:
+    with shared_failures(failures) as failed:
         limited = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
-        return through(runs, do, name=lambda run: run.id, over=engine.finished, **limited)
+        return run_all(runs, do, name=lambda run: run.id, over=engine.is_finished, **limited)
 
 
-def summarise(runs: Iterable[Run]) -> None:
+def write_summaries(runs: Iterable[Run]) -> None:
     """Write the summaries again of runs that were trained: of a job that failed Snakemake deletes all. What cannot be read is
     told here and raised by the training of that run."""
     for run in runs:
-        with Failures().of(run.id):
-            engine.finished(run)
+        with Failures().collect(run.id):
+            engine.is_finished(run)
 
 
 Piece = TypeVar("Piece")
 log = logging.getLogger(__name__)
 
 
-def through(
+def run_all(
     pieces: Iterable[Piece],
     do: Callable[[Piece, torch.device], bool],
     *,
@@ -118,11 +118,11 @@ def through(
     not keep the others from their end: it goes to `failures`. Returns those that are not over yet."""
     place, left = None, []
     for piece in pieces:
-        with failures.of(name(piece)):
+        with failures.collect(name(piece)):
             if over(piece):
                 continue
             if not left and not limits.forbid(0):
-                place = place or devices.take(device, gpus, limits.forbid)
+                place = place or devices.acquire_device(device, gpus, limits.forbid)
                 if place is not None:
                     log.info("%s on %s", name(piece), place)
                     if do(piece, place):

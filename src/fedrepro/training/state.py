@@ -6,7 +6,7 @@ from typing import NamedTuple
 from fedrepro.algorithms.base import Weights
 
 
-class Kept(NamedTuple):
+class ClientState(NamedTuple):
     """A client's own state and the round in which it kept it."""
 
     round: int
@@ -20,5 +20,5 @@ class State:
     round: int
     weights: Weights
     server: Weights
-    clients: dict[int, Kept] = field(default_factory=dict)  # of those that keep something
+    clients: dict[int, ClientState] = field(default_factory=dict)  # of those that keep something
     diverged: bool = False

@@ -12,18 +12,18 @@ import traceback
 from typing import Any
 
 from fedrepro.config.params import RunConfig
-from fedrepro.core.errors import UserError, explained
-from fedrepro.runs.run import hold_to_plan
+from fedrepro.core.errors import UserError, as_user_error
+from fedrepro.runs.run import check_code_unchanged
 from fedrepro.training.devices import pick_device
 from fedrepro.training.federation import Federation
-from fedrepro.training.round import answered
+from fedrepro.training.round import perform_task
 from fedrepro.training.worker_pool import receive, send
 
 ALONE = 1.0  # seconds between two looks at whether the run is still there
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-class Helper:
+class Worker:
     """`begun` says which federation it is. That is made at the first question, so that a failure there is told as well."""
 
     def __init__(self, begun: dict[str, Any]) -> None:
@@ -33,12 +33,12 @@ class Helper:
         """What comes of a question; a failure is told, and is not the end."""
         try:
             try:
-                self.federation = self.federation or Federation.of_helper(self.begun, pick_device("cpu"))
+                self.federation = self.federation or Federation.in_worker(self.begun, pick_device("cpu"))
             finally:  # now that all of it is imported, or failed because it is other code
-                hold_to_plan(RunConfig.model_validate_json(self.begun["config"]), self.begun["code"])
-            return [tuple(ended) for ended in answered(self.federation, asked)]
+                check_code_unchanged(RunConfig.model_validate_json(self.begun["config"]), self.begun["code"])
+            return [tuple(ended) for ended in perform_task(self.federation, asked)]
         except Exception as error:
-            told = explained(error) or error
+            told = as_user_error(error) or error
             user = isinstance(told, UserError)
             return {"user": user, "error": f"{told}" if user else f"{type(error).__name__}: {error}\n{traceback.format_exc()}"}
 
@@ -64,7 +64,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else prints must not get among the answers
     with contextlib.suppress(EOFError, BrokenPipeError):  # the run is over
-        helper = Helper(receive(sys.stdin.buffer))
+        helper = Worker(receive(sys.stdin.buffer))
         while True:
             send(answers, helper.answer(receive(sys.stdin.buffer)))
 

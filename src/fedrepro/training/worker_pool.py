@@ -25,10 +25,10 @@ import torch
 from fedrepro.algorithms.base import Weights
 from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
-from fedrepro.core.errors import GOES_ON, UserError
+from fedrepro.core.errors import CONTINUED, UserError
 from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
-from fedrepro.training.client_task import Assignment, Ended
+from fedrepro.training.client_task import ClientResult, ClientTask
 
 log = logging.getLogger(__name__)
 
@@ -38,29 +38,29 @@ LOOK = 1.0  # seconds between two looks at its processor time
 WARNED, ENDED = 10, 300  # looks, which a job does not make while all of it is stopped, before a warning and before it is ended
 
 
-class Round(Protocol):
+class TaskPerformer(Protocol):
     """What a crew asks of a round."""
 
     number: int
 
-    def before(self, number: int) -> Weights:
+    def client_state(self, number: int) -> Weights:
         """What a client kept when it took part last."""
         ...
 
-    def perform(self, asked: Assignment, numbers: Sequence[int]) -> Iterator[Ended]:
+    def perform(self, asked: ClientTask, numbers: Sequence[int]) -> Iterator[ClientResult]:
         """What these clients do."""
         ...
 
 
-class Crew:
+class WorkerPool:
     """Helpers for all but one of the `cores`, of which there is use for as many as clients take part; started with the first
     work that there is for them. `close` ends them."""
 
     def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, executor: str, cores: int) -> None:
         self.cores, self._federation = min(cores, config.clients_per_round), (config, dataset, partition, executor)
-        self._helpers: list[_Helper] = []
+        self._helpers: list[_WorkerProcess] = []
 
-    def perform(self, round: Round, assignment: Assignment, clients: Sequence[int]) -> Iterator[Ended]:
+    def perform(self, round: TaskPerformer, assignment: ClientTask, clients: Sequence[int]) -> Iterator[ClientResult]:
         """What `round.perform` yields for the clients, in their order. Raises what a helper tells: a UserError of what the user
         can mend, else a RuntimeError; a UserError too where one was killed."""
         try:
@@ -70,25 +70,25 @@ class Crew:
             raise
         yield from (found[client] for client in clients)
 
-    def _found(self, round: Round, assignment: Assignment, clients: Sequence[int]) -> dict[int, Ended]:
+    def _found(self, round: TaskPerformer, assignment: ClientTask, clients: Sequence[int]) -> dict[int, ClientResult]:
         own, *others = (clients[first :: self.cores] for first in range(min(self.cores, len(clients))))
         helpers = self._at_work(len(others))
         for helper, part in zip(helpers, others, strict=True):
-            states = {client: kept for client in part if (kept := round.before(client))}
+            states = {client: kept for client in part if (kept := round.client_state(client))}
             starts = {client: start for client, start in assignment.starts.items() if client in part}
             asked = tuple(assignment._replace(starts=starts))
-            helper.tell({"round": round.number, "clients": list(part), "states": states, "assignment": asked})
+            helper.write({"round": round.number, "clients": list(part), "states": states, "assignment": asked})
         found = dict(zip(own, round.perform(assignment, own), strict=True))
         for helper, part in zip(helpers, others, strict=True):
-            found |= zip(part, (Ended(*ended) for ended in helper.told()), strict=True)
+            found |= zip(part, (ClientResult(*ended) for ended in helper.read()), strict=True)
         return found
 
-    def _at_work(self, count: int) -> list["_Helper"]:
+    def _at_work(self, count: int) -> list["_WorkerProcess"]:
         """So many helpers. New ones import their libraries at the same time, and then learn what they are."""
         new = range(count - len(self._helpers))
-        self._helpers += [_Helper() for _ in new]
+        self._helpers += [_WorkerProcess() for _ in new]
         for helper in self._helpers[count - len(new) : count]:
-            helper.tell(begun(*self._federation))
+            helper.write(worker_setup(*self._federation))
         return self._helpers[:count]
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class Crew:
             self._helpers.pop().end()
 
 
-class _Helper:
+class _WorkerProcess:
     _waits = _stopped = False
 
     def __init__(self) -> None:
@@ -106,11 +106,11 @@ class _Helper:
         self._over = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def tell(self, message: Any) -> None:
+    def write(self, message: Any) -> None:
         with self._waited_for():
             send(self._process.stdin, message)
 
-    def told(self) -> Any:
+    def read(self) -> Any:
         with self._waited_for():
             answer = receive(self._process.stdout)
         if isinstance(answer, dict):
@@ -150,7 +150,7 @@ class _Helper:
         told = "was killed, as by a full memory: lower cores_per_run" if killed else "ended by itself, as its last words say"
         if self._stopped:
             told = f"was stopped or frozen for {ENDED * LOOK:.0f} s and has been ended"
-        return UserError(f"a process that trained a part of the round's clients {told}; {GOES_ON}")
+        return UserError(f"a process that trained a part of the round's clients {told}; {CONTINUED}")
 
 
 def processor_time(pid: int) -> int | None:
@@ -162,20 +162,20 @@ def processor_time(pid: int) -> int | None:
     return int(values[11]) + int(values[12])  # in user and in system mode
 
 
-def begun(config: RunConfig, dataset: Dataset, partition: Partition, executor: str) -> dict[str, Any]:
+def worker_setup(config: RunConfig, dataset: Dataset, partition: Partition, executor: str) -> dict[str, Any]:
     """What a helper is told first: which federation it is, and the digest of the code that it must have."""
     code = provenance.code_digest(provenance.modules(config))
-    return {"config": config.model_dump_json(), "executor": executor, "code": code} | packed(dataset, partition)
+    return {"config": config.model_dump_json(), "executor": executor, "code": code} | pack(dataset, partition)
 
 
-def packed(dataset: Dataset, partition: Partition) -> dict[str, Any]:
+def pack(dataset: Dataset, partition: Partition) -> dict[str, Any]:
     """As tensors and plain values, without what partitions alone are drawn from."""
     data = {name: getattr(dataset, name) for name in ("name", "train_x", "train_y", "test_x", "test_y", "classes")}
     held = {field.name: _tensors(getattr(partition, field.name)) for field in fields(partition)}
     return {"dataset": data, "meta": json.dumps(dataset.meta), "partition": held}
 
 
-def unpacked(message: dict[str, Any]) -> tuple[Dataset, Partition]:
+def unpack(message: dict[str, Any]) -> tuple[Dataset, Partition]:
     """What `packed` packed."""
     held = {name: _arrays(value) for name, value in message["partition"].items()}
     return Dataset(**message["dataset"], meta=json.loads(message["meta"])), Partition(**held)

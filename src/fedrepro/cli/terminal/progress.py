@@ -10,7 +10,7 @@ from fedrepro.core.metrics import MEASURES
 from fedrepro.runs.run import LOG, PROGRESS, SUMMARY
 
 if TYPE_CHECKING:
-    from fedrepro.experiments.cost import Entry  # which takes torch
+    from fedrepro.experiments.cost import PendingWork  # which takes torch
 
 KNOWN = 0.02  # of the whole work has to be done before it tells how long the rest takes
 
@@ -21,22 +21,22 @@ class Progress:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock, self.before = clock, 0.0
         self.began: float | None = None  # when the first of the runs did
-        self.asked: Mapping[str, list[Entry]] = {}  # rule -> the runs and studies of its job
+        self.asked: Mapping[str, list[PendingWork]] = {}  # rule -> the runs and studies of its job
         self.running: dict[int, str] = {}  # Snakemake's number of a job -> its rule
         self.steps = (0, 0)
 
     @property
-    def entries(self) -> list["Entry"]:
+    def entries(self) -> list["PendingWork"]:
         return [entry for job in self.asked.values() for entry in job]
 
-    def done(self) -> float:
+    def share_done(self) -> float:
         """Return the share of the work that is done, by what it costs."""
         whole = sum(entry.cost.seconds for entry in self.entries)
         return sum(entry.cost.seconds * _share(entry) for entry in self.entries) / whole if whole else 0.0
 
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Estimate the seconds left from the speed so far; None before there is any."""
-        done = self.done()
+        done = self.share_done()
         if self.began is None or done >= 1 or done - self.before < KNOWN:
             return None
         return (self.clock() - self.began) * (1 - done) / (done - self.before)
@@ -45,12 +45,12 @@ class Progress:
         """Runs done, where those are that train now, time left; after them which steps are made. Empty while nothing runs."""
         if not self.running:
             return ""
-        over, whole = sum(entry.over.exists() for entry in self.entries), len(self.entries)
+        over, whole = sum(entry.done_file.exists() for entry in self.entries), len(self.entries)
         if self.began is None and self.asked.keys() & set(self.running.values()):
-            self.began, self.before = self.clock(), self.done()
+            self.began, self.before = self.clock(), self.share_done()
         parts = [f"{over} of {count(whole, 'run')} done"] if whole else []
         parts += [told for rule in self.running.values() if (told := self._job(rule))]
-        left = self.left()
+        left = self.seconds_left()
         if left is not None:
             parts.append(f"about {duration(left)} left")
         elif over == whole and self.steps[1]:
@@ -61,29 +61,29 @@ class Progress:
         """Say what a running job does; nothing where its runs are over and the process is about to end."""
         if rule not in self.asked:
             return rule
-        waiting = [entry for entry in self.asked[rule] if not entry.over.exists()]
+        waiting = [entry for entry in self.asked[rule] if not entry.done_file.exists()]
         return _told(max(waiting, key=_heard)) if waiting else ""
 
 
-def position(entry: "Entry") -> dict[str, Any] | None:
+def position(entry: "PendingWork") -> dict[str, Any] | None:
     """Read the progress file of a run; None before there is one, and for a study."""
-    if entry.over.name != SUMMARY:
+    if entry.done_file.name != SUMMARY:
         return None
     try:
-        return json.loads((entry.over.parent / PROGRESS).read_text(encoding="utf-8"))
+        return json.loads((entry.done_file.parent / PROGRESS).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # a machine that lost its power leaves it empty
         return None
 
 
-def _share(entry: "Entry") -> float:
+def _share(entry: "PendingWork") -> float:
     """Return how much of it is done, from 0 to 1."""
-    if entry.over.exists():
+    if entry.done_file.exists():
         return 1.0
     reached = position(entry)
     return reached["round"] / reached["rounds"] if reached else 0.0
 
 
-def _told(entry: "Entry") -> str:
+def _told(entry: "PendingWork") -> str:
     """Name it, with its round and what was measured last."""
     if not (reached := position(entry)):
         return entry.name
@@ -92,7 +92,7 @@ def _told(entry: "Entry") -> str:
     return f"{entry.name}: round {reached['round']}/{reached['rounds']}, {measure.title} {shown}"
 
 
-def _heard(entry: "Entry") -> float:
+def _heard(entry: "PendingWork") -> float:
     """Return when its run last wrote to its log; several of a job may have begun, and failed."""
-    log = entry.over.parent / LOG
+    log = entry.done_file.parent / LOG
     return log.stat().st_mtime if log.exists() else 0.0

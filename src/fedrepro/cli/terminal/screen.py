@@ -36,7 +36,7 @@ class Screen:
             self.stream.write(text + "\n")
             self.stream.flush()
 
-    def take(self, record: LogRecord) -> None:
+    def handle(self, record: LogRecord) -> None:
         """Show a record of Snakemake's, or note what it tells."""
         with self.lock:
             match getattr(record, "event", None):
@@ -60,7 +60,7 @@ class Screen:
                     self.failed = True
                     self.progress.running.pop(record.jobid, None)
                     names = {entry.id: entry.name for entry in self.progress.entries}
-                    self.say(failures.told(record.rule_name, record.log, names))
+                    self.say(failures.describe(record.rule_name, record.log, names))
                 case LogEvent.PROGRESS:
                     self.progress.steps = (record.done, record.total)
                 case event if record.levelno >= WARNING:

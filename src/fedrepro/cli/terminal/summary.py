@@ -9,7 +9,7 @@ from fedrepro.report.verdicts import summary
 DOCUMENTS = ("index.html", "report.pdf")
 
 
-def told(outputs: Iterable[str], reports: Path, seconds: float) -> str:
+def closing_message(outputs: Iterable[str], reports: Path, seconds: float) -> str:
     """`outputs`: of all jobs that were made; `reports`: the folder of the scale."""
     made = [Path(output) for output in outputs]
     runs = sum(path.name == "summary.json" for path in made)

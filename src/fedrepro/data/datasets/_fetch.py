@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 
 from fedrepro.core import files
-from fedrepro.core.errors import Unavailable, UserError
+from fedrepro.core.errors import DataUnavailable, UserError
 from fedrepro.core.files import read_json, write_json
 from fedrepro.data.datasets import _release
 from fedrepro.data.datasets._download import Absent, Silent, download, md5_of
@@ -63,18 +63,18 @@ def verified_stamp(folder: Path) -> dict:
     for name, md5 in stamp["files"].items():
         path = folder / name
         if not path.is_file() or md5_of(path) != md5:
-            forget(folder)
+            delete_stamp(folder)
             raise UserError(f"{path}: changed or gone since it was fetched; start again, it is fetched again")
     return stamp
 
 
-def forget(folder: Path) -> None:
+def delete_stamp(folder: Path) -> None:
     """Have the next call fetch the raw files again."""
     with writing(folder):
         (folder / STAMP).unlink(missing_ok=True)
 
 
-def place(folder: Path, stamp: dict) -> Path:
+def files_folder(folder: Path, stamp: dict) -> Path:
     """Where the files of a complete folder lie."""
     return Path(stamp.get("place") or folder)
 
@@ -83,7 +83,7 @@ def is_complete(module: ModuleType, folder: Path, mirror: str | None) -> bool:
     """Whether the raw files are there. Files of a mirror do not count once the official release is asked for, unless they are
     its files, byte for byte."""
     stamp = read_json(folder / STAMP, "source", "files")
-    if stamp is None or not all((place(folder, stamp) / name).exists() for name in (*folders(module), *stamp["files"])):
+    if stamp is None or not all((files_folder(folder, stamp) / name).exists() for name in (*folders(module), *stamp["files"])):
         return False
     return bool(mirror) or stamp["source"] != "mirror" or has_official_files(module, stamp)
 
@@ -99,7 +99,7 @@ def bring(module: ModuleType, folder: Path, mirror: str | None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if is_complete(module, folder, mirror):
             return
-        with files.alone(folder.with_name(f".{folder.name}.fetch.lock")):
+        with files.single_process(folder.with_name(f".{folder.name}.fetch.lock")):
             if not is_complete(module, folder, mirror):  # by the process that this one waited for
                 (_bring_files if module.FILES else _stamp_own)(module, folder, mirror)
 
@@ -118,7 +118,7 @@ def check(module: ModuleType, folder: Path, mirror: str | None) -> None:
 
 def _bring_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
     """Fetch all files of a set, then write the stamp. Raises UserError."""
-    forget(folder)
+    delete_stamp(folder)
     found = _from_mirror(module.MIRROR, folder, mirror) if mirror else _from_release(module, folder)
     for name in {PurePosixPath(part).name for layout in module.MIRROR for part in layout} - set(found):
         (folder / name).unlink(missing_ok=True)  # of another layout or source: no checksum covers it
@@ -144,21 +144,21 @@ def _unpacked(module: ModuleType, folder: Path, mirror: str | None) -> Path:
         if all((where / part).is_dir() for part in folders(module)):
             return where
     looked = " or ".join(map(str, places))
-    raise Unavailable(f"{module.TITLE}: no folders {', '.join(folders(module))} in {looked}. {module.HOW}")
+    raise DataUnavailable(f"{module.TITLE}: no folders {', '.join(folders(module))} in {looked}. {module.HOW}")
 
 
 def reject(folder: Path, stamp: dict) -> str:
     """Have raw files that cannot be read fetched again if they are a mirror's. Return what to do."""
     if stamp["source"] != "mirror":
         return "mend it and run again"
-    forget(folder)
+    delete_stamp(folder)
     return "mend it in the data mirror and run again: it is fetched again"
 
 
 def changed(folder: Path) -> bool:
     """Whether other files lie there than when they were brought, of a set without checksums."""
     stamp = read_json(folder / STAMP) or {}
-    where = place(folder, stamp)
+    where = files_folder(folder, stamp)
     return "lies" in stamp and where.is_dir() and stamp["lies"] != _listing(where)
 
 
@@ -173,7 +173,7 @@ def _listing(folder: Path) -> str:
         inner[:] = [name for name in inner if not name.startswith(".")]
         paths = (Path(root, name) for name in names if not name.startswith(".") and name != STAMP)
         found += [(path.relative_to(folder).as_posix(), path.stat()) for path in paths if path.is_file()]
-    return files.digest(repr(sorted((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)).encode())
+    return files.sha256(repr(sorted((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)).encode())
 
 
 def _from_release(module: ModuleType, folder: Path) -> dict[str, str]:
@@ -217,7 +217,7 @@ def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str
 def _lacks(mirror: str, missing: list[str]) -> UserError:
     """The error for a mirror without a complete layout of a set. `missing`: the first absent file of each layout."""
     here = not is_url(mirror) and Path(mirror).expanduser().is_dir()
-    return (Unavailable if here else UserError)(
+    return (DataUnavailable if here else UserError)(
         f"data mirror {mirror}: {'; and '.join(missing)}. "
         "Put the files there, or unset FEDREPRO_DATA_MIRROR and data_mirror to use the official source"
     )
@@ -233,5 +233,5 @@ def _copy_from_mirror(mirror: str, part: str, target: Path) -> None:
     source = _in_mirror(mirror, part)
     if not source.is_file():
         raise Absent(f"{source} is not there")
-    with files.replacing(target) as copy:
+    with files.atomic_write(target) as copy:
         shutil.copyfile(source, copy)

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from fedrepro.core.errors import UserError, interrupted
+from fedrepro.core.errors import UserError, is_interrupt
 
 MAX_BYTES = 1 << 30  # of one decoded file: beyond any set here, below what would exhaust a laptop
 TRUNCATED = (EOFError, OSError, zlib.error, tarfile.TarError, zipfile.BadZipFile, MemoryError)
@@ -35,7 +35,7 @@ def reading(where: Path | str, advice: str = "") -> Iterator[None]:
     except FileNotFoundError:
         raise UserError(f"{where}: not there{told}") from None
     except Exception as error:  # decoders raise nearly anything on damaged input
-        if interrupted(error):
+        if is_interrupt(error):
             raise KeyboardInterrupt from error
         kind = "truncated or damaged" if isinstance(error, TRUNCATED) else "not in the expected format"
         reason = " ".join(str(error).split()) or type(error).__name__

@@ -23,15 +23,15 @@ ANEW = "delete the folder and prepare the data set again"
 
 def read(out: Path, names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The description and those of the named arrays that the set has, which are as they were written. Raises UserError."""
-    meta = described(out)
+    meta = description(out)
     with reading(out / ARRAYS, ANEW), np.load(out / ARRAYS, allow_pickle=False) as file:
         arrays = {name: file[name] for name in names if name in KEYS[:4] or name in file}
-    if changed := [name for name, array in arrays.items() if meta["arrays"].get(name) != digest(name, array)]:
+    if changed := [name for name, array in arrays.items() if meta["arrays"].get(name) != array_digest(name, array)]:
         raise UserError(f"{out / ARRAYS}: {', '.join(changed)}: not what {META} says was prepared; {ANEW}")
     return meta, arrays
 
 
-def described(out: Path) -> dict[str, Any]:
+def description(out: Path) -> dict[str, Any]:
     """What `write` wrote down about the arrays. Raises UserError."""
     meta = files.read_json(out / META, *NEEDED, advice=ANEW)
     if meta is None:
@@ -39,15 +39,15 @@ def described(out: Path) -> dict[str, Any]:
     return meta
 
 
-def pixels(arrays: Arrays) -> str:
+def pixels_digest(arrays: Arrays) -> str:
     """sha256 over name, type, shape and bytes of the arrays."""
     named = zip(KEYS, arrays, strict=False)
-    return files.digest(*(part for name, array in named for part in _told(name, array)))
+    return files.sha256(*(part for name, array in named for part in _told(name, array)))
 
 
-def digest(name: str, array: np.ndarray) -> str:
+def array_digest(name: str, array: np.ndarray) -> str:
     """The same of one array."""
-    return files.digest(*_told(name, array))
+    return files.sha256(*_told(name, array))
 
 
 def _told(name: str, array: np.ndarray) -> tuple[str, memoryview]:
@@ -101,7 +101,7 @@ def moments(images: np.ndarray) -> tuple[list[float], list[float]]:
 def write(out: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
     """The description last, never new arrays beside an old one. What a killed process left behind goes."""
     part = out.with_name(f".{out.name}.part")
-    with files.alone(out.with_name(f".{out.name}.lock")):
+    with files.single_process(out.with_name(f".{out.name}.lock")):
         shutil.rmtree(part, ignore_errors=True)
         try:
             part.mkdir(parents=True)

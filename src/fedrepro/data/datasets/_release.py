@@ -29,15 +29,15 @@ def is_url(mirror: str) -> bool:
     return mirror.startswith(("http://", "https://"))
 
 
-def place(raw: Path, mirror: str) -> Path:
+def declaration_path(raw: Path, mirror: str) -> Path:
     """Where the declaration of a mirror is read."""
-    return raw / f"release-{files.digest(mirror)[:8]}.json" if is_url(mirror) else Path(mirror).expanduser() / NAME
+    return raw / f"release-{files.sha256(mirror)[:8]}.json" if is_url(mirror) else Path(mirror).expanduser() / NAME
 
 
 def declared(raw: Path, mirror: str) -> dict[str, Release] | None:
     """Data set (the name of its prepared folder) -> what its copy is; None where nothing here can tell: of an address that was
     never asked, of a folder that is gone. Raises UserError for a damaged declaration."""
-    path = place(raw, mirror)
+    path = declaration_path(raw, mirror)
     if (values := files.read_json(path, advice="correct it")) is None:
         return None if is_url(mirror) or not path.parent.is_dir() else {}
     return {key: parse(Release, entry, f"{path}: {key}") for key, entry in values.items()}
@@ -47,7 +47,7 @@ def bring(raw: Path, mirror: str) -> None:
     """Keep a URL's declaration. Raises UserError if it is not what runs were planned with, Silent without an answer."""
     if not is_url(mirror):
         return
-    path, before = place(raw, mirror), declared(raw, mirror) or {}
+    path, before = declaration_path(raw, mirror), declared(raw, mirror) or {}
     try:
         download((f"{mirror.rstrip('/')}/{NAME}",), path, most=MAX_BYTES)
     except Silent:

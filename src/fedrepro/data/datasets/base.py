@@ -45,25 +45,25 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledSubset:
     """What a partition sees of the train or the test images."""
 
     labels: np.ndarray  # (N,) int64 in 0..classes-1
     classes: int
     owners: np.ndarray | None = None  # (N,) int64: the device that each image comes from
 
-    def only(self, index: np.ndarray) -> Labelled:
+    def only(self, index: np.ndarray) -> LabelledSubset:
         """Of the images `index`."""
-        return Labelled(self.labels[index], self.classes, None if self.owners is None else self.owners[index])
+        return LabelledSubset(self.labels[index], self.classes, None if self.owners is None else self.owners[index])
 
 
 @dataclass(frozen=True)
-class Labels:
+class DatasetLabels:
     """A data set without its images: enough to partition it. `pixels` is H*W."""
 
     name: str
-    train: Labelled
-    test: Labelled
+    train: LabelledSubset
+    test: LabelledSubset
     pixels: int
     meta: dict[str, Any] = field(repr=False)
 
@@ -84,12 +84,12 @@ class Dataset:
     test_owner: np.ndarray | None = None
 
     @property
-    def train(self) -> Labelled:
-        return Labelled(self.train_y.numpy(), self.classes, self.train_owner)
+    def train(self) -> LabelledSubset:
+        return LabelledSubset(self.train_y.numpy(), self.classes, self.train_owner)
 
     @property
-    def test(self) -> Labelled:
-        return Labelled(self.test_y.numpy(), self.classes, self.test_owner)
+    def test(self) -> LabelledSubset:
+        return LabelledSubset(self.test_y.numpy(), self.classes, self.test_owner)
 
     @property
     def pixels(self) -> int:
@@ -99,7 +99,7 @@ class Dataset:
 def key(choice: Choice | str) -> str:
     """The name of its folder: the data set's name, and a digest of its options where it has any."""
     name, options = Choice.model_validate(choice).name, registry.settings("datasets", choice).model_dump(mode="json")
-    return f"{name}-{provenance.digest(options, 8)}" if options else name
+    return f"{name}-{provenance.value_digest(options, 8)}" if options else name
 
 
 def extent(choice: Choice | str) -> tuple[tuple[int, int, int], int, int]:
@@ -156,7 +156,7 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
     module, given = _module(choice)
     folder = raw / origin(choice)
     stamp = _fetch.verified_stamp(folder)
-    source = _fetch.place(folder, stamp)
+    source = _fetch.files_folder(folder, stamp)
     try:
         with _fetch.writing(source):
             arrays = module.read(source, *given)
@@ -168,7 +168,7 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
     arrays = tuple(np.ascontiguousarray(a, a.dtype if a.ndim == 4 else np.int64) for a in arrays)
     meta = _meta(choice, stamp, arrays)
     if problem := _release.check(key(choice), meta, stamp):
-        _fetch.forget(folder)
+        _fetch.delete_stamp(folder)
         raise UserError(problem)
     with _fetch.writing(out):
         _prepared.write(out, arrays, meta)
@@ -192,7 +192,7 @@ def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = Non
     UserError."""
     if (out / META).exists() and not _outdated(choice, raw, out):
         return
-    with _fetch.writing(raw), files.alone(raw / f".{key(choice)}.provide.lock"):
+    with _fetch.writing(raw), files.single_process(raw / f".{key(choice)}.provide.lock"):
         if not (out / META).exists():
             fetch(choice, raw, mirror)
             prepare(choice, raw, out)
@@ -214,12 +214,12 @@ def load(out: Path) -> Dataset:
     return Dataset(meta["name"], **tensors, classes=meta["classes"], meta=meta, **owners)
 
 
-def labels(out: Path) -> Labels:
+def labels(out: Path) -> DatasetLabels:
     """The labels of what `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
     files.check_regular(out / _prepared.ARRAYS, _prepared.ANEW)
     meta, arrays = _prepared.read(out, tuple(name for name in _prepared.KEYS if name not in _prepared.IMAGES))
-    parts = (Labelled(arrays[f"{part}_y"], meta["classes"], arrays.get(f"{part}_owner")) for part in ("train", "test"))
-    return Labels(meta["name"], *parts, math.prod(meta["shape"][1:]), meta)
+    parts = (LabelledSubset(arrays[f"{part}_y"], meta["classes"], arrays.get(f"{part}_owner")) for part in ("train", "test"))
+    return DatasetLabels(meta["name"], *parts, math.prod(meta["shape"][1:]), meta)
 
 
 def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str:
@@ -229,16 +229,16 @@ def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None
     """
     if not is_identified(choice, raw, prepared, mirror):
         provide(choice, raw, prepared, mirror)
-    return known(choice, raw, prepared, mirror) or pinned(choice)
+    return planned_identity(choice, raw, prepared, mirror) or pinned(choice)
 
 
 def is_identified(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> bool:
     """Whether the identity is known before anything is prepared, and is not that of outdated data."""
-    found = known(choice, raw, prepared, mirror) or pinned(choice)
+    found = planned_identity(choice, raw, prepared, mirror) or pinned(choice)
     return found is not None and not _outdated(choice, raw, prepared)
 
 
-def known(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str | None:
+def planned_identity(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str | None:
     """The identity of what is prepared, else as the mirror declares it, else the pinned one: nothing is fetched or prepared.
     None where that cannot be told."""
     if (meta := files.read_json(prepared / META, "identity", advice=_prepared.ANEW)) is not None:
@@ -259,12 +259,12 @@ def _outdated(choice: Choice | str, raw: Path, prepared: Path) -> bool:
     """Whether other code than today's read or drew what is prepared (where that is written down), or a user's own files are
     others by now, and it can be made anew: its raw files lie here, and so may the new ones."""
     meta = files.read_json(prepared / META, advice=_prepared.ANEW) or {}
-    if meta.get("code", code(choice)) == code(choice) and not _fetch.changed(raw / origin(choice)):
+    if meta.get("code", reader_digest(choice)) == reader_digest(choice) and not _fetch.changed(raw / origin(choice)):
         return False
     return (raw / origin(choice) / _fetch.STAMP).exists() and os.access(prepared, os.W_OK)
 
 
-def code(choice: Choice | str) -> str:
+def reader_digest(choice: Choice | str) -> str:
     """A digest of the code that reads or draws it."""
     return provenance.dataset_digest(Choice.model_validate(choice).name)
 
@@ -291,7 +291,7 @@ def _files_digest(choice: Choice | str) -> str | None:
 
 def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
     (module, _), name = _module(choice), Choice.model_validate(choice).name
-    pixels, official_files = _prepared.pixels(arrays), _fetch.has_official_files(module, stamp)
+    pixels, official_files = _prepared.pixels_digest(arrays), _fetch.has_official_files(module, stamp)
     if module.PIXELS and pixels != module.PIXELS and stamp["source"] != "mirror":
         log.warning("%s: decoded to other pixels here than those pinned in %s; its identity is theirs", name, module.__name__)
     mean, std = _prepared.moments(arrays[0])
@@ -304,12 +304,12 @@ def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
         "train": len(arrays[1]),
         "test": len(arrays[3]),
         "pixels": pixels,
-        "arrays": {part: _prepared.digest(part, array) for part, array in zip(_prepared.KEYS, arrays, strict=False)},
+        "arrays": {part: _prepared.array_digest(part, array) for part, array in zip(_prepared.KEYS, arrays, strict=False)},
         "identity": _files_digest(choice) if module.PIXELS is None and official_files else pixels,
         "official": official_files or pixels == module.PIXELS,
         "source": stamp["source"],
         "release": stamp.get("releases", {}).get(key(choice), {}).get("release"),
-        "code": code(choice),
+        "code": reader_digest(choice),
         "mean": mean,
         "std": std,
     }

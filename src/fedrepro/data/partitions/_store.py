@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from fedrepro.config.params import Dealing, RunConfig
+from fedrepro.config.params import PartitionConfig, RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import check_regular
 from fedrepro.data.datasets._formats import reading
-from fedrepro.data.datasets.base import Dataset, Labels
+from fedrepro.data.datasets.base import Dataset, DatasetLabels
 from fedrepro.data.partitions import base
 from fedrepro.data.partitions.base import Partition
 
 AGAIN = "delete it, it is drawn again"
 
 
-def provide(config: RunConfig | Dealing, data: Dataset | Labels, path: Path) -> Partition:
+def provide(config: RunConfig | PartitionConfig, data: Dataset | DatasetLabels, path: Path) -> Partition:
     """A run's partition, stored at `path` where it was not there. Raises UserError where another is stored there."""
     drawn = base.of_run(config, data)
     if not path.exists():
@@ -45,17 +45,17 @@ def _same(left: Any, right: Any) -> bool:
 MARK = "Source"  # the text in the PNG
 
 
-def mark(partition: Path) -> str:
+def heatmap_marker(partition: Path) -> str:
     """What the heat map of a stored partition carries: whose it is, and by which code."""
-    return provenance.digest([partition.stem, provenance.heatmap_digest()])
+    return provenance.value_digest([partition.stem, provenance.heatmap_digest()])
 
 
-def current(path: Path, partition: Path) -> bool:
+def is_heatmap_current(path: Path, partition: Path) -> bool:
     """Whether a heat map is there, whole, shows this stored partition and was drawn by today's code."""
     from PIL import Image, UnidentifiedImageError  # which a machine that only trains need not have
 
     try:
         with Image.open(path) as image:
-            return image.info.get(MARK) == mark(partition)
+            return image.info.get(MARK) == heatmap_marker(partition)
     except (FileNotFoundError, UnidentifiedImageError):
         return False

@@ -3,11 +3,11 @@
 import numpy as np
 
 from fedrepro.config.types import Frozen
-from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.datasets.base import LabelledSubset
 
 
-def dealt(
-    params: Frozen, parts: list[np.ndarray], train: Labelled, test: Labelled, draw: np.random.Generator
+def disjoint_test_parts(
+    params: Frozen, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
 ) -> list[np.ndarray]:
     """For disjoint parts: the test images of each class are dealt out in proportion to the train images of it; disjoint, and
     covering where the class is held by anyone."""
@@ -23,8 +23,8 @@ def dealt(
     return [np.concatenate(part) for part in found]
 
 
-def sampled(
-    params: Frozen, parts: list[np.ndarray], train: Labelled, test: Labelled, draw: np.random.Generator
+def sampled_test_parts(
+    params: Frozen, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
 ) -> list[np.ndarray]:
     """For parts that overlap: each client's own draw from the whole test set, an equal share of it in the proportions of the
     client's train part. Where the test set has too few images of a class, the proportions stay and the part is smaller."""
@@ -37,7 +37,7 @@ def sampled(
     ]
 
 
-def _counts(parts: list[np.ndarray], train: Labelled) -> np.ndarray:
+def _counts(parts: list[np.ndarray], train: LabelledSubset) -> np.ndarray:
     """(parts, classes) train images."""
     return np.stack([np.bincount(train.labels[part], minlength=train.classes) for part in parts])
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedrepro.config.types import Count, Frozen
 from fedrepro.core.errors import UserError
-from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.datasets.base import LabelledSubset
 
 TRIES = 1000
 TRADES = 100  # for each client
@@ -35,7 +35,7 @@ def check(params: Params, images: int, classes: int) -> None:
         )
 
 
-def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     labels, classes = train.labels, train.classes
     owners = _owners(params, classes, draw)
     owners = _mixed(owners, params.clients, draw) if params.mixed else owners

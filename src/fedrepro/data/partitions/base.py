@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from fedrepro.config import registry
-from fedrepro.config.params import Dealing, Proxy, RunConfig
+from fedrepro.config.params import PartitionConfig, Proxy, RunConfig
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import replacing
-from fedrepro.data.datasets.base import Dataset, Labelled, Labels
+from fedrepro.core.files import atomic_write
+from fedrepro.data.datasets.base import Dataset, DatasetLabels, LabelledSubset
 from fedrepro.data.partitions import _test_parts
 
 
@@ -58,12 +58,12 @@ class Partition:
         return np.stack(rows)
 
 
-def held(choice: Choice, images: int) -> float:
+def mean_client_images(choice: Choice, images: int) -> float:
     """How many of so many training images a client holds on average: its share of them, or all where every client has all."""
     return images if choice.options.get("whole") else images / choice.options["clients"]
 
 
-def subset(dataset: Dataset | Labels, train: int | None, test: int | None) -> tuple[np.ndarray, np.ndarray]:
+def subset(dataset: Dataset | DatasetLabels, train: int | None, test: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Indices of the images in use: the first n of a fixed shuffle, so that a larger n contains the smaller; None takes all."""
     chosen = []
     for name, labels, count in (("train", dataset.train.labels, train), ("test", dataset.test.labels, test)):
@@ -79,26 +79,26 @@ def proxy_size(held: Proxy, images: int) -> int:
     return max(1, round(held.share * images))
 
 
-def proxy(config: RunConfig | Dealing, images: int) -> np.ndarray | None:
+def proxy_images(config: RunConfig | PartitionConfig, images: int) -> np.ndarray | None:
     """Which of the training images in use the server holds, in order; None: no such images."""
     if config.proxy is None:
         return None
     return np.sort(rng.numpy_generator(config.seed, "proxy").permutation(images)[: proxy_size(config.proxy, images)])
 
 
-def dealt(config: RunConfig | Dealing, images: int) -> np.ndarray:
+def dealt_images(config: RunConfig | PartitionConfig, images: int) -> np.ndarray:
     """Which of the training images in use clients may hold, in order."""
     every = np.arange(images)
-    return np.setdiff1d(every, proxy(config, images)) if config.proxy and config.proxy.removed else every
+    return np.setdiff1d(every, proxy_images(config, images)) if config.proxy and config.proxy.removed else every
 
 
-def of_run(config: RunConfig | Dealing, dataset: Dataset | Labels) -> Partition:
+def of_run(config: RunConfig | PartitionConfig, dataset: Dataset | DatasetLabels) -> Partition:
     """The partition that a run's settings name, over the images that it uses."""
     train, test = subset(dataset, config.train_images, config.test_images)
-    own = dealt(config, len(train))
+    own = dealt_images(config, len(train))
     parts = dataset.train.only(train[own]), dataset.test.only(test)
     made = create(config.partition, *parts, pixels=dataset.pixels, seed=config.seed)
-    return replace(made, train=[own[part] for part in made.train], proxy=proxy(config, len(train)))
+    return replace(made, train=[own[part] for part in made.train], proxy=proxy_images(config, len(train)))
 
 
 def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> None:
@@ -111,7 +111,7 @@ def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> 
         module.check(params, images, classes)
 
 
-def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: int) -> Partition:
+def create(choice: Choice, train: LabelledSubset, test: LabelledSubset, pixels: int, seed: int) -> Partition:
     """Partition a labelled set: a pure function of its arguments. `pixels` is H*W. Raises UserError if it cannot be met."""
     module, params = registry.find("partitions", choice.name), registry.settings("partitions", choice)
     if params.clients > len(train.labels):
@@ -129,7 +129,7 @@ def create(choice: Choice, train: Labelled, test: Labelled, pixels: int, seed: i
             f"partition {choice.name}: clients: {without} of {params.clients} got no images of {len(train.labels)}; set fewer "
             "clients, or more train_images"
         )
-    split_test = getattr(module, "split_test", _test_parts.dealt)
+    split_test = getattr(module, "split_test", _test_parts.disjoint_test_parts)
     tests = _sorted(split_test(params, parts, train, test, rng.numpy_generator(seed, "partition-test")))
     _check_indices(f"partition {choice.name}: split_test", tests, len(test.labels), disjoint=False)
     permutations = None
@@ -171,7 +171,7 @@ def save(partition: Partition, path: Path) -> None:
     if partition.proxy is not None:
         arrays["proxy"] = partition.proxy
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
 
 

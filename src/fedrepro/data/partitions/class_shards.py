@@ -9,8 +9,8 @@ import numpy as np
 
 from fedrepro.config.types import Count, Frozen
 from fedrepro.core.errors import UserError
-from fedrepro.data.datasets.base import Labelled
-from fedrepro.data.partitions._test_parts import sampled as split_test
+from fedrepro.data.datasets.base import LabelledSubset
+from fedrepro.data.partitions._test_parts import sampled_test_parts as split_test
 
 __all__ = ["Params", "check", "split", "split_test"]
 
@@ -30,7 +30,7 @@ def check(params: Params, images: int, classes: int) -> None:
         raise UserError(f"partition class_shards: pieces: one or two of each class, {least} to {most} (got {params.pieces})")
 
 
-def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     pieces = [_pieces(draw.permutation(np.flatnonzero(train.labels == label)), params.size) for label in range(train.classes)]
     _check_pieces(params, [len(found) for found in pieces if found])
     held = [label for label, found in enumerate(pieces) if found]

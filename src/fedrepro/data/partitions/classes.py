@@ -8,7 +8,7 @@ import numpy as np
 
 from fedrepro.config.types import Count, Frozen
 from fedrepro.core.errors import UserError
-from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.datasets.base import LabelledSubset
 
 
 class Params(Frozen):
@@ -31,7 +31,7 @@ def check(params: Params, images: int, classes: int) -> None:
         raise UserError(f"partition classes: groups: need {params.clients} groups that hold each of the {classes} classes once")
 
 
-def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     labels, classes = train.labels, train.classes
     if params.redraw:
         return [

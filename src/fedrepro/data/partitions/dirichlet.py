@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from fedrepro.config.types import LARGEST, Count, Frozen, Positive
-from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.datasets.base import LabelledSubset
 from fedrepro.data.partitions import _test_parts
 
 UNIFORM = "uniform"
@@ -32,7 +32,7 @@ class Params(Frozen):
     overlap: bool = False
 
 
-def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     labels, classes = train.labels, train.classes
     size = len(labels) // params.clients
     frequencies = np.bincount(labels, minlength=classes) / len(labels)
@@ -53,7 +53,7 @@ def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np
 
 
 def split_test(params: Params, *given) -> list[np.ndarray]:
-    return (_test_parts.sampled if params.overlap else _test_parts.dealt)(params, *given)
+    return (_test_parts.sampled_test_parts if params.overlap else _test_parts.disjoint_test_parts)(params, *given)
 
 
 def _overlapping(shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator) -> np.ndarray:

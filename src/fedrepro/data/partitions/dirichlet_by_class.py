@@ -10,7 +10,7 @@ import numpy as np
 
 from fedrepro.config.types import Count, Frozen, Positive
 from fedrepro.core.errors import UserError
-from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.datasets.base import LabelledSubset
 
 TRIES = 1000
 
@@ -27,7 +27,7 @@ def check(params: Params, images: int, classes: int) -> None:
         raise UserError(f"partition dirichlet_by_class: min_size: at most {most} of {images} images (got {params.min_size})")
 
 
-def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     members, best = [np.flatnonzero(train.labels == label) for label in range(train.classes)], 0
     for _ in range(TRIES):
         drawn = _draw(params, members, draw)

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from fedrepro.config.types import Count, Frozen
-from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.datasets.base import LabelledSubset
 from fedrepro.data.partitions import _test_parts
 
 
@@ -15,13 +15,13 @@ class Params(Frozen):
     tests: Literal["dealt", "random"] = "dealt"
 
 
-def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     return np.array_split(draw.permutation(len(train.labels)), params.clients)
 
 
 def split_test(
-    params: Params, parts: list[np.ndarray], train: Labelled, test: Labelled, draw: np.random.Generator
+    params: Params, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
 ) -> list[np.ndarray]:
     if params.tests == "random":
         return np.array_split(draw.permutation(len(test.labels)), params.clients)
-    return _test_parts.dealt(params, parts, train, test, draw)
+    return _test_parts.disjoint_test_parts(params, parts, train, test, draw)

@@ -4,7 +4,7 @@ import numpy as np
 
 from fedrepro.config.types import Count, Frozen
 from fedrepro.core.errors import UserError
-from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.datasets.base import LabelledSubset
 
 BY_DEVICE = True
 
@@ -13,7 +13,7 @@ class Params(Frozen):
     clients: Count  # so many of the devices, at random where there are more
 
 
-def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     devices = np.unique(train.owners)
     if params.clients > len(devices):
         raise UserError(f"partition natural: clients: at most the {len(devices)} devices of the data (got {params.clients})")
@@ -21,6 +21,6 @@ def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np
 
 
 def split_test(
-    params: Params, parts: list[np.ndarray], train: Labelled, test: Labelled, draw: np.random.Generator
+    params: Params, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
 ) -> list[np.ndarray]:
     return [np.flatnonzero(test.owners == train.owners[part[0]]) for part in parts]

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.datasets.base import LabelledSubset
 from fedrepro.data.partitions import iid
 
 
@@ -12,15 +12,15 @@ class Params(iid.Params):
     whole: bool = False
 
 
-def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     return _everything(params, train) if params.whole else iid.split(params, train, draw)
 
 
 def split_test(
-    params: Params, parts: list[np.ndarray], train: Labelled, test: Labelled, draw: np.random.Generator
+    params: Params, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
 ) -> list[np.ndarray]:
     return _everything(params, test) if params.whole else iid.split_test(params, parts, train, test, draw)
 
 
-def _everything(params: Params, images: Labelled) -> list[np.ndarray]:
+def _everything(params: Params, images: LabelledSubset) -> list[np.ndarray]:
     return [np.arange(len(images.labels)) for _ in range(params.clients)]

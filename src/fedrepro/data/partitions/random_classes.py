@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from fedrepro.config.types import Count, Frozen
-from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.datasets.base import LabelledSubset
 
 
 class Params(Frozen):
@@ -21,7 +21,7 @@ class Params(Frozen):
     totals: Literal["balanced", "unbalanced"] = "balanced"
 
 
-def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     stock = [draw.permutation(np.flatnonzero(train.labels == label)) for label in range(train.classes)]
     left = np.array([len(images) for images in stock])
     parts = []

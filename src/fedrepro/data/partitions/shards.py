@@ -4,7 +4,7 @@ import numpy as np
 
 from fedrepro.config.types import Count, Frozen
 from fedrepro.core.errors import UserError
-from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.datasets.base import LabelledSubset
 
 
 class Params(Frozen):
@@ -20,7 +20,7 @@ def check(params: Params, images: int, classes: int) -> None:
         )
 
 
-def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     labels = train.labels
     total = params.clients * params.shards
     # the shuffle before the stable sort decides which images of a label stand together

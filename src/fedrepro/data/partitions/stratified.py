@@ -3,14 +3,14 @@
 import numpy as np
 
 from fedrepro.config.types import Count, Frozen
-from fedrepro.data.datasets.base import Labelled
+from fedrepro.data.datasets.base import LabelledSubset
 
 
 class Params(Frozen):
     clients: Count
 
 
-def split(params: Params, train: Labelled, draw: np.random.Generator) -> list[np.ndarray]:
+def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     """What a class leaves over goes on where the class before ended, so that totals differ by one image at most."""
     images = np.concatenate([draw.permutation(np.flatnonzero(train.labels == label)) for label in range(train.classes)])
     owner = np.arange(len(images)) % params.clients

@@ -9,7 +9,7 @@ from fedrepro.report.documents.dvc_files import write_metrics
 from fedrepro.report.paper import Paper
 
 
-def compose(specs: Mapping[str, Paper], folder: Path, hours: Mapping[str, Mapping[str, float]]) -> None:
+def write_documents(specs: Mapping[str, Paper], folder: Path, hours: Mapping[str, Mapping[str, float]]) -> None:
     """All documents of a scale, from the artifacts below `folder`. `hours`: paper -> experiment -> core hours of the runs that
     are not finished."""
     papers = [collect(key, spec, folder / key, hours.get(key, {})) for key, spec in specs.items()]

@@ -8,19 +8,19 @@ from typing import Any
 
 from fedrepro.report import artifacts
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper
 from fedrepro.report.tables.base import Table
 from fedrepro.report.verdicts import summary
 
 
 @dataclass(frozen=True)
-class Content:
+class PaperContent:
     """All that the documents show of one paper. `hours`: experiment -> core hours of its runs that are not finished."""
 
     key: str
     spec: Paper
-    evidence: Evidence
+    evidence: PaperData
     figures: list[dict[str, Any]]
     tables: list[dict[str, Any]]
     verdicts: list[dict[str, str]]
@@ -36,11 +36,11 @@ class Content:
         return next(iter(self.results.values())).note["scale"]
 
     @property
-    def called(self) -> str:
+    def name(self) -> str:
         return next(iter(self.results.values())).called
 
     @property
-    def absent(self) -> dict[str, tuple[str, str]]:
+    def not_shown(self) -> dict[str, tuple[str, str]]:
         """Figures and tables that have nothing to show -> why, and what it would cost where a run is all that they lack."""
         made = {item["key"] for item in (*self.figures, *self.tables)}
         return {key: self._reason(key) for key in [*self.spec.figures, *self.spec.tables] if key not in made}
@@ -65,10 +65,10 @@ def _rounded(hours: float) -> str:
     return f"{hours:.1f}" if hours < 10 else f"{float(f'{hours:.2g}'):,.0f}"
 
 
-def collect(key: str, spec: Paper, folder: Path, hours: Mapping[str, float]) -> Content:
+def collect(key: str, spec: Paper, folder: Path, hours: Mapping[str, float]) -> PaperContent:
     """Read back a paper's artifacts from its `folder` (reports/<scale>/<paper>)."""
-    found = artifacts.of(spec, folder)
-    shown = artifacts.shown(spec, found)
+    found = artifacts.load_evidence(spec, folder)
+    shown = artifacts.shown_artifacts(spec, found)
     figures = [
         {
             "key": name,
@@ -81,10 +81,10 @@ def collect(key: str, spec: Paper, folder: Path, hours: Mapping[str, float]) -> 
         if name in shown
     ]
     tables = [_table(name, table, found) for name, table in spec.tables.items() if name in shown]
-    return Content(key, spec, found, figures, tables, summary.read(folder), folder, hours)
+    return PaperContent(key, spec, found, figures, tables, summary.read(folder), folder, hours)
 
 
-def _table(key: str, table: Table, found: Evidence) -> dict[str, Any]:
+def _table(key: str, table: Table, found: PaperData) -> dict[str, Any]:
     """A table as it is read: `rows`, the first with the columns; `best` are (row, column) of the bold numbers, from 0;
     `numeric` says of each column whether it holds numbers."""
     grid = table.build(found)

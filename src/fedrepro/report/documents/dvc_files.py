@@ -4,16 +4,16 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from fedrepro.report.documents.content import Content
-from fedrepro.report.inputs.panel import Shown
+from fedrepro.report.documents.content import PaperContent
+from fedrepro.report.inputs.panel import DisplayOptions
 
 
-def write_metrics(papers: Iterable[Content], folder: Path) -> None:
+def write_metrics(papers: Iterable[PaperContent], folder: Path) -> None:
     """`metrics.json`: paper -> experiment -> series -> final value, mean over seeds."""
     finals: dict = {}
     for paper in papers:
         for name, result in paper.results.items():
-            measure = paper.spec.experiments.get(name, Shown()).measure
+            measure = paper.spec.experiments.get(name, DisplayOptions()).measure
             for label in result.labels:
                 if ends := [curve[-1][1] for curve in result.curves(label, measure).values()]:
                     own = finals.setdefault(paper.key, {}).setdefault(name, {})

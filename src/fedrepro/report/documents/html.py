@@ -11,20 +11,20 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fedrepro.report.documents import page_view
-from fedrepro.report.documents.content import Content
+from fedrepro.report.documents.content import PaperContent
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
 from fedrepro.report.settings_table import settings
 from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD
-from fedrepro.report.verdicts.summary import PAPER, chance, summary, tally
+from fedrepro.report.verdicts.summary import PAPER, multiple_testing_note, summary, tally
 
 
-def write(papers: list[Content], folder: Path) -> None:
+def write(papers: list[PaperContent], folder: Path) -> None:
     """Of each `Content` below `folder`, reports/<scale>."""
-    views = [page_view.view(paper) for paper in papers]
+    views = [page_view.paper_view(paper) for paper in papers]
     note = next(iter(views[0].results.values())).note
     templates = environment(autoescape=True)
-    templates.filters |= {"unbroken": unbroken}
+    templates.filters |= {"unbroken": with_no_break_spaces}
     words = {
         "rules": RULES,
         "spread": SPREAD,
@@ -32,7 +32,16 @@ def write(papers: list[Content], folder: Path) -> None:
         "none_listed": NONE_LISTED,
         "unjudged_words": page_view.UNJUDGED,
     }
-    tools = (tally, summary, chance, page_view.together, page_view.judged, page_view.unjudged, page_view.command, settings)
+    tools = (
+        tally,
+        summary,
+        multiple_testing_note,
+        page_view.sum_tallies,
+        page_view.judged_claims,
+        page_view.unjudged_claims,
+        page_view.command,
+        settings,
+    )
     templates.globals |= words | {"version": gathered.version()} | {tool.__name__: tool for tool in tools}
     rows = [
         (name if by == PAPER else f"{paper.spec.title}: asked by us", f"{paper.key}/index.html?by={quote(by)}", counts)
@@ -47,6 +56,6 @@ def write(papers: list[Content], folder: Path) -> None:
         (folder / paper.key / "index.html").write_text(page, encoding="utf-8")
 
 
-def unbroken(text: str) -> str:
+def with_no_break_spaces(text: str) -> str:
     """With no line break before a percent sign, after ±, or within short brackets."""
     return re.sub(r" (?=%)|(?<=±) |(?<=\(\d) |(?<=\(n) | (?=\d+\))", "\N{NO-BREAK SPACE}", text)

@@ -8,13 +8,13 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from fedrepro.config.params import Params, read_params
-from fedrepro.core.errors import UserError, unknown
-from fedrepro.core.provenance import digest
+from fedrepro.core.errors import UserError, unknown_name
+from fedrepro.core.provenance import value_digest
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.gathered import Stored
-from fedrepro.report.inputs.panel import Shown, split_source
+from fedrepro.report.inputs.panel import DisplayOptions, split_source
 from fedrepro.report.paper import Paper
-from fedrepro.runs.paths import root
+from fedrepro.runs.paths import repository_root
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,16 +46,16 @@ def write(target: str, params: Params, path: Path | None = None) -> Path:
     specs = spec.read_all(params)
     named = {name: what for name, what in spec.targets(specs).items() if what[1] in specs[what[0]].figures}
     if target not in named:
-        raise unknown("figure", target, named, "; `fedrepro list` shows all")
+        raise unknown_name("figure", target, named, "; `fedrepro list` shows all")
     paper, figure = named[target]
-    path = path or place(params.scale, paper, figure)
+    path = path or notebook_path(params.scale, paper, figure)
     if path.exists():
         raise UserError(f"{path}: already exists and was left unchanged; choose another file with --out")
     _save(compose(specs[paper], paper, figure, params.scale), path)
     return path
 
 
-def place(scale: str, paper: str, figure: str) -> Path:
+def notebook_path(scale: str, paper: str, figure: str) -> Path:
     """Where the pipeline puts the notebook of a figure."""
     return Path("reports", scale, "notebooks", f"{paper}_{figure}.ipynb")
 
@@ -70,7 +70,7 @@ def compose(specification: Paper, paper: str, figure: str, scale: str) -> nbform
         if split_source(name)[1]:  # a study's table has columns of its own
             cells.append(new_code_cell("curves"))
             continue
-        measure = specification.experiments.get(name, Shown()).measure
+        measure = specification.experiments.get(name, DisplayOptions()).measure
         cells += [new_code_cell(f"measure = {measure!r}\n{LAST}"), new_code_cell(DRAWN)]
     cells += [new_markdown_cell("## The figure"), new_code_cell(WHOLE)]
     for number, cell in enumerate(cells):
@@ -80,7 +80,7 @@ def compose(specification: Paper, paper: str, figure: str, scale: str) -> nbform
     return new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}} | made)
 
 
-def worked_on(path: Path) -> bool:
+def has_user_changes(path: Path) -> bool:
     """Whether a notebook is there whose cells are not those that were written."""
     if not path.exists():
         return False
@@ -92,7 +92,7 @@ def worked_on(path: Path) -> bool:
 
 
 def _cells(cells: list) -> str:
-    return digest([[cell["cell_type"], cell["source"]] for cell in cells])
+    return value_digest([[cell["cell_type"], cell["source"]] for cell in cells])
 
 
 def execute(notebook: nbformat.NotebookNode, out: Path) -> None:
@@ -104,11 +104,11 @@ def execute(notebook: nbformat.NotebookNode, out: Path) -> None:
     _save(notebook, out)
 
 
-def picture(paper: str, figure: str, scale: str) -> "Figure":
+def figure_image(paper: str, figure: str, scale: str) -> "Figure":
     """A figure as the pipeline draws it, from wherever in the repository the working folder lies."""
     from fedrepro.report.figures import _layout
 
-    top = root()
+    top = repository_root()
     specification = spec.read(paper, read_params(top / "params.yaml"))
     stored = Stored(top / "reports" / scale / paper / "data")
     _layout.setup()

@@ -13,7 +13,7 @@ RARE = "siunitx.sty"  # what its smallest installation lacks, and old ones have 
 HELP = "install texlive-latex-base, texlive-latex-recommended and texlive-science or the like"
 
 
-def available() -> bool:
+def is_available() -> bool:
     """Whether LaTeX is here, with all that the report needs."""
     if shutil.which(PROGRAM) is None:
         return False
@@ -33,7 +33,7 @@ def typeset(source: Path) -> None:
     program = shutil.which(PROGRAM)
     if program is None:
         raise UserError(f"{source}: no {PROGRAM} here; {HELP}")
-    if not available():
+    if not is_available():
         raise UserError(f"{source}: {PROGRAM} lacks {RARE}, version 3; {HELP}")
     command = [program, "-interaction=nonstopmode", "-halt-on-error", source.name]
     settings = os.environ | {"SOURCE_DATE_EPOCH": "0"}  # without it the date changes the bytes

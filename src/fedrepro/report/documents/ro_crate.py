@@ -12,11 +12,11 @@ from rocrate.rocrate import ROCrate
 
 from fedrepro import __version__
 from fedrepro.core import provenance
-from fedrepro.core.files import replacing
+from fedrepro.core.files import atomic_write
 from fedrepro.report import artifacts
 from fedrepro.report.paper import Paper
 from fedrepro.runs import integrity
-from fedrepro.runs.gather import Gathering
+from fedrepro.runs.gather import ResultSources
 from fedrepro.runs.kept import METRICS, RUNS, STUDIES, is_kept
 from fedrepro.runs.run import FILES
 
@@ -54,7 +54,7 @@ LONGEST = 300  # letters of a text: names of data and hardware come from files t
 
 def write(
     papers: Mapping[str, Paper],
-    gathered: Mapping[str, Iterable[Gathering]],
+    gathered: Mapping[str, Iterable[ResultSources]],
     shown: Mapping[str, Iterable[str]],
     reports: Path,
     out: Path,
@@ -69,7 +69,7 @@ def write(
     crate.act("page", f"Documents of scale {reports.name}", [], dict.fromkeys([*documents, *pages]))
     crate.close()
     out.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(out) as temporary:
+    with atomic_write(out) as temporary:
         crate.crate.write_zip(temporary)
 
 
@@ -146,7 +146,7 @@ class Crate:
         self.actions[step].append(action)
         return action
 
-    def add_paper(self, specification: Paper, gathered: Iterable[Gathering], shown: Iterable[str], folder: Path) -> None:
+    def add_paper(self, specification: Paper, gathered: Iterable[ResultSources], shown: Iterable[str], folder: Path) -> None:
         """A paper's runs, studies and artifacts. What was not run is left out."""
         there = {given.note["experiment"]: given for given in gathered if given.series}
         for given in there.values():
@@ -161,17 +161,17 @@ class Crate:
             self.act("artifacts", f"{name}: gathered", used, [folder / "data" / f"{name}.{end}" for end in ("csv", "json")])
         for key in shown:
             used = [self.file(folder / "data" / f"{name}.csv") for name in specification.sources([key]) if name in there]
-            self.act("artifacts", key, used, [folder / name for name in artifacts.files(specification, key)])
+            self.act("artifacts", key, used, [folder / name for name in artifacts.artifact_files(specification, key)])
 
     def add_run(self, folder: Path) -> None:
         """One training, once, with the settings that it had and the time that it took."""
         if folder in self.runs:
             return
         self.runs.add(folder)
-        record = integrity.record(folder)
+        record = integrity.load_record(folder)
         environment = record["environment"]
         told = f"{record['dataset']}; code {record['code']}, commit {environment['commit']}, {environment['hardware']}"
-        key = provenance.digest([record["dataset"], record["data"]], 12)  # two data sets are never one entity
+        key = provenance.value_digest([record["dataset"], record["data"]], 12)  # two data sets are never one entity
         data = self._entity(f"#data-{key}", "CreativeWork", name=record["dataset"], identifier=record["data"])
         files = [] if is_kept(folder) else [name for name in FILES if name != "config.json" and (folder / name).exists()]
         used = [self.file(_file(folder, "config.json")), data]
@@ -236,7 +236,7 @@ def _once(paths: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(paths))
 
 
-def _folders(given: Gathering) -> list[Path]:
+def _folders(given: ResultSources) -> list[Path]:
     return [folder for folders in given.series.values() for folder in folders]
 
 

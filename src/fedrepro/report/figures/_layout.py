@@ -16,8 +16,8 @@ from matplotlib.text import Text
 from matplotlib.ticker import AutoLocator
 
 from fedrepro.report.figures._style import PAPER, TARGET
-from fedrepro.report.figures.base import Figure, Part
-from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.figures.base import Figure, FigurePanel
+from fedrepro.report.inputs.panel import PaperData
 
 COLUMN, PAGE = 3.3, 7.0  # inches: one column of a two-column page, and both
 NEARLY = 1.3  # so much longer may a common axis be
@@ -38,7 +38,7 @@ def setup() -> None:
     plt.rcParams.update(text | lengths | {"pdf.fonttype": 42, "savefig.dpi": 200, "font.family": "DejaVu Sans"})
 
 
-def compose(figure: Figure, evidence: Evidence) -> plt.Figure:
+def compose(figure: Figure, evidence: PaperData) -> plt.Figure:
     """All panels of a figure; one that was not run says why in its place."""
     grid = figure.grid(evidence)
     rows, columns = len(grid), max(map(len, grid))
@@ -59,7 +59,7 @@ def compose(figure: Figure, evidence: Evidence) -> plt.Figure:
     return drawing
 
 
-def _panel(axes: Axes, part: Part, columns: int) -> None:
+def _panel(axes: Axes, part: FigurePanel, columns: int) -> None:
     width = COLUMN if columns == 1 else PAGE / columns
     if part.skipped:
         explain(axes, _reason(part, columns))
@@ -73,13 +73,13 @@ def _panel(axes: Axes, part: Part, columns: int) -> None:
         axes.set_title(textwrap.fill(part.title, round(17 * width)), fontsize=7)
 
 
-def _reason(part: Part, columns: int) -> str:
+def _reason(part: FigurePanel, columns: int) -> str:
     """Why a panel is not drawn, in its place."""
     width = 15 * COLUMN if columns == 1 else 8.6 * PAGE / columns
     return "not shown:\n" + textwrap.fill(str(part.skipped), round(width))
 
 
-def _scale(drawing: plt.Figure, figure: Figure, evidence: Evidence) -> None:
+def _scale(drawing: plt.Figure, figure: Figure, evidence: PaperData) -> None:
     """Below the panels, which scale it is, unless that is the paper's own."""
     results = figure.first(evidence)
     if results.compare != "full":

@@ -11,41 +11,41 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 
-from fedrepro.config.params import Dealing
+from fedrepro.config.params import PartitionConfig
 from fedrepro.config.types import Choice
-from fedrepro.core.files import replacing
+from fedrepro.core.files import atomic_write
 from fedrepro.data import datasets, partitions
-from fedrepro.data.datasets import Labels
+from fedrepro.data.datasets import DatasetLabels
 from fedrepro.data.partitions import Partition, _store
 from fedrepro.report.figures._layout import COLUMN, setup
 
 MANY = 12  # clients or classes: more are not named and counted one by one
 
 
-def provide(configs: dict[Path, Dealing], prepared: Callable[[Choice], Path]) -> None:
+def provide_heatmaps(configs: dict[Path, PartitionConfig], prepared: Callable[[Choice], Path]) -> None:
     """Store each partition at its path, and its heat map beside it; `prepared` gives the folder of a data set. What is there
     stays, but for heat maps of other code."""
     labels = functools.cache(datasets.labels)
     for path, config in configs.items():
         data = labels(prepared(config.dataset))
         stored = _store.provide(config, data, path)
-        if not _store.current(path.with_suffix(".png"), path):
+        if not _store.is_heatmap_current(path.with_suffix(".png"), path):
             draw(config, data, stored, path)
 
 
-def draw(config: Dealing, data: Labels, stored: Partition, path: Path) -> None:
+def draw(config: PartitionConfig, data: DatasetLabels, stored: Partition, path: Path) -> None:
     """Draw the partition stored at `path`, as a PNG beside it."""
     train, _ = partitions.subset(data, config.train_images, config.test_images)
     counts = stored.counts(data.train.labels[train], data.train.classes)
     anew = "\ndealt anew every round, round 1 shown" if stored.redraw_seed is not None else ""
     setup()
     drawing = heatmap(counts, data.meta["class_names"], f"{data.meta['title']}: {_options(config)}{anew}")
-    with replacing(path.with_suffix(".png")) as temporary:
-        drawing.savefig(temporary, format="png", metadata={"Software": None, _store.MARK: _store.mark(path)})
+    with atomic_write(path.with_suffix(".png")) as temporary:
+        drawing.savefig(temporary, format="png", metadata={"Software": None, _store.MARK: _store.heatmap_marker(path)})
     plt.close(drawing)
 
 
-def _options(config: Dealing) -> str:
+def _options(config: PartitionConfig) -> str:
     """The partition in words."""
     given = {key: value for key, value in config.partition.options.items() if not isinstance(value, bool | None)}
     text = ", ".join(f"{key} {_told(value)}" for key, value in given.items())

@@ -5,16 +5,16 @@ from typing import Any
 
 from fedrepro.core.errors import UserError
 from fedrepro.report.figures import base
-from fedrepro.report.figures._style import ordered
+from fedrepro.report.figures._style import sort_categories
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Evidence, source
-from fedrepro.report.inputs.references import Known
-from fedrepro.runs.reasons import Kind, Reason
+from fedrepro.report.inputs.panel import PaperData, source
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.runs.reasons import MissingKind, MissingReason
 
 Row = Mapping[str, str]
 
 
-class OfStudy(base.Figure):
+class StudyFigure(base.Figure):
     """Rows of the first seed of some series (none named: all), in a panel for each value of the column `by`, or for those in
     `only`; of several rounds the last, unless `by`, or a column that is drawn, is the round."""
 
@@ -27,8 +27,8 @@ class OfStudy(base.Figure):
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return [source(name, self.of) for name in self.experiments(figures)]
 
-    def check(self, known: Known) -> None:
-        known.study(self.experiment, self.of, self.series)
+    def check(self, known: ReferenceChecker) -> None:
+        known.check_study(self.experiment, self.of, self.series)
 
     def columns(self) -> list[str]:
         """The columns that it draws."""
@@ -50,43 +50,43 @@ class OfStudy(base.Figure):
     def labels(self, results: Results) -> list[str]:
         return [label for label in self.series or results.labels if self.rows(results, label)]
 
-    def skipped(self, evidence: Evidence) -> Reason | None:
+    def skipped(self, evidence: PaperData) -> MissingReason | None:
         return self.first(evidence).absent(self.series)
 
-    def grid(self, evidence: Evidence) -> list[list[base.Part]]:
+    def grid(self, evidence: PaperData) -> list[list[base.FigurePanel]]:
         """A row for each series, in it a panel for each value of `by`."""
         results = self.first(evidence)
         if self.skipped(evidence) or not self.labels(results):
-            return [[base.Part("", self.draw, self.skipped(evidence) or Reason(Kind.NO_VALUES))]]
+            return [[base.FigurePanel("", self.draw, self.skipped(evidence) or MissingReason(MissingKind.NO_VALUES))]]
         rows = {label: self.rows(results, label) for label in self.labels(results)}
-        values = ordered({row[self.by] for found in rows.values() for row in found})
+        values = sort_categories({row[self.by] for found in rows.values() for row in found})
         found = []
         for label, own in rows.items():
             found.append([self._part(label * (len(rows) > 1), own, value, value == values[-1], evidence) for value in values])
         return found
 
-    def _part(self, label: str, rows: list[Row], value: str, last: bool, evidence: Evidence) -> base.Part:
+    def _part(self, label: str, rows: list[Row], value: str, last: bool, evidence: PaperData) -> base.FigurePanel:
         title = ", ".join(filter(None, [label, f"{self.by} {value}"]))
         picked = [row for row in rows if row[self.by] == value]
-        return base.Part(title, lambda axes: self.panel(axes, picked, evidence, last))
+        return base.FigurePanel(title, lambda axes: self.panel(axes, picked, evidence, last))
 
-    def panel(self, axes: Any, rows: list[Row], evidence: Evidence, last: bool) -> None:
+    def panel(self, axes: Any, rows: list[Row], evidence: PaperData, last: bool) -> None:
         """One panel of these rows; `last`: the rightmost one."""
         raise NotImplementedError
 
-    def categories(self, evidence: Evidence, column: str) -> list[str]:
+    def categories(self, evidence: PaperData, column: str) -> list[str]:
         """All values of a column, the same for every panel."""
         results = self.first(evidence)
-        return ordered({row[column] for label in self.labels(results) for row in self.rows(results, label)} - {""})
+        return sort_categories({row[column] for label in self.labels(results) for row in self.rows(results, label)} - {""})
 
-    def numbers(self, evidence: Evidence) -> list[list]:
+    def numbers(self, evidence: PaperData) -> list[list]:
         results, columns = self.first(evidence), list(dict.fromkeys([self.by, *self.columns()]))
         rows: list[list] = [["series", "seed", *columns]]
         for label in self.labels(results):
             rows += [[label, row["seed"], *(row[column] for column in columns)] for row in self.rows(results, label)]
         return rows
 
-    def told(self, evidence: Evidence) -> list[str]:
+    def explanations(self, evidence: PaperData) -> list[str]:
         results = self.first(evidence)
         rows = {label: self.rows(results, label) for label in self.labels(results)}
         seeds = {label: own[0]["seed"] for label, own in rows.items()}
@@ -95,7 +95,7 @@ class OfStudy(base.Figure):
         else:
             seed = "; ".join(f"{label}: seed {own}" for label, own in seeds.items())
         shown = [", ".join([seed, *_round([row for own in rows.values() for row in own])]) + "."] if rows else []
-        return [*shown, *base.lost(results), base.data([results])]
+        return [*shown, *base.diverged_sentences(results), base.data_sentence([results])]
 
 
 def no_column(title: str, column: str, row: Row) -> UserError:

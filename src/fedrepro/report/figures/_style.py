@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Evidence
-from fedrepro.report.palette import POOL, Look, shades
+from fedrepro.report.inputs.panel import PaperData
+from fedrepro.report.palette import PALETTE, SeriesStyle, shades
 from fedrepro.report.statistics import Estimate
 from fedrepro.runs.reasons import UNFINISHED
 
@@ -18,23 +18,23 @@ WAITS = f": {UNFINISHED}"  # behind the name of a series there, whose line has t
 DASHED = (0, (3, 1.2))  # the paper's curves
 
 
-def palette(values: list[str]) -> dict[str, Any]:
+def category_colours(values: list[str]) -> dict[str, Any]:
     """Category -> colour."""
-    few = (*POOL[1:], POOL[0]) if len(values) <= len(POOL) else MUTED
+    few = (*PALETTE[1:], PALETTE[0]) if len(values) <= len(PALETTE) else MUTED
     return dict(zip(values, few if len(values) <= len(few) else shades(len(values)), strict=False))
 
 
-def series(evidence: Evidence, found: list[Results]) -> dict[str, Look]:
+def series_styles(evidence: PaperData, found: list[Results]) -> dict[str, SeriesStyle]:
     """Series of some experiments -> look; one that several have looks as in the first."""
-    return {label: look for results in reversed(found) for label, look in evidence.looks_of(results).items()}
+    return {label: look for results in reversed(found) for label, look in evidence.styles_of(results).items()}
 
 
-def bar(look: Look) -> Mapping[str, Any]:
+def bar_style(look: SeriesStyle) -> Mapping[str, Any]:
     """Of a method; the proposed one is framed."""
     return {"color": look.colour, "edgecolor": "black", "linewidth": 1.0 if look.proposed else 0}
 
 
-def upright(axes: Any, place: float, width: float, value: Estimate, looks: Mapping[str, Any]) -> None:
+def mean_bar(axes: Any, place: float, width: float, value: Estimate, looks: Mapping[str, Any]) -> None:
     """The bar of a mean with its standard deviation: black with a white rim, to be seen on a bar of any colour."""
     if value.std is not None:
         axes.errorbar([place], [value.mean], [value.std], fmt="none", ecolor="white", elinewidth=2.7, capthick=2.7, capsize=2.9)
@@ -42,12 +42,12 @@ def upright(axes: Any, place: float, width: float, value: Estimate, looks: Mappi
     axes.bar([place], [value.mean], width, yerr=value.std, **looks, **whisker)
 
 
-def fold(name: str, places: int) -> str:
+def wrap_label(name: str, places: int) -> str:
     """A name below one of so many places along a column's axis."""
     return textwrap.fill(name, max(6, 42 // places), break_long_words=False)
 
 
-def ordered(values: set[str]) -> list[str]:
+def sort_categories(values: set[str]) -> list[str]:
     """Categories in the order that a reader expects: numbers by value, before words."""
     return sorted(values, key=lambda text: (0, float(text), "") if _number(text) else (1, 0.0, text))
 

@@ -3,39 +3,39 @@
 from typing import Any, ClassVar
 
 from fedrepro.report.figures import _cells, base
-from fedrepro.report.figures._style import bar, fold, grid, series, upright
-from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.figures._style import bar_style, grid, mean_bar, series_styles, wrap_label
+from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.numbers import ROUNDS
-from fedrepro.report.palette import Look
+from fedrepro.report.palette import SeriesStyle
 
 WIDTH = 0.8  # of a group
 NEAR = 0.7  # of the last round: a bar as high as that may be as high because nobody looked further
 
 
-class Figure(_cells.OfCells):
+class Figure(_cells.QuantityFigure):
     shows: ClassVar = "one bar per method, grouped by experiment"
     height: ClassVar = 2.5
 
-    def draw(self, axes: Any, evidence: Evidence) -> None:
+    def draw(self, axes: Any, evidence: PaperData) -> None:
         panels = self.shown(evidence)
         labels = list(dict.fromkeys(label for panel in panels for label in panel.results.labels))
-        looks, width = series(evidence, [panel.results for panel in panels]), WIDTH / len(labels)
+        looks, width = series_styles(evidence, [panel.results for panel in panels]), WIDTH / len(labels)
         for place, label in enumerate(labels):
             shift = (place - (len(labels) - 1) / 2) * width
             self._series(axes, panels, label, shift, width, looks[label])
         for place, last in enumerate(self._ends(panels)):
             axes.plot([place - 0.48, place + 0.48], [last, last], color="0.5", linewidth=0.6, zorder=0)
         axes.set(ylabel=self.axis(evidence), xlim=(-0.6, len(panels) - 0.4))
-        axes.set_xticks(range(len(panels)), [fold(panel.name, len(panels)) for panel in panels])
+        axes.set_xticks(range(len(panels)), [wrap_label(panel.name, len(panels)) for panel in panels])
         axes.margins(y=0.12)
         grid(axes)
 
-    def told(self, evidence: Evidence) -> list[str]:
+    def explanations(self, evidence: PaperData) -> list[str]:
         panels = self.shown(evidence)
-        text = base.proposed(evidence, [panel.results for panel in panels], "Framed")
+        text = base.emphasis_sentence(evidence, [panel.results for panel in panels], "Framed")
         if self._ends(panels):
             text.append("Grey line: the last round, beyond which nobody looked.")
-        return [*text, *super().told(evidence)]
+        return [*text, *super().explanations(evidence)]
 
     def _ends(self, panels: list) -> list[int]:
         """The last round of each panel, where bars are rounds and one comes near it."""
@@ -45,7 +45,7 @@ class Figure(_cells.OfCells):
         tops = [value.mean for panel in panels for label in panel.results.labels if (value := self.value(panel, label))]
         return ends if max(tops, default=0) > NEAR * min(ends) else []
 
-    def _series(self, axes: Any, panels: list, label: str, shift: float, width: float, look: Look) -> None:
+    def _series(self, axes: Any, panels: list, label: str, shift: float, width: float, look: SeriesStyle) -> None:
         for place, panel in enumerate(panels):
             value = self.value(panel, label) if label in panel.results.labels else None
             if value is None:
@@ -53,5 +53,5 @@ class Figure(_cells.OfCells):
                     "none", (place + shift, 0), (0, 2), textcoords="offset points", ha="center", fontsize=5, rotation=90
                 )
             else:
-                upright(axes, place + shift, 0.92 * width, value, bar(look))
+                mean_bar(axes, place + shift, 0.92 * width, value, bar_style(look))
         axes.scatter([], [], marker="s", color=look.colour, label=label)

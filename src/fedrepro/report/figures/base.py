@@ -8,21 +8,21 @@ from typing import Any, ClassVar
 from fedrepro.config.types import Frozen
 from fedrepro.core.formatting import count
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Evidence, Shown, source, split_source
-from fedrepro.report.inputs.references import Known
+from fedrepro.report.inputs.panel import DisplayOptions, PaperData, source, split_source
+from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.statistics import estimate
-from fedrepro.runs.reasons import Reason
+from fedrepro.runs.reasons import MissingReason
 
 ALL = "all"  # scales, of a remark
 
 
 @dataclass(frozen=True)
-class Part:
+class FigurePanel:
     """One panel: its title in a figure of several, how it is drawn, and why it is not."""
 
     title: str
     draw: Callable[[Any], None]
-    skipped: Reason | None = None
+    skipped: MissingReason | None = None
 
 
 class Figure(Frozen):
@@ -48,43 +48,43 @@ class Figure(Frozen):
         """The gathered results that it is made from."""
         return [source(name, self.study) for name in self.experiments(figures)]
 
-    def check(self, known: Known) -> None:
+    def check(self, known: ReferenceChecker) -> None:
         """That all that it names exists."""
         raise NotImplementedError
 
-    def grid(self, evidence: Evidence) -> list[list[Part]]:
+    def grid(self, evidence: PaperData) -> list[list[FigurePanel]]:
         """Rows of panels."""
-        return [[Part("", lambda axes: self.draw(axes, evidence), self.skipped(evidence))]]
+        return [[FigurePanel("", lambda axes: self.draw(axes, evidence), self.skipped(evidence))]]
 
-    def skipped(self, evidence: Evidence) -> Reason | None:
+    def skipped(self, evidence: PaperData) -> MissingReason | None:
         """Why nothing is drawn: it was not run, as the notes of the results say before anything is."""
         return self.first(evidence).skipped
 
-    def first(self, evidence: Evidence) -> Results:
+    def first(self, evidence: PaperData) -> Results:
         return evidence.results[self.sources(evidence.figures)[0]]
 
-    def draw(self, axes: Any, evidence: Evidence) -> None:
+    def draw(self, axes: Any, evidence: PaperData) -> None:
         """The panel. A legend that is not drawn here is put above the figure."""
         raise NotImplementedError
 
-    def caption(self, evidence: Evidence) -> str:
+    def caption(self, evidence: PaperData) -> str:
         """The title, and what a reader must know beside the picture."""
         return f"{self.title}. {self.remark(evidence)}"
 
-    def remark(self, evidence: Evidence) -> str:
+    def remark(self, evidence: PaperData) -> str:
         """What was measured, seeds, data, scale; or why it is not shown."""
         if reason := self.skipped(evidence):
             return f"Not shown at this scale: {reason}."
         note = self.first(evidence).note
         remark = filter(None, [self.remarks.get(ALL), self.first(evidence).at_scale(self.remarks)])
         scale = f"Scale {note['scale']}: {note['scale_note']}."
-        return " ".join([*remark, *self.told(evidence), *unfinished(self, evidence), scale])
+        return " ".join([*remark, *self.explanations(evidence), *unfinished_sentences(self, evidence), scale])
 
-    def told(self, evidence: Evidence) -> list[str]:
+    def explanations(self, evidence: PaperData) -> list[str]:
         """Whole sentences between title and scale."""
         raise NotImplementedError
 
-    def numbers(self, evidence: Evidence) -> list[list]:
+    def numbers(self, evidence: PaperData) -> list[list]:
         """Rows of the .csv: what is drawn, in the units of the axes; the first are the columns."""
         raise NotImplementedError
 
@@ -99,7 +99,7 @@ def _short(value: float) -> str:
     return f"{value:.6g}"
 
 
-def over_seeds(results: list[Results], mark: str) -> str:
+def seeds_sentence(results: list[Results], mark: str) -> str:
     """A sentence on what is drawn of the seeds; `mark` is what shows their standard deviation, such as a band."""
     left = {len(found.runs(label)) - len(found.diverged(label)) for found in results for label in found.labels}
     counts = left - {0} or {0}
@@ -109,40 +109,40 @@ def over_seeds(results: list[Results], mark: str) -> str:
     return f"Mean and s.d. ({mark}) over {few}{max(counts)} seeds."
 
 
-def proposed(evidence: Evidence, results: list[Results], how: str) -> list[str]:
+def emphasis_sentence(evidence: PaperData, results: list[Results], how: str) -> list[str]:
     """A sentence on how the paper's own methods are emphasised, where there are others beside them."""
-    own = [look.proposed for found in results for label, look in evidence.looks_of(found).items() if label in found.labels]
+    own = [look.proposed for found in results for label, look in evidence.styles_of(found).items() if label in found.labels]
     return [f"{how}: the paper's own methods."] if any(own) and not all(own) else []
 
 
-def data(results: list[Results]) -> str:
+def data_sentence(results: list[Results]) -> str:
     return f"Data: {', '.join(sorted({run['dataset'] for found in results for run in found.runs()}))}."
 
 
-def unfinished(figure: Figure, evidence: Evidence) -> list[str]:
+def unfinished_sentences(figure: Figure, evidence: PaperData) -> list[str]:
     """A sentence for each experiment of which series are not finished."""
     sources = figure.sources(evidence.figures)
     missing = {split_source(name)[0]: own for name in sources if (own := evidence.results[name].missing)}
-    where = {name: evidence.experiments.get(name, Shown()).name or name for name in missing}
+    where = {name: evidence.experiments.get(name, DisplayOptions()).name or name for name in missing}
     alone = len(figure.experiments(evidence.figures)) == 1
     return [f"Not finished{'' if alone else f' ({where[name]})'}: {', '.join(own)}." for name, own in missing.items()]
 
 
-def absent(reasons: Mapping[str, Reason]) -> list[str]:
+def not_shown_sentences(reasons: Mapping[str, MissingReason]) -> list[str]:
     """A sentence for each reason why parts, by their names, are not shown."""
-    alike: dict[Reason, list[str]] = {}
+    alike: dict[MissingReason, list[str]] = {}
     for name, reason in reasons.items():
         alike.setdefault(reason, []).append(name)
     return [f"{'; '.join(own)} {'are' if len(own) > 1 else 'is'} not shown: {reason}." for reason, own in alike.items()]
 
 
-def lost(results: Results) -> list[str]:
+def diverged_sentences(results: Results) -> list[str]:
     """A sentence for each series of which runs diverged."""
     found = {label: results.diverged(label) for label in results.labels}
     return [f"{label}: {', '.join(texts)}, not shown." for label, texts in found.items() if texts]
 
 
-def trained(results: list[Results], how: str = "") -> list[str]:
+def training_sentences(results: list[Results], how: str = "") -> list[str]:
     """A sentence on how long, and `how`, was trained: all series, or each where they differ."""
     told = {
         label: f"{count(config['rounds'], 'round')} of {count(config['local_epochs'], 'local epoch')}"

@@ -10,18 +10,18 @@ from typing import Any, Literal
 from fedrepro.config.types import Count, Fraction
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import DASHED, PAPER, TARGET, WAITS, grid
-from fedrepro.report.inputs.panel import Evidence, Panel, Ref, chosen
-from fedrepro.report.inputs.references import Known
-from fedrepro.report.numbers import amount, between, factor
-from fedrepro.report.palette import Look
+from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperData, calibrated_curves
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.report.numbers import difference_unit, display_factor, format_target
+from fedrepro.report.palette import SeriesStyle
 from fedrepro.report.statistics import Curve, smoothed
-from fedrepro.runs.reasons import Reason
+from fedrepro.runs.reasons import MissingReason
 
 THIN = {"linestyle": DASHED, "linewidth": 0.8, "alpha": 0.9}  # the paper's curve beside ours
 EDGE = 0.02  # of the rounds: room for the last marker
 
 
-class Figure(base.Figure, Ref):
+class Figure(base.Figure, ExperimentRef):
     """One experiment in one measure. By scale: `shown`, the part of the vertical axis that is drawn, else all; `smooth`, over
     how many rounds a line is averaged, else over none. `over`: rounds, or the epochs that a client has trained in them all.
     `baseline`: the series above which the others are drawn."""
@@ -37,22 +37,22 @@ class Figure(base.Figure, Ref):
             return "how far methods lie above one of them over rounds of communication, one line per method"
         return "accuracy over rounds of communication, one line per method; the numbers are in the table below"
 
-    def check(self, known: Known) -> None:
-        shown = known.ref(self)
+    def check(self, known: ReferenceChecker) -> None:
+        shown = known.check_ref(self)
         if self.over == "epochs" and shown.reported:
-            known.at("over").refuse("the paper's curves are in rounds: say `reported: {}` too")
-        known.at("shown").names("scale", self.shown, known.scales)
-        known.at("smooth").names("scale", self.smooth, known.scales)
-        known.at("baseline").experiment(self.experiment, [self.baseline])
+            known.at("over").fail("the paper's curves are in rounds: say `reported: {}` too")
+        known.at("shown").check_names("scale", self.shown, known.scales)
+        known.at("smooth").check_names("scale", self.smooth, known.scales)
+        known.at("baseline").check_experiment(self.experiment, [self.baseline])
         if self.baseline and self.shown:
-            known.at("shown").refuse("the axis is as long as the differences are")
+            known.at("shown").fail("the axis is as long as the differences are")
 
-    def skipped(self, evidence: Evidence) -> Reason | None:
+    def skipped(self, evidence: PaperData) -> MissingReason | None:
         return self.first(evidence).absent([self.baseline] if self.baseline else [])
 
-    def draw(self, axes: Any, evidence: Evidence) -> None:
+    def draw(self, axes: Any, evidence: PaperData) -> None:
         panel, window = evidence.panel(self), self._window(evidence)
-        drawn = evidence.looks_of(panel.results)
+        drawn = evidence.styles_of(panel.results)
         for index, label in enumerate(self._labels(panel)):
             _line(axes, panel, label, self._seeds(panel, label), drawn[label], window, index, self._step(panel, label))
         for label in [label for label in panel.results.missing if label in drawn]:
@@ -61,11 +61,11 @@ class Figure(base.Figure, Ref):
             _paper(axes, panel, reported, drawn, window)
         self._frame(axes, panel)
 
-    def _labels(self, panel: Panel) -> list[str]:
+    def _labels(self, panel: ExperimentView) -> list[str]:
         """The series that are drawn."""
         return [label for label in panel.results.labels if label != self.baseline]
 
-    def _seeds(self, panel: Panel, label: str) -> dict[int, Curve]:
+    def _seeds(self, panel: ExperimentView, label: str) -> dict[int, Curve]:
         """What is drawn of each seed of a series: its curve, or the difference where the baseline has the seed too."""
         own = panel.curves(label)
         if self.baseline is None:
@@ -73,7 +73,7 @@ class Figure(base.Figure, Ref):
         other = panel.curves(self.baseline)
         return {seed: _above(curve, other[seed]) for seed, curve in own.items() if seed in other}
 
-    def _reported(self, panel: Panel, curves: Mapping[str, Curve]) -> dict[str, Curve]:
+    def _reported(self, panel: ExperimentView, curves: Mapping[str, Curve]) -> dict[str, Curve]:
         """What is drawn of the paper's curves: of differences nothing without the paper's curve of the baseline."""
         keys = panel.shown.reported.values()
         if self.baseline is None:
@@ -81,66 +81,70 @@ class Figure(base.Figure, Ref):
         other = panel.shown.reported.get(self.baseline)
         return {key: _above(curves[key], curves[other]) for key in keys if other and key != other}
 
-    def _target(self, panel: Panel) -> float | None:
+    def _target(self, panel: ExperimentView) -> float | None:
         """Where a line is drawn across."""
         return None if self.baseline else panel.target
 
-    def _window(self, evidence: Evidence) -> int:
+    def _window(self, evidence: PaperData) -> int:
         return evidence.panel(self).results.at_scale(self.smooth, 1)
 
-    def _step(self, panel: Panel, label: str) -> int:
+    def _step(self, panel: ExperimentView, label: str) -> int:
         """A round on the horizontal axis."""
         return 1 if self.over == "rounds" else panel.results.note["series"][label]["config"]["local_epochs"]
 
-    def _frame(self, axes: Any, panel: Panel) -> None:
-        measure, unit, target = panel.measure, factor(panel.measure), self._target(panel)
+    def _frame(self, axes: Any, panel: ExperimentView) -> None:
+        measure, unit, target = panel.measure, display_factor(panel.measure), self._target(panel)
         if target is not None:
             axes.axhline(unit * target, color="0.5", linewidth=0.6, zorder=0, label=TARGET)
             place = {"xy": (1, unit * target), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
             look = {"fontsize": 6, "color": "0.4", "ha": "left", "va": "center"}
-            axes.annotate(amount(measure, target), **place, xytext=(2, 0), **look)
+            axes.annotate(format_target(measure, target), **place, xytext=(2, 0), **look)
         last = max(int(row["round"]) * self._step(panel, row["series"]) for row in panel.results.rows)
         axes.locator_params(axis="x", integer=True)
         name = "round of communication" if self.over == "rounds" else "local epochs in all"
         axes.set(xlabel=name, ylabel=measure.axis, xlim=(0, (1 + EDGE) * max(last, 1)))
         if self.baseline:
             axes.axhline(0, color="0.3", linewidth=0.8, zorder=1.2)
-            axes.set_ylabel(f"{measure.label or measure.title} minus {self.baseline}'s ({between(measure)})")
+            axes.set_ylabel(f"{measure.label or measure.title} minus {self.baseline}'s ({difference_unit(measure)})")
         elif measure.percent:
             low, high = panel.results.at_scale(self.shown, (None, None))
             top = 100.5 * high if high else min(axes.get_ylim()[1], 100.5)
             axes.set_ylim(100 * low if low is not None else None, top)
         grid(axes)
 
-    def numbers(self, evidence: Evidence) -> list[list]:
+    def numbers(self, evidence: PaperData) -> list[list]:
         panel, window = evidence.panel(self), self._window(evidence)
         rows: list[list] = [["series", self.over.removesuffix("s"), "mean", "sd", "seeds"]]
         for label in self._labels(panel):
             seeds, step = self._seeds(panel, label), self._step(panel, label)
-            values = _by_round({seed: _averaged(curve, window) for seed, curve in seeds.items()}, factor(panel.measure))
+            values = _by_round({seed: _averaged(curve, window) for seed, curve in seeds.items()}, display_factor(panel.measure))
             rows += [[label, step * round, *base.spread(values[round])] for round in sorted(values)]
         return rows
 
-    def told(self, evidence: Evidence) -> list[str]:
+    def explanations(self, evidence: PaperData) -> list[str]:
         panel, window = evidence.panel(self), self._window(evidence)
         results, measure = panel.results, panel.measure
         step = results.note["training"]["evaluate_every"]
         who = f"Mean over the {measure.over}, {measure.title}, in" if measure.over else f"Global model, {measure.title} after"
         target = self._target(panel)
         text = [f"The difference from {self.baseline}, seed by seed."] if self.baseline else []
-        text += [f"{who} every {'round' if step == 1 else f'{step} rounds'}.", base.over_seeds([results], "band")]
+        text += [f"{who} every {'round' if step == 1 else f'{step} rounds'}.", base.seeds_sentence([results], "band")]
         if window > 1:
             rounds = f"{window} rounds" if step == 1 else f"{window} measured rounds"
             text.append(f"Lines and bands are of means over the last {rounds}, faint lines of the single rounds.")
-        text += [*base.lost(results), *base.proposed(evidence, [results], "Heavier"), *self._compared(evidence, window)]
+        text += [
+            *base.diverged_sentences(results),
+            *base.emphasis_sentence(evidence, [results], "Heavier"),
+            *self._compared(evidence, window),
+        ]
         if target is not None:
-            text.append(f"Grey line: the target, {amount(measure, target)}.")
+            text.append(f"Grey line: the target, {format_target(measure, target)}.")
         if cut := results.at_scale(self.shown):
             text.append(f"Only {100 * cut[0]:g} to {100 * cut[1]:g} % is shown.")
         how = sorted({f"{run['precision']} ({run['executor']} executor)" for run in results.runs()})
-        return [*text, *base.trained([results], f" in {' and '.join(how)}"), base.data([results])]
+        return [*text, *base.training_sentences([results], f" in {' and '.join(how)}"), base.data_sentence([results])]
 
-    def _compared(self, evidence: Evidence, window: int) -> list[str]:
+    def _compared(self, evidence: PaperData, window: int) -> list[str]:
         """What the paper's curves look like, and where they are from."""
         panel = evidence.panel(self)
         groups = _groups(panel, self._reported(panel, evidence.curves))
@@ -150,14 +154,16 @@ class Figure(base.Figure, Ref):
         shared = [labels for labels in groups.values() if len(labels) > 1 and not _alone(groups)]
         first = "".join(f" (its one curve of {' and '.join(labels)} in that of {labels[0]})" for labels in shared)
         averaged = ", averaged in the same way" if window > 1 else ""
-        used = chosen(evidence.experiments)
+        used = calibrated_curves(evidence.experiments)
         by = [f"The paper's curve of {label} was used to choose {' and '.join(used[curve])}."
               for label, curve in panel.shown.reported.items() if curve in used and label in panel.results.labels]  # fmt: skip
         return [f"{what}{first}, {evidence.curves_from}{averaged}.", *by]
 
 
-def _line(axes: Any, panel: Panel, label: str, seeds: dict[int, Curve], look: Look, window: int, index: int, step: int) -> None:
-    unit = factor(panel.measure)
+def _line(
+    axes: Any, panel: ExperimentView, label: str, seeds: dict[int, Curve], look: SeriesStyle, window: int, index: int, step: int
+) -> None:
+    unit = display_factor(panel.measure)
     drawn = {"color": look.colour, "linewidth": look.width} | look.marks
     if not seeds:
         why = "diverged" if panel.results.diverged(label) else "not measured"
@@ -208,20 +214,22 @@ def _by_round(seeds: Mapping[int, Curve], unit: float = 1) -> dict[int, list[flo
     return values
 
 
-def _paper(axes: Any, panel: Panel, curves: Mapping[str, Curve], drawn: Mapping[str, Look], window: int) -> None:
+def _paper(
+    axes: Any, panel: ExperimentView, curves: Mapping[str, Curve], drawn: Mapping[str, SeriesStyle], window: int
+) -> None:
     """The paper's digitised curves, before ours, which are heavier; only where the scale allows to compare."""
     shown = _groups(panel, curves)
     last = max(int(row["round"]) for row in panel.results.rows)
     whole = {"linestyle": DASHED, "linewidth": 1.2, "zorder": 3} if _alone(shown) else THIN | {"zorder": 2.5}
     for key, labels in shown.items():
         points = [(round, value) for round, value in _averaged(curves[key], window) if round <= last]
-        rounds, values = [point[0] for point in points], [factor(panel.measure) * point[1] for point in points]
+        rounds, values = [point[0] for point in points], [display_factor(panel.measure) * point[1] for point in points]
         colour = "black" if len(labels) > 1 and _alone(shown) else drawn[labels[0]].colour
         axes.plot(rounds, values, color=colour, **whole)
     axes.plot([], [], color="black", label=PAPER, **whole)
 
 
-def _groups(panel: Panel, keys: Collection[str]) -> dict[str, list[str]]:
+def _groups(panel: ExperimentView, keys: Collection[str]) -> dict[str, list[str]]:
     """Those of the paper's curves that are drawn, and which of our series each is of."""
     shown: dict[str, list[str]] = {}
     for label, key in panel.shown.reported.items():

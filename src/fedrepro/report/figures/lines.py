@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from fedrepro.report.figures import _study, base
-from fedrepro.report.figures._style import grid, series
+from fedrepro.report.figures._style import grid, series_styles
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Evidence, source
-from fedrepro.report.inputs.references import Known
-from fedrepro.report.palette import DASHES, MARKERS, Look
+from fedrepro.report.inputs.panel import PaperData, source
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.report.palette import DASHES, MARKERS, SeriesStyle
 from fedrepro.report.statistics import EQUAL
-from fedrepro.runs.reasons import Reason
+from fedrepro.runs.reasons import MissingReason
 
 
 class Figure(base.Figure):
@@ -28,9 +28,9 @@ class Figure(base.Figure):
     label: str  # of the vertical axis, with its unit
     shows: ClassVar = "a number over layers or rounds, one line per method"
 
-    def check(self, known: Known) -> None:
+    def check(self, known: ReferenceChecker) -> None:
         for name in self.names:
-            known.at("names").study(name, self.of)
+            known.at("names").check_study(name, self.of)
 
     def experiments(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return list(self.names)
@@ -38,23 +38,23 @@ class Figure(base.Figure):
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return [source(name, self.of) for name in self.names]
 
-    def _found(self, evidence: Evidence) -> dict[str, Results]:
+    def _found(self, evidence: PaperData) -> dict[str, Results]:
         found = {name: evidence.study(name, self.of) for name in self.names}
         return {name: results for name, results in found.items() if not results.skipped}
 
-    def skipped(self, evidence: Evidence) -> Reason | None:
+    def skipped(self, evidence: PaperData) -> MissingReason | None:
         return None if self._found(evidence) else evidence.study(next(iter(self.names)), self.of).skipped
 
-    def first(self, evidence: Evidence) -> Results:
+    def first(self, evidence: PaperData) -> Results:
         return next(iter(self._found(evidence).values()))
 
-    def draw(self, axes: Any, evidence: Evidence) -> None:
+    def draw(self, axes: Any, evidence: PaperData) -> None:
         found = self._found(evidence)
         lines = {
             (name, label): self._values(results, label) for name, results in found.items() for label in self.labels(results)
         }
         places = _places([x for values in lines.values() for x in values])
-        looks = series(evidence, list(found.values()))
+        looks = series_styles(evidence, list(found.values()))
         for (name, label), values in lines.items():
             called = f"{self.names[name]}, {label}" if len(found) > 1 else label
             _line(axes, [places[x] for x in values], list(values.values()), list(found).index(name), looks[label], called)
@@ -79,7 +79,7 @@ class Figure(base.Figure):
                 found[row[self.x]][row["seed"]].append(float(row[self.y]))
         return {x: [statistics.fmean(values) for values in seeds.values()] for x, seeds in found.items()}
 
-    def numbers(self, evidence: Evidence) -> list[list]:
+    def numbers(self, evidence: PaperData) -> list[list]:
         rows: list[list] = [["experiment", "series", self.x, "mean", "sd", "seeds"]]
         for name, results in self._found(evidence).items():
             for label in self.labels(results):
@@ -87,24 +87,24 @@ class Figure(base.Figure):
                 rows += [[self.names[name], label, x, *base.spread(values)] for x, values in found.items()]
         return rows
 
-    def told(self, evidence: Evidence) -> list[str]:
+    def explanations(self, evidence: PaperData) -> list[str]:
         results = list(self._found(evidence).values())
         return [
-            base.over_seeds(results, "band"),
-            *base.proposed(evidence, results, "Heavier"),
-            *(text for one in results for text in base.lost(one)),
+            base.seeds_sentence(results, "band"),
+            *base.emphasis_sentence(evidence, results, "Heavier"),
+            *(text for one in results for text in base.diverged_sentences(one)),
             *self._left_out(evidence),
             *self._zero(evidence),
-            base.data(results),
+            base.data_sentence(results),
         ]
 
-    def _left_out(self, evidence: Evidence) -> list[str]:
+    def _left_out(self, evidence: PaperData) -> list[str]:
         """How many rows have no number."""
         rows = [row for one in self._found(evidence).values() for label in self.labels(one) for row in one.good(label)]
         without = sum(row[self.y] == "" for row in rows)
         return [f"Left out, since they have no {self.y}: {without} of {len(rows)} rows."] if without else []
 
-    def _zero(self, evidence: Evidence) -> list[str]:
+    def _zero(self, evidence: PaperData) -> list[str]:
         """Which lines hold numbers most of which are 0, as those of a dead network's units are."""
         found = []
         for name, results in self._found(evidence).items():
@@ -123,7 +123,7 @@ def _places(values: list[str]) -> dict[str, float]:
     return {x: place for place, x in enumerate(distinct)}
 
 
-def _line(axes: Any, xs: list[float], seeds: list[list[float]], place: int, look: Look, label: str) -> None:
+def _line(axes: Any, xs: list[float], seeds: list[list[float]], place: int, look: SeriesStyle, label: str) -> None:
     means = [statistics.fmean(values) for values in seeds]
     mark = look.marker if place == 0 else MARKERS[(MARKERS.index(look.marker) + 5 * place) % len(MARKERS)]
     marks = look.marks | {"marker": mark, "markevery": max(1, len(xs) // 8)}

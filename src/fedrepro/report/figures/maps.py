@@ -5,12 +5,12 @@ from collections import defaultdict
 from typing import Any, ClassVar
 
 from fedrepro.report.figures import _study, base
-from fedrepro.report.figures._style import ordered, palette
+from fedrepro.report.figures._style import category_colours, sort_categories
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.inputs.panel import PaperData
 
 
-class Figure(_study.OfStudy):
+class Figure(_study.StudyFigure):
     """`row`, `column`, `value`: columns of the study. `none`: the value that stands for none."""
 
     row: str
@@ -27,21 +27,21 @@ class Figure(_study.OfStudy):
         """Where there is none, the value is empty."""
         return [row | {self.value: ""} if row[self.value] == str(self.none) else row for row in super().rows(results, label)]
 
-    def _part(self, label: str, *given: Any) -> base.Part:
+    def _part(self, label: str, *given: Any) -> base.FigurePanel:
         return super()._part(", ".join(filter(None, [self.name, label])), *given)
 
-    def panel(self, axes: Any, rows: list[_study.Row], evidence: Evidence, last: bool) -> None:
+    def panel(self, axes: Any, rows: list[_study.Row], evidence: PaperData, last: bool) -> None:
         lines = list(dict.fromkeys(row[self.row] for row in rows))
-        places = {value: place for place, value in enumerate(ordered({row[self.column] for row in rows}))}
+        places = {value: place for place, value in enumerate(sort_categories({row[self.column] for row in rows}))}
         self._categories(axes, rows, lines, places, evidence)
         axes.set(xlabel=self.column, ylabel=self.row)
         axes.set_yticks(range(len(lines)), lines)
         axes.locator_params(axis="x", integer=True)
 
-    def _categories(self, axes: Any, rows: list[_study.Row], lines: list[str], places: dict, evidence: Evidence) -> None:
+    def _categories(self, axes: Any, rows: list[_study.Row], lines: list[str], places: dict, evidence: PaperData) -> None:
         from matplotlib.colors import to_rgb
 
-        colours = {value: to_rgb(colour) for value, colour in palette(self.categories(evidence, self.value)).items()}
+        colours = {value: to_rgb(colour) for value, colour in category_colours(self.categories(evidence, self.value)).items()}
         image = [[(1.0, 1.0, 1.0)] * len(places) for _ in lines]
         for row in rows:
             if row[self.value] != "":
@@ -50,18 +50,18 @@ class Figure(_study.OfStudy):
         for value, colour in colours.items():
             axes.scatter([], [], marker="s", s=16, color=colour, label=f"{self.value} {value}")
 
-    def told(self, evidence: Evidence) -> list[str]:
+    def explanations(self, evidence: PaperData) -> list[str]:
         without = f", or one without {self.value}" if self.none != "" else ""
-        return [f"White: no {self.column} of that number{without}.", *self._agreeing(evidence), *super().told(evidence)]
+        return [f"White: no {self.column} of that number{without}.", *self._agreeing(evidence), *super().explanations(evidence)]
 
-    def _agreeing(self, evidence: Evidence) -> list[str]:
+    def _agreeing(self, evidence: PaperData) -> list[str]:
         """A sentence for each series: in each panel the share of columns that agree, of those with a value in all rows."""
         results, told = self.first(evidence), []
         for label in self.labels(results):
             panels: dict[str, list[_study.Row]] = defaultdict(list)
             for row in self.rows(results, label):
                 panels[row[self.by]].append(row)
-            shares = [f"{value} {_shared(*agreement(panels[value], self))}" for value in ordered(set(panels))]
+            shares = [f"{value} {_shared(*agreement(panels[value], self))}" for value in sort_categories(set(panels))]
             full = f"of the {self.column}s with a {self.value} in all {self.row}s, so many have the same one"
             told.append(f"{label}: {full}: {', '.join(shares)}.")
         return told

@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 
 from fedrepro.config.types import NonNegative
 from fedrepro.report.figures import base
-from fedrepro.report.figures._style import PAPER, REPORTED, bar, fold, grid, upright
+from fedrepro.report.figures._style import PAPER, REPORTED, bar_style, grid, mean_bar, wrap_label
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Evidence
-from fedrepro.report.inputs.references import Known
-from fedrepro.report.palette import Look
-from fedrepro.report.quantities.epochs import STUDY, arrivals
+from fedrepro.report.inputs.panel import PaperData
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.report.palette import SeriesStyle
+from fedrepro.report.quantities.epochs import STUDY, epochs_to_target
 from fedrepro.report.statistics import Estimate, estimate
 
 COMPARED = ("Paper's mean", "Paper's low", "Paper's high")
@@ -29,12 +29,12 @@ class Figure(base.Figure):
     height: ClassVar = 2.4
     study: ClassVar = STUDY
 
-    def check(self, known: Known) -> None:
-        known.study(self.experiment, STUDY, self.bars)
+    def check(self, known: ReferenceChecker) -> None:
+        known.check_study(self.experiment, STUDY, self.bars)
 
-    def draw(self, axes: Any, evidence: Evidence) -> None:
+    def draw(self, axes: Any, evidence: PaperData) -> None:
         results = self.first(evidence)
-        looks, compared = evidence.looks_of(results), results.compare == "full" and bool(self.bars)
+        looks, compared = evidence.styles_of(results), results.compare == "full" and bool(self.bars)
         for place, label in enumerate(results.labels):
             _bar(axes, place, results, label, looks[label])
             if compared and label in self.bars:
@@ -44,11 +44,11 @@ class Figure(base.Figure):
             axes.errorbar([], [], [], label=PAPER, **REPORTED)
         target = f"{100 * results.settings['target']:g} %"
         axes.set(ylabel=f"epochs to {target} own-test accuracy", xlim=(-0.6, len(results.labels) - 0.4), ylim=(0, None))
-        axes.set_xticks(range(len(results.labels)), [fold(label, len(results.labels)) for label in results.labels])
+        axes.set_xticks(range(len(results.labels)), [wrap_label(label, len(results.labels)) for label in results.labels])
         axes.set_ylim(0, axes.get_ylim()[1] * 1.15)
         grid(axes)
 
-    def numbers(self, evidence: Evidence) -> list[list]:
+    def numbers(self, evidence: PaperData) -> list[list]:
         results = self.first(evidence)
         rows: list[list] = [["Series", "Mean epochs", "Standard deviation", "New clients", "Arrived", *COMPARED]]
         for label in results.labels:
@@ -58,7 +58,7 @@ class Figure(base.Figure):
             rows.append([label, "" if found is None else f"{found.mean:.2f}", spread, clients, arrived, *reported])
         return rows
 
-    def told(self, evidence: Evidence) -> list[str]:
+    def explanations(self, evidence: PaperData) -> list[str]:
         """What was measured and how, that the protocol is ours, and which clients do not arrive."""
         results = self.first(evidence)
         settings, seeds = results.settings, len({run["seed"] for run in results.runs()})
@@ -74,7 +74,7 @@ class Figure(base.Figure):
                 sentences.append(f"{label}: {absent}{rest}.")
         if results.compare == "full" and self.bars:
             sentences.append(f"Diamonds: the paper's means and ranges, read from {self.bars_from}.")
-        return [*sentences, *base.proposed(evidence, [results], "Framed"), base.data([results])]
+        return [*sentences, *base.emphasis_sentence(evidence, [results], "Framed"), base.data_sentence([results])]
 
     def _protocol(self, settings: dict[str, Any]) -> str:
         images = settings["images"]
@@ -90,16 +90,16 @@ class Figure(base.Figure):
 
 def summary(results: Results, label: str) -> tuple[Estimate | None, int, int]:
     """Mean and standard deviation of the epochs over the new clients of all seeds that arrive, how many do, and of how many."""
-    epochs = [epoch for clients in arrivals(results, label).values() for epoch in clients.values()]
+    epochs = [epoch for clients in epochs_to_target(results, label).values() for epoch in clients.values()]
     known = [float(epoch) for epoch in epochs if epoch is not None]
     return (estimate(known) if known else None), len(known), len(epochs)
 
 
-def _bar(axes: Any, place: int, results: Results, label: str, drawn: Look) -> None:
+def _bar(axes: Any, place: int, results: Results, label: str, drawn: SeriesStyle) -> None:
     found, arrived, clients = summary(results, label)
     if found is not None:
         partly = {"hatch": OPEN, "fill": False, "edgecolor": drawn.colour, "linewidth": 0.8}
-        upright(axes, place, 0.5, found, partly if arrived < clients else bar(drawn))
+        mean_bar(axes, place, 0.5, found, partly if arrived < clients else bar_style(drawn))
     if arrived < clients or not clients:
         text = f"{arrived} of {clients}\narrive" if clients else "diverged"
         top = 0 if found is None else found.mean + (found.std or 0)

@@ -6,9 +6,9 @@ from typing import ClassVar
 from pydantic import Field
 
 from fedrepro.report.figures import base
-from fedrepro.report.inputs.panel import Evidence
-from fedrepro.report.inputs.references import Known
-from fedrepro.runs.reasons import Reason
+from fedrepro.report.inputs.panel import PaperData
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.runs.reasons import MissingReason
 
 
 class Figure(base.Figure):
@@ -31,34 +31,34 @@ class Figure(base.Figure):
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return list(dict.fromkeys(name for figure in self.members(figures) for name in figure.sources(figures)))
 
-    def check(self, known: Known) -> None:
+    def check(self, known: ReferenceChecker) -> None:
         single = [name for name, figure in known.figures.items() if figure.kind != self.kind]
-        known.at("rows").names("figure", self.names, single)
+        known.at("rows").check_names("figure", self.names, single)
 
-    def grid(self, evidence: Evidence) -> list[list[base.Part]]:
+    def grid(self, evidence: PaperData) -> list[list[base.FigurePanel]]:
         return [[part for name in row for part in self._titled(evidence, name)] for row in self.rows]
 
-    def _titled(self, evidence: Evidence, name: str) -> list[base.Part]:
+    def _titled(self, evidence: PaperData, name: str) -> list[base.FigurePanel]:
         figure = evidence.figures[name]
         parts = [part for row in figure.grid(evidence) for part in row]
-        return [base.Part(part.title or _called(figure), part.draw, part.skipped) for part in parts]
+        return [base.FigurePanel(part.title or _called(figure), part.draw, part.skipped) for part in parts]
 
-    def skipped(self, evidence: Evidence) -> Reason | None:
+    def skipped(self, evidence: PaperData) -> MissingReason | None:
         reasons = [figure.skipped(evidence) for figure in self.members(evidence.figures)]
         return None if None in reasons else reasons[0]
 
-    def told(self, evidence: Evidence) -> list[str]:
+    def explanations(self, evidence: PaperData) -> list[str]:
         """What all panels tell, once; what some of them do, with their names; which were not run."""
         members = self.members(evidence.figures)
-        run = {_called(figure): figure.told(evidence) for figure in members if not figure.skipped(evidence)}
+        run = {_called(figure): figure.explanations(evidence) for figure in members if not figure.skipped(evidence)}
         text = []
         for sentence in dict.fromkeys(sentence for told in run.values() for sentence in told):
             where = [called for called, told in run.items() if sentence in told]
             text.append(sentence if len(where) == len(run) else f"{sentence.rstrip('.')} ({'; '.join(where)}).")
         missing = {_called(figure): reason for figure in members if (reason := figure.skipped(evidence))}
-        return [*text, *base.absent(missing)]
+        return [*text, *base.not_shown_sentences(missing)]
 
-    def first(self, evidence: Evidence):
+    def first(self, evidence: PaperData):
         return next(results for name in self.sources(evidence.figures) if not (results := evidence.results[name]).skipped)
 
 

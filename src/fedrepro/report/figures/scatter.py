@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from fedrepro.report.figures import _study, base
-from fedrepro.report.figures._style import palette
-from fedrepro.report.inputs.panel import Evidence
+from fedrepro.report.figures._style import category_colours
+from fedrepro.report.inputs.panel import PaperData
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-class Figure(_study.OfStudy):
+class Figure(_study.StudyFigure):
     """The axes' numbers mean nothing. `note`: a column of shares, 0..1, each of whose panels has one value,
     told in its title."""
 
@@ -26,13 +26,13 @@ class Figure(_study.OfStudy):
     def columns(self) -> list[str]:
         return [self.x, self.y, self.colour, self.letter, *filter(None, [self.note])]
 
-    def _part(self, label: str, rows: list[_study.Row], value: str, last: bool, evidence: Evidence) -> base.Part:
+    def _part(self, label: str, rows: list[_study.Row], value: str, last: bool, evidence: PaperData) -> base.FigurePanel:
         part = super()._part(label, rows, value, last, evidence)
         noted = next((row[self.note] for row in rows if self.note and row[self.by] == value), None)
         return part if noted is None else replace(part, title=f"{part.title}: {self.note} {100 * float(noted):.1f} %")
 
-    def panel(self, axes: Any, rows: list[_study.Row], evidence: Evidence, last: bool) -> None:
-        colours = palette(self.categories(evidence, self.colour))
+    def panel(self, axes: Any, rows: list[_study.Row], evidence: PaperData, last: bool) -> None:
+        colours = category_colours(self.categories(evidence, self.colour))
         marks = self._marks(evidence)
         for value, colour in colours.items():
             axes.scatter([], [], s=12, color=colour, label=f"{self.colour} {value}")
@@ -42,12 +42,12 @@ class Figure(_study.OfStudy):
                 axes.scatter(*points, s=16, color=colour, marker=mark, linewidths=0)
         axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
 
-    def _marks(self, evidence: Evidence) -> dict[str, str]:
+    def _marks(self, evidence: PaperData) -> dict[str, str]:
         """Value of the letter column -> marker; a letter in a plain font."""
         values = self.categories(evidence, self.letter)
         return {value: rf"$\mathrm{{{LETTERS[place % len(LETTERS)]}}}$" for place, value in enumerate(values)}
 
-    def told(self, evidence: Evidence) -> list[str]:
+    def explanations(self, evidence: PaperData) -> list[str]:
         values = self.categories(evidence, self.letter)
         named = ", ".join(f"{LETTERS[place % len(LETTERS)]} {value}" for place, value in enumerate(values))
-        return [f"Letters are {self.letter}: {named}.", *super().told(evidence)]
+        return [f"Letters are {self.letter}: {named}.", *super().explanations(evidence)]

@@ -5,13 +5,13 @@ import math
 from typing import Any, ClassVar
 
 from fedrepro.report.figures import _cells
-from fedrepro.report.figures._style import grid, palette
-from fedrepro.report.inputs.panel import Evidence, Panel
-from fedrepro.report.inputs.references import Known
-from fedrepro.report.palette import DASHES, MARKERS, METHODS, Look
+from fedrepro.report.figures._style import category_colours, grid
+from fedrepro.report.inputs.panel import ExperimentView, PaperData
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.report.palette import DASHES, MARKERS, METHODS, SeriesStyle
 
 
-class Figure(_cells.OfCells):
+class Figure(_cells.QuantityFigure):
     """`setting`: such as `algorithm.beta`. `cell`: what is computed of each series, without its name."""
 
     setting: str
@@ -20,21 +20,21 @@ class Figure(_cells.OfCells):
     reference: tuple[str, ...] = ()
     shows: ClassVar = "a measure over a setting, one line per experiment or method"
 
-    def check(self, known: Known) -> None:
+    def check(self, known: ReferenceChecker) -> None:
         super().check(known)
         for ref in self.panels:
-            known.at("reference").experiment(ref.experiment, self.reference)
-            known.at("setting").numbers(ref.experiment, self.setting, self.reference, self.log)
+            known.at("reference").check_experiment(ref.experiment, self.reference)
+            known.at("setting").check_numeric_setting(ref.experiment, self.setting, self.reference, self.log)
 
-    def draw(self, axes: Any, evidence: Evidence) -> None:
+    def draw(self, axes: Any, evidence: PaperData) -> None:
         panels = self.shown(evidence)
         lines = {panel.name: points for panel in panels if (points := self._points(panel))}
-        colours = palette(list(lines))
+        colours = category_colours(list(lines))
         for place, (key, points) in enumerate(lines.items()):
             xs, means, stds = zip(*sorted(points), strict=True)
             name = key if len(panels) > 1 else self._method(panels[0])
             look = self._look(evidence, panels[0]) if len(lines) == 1 else None
-            look = look or Look(colours[key], MARKERS[place % len(MARKERS)])
+            look = look or SeriesStyle(colours[key], MARKERS[place % len(MARKERS)])
             axes.plot(xs, means, color=look.colour, linewidth=look.width, label=name, **look.marks)
             if any(stds):
                 axes.errorbar(xs, means, stds, fmt="none", ecolor=look.colour, elinewidth=0.8, capsize=2)
@@ -54,12 +54,12 @@ class Figure(_cells.OfCells):
     def settings(self) -> list[str]:
         return [self.setting]
 
-    def _look(self, evidence: Evidence, panel: Panel) -> Look | None:
+    def _look(self, evidence: PaperData, panel: ExperimentView) -> SeriesStyle | None:
         """Of the one line that is no reference: what its method's name has in the paper's other figures, if it has a look."""
-        known = {label: look for own in evidence.looks.values() for label, look in own.items()}
+        known = {label: look for own in evidence.styles.values() for label, look in own.items()}
         return known.get(self._method(panel))
 
-    def _points(self, panel: Panel) -> list[tuple[float, float, float]]:
+    def _points(self, panel: ExperimentView) -> list[tuple[float, float, float]]:
         """Setting, mean and standard deviation of the series that have a value."""
         found = []
         for label in panel.results.labels:
@@ -69,22 +69,22 @@ class Figure(_cells.OfCells):
             found.append((float(at), value.mean, value.std or 0.0))
         return found
 
-    def _references(self, axes: Any, evidence: Evidence, panel: Panel, number: int | None) -> None:
+    def _references(self, axes: Any, evidence: PaperData, panel: ExperimentView, number: int | None) -> None:
         """`number` of the panel, whose name is told; None: there is no other."""
         for place, label in enumerate(self.reference):
             if value := self.value(panel, label):
                 name = label if number is None else f"{label}, {panel.name}"
-                look = {"color": evidence.looks_of(panel.results)[label].colour, "linewidth": 1, "label": name}
+                look = {"color": evidence.styles_of(panel.results)[label].colour, "linewidth": 1, "label": name}
                 axes.axhline(value.mean, linestyle=(0, DASHES[1 + (place + (number or 0)) % 2]), **look)
                 if value.std:
                     axes.axhspan(value.mean - value.std, value.mean + value.std, color=look["color"], alpha=0.1, linewidth=0)
 
-    def _method(self, panel: Panel) -> str:
+    def _method(self, panel: ExperimentView) -> str:
         """What the series are of, where one method has all of them and is told in words."""
         names = {panel.setting(label, "algorithm.name") for label in panel.results.labels if label not in self.reference}
         return METHODS.get(names.pop(), "ours") if len(names) == 1 else "ours"
 
-    def told(self, evidence: Evidence) -> list[str]:
+    def explanations(self, evidence: PaperData) -> list[str]:
         axis, setting = self.axis(evidence), self.label or self.setting
         text = [f"{axis[0].upper()}{axis[1:]} over {setting}."]
         if self.reference:
@@ -93,7 +93,7 @@ class Figure(_cells.OfCells):
             level = "Dashed and dotted" if len(self.reference) * len(panels) > 1 else "Dashed"
             band = ", in a band of one standard deviation" if any(value.std for value in found) else ""
             text.append(f"{level}: {' and '.join(self.reference)}, without {setting}{band}.")
-        return [*text, *super().told(evidence)]
+        return [*text, *super().explanations(evidence)]
 
 
 def _apart(ticks: list[float]) -> bool:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedrepro import __version__
-from fedrepro.core.files import parse_rows, read_file, read_whole_json
+from fedrepro.core.files import parse_rows, read_file, read_required_json
 from fedrepro.report.statistics import Curve
 from fedrepro.runs import reasons
-from fedrepro.runs.reasons import Reason, unfinished
+from fedrepro.runs.reasons import MissingReason, unfinished
 
 Value, Default = TypeVar("Value"), TypeVar("Default")
 
@@ -24,8 +24,8 @@ class Results:
     rows: list[dict[str, str]]
 
     @property
-    def skipped(self) -> Reason | None:
-        return reasons.read(self.note)
+    def skipped(self) -> MissingReason | None:
+        return reasons.from_note(self.note)
 
     @property
     def scales(self) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ class Results:
         """The series that are not finished."""
         return self.note.get("missing", [])
 
-    def absent(self, labels: Sequence[str] = ()) -> Reason | None:
+    def absent(self, labels: Sequence[str] = ()) -> MissingReason | None:
         """Why there is nothing of all of these series."""
         return self.skipped or (unfinished(labels) if labels and set(labels) <= set(self.missing) else None)
 
@@ -111,7 +111,7 @@ class Stored(dict):
 
 
 def load(folder: Path, name: str) -> Results:
-    note = read_whole_json(folder / f"{name}.json", "scale", "compare", "skipped", "series")
+    note = read_required_json(folder / f"{name}.json", "scale", "compare", "skipped", "series")
     table = folder / f"{name}.csv"
     return Results(note, parse_rows(read_file(table), table))
 

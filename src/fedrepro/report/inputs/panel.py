@@ -7,26 +7,26 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from fedrepro.config.types import Count, Frozen, NonNegative
-from fedrepro.core.errors import not_among
+from fedrepro.core.errors import unknown_name_message
 from fedrepro.core.metrics import MEASURES, Measure
 from fedrepro.data import source_label
 from fedrepro.report import palette as looks
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.palette import Look
+from fedrepro.report.palette import SeriesStyle
 from fedrepro.report.statistics import Curve, best, rounds_to
-from fedrepro.runs.reasons import Reason
+from fedrepro.runs.reasons import MissingReason
 
 
 def _known(name: str) -> str:
     if name not in MEASURES:
-        raise ValueError(not_among("measure", name, MEASURES))
+        raise ValueError(unknown_name_message("measure", name, MEASURES))
     return name
 
 
 Measured = Annotated[str, Field(json_schema_extra={"enum": list(MEASURES)}), AfterValidator(_known)]
 
 
-class Shown(Frozen):
+class DisplayOptions(Frozen):
     """How an experiment is shown by every artifact that does not say otherwise."""
 
     name: str = ""  # in the paper, e.g. Fig. 4a
@@ -34,20 +34,20 @@ class Shown(Frozen):
     measure: Measured = "test_accuracy"
     target: dict[str, NonNegative] = {}  # by scale; 0..1, of a loss in nats
     reported: dict[str, str] = {}  # series -> key in the file of digitised curves
-    looked: dict[str, Count] = {}  # by scale; how many seeds had been looked at when more were added
-    chose: Literal[False] | str | None = None  # which settings these curves were used to choose; false: none
+    seeds_at_first_look: dict[str, Count] = {}  # by scale; how many seeds had been looked at when more were added
+    calibrated_on: Literal[False] | str | None = None  # which settings these curves were used to choose; false: none
 
 
-def chosen(experiments: Mapping[str, Shown]) -> dict[str, list[str]]:
+def calibrated_curves(experiments: Mapping[str, DisplayOptions]) -> dict[str, list[str]]:
     """Digitised curve -> what of ours was chosen by it, and in which experiment."""
     told: dict[str, list[str]] = {}
     for name, shown in experiments.items():
-        for curve in dict.fromkeys(shown.reported.values()) if shown.chose else ():
-            told.setdefault(curve, []).append(f"{shown.chose} ({name})")
+        for curve in dict.fromkeys(shown.reported.values()) if shown.calibrated_on else ():
+            told.setdefault(curve, []).append(f"{shown.calibrated_on} ({name})")
     return told
 
 
-class Ref(Frozen):
+class ExperimentRef(Frozen):
     """An experiment in one measure. What is left out is as in the paper's section `experiments`; its target and curves belong
     to the measure that is named there, so that they do not hold for another one."""
 
@@ -61,16 +61,16 @@ class Ref(Frozen):
     def key(self) -> str:
         return self.name or self.experiment
 
-    def resolved(self, experiments: Mapping[str, Shown]) -> Shown:
+    def resolved(self, experiments: Mapping[str, DisplayOptions]) -> DisplayOptions:
         """With all that is left out."""
-        usual = experiments.get(self.experiment, Shown())
+        usual = experiments.get(self.experiment, DisplayOptions())
         named = {"name": usual.name, "about": usual.about}
-        base = usual if self.measure in (None, usual.measure) else Shown(measure=self.measure, **named)
+        base = usual if self.measure in (None, usual.measure) else DisplayOptions(measure=self.measure, **named)
         own = {"target": self.target, "reported": self.reported, "name": self.name}
         return base.model_copy(update={key: value for key, value in own.items() if value is not None})
 
 
-def at_path(settings: Any, path: str) -> Any:
+def setting_at(settings: Any, path: str) -> Any:
     """What settings say at a path such as `algorithm.beta`; None where they say nothing."""
     for key in path.split("."):
         settings = settings.get(key) if isinstance(settings, dict) else None
@@ -78,17 +78,17 @@ def at_path(settings: Any, path: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Panel:
+class ExperimentView:
     """An experiment's results as one artifact shows them; every curve that is read from them is in its measure."""
 
     key: str
-    shown: Shown
+    shown: DisplayOptions
     results: Results
     others: Mapping[str, Results] = field(default_factory=dict)  # of the experiments that a claim holds it against
 
-    def beside(self, experiment: str) -> "Panel":
+    def sibling(self, experiment: str) -> "ExperimentView":
         """One of these, in the same measure."""
-        return Panel(experiment, Shown(measure=self.shown.measure), self.others[experiment])
+        return ExperimentView(experiment, DisplayOptions(measure=self.shown.measure), self.others[experiment])
 
     @property
     def name(self) -> str:
@@ -107,7 +107,7 @@ class Panel:
         return MEASURES[self.shown.measure]
 
     @property
-    def skipped(self) -> Reason | None:
+    def skipped(self) -> MissingReason | None:
         return self.results.skipped
 
     @property
@@ -126,7 +126,7 @@ class Panel:
 
     def setting(self, label: str, path: str) -> Any:
         """A series' resolved setting by its path; None where it has none."""
-        return at_path(self.results.note["series"][label]["config"], path)
+        return setting_at(self.results.note["series"][label]["config"], path)
 
     def curves(self, label: str) -> dict[int, Curve]:
         """Seed -> (round, value) of the finished runs; 0..1, of a loss in nats."""
@@ -150,18 +150,18 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PaperData:
     """All that a paper's artifacts may be made from at one scale."""
 
-    experiments: Mapping[str, Shown]
+    experiments: Mapping[str, DisplayOptions]
     results: Mapping[str, Results]  # by experiment, and by `<experiment>-<study>`
     curves: Mapping[str, Curve]  # the paper's digitised ones
     figures: Mapping[str, Any]  # for figures of several panels
-    looks: Mapping[str, Mapping[str, Look]] = field(default_factory=dict)  # of each experiment's series
+    styles: Mapping[str, Mapping[str, SeriesStyle]] = field(default_factory=dict)  # of each experiment's series
     curves_from: str = ""  # where the digitised ones were read
 
-    def panel(self, ref: Ref) -> Panel:
-        return Panel(ref.key, ref.resolved(self.experiments), self.results[ref.experiment])
+    def panel(self, ref: ExperimentRef) -> ExperimentView:
+        return ExperimentView(ref.key, ref.resolved(self.experiments), self.results[ref.experiment])
 
     def curve_name(self, key: str) -> str:
         """What a digitised curve is called: its own name of figure and series, `<figure>:<series>`."""
@@ -171,14 +171,14 @@ class Evidence:
     def study(self, experiment: str, study: str) -> Results:
         return self.results[source(experiment, study)]
 
-    def looks_of(self, results: Results) -> Mapping[str, Look]:
+    def styles_of(self, results: Results) -> Mapping[str, SeriesStyle]:
         """Series -> look: the paper's; where it does not know one of them, as if the paper had nothing else."""
         experiment, _ = split_source(results.note["experiment"])
-        known = self.looks.get(experiment, {})
+        known = self.styles.get(experiment, {})
         if known.keys() >= results.note["series"].keys():
             return known
         own = {label: series["algorithm"] for label, series in results.note["series"].items()}
-        return looks.assign({experiment: own})[experiment]
+        return looks.assign_styles({experiment: own})[experiment]
 
 
 def source(experiment: str, study: str | None) -> str:

@@ -8,10 +8,10 @@ from typing import ClassVar
 from fedrepro.config.types import Count, Frozen, NonNegative
 from fedrepro.core.formatting import count
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inputs.panel import Panel, Ref
-from fedrepro.report.inputs.references import Known
-from fedrepro.report.numbers import PERCENT, Unit, amount
-from fedrepro.report.reasons import Reason, Why, reason
+from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.report.numbers import PERCENT, Unit, format_target
+from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import Curve
 
 
@@ -24,7 +24,7 @@ class Expected:
     least: float | None = None  # a smaller lead does not count
 
 
-class Cell(Frozen):
+class Quantity(Frozen):
     """A number of one series, or of one beside its baseline."""
 
     kind: str
@@ -41,7 +41,7 @@ class Cell(Frozen):
         """What an axis is called."""
         raise NotImplementedError
 
-    def about(self, measure: Measure) -> str:
+    def description(self, measure: Measure) -> str:
         """A sentence on the number, where the axis does not say it all."""
         return ""
 
@@ -51,12 +51,12 @@ class Cell(Frozen):
         return [self.series, *filter(None, [getattr(self, "baseline", None)])]
 
     @property
-    def others(self) -> list[str]:
+    def other_experiments(self) -> list[str]:
         """The experiments whose results it needs beside those of the claim's own."""
         return []
 
     @property
-    def unseen(self) -> list[str]:
+    def unshown_experiments(self) -> list[str]:
         """Those of `others` that say only whether there is anything to compare."""
         return []
 
@@ -66,88 +66,92 @@ class Cell(Frozen):
         return {}
 
     @property
-    def numeric(self) -> bool:
+    def reports_number(self) -> bool:
         """Whether a claim may report a number."""
         return True
 
-    def check(self, known: Known, ref: Ref) -> None:
+    def check(self, known: ReferenceChecker, ref: ExperimentRef) -> None:
         """That series, study and measure exist."""
         if self.study:
-            known.study(ref.experiment, self.study, self.labels)
+            known.check_study(ref.experiment, self.study, self.labels)
         else:
-            known.ref(ref, self.labels)
+            known.check_ref(ref, self.labels)
 
-    def limits(self, measure: Measure) -> tuple[float, float]:
+    def bounds(self, measure: Measure) -> tuple[float, float]:
         """Between which numbers it lies."""
         return -math.inf, math.inf
 
-    def found(self, panel: Panel) -> tuple[list[float], list[Reason]]:
+    def evaluate(self, panel: ExperimentView) -> tuple[list[float], list[Reason]]:
         """The value of each seed, of two series always of the same seed; without values the reasons."""
-        reasons = self.lost(panel) or self.absent(panel) or self.late(panel)
+        reasons = self.diverged(panel) or self.missing(panel) or self.not_arrived(panel)
         return ([], reasons) if reasons else (self.values(panel), [])
 
-    def values(self, panel: Panel) -> list[float]:
+    def values(self, panel: ExperimentView) -> list[float]:
         """The same where no reason speaks against it."""
         raise NotImplementedError
 
-    def lost(self, panel: Panel) -> list[Reason]:
+    def diverged(self, panel: ExperimentView) -> list[Reason]:
         """Which of the runs that it needs diverged."""
-        return [reason(Why.DIVERGED, series=label, run=run) for label in self.labels for run in panel.results.diverged(label)]
+        return [
+            make_reason(ReasonKind.DIVERGED, series=label, run=run)
+            for label in self.labels
+            for run in panel.results.diverged(label)
+        ]
 
-    def absent(self, panel: Panel) -> list[Reason]:
+    def missing(self, panel: ExperimentView) -> list[Reason]:
         """What our results lack for it: a measure, a round, the other series' run of a seed."""
         return []
 
-    def late(self, panel: Panel) -> list[Reason]:
+    def not_arrived(self, panel: ExperimentView) -> list[Reason]:
         """Which seeds do not get to the target."""
         return []
 
-    def contrasts(self, panel: Panel) -> list[list[float]]:
+    def contrasts(self, panel: ExperimentView) -> list[list[float]]:
         """What has to lie on one side of zero where a claim reports a word, each seed by seed."""
         return [self.values(panel)]
 
-    def needs(self, reported: float | str, tolerance: float) -> int:
+    def rounds_needed(self, reported: float | str, tolerance: float) -> int:
         """Rounds that a run must have to say anything of a claim."""
         return 0
 
-    def margins(self, panel: Panel, label: str) -> list[float]:
+    def target_margins(self, panel: ExperimentView, label: str) -> list[float]:
         """By how much the best value of each seed's run is better than the target; from 0 on it arrives."""
         return []
 
-    def arrivals(self, panel: Panel, label: str) -> str:
+    def arrivals(self, panel: ExperimentView, label: str) -> str:
         """How many get to the target."""
         return ""
 
 
-class OfCurves(Cell):
+class CurveQuantity(Quantity):
     """A quantity whose value for a seed follows from that seed's curves."""
 
-    def value(self, panel: Panel, curve: Curve, baseline: Curve | None) -> float | Reason:
+    def value(self, panel: ExperimentView, curve: Curve, baseline: Curve | None) -> float | Reason:
         """For one seed, or why there is none."""
         raise NotImplementedError
 
-    def absent(self, panel: Panel) -> list[Reason]:
+    def missing(self, panel: ExperimentView) -> list[Reason]:
         curves = {label: panel.curves(label) for label in self.labels}
         if unmeasured := [label for label, seeds in curves.items() if not seeds]:
-            return [reason(Why.UNMEASURED, what=f"values of {panel.shown.measure}", series=unmeasured)]
-        return unpaired(curves)
+            return [make_reason(ReasonKind.UNMEASURED, what=f"values of {panel.shown.measure}", series=unmeasured)]
+        return unpaired_seeds(curves)
 
-    def late(self, panel: Panel) -> list[Reason]:
+    def not_arrived(self, panel: ExperimentView) -> list[Reason]:
         seeds: dict[str, list[int]] = {}
         reasons = {seed: value for seed, value in self._by_seed(panel).items() if isinstance(value, Reason)}
         for seed, found in reasons.items():
             seeds.setdefault(str(found), []).append(seed)
         return [replace(reasons[alike[0]], seeds=tuple(alike)) for alike in seeds.values()]
 
-    def values(self, panel: Panel) -> list[float]:
+    def values(self, panel: ExperimentView) -> list[float]:
         return list(self._by_seed(panel).values())
 
-    def _by_seed(self, panel: Panel) -> dict[int, float | Reason]:
+    def _by_seed(self, panel: ExperimentView) -> dict[int, float | Reason]:
         method, *baseline = (panel.curves(label) for label in self.labels)
         return {seed: self.value(panel, method[seed], baseline[0][seed] if baseline else None) for seed in sorted(method)}
 
 
-class Counted(Cell):
+class CountedQuantity(Quantity):
     """A number of rounds or epochs; with a `baseline` the share of its number that is saved."""
 
     baseline: str | None = None
@@ -158,53 +162,53 @@ class Counted(Cell):
     def contrast(self) -> bool:
         return self.baseline is not None
 
-    def limits(self, measure: Measure) -> tuple[float, float]:
-        return (-math.inf, 1) if self.baseline else super().limits(measure)
+    def bounds(self, measure: Measure) -> tuple[float, float]:
+        return (-math.inf, 1) if self.baseline else super().bounds(measure)
 
     def unit(self, measure: Measure) -> Unit:
         return PERCENT if self.baseline else self.counted
 
 
-class ToTarget(OfCurves):
+class TargetQuantity(CurveQuantity):
     """A quantity about the rounds to a target: `smooth` > 1 asks for the mean of so many rounds, so that one spike does not
     count."""
 
     target: NonNegative
     smooth: Count = 1
 
-    def check(self, known: Known, ref: Ref) -> None:
+    def check(self, known: ReferenceChecker, ref: ExperimentRef) -> None:
         super().check(known, ref)
-        known.at("target").values(ref.resolved(known.shown).measure, [self.target])
+        known.at("target").check_values(ref.resolved(known.shown).measure, [self.target])
 
-    def absent(self, panel: Panel) -> list[Reason]:
+    def missing(self, panel: ExperimentView) -> list[Reason]:
         curves = [curve for label in self.labels for curve in panel.curves(label).values()]
-        return super().absent(panel) or too_short(curves, self.smooth)
+        return super().missing(panel) or too_short(curves, self.smooth)
 
-    def margins(self, panel: Panel, label: str) -> list[float]:
+    def target_margins(self, panel: ExperimentView, label: str) -> list[float]:
         return [panel.sign * (panel.best(curve, self.smooth) - self.target) for curve in panel.curves(label).values()]
 
-    def arrivals(self, panel: Panel, label: str) -> str:
+    def arrivals(self, panel: ExperimentView, label: str) -> str:
         rounds = [self.reached(panel, curve) for _, curve in sorted(panel.curves(label).items())]
         there = [str(round) for round in rounds if round is not None]
         when = f" (round {', '.join(there)})" if there else ""
         return f"{len(there)} of {count(len(rounds), 'seed')}{when}"
 
-    def reached(self, panel: Panel, curve: Curve) -> int | None:
+    def reached(self, panel: ExperimentView, curve: Curve) -> int | None:
         return panel.rounds_to(curve, self.target, self.smooth)
 
-    def missed(self, panel: Panel, label: str, curve: Curve) -> Reason:
-        target = amount(panel.measure, self.target)
-        return reason(Why.NOT_REACHED, series=label, target=target, rounds=curve[-1][0])
+    def missed_reason(self, panel: ExperimentView, label: str, curve: Curve) -> Reason:
+        target = format_target(panel.measure, self.target)
+        return make_reason(ReasonKind.NOT_REACHED, series=label, target=target, rounds=curve[-1][0])
 
 
-def unpaired(seeds: dict[str, Collection[int]]) -> list[Reason]:
+def unpaired_seeds(seeds: dict[str, Collection[int]]) -> list[Reason]:
     """Which series lacks a seed that another one has."""
     every = sorted({seed for own in seeds.values() for seed in own})
     lacking = [(seed, label) for seed in every for label, own in seeds.items() if seed not in own]
-    return [reason(Why.UNPAIRED, seed=seed, series=label) for seed, label in lacking]
+    return [make_reason(ReasonKind.UNPAIRED, seed=seed, series=label) for seed, label in lacking]
 
 
-def averaged(smooth: int) -> str:
+def averaging_phrase(smooth: int) -> str:
     """Say whether values are single ones, or means over so many of the measured rounds."""
     return ", of single rounds" if smooth == 1 else f", of means over {smooth} measured rounds"
 
@@ -212,4 +216,4 @@ def averaged(smooth: int) -> str:
 def too_short(curves: Iterable[Curve], smooth: int) -> list[Reason]:
     """That one of them has no mean of so many rounds."""
     measured = min((sum(round > 0 for round, _ in curve) for curve in curves), default=smooth)
-    return [reason(Why.TOO_SHORT, rounds=count(measured, "round"), smooth=smooth)] if measured < smooth else []
+    return [make_reason(ReasonKind.TOO_SHORT, rounds=count(measured, "round"), smooth=smooth)] if measured < smooth else []

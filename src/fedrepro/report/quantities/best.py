@@ -2,13 +2,13 @@
 
 from fedrepro.config.types import Count
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.inputs.panel import ExperimentView
 from fedrepro.report.numbers import Unit, of_measure
 from fedrepro.report.quantities import base
 from fedrepro.report.statistics import Curve
 
 
-class Cell(base.ToTarget):
+class Quantity(base.TargetQuantity):
     round: Count | None = None
 
     @property
@@ -21,16 +21,16 @@ class Cell(base.ToTarget):
     def label(self, measure: Measure) -> str:
         return f"best {measure.axis}"
 
-    def value(self, panel: Panel, curve: Curve, baseline: None) -> float:
+    def value(self, panel: ExperimentView, curve: Curve, baseline: None) -> float:
         return panel.best(self._counted(curve), self.smooth)
 
-    def reached(self, panel: Panel, curve: Curve) -> int | None:
+    def reached(self, panel: ExperimentView, curve: Curve) -> int | None:
         return super().reached(panel, self._counted(curve))
 
-    def needs(self, reported: str, tolerance: float) -> int:
+    def rounds_needed(self, reported: str, tolerance: float) -> int:
         return self.round or 0
 
-    def contrasts(self, panel: Panel) -> list[list[float]]:
+    def contrasts(self, panel: ExperimentView) -> list[list[float]]:
         return [[panel.sign * (value - self.target) for value in self.values(panel)]]
 
     def _counted(self, curve: Curve) -> Curve:

@@ -7,17 +7,17 @@ from typing import ClassVar
 
 from fedrepro.config.types import Fraction
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inputs.panel import Panel, Ref
-from fedrepro.report.inputs.references import Known
-from fedrepro.report.numbers import Unit, between, of_difference
-from fedrepro.report.quantities import accuracy, base
+from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.report.numbers import Unit, difference_unit, of_difference
+from fedrepro.report.quantities import base, value
 from fedrepro.report.reasons import Reason
 from fedrepro.report.statistics import Curve
 
 LEAST = 0.001  # a smaller lead is none: a tenth of a point, our choice, as papers print no more digits
 
 
-class Cell(accuracy.Cell):
+class Quantity(value.Quantity):
     baseline: str
     slack: Fraction | None = None
     than: str | None = None
@@ -29,65 +29,65 @@ class Cell(accuracy.Cell):
         return [*super().labels, *filter(None, [self.whole])]
 
     @property
-    def others(self) -> list[str]:
+    def other_experiments(self) -> list[str]:
         return [self.than] if self.than else []
 
     @property
     def expected(self) -> dict[str, base.Expected]:
         if self.slack is not None:
             return {"no lower": base.Expected(tested=False)}
-        if self.numeric:
+        if self.reports_number:
             return {"higher": base.Expected(least=LEAST)}
         return {"larger" if self.than else "most": base.Expected()}
 
     @property
-    def numeric(self) -> bool:
+    def reports_number(self) -> bool:
         return self.slack is None and self.than is None and self.whole is None
 
     def unit(self, measure: Measure) -> Unit:
         return of_difference(measure)
 
     def label(self, measure: Measure) -> str:
-        return f"{measure.title} above {self.baseline} ({between(measure)})"
+        return f"{measure.title} above {self.baseline} ({difference_unit(measure)})"
 
-    def check(self, known: Known, ref: Ref) -> None:
+    def check(self, known: ReferenceChecker, ref: ExperimentRef) -> None:
         super().check(known, ref)
         if self.than:
             measure = ref.resolved(known.shown).measure
-            known.at("than").ref(Ref(experiment=self.than, measure=measure), self.labels)
+            known.at("than").check_ref(ExperimentRef(experiment=self.than, measure=measure), self.labels)
 
-    def limits(self, measure: Measure) -> tuple[float, float]:
-        return (-1, 1) if measure.percent else base.Cell.limits(self, measure)
+    def bounds(self, measure: Measure) -> tuple[float, float]:
+        return (-1, 1) if measure.percent else base.Quantity.bounds(self, measure)
 
-    def lost(self, panel: Panel) -> list[Reason]:
-        return [found for one in self._panels(panel) for found in base.Cell.lost(self, one)]
+    def diverged(self, panel: ExperimentView) -> list[Reason]:
+        return [found for one in self._panels(panel) for found in base.Quantity.diverged(self, one)]
 
-    def absent(self, panel: Panel) -> list[Reason]:
+    def missing(self, panel: ExperimentView) -> list[Reason]:
         panels = self._panels(panel)
-        found = [found for one in panels for found in accuracy.Cell.absent(self, one)]
-        return found or base.unpaired({f"{self.series} in {one.key}": one.curves(self.series) for one in panels})
+        found = [found for one in panels for found in value.Quantity.missing(self, one)]
+        return found or base.unpaired_seeds({f"{self.series} in {one.key}": one.curves(self.series) for one in panels})
 
-    def value(self, panel: Panel, curve: Curve, baseline: Curve) -> float:
+    def value(self, panel: ExperimentView, curve: Curve, baseline: Curve) -> float:
         return self.level(curve) - self.level(baseline)
 
-    def lead(self, panel: Panel, series: str) -> list[float]:
+    def lead(self, panel: ExperimentView, series: str) -> list[float]:
         """How far a series lies above the baseline."""
         curves = panel.curves(series)
         return [self.value(panel, curves[seed], curve) for seed, curve in sorted(panel.curves(self.baseline).items())]
 
-    def values(self, panel: Panel) -> list[float]:
+    def values(self, panel: ExperimentView) -> list[float]:
         lead = self.lead(panel, self.series)
         if self.than:
-            return [here - there for here, there in zip(lead, self.lead(panel.beside(self.than), self.series), strict=True)]
+            return [here - there for here, there in zip(lead, self.lead(panel.sibling(self.than), self.series), strict=True)]
         if self.whole:
             return [own - gain / 2 for own, gain in zip(lead, self.lead(panel, self.whole), strict=True)]
         return lead
 
-    def contrasts(self, panel: Panel) -> list[list[float]]:
+    def contrasts(self, panel: ExperimentView) -> list[list[float]]:
         values = self.values(panel)
         if self.than or self.whole:  # of no lead none is larger, and nothing can be kept
             return [self.lead(panel, self.whole or self.series), values]
         return [[value + (self.slack or 0) for value in values]] if panel.full else [values]
 
-    def _panels(self, panel: Panel) -> list[Panel]:
-        return [panel, panel.beside(self.than)] if self.than else [panel]
+    def _panels(self, panel: ExperimentView) -> list[ExperimentView]:
+        return [panel, panel.sibling(self.than)] if self.than else [panel]

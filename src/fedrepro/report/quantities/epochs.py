@@ -7,45 +7,45 @@ from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.inputs.panel import ExperimentView
 from fedrepro.report.numbers import EPOCHS
 from fedrepro.report.quantities import base
-from fedrepro.report.reasons import Reason, Why, reason
+from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import SLACK
 
 STUDY = "newcomers"
 
 
-class Cell(base.Counted):
+class Quantity(base.CountedQuantity):
     study: ClassVar = STUDY
     counted: ClassVar = EPOCHS
 
     def label(self, measure: Measure) -> str:
         return f"epochs saved against {self.baseline} (%)" if self.baseline else "epochs of new clients"
 
-    def absent(self, panel: Panel) -> list[Reason]:
+    def missing(self, panel: ExperimentView) -> list[Reason]:
         found = {label: means(panel.results, label) for label in self.labels}
         if not found[self.series]:
-            return [reason(Why.UNMEASURED, what="new clients", series=self.series)]
+            return [make_reason(ReasonKind.UNMEASURED, what="new clients", series=self.series)]
         idle = self.baseline and 0 in found[self.baseline].values()
-        return base.unpaired(found) or ([reason(Why.NO_TRAINING, series=self.baseline)] if idle else [])
+        return base.unpaired_seeds(found) or ([make_reason(ReasonKind.NO_TRAINING, series=self.baseline)] if idle else [])
 
-    def late(self, panel: Panel) -> list[Reason]:
-        return late(panel.results, self.labels)
+    def not_arrived(self, panel: ExperimentView) -> list[Reason]:
+        return late_clients(panel.results, self.labels)
 
-    def values(self, panel: Panel) -> list[float]:
+    def values(self, panel: ExperimentView) -> list[float]:
         method, *other = (means(panel.results, label) for label in self.labels)
         return [1 - method[seed] / other[0][seed] for seed in method] if other else list(method.values())
 
-    def margins(self, panel: Panel, label: str) -> list[float]:
+    def target_margins(self, panel: ExperimentView, label: str) -> list[float]:
         return margins(panel.results, label)
 
-    def arrivals(self, panel: Panel, label: str) -> str:
-        epochs = [epoch for clients in arrivals(panel.results, label).values() for epoch in clients.values()]
+    def arrivals(self, panel: ExperimentView, label: str) -> str:
+        epochs = [epoch for clients in epochs_to_target(panel.results, label).values() for epoch in clients.values()]
         return f"{len(epochs) - epochs.count(None)} of {len(epochs)} new clients"
 
 
-def arrivals(results: Results, label: str) -> dict[int, dict[int, int | None]]:
+def epochs_to_target(results: Results, label: str) -> dict[int, dict[int, int | None]]:
     """Seed -> client -> epochs until its own-test accuracy first is at the study's target; None where it never is. A diverged
     run has none."""
     target = results.settings["target"]
@@ -62,7 +62,7 @@ def means(results: Results, label: str) -> dict[int, float]:
     """Seed -> mean epochs over its new clients; infinite where one of them does not arrive."""
     return {
         seed: sum(math.inf if epoch is None else epoch for epoch in clients.values()) / len(clients)
-        for seed, clients in sorted(arrivals(results, label).items())
+        for seed, clients in sorted(epochs_to_target(results, label).items())
     }
 
 
@@ -75,13 +75,13 @@ def margins(results: Results, label: str) -> list[float]:
     return [min(clients.values()) - results.settings["target"] for clients in best.values()]
 
 
-def late(results: Results, labels: list[str]) -> list[Reason]:
+def late_clients(results: Results, labels: list[str]) -> list[Reason]:
     """Whose new clients do not all arrive."""
     settings = results.settings
     limits = {"target": f"{100 * settings['target']:g} %", "epochs": settings["epochs"]}
     return [
-        Reason(Why.CLIENTS_LATE, {"missing": missing, "total": len(clients), "series": label} | limits, (seed,))
+        Reason(ReasonKind.CLIENTS_LATE, {"missing": missing, "total": len(clients), "series": label} | limits, (seed,))
         for label in labels
-        for seed, clients in arrivals(results, label).items()
+        for seed, clients in epochs_to_target(results, label).items()
         if (missing := list(clients.values()).count(None))
     ]

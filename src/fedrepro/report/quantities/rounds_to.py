@@ -5,33 +5,33 @@ import math
 from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.inputs.panel import ExperimentView
 from fedrepro.report.numbers import ROUNDS
 from fedrepro.report.quantities import base
-from fedrepro.report.reasons import Reason, Why, reason
+from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import Curve
 
 
-class Cell(base.Counted, base.ToTarget):
+class Quantity(base.CountedQuantity, base.TargetQuantity):
     counted: ClassVar = ROUNDS
 
     def label(self, measure: Measure) -> str:
         return f"rounds saved against {self.baseline} (%)" if self.baseline else "rounds to the target"
 
-    def about(self, measure: Measure) -> str:
-        return "" if self.baseline else f"The first round at the target{base.averaged(self.smooth)}."
+    def description(self, measure: Measure) -> str:
+        return "" if self.baseline else f"The first round at the target{base.averaging_phrase(self.smooth)}."
 
-    def value(self, panel: Panel, curve: Curve, baseline: Curve | None) -> float | Reason:
+    def value(self, panel: ExperimentView, curve: Curve, baseline: Curve | None) -> float | Reason:
         reached = self.reached(panel, curve)
         if reached is None:
-            return self.missed(panel, self.series, curve)
+            return self.missed_reason(panel, self.series, curve)
         if baseline is None:
             return float(reached)
         needed = self.reached(panel, baseline)
         if needed is None:
-            missed = self.missed(panel, self.baseline, baseline).values
-            return reason(Why.ONE_REACHES, **missed, other=self.series, reached=reached)
+            missed = self.missed_reason(panel, self.baseline, baseline).values
+            return make_reason(ReasonKind.ONE_REACHES, **missed, other=self.series, reached=reached)
         return 1 - reached / needed
 
-    def needs(self, reported: float, tolerance: float) -> int:
+    def rounds_needed(self, reported: float, tolerance: float) -> int:
         return 0 if self.baseline else math.ceil(reported + tolerance)

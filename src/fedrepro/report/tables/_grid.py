@@ -58,7 +58,7 @@ class Grid:
         return [names, *([part[i] for part in parts] for i in range(len(self.rows)))]
 
 
-def mark(rows: Sequence[Row], column: str, least: bool, lost: Iterable[str] = ()) -> None:
+def mark_best(rows: Sequence[Row], column: str, least: bool, lost: Iterable[str] = ()) -> None:
     """Mark the best number of a column, at the digits that are shown, ties all; among at least two whole ones, of series that
     lost no run: the seeds that are left do not speak for the one that is lost."""
     out = set(lost)

@@ -6,16 +6,18 @@ from typing import Annotated, ClassVar
 from pydantic import BeforeValidator, Field
 
 from fedrepro.config.types import Count, Frozen, NonNegative
-from fedrepro.report.inputs.panel import Evidence, Panel, Ref
-from fedrepro.report.inputs.references import Known
-from fedrepro.report.numbers import Number, arrivals, factor, over, unit
+from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperData
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.report.numbers import Number, arrivals_cell, display_factor, mean_cell, measure_unit
 from fedrepro.report.quantities import rounds_to
 from fedrepro.report.tables._grid import Grid, Row
-from fedrepro.runs.reasons import Reason
+from fedrepro.runs.reasons import MissingReason
 
 Named = Annotated[
-    Ref,
-    BeforeValidator(lambda given: {"experiment": given} if isinstance(given, str) else given, json_schema_input_type=str | Ref),
+    ExperimentRef,
+    BeforeValidator(
+        lambda given: {"experiment": given} if isinstance(given, str) else given, json_schema_input_type=str | ExperimentRef
+    ),
 ]
 Refs = Annotated[tuple[Named, ...], Field(min_length=1)]
 
@@ -39,61 +41,61 @@ class Table(Frozen):
     def experiments(self) -> list[str]:
         return self.sources({})
 
-    def check(self, known: Known) -> None:
+    def check(self, known: ReferenceChecker) -> None:
         """That all that it names exists."""
         named = [getattr(self, key) for key in self.labels]
         for ref in self.panels:
-            known.at("panels").ref(ref, named)
+            known.at("panels").check_ref(ref, named)
         names = [ref.resolved(known.shown).name or ref.key for ref in self.panels]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
-            known.at("panels").refuse(f"{', '.join(repeated)}: give panels of one experiment a name each")
+            known.at("panels").fail(f"{', '.join(repeated)}: give panels of one experiment a name each")
 
-    def shown(self, evidence: Evidence) -> list[Panel]:
+    def shown(self, evidence: PaperData) -> list[ExperimentView]:
         """The panels that were run."""
         return [panel for panel in self._panels(evidence) if not panel.skipped]
 
-    def _panels(self, evidence: Evidence) -> list[Panel]:
+    def _panels(self, evidence: PaperData) -> list[ExperimentView]:
         return [evidence.panel(ref) for ref in self.panels]
 
-    def build(self, evidence: Evidence) -> Grid:
+    def build(self, evidence: PaperData) -> Grid:
         return Grid.of(self.rows(self.shown(evidence), evidence))
 
-    def rows(self, panels: list[Panel], evidence: Evidence) -> list[Row]:
+    def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
         """Of panels that were run."""
         raise NotImplementedError
 
-    def told(self, panels: list[Panel]) -> list[str]:
+    def explanations(self, panels: list[ExperimentView]) -> list[str]:
         """Sentences on what the numbers are, for panels that were run; there is at least one."""
         raise NotImplementedError
 
-    def caption(self, evidence: Evidence) -> str:
+    def caption(self, evidence: PaperData) -> str:
         """What stands above it: the title, the panel where it is one only, and how many seeds."""
         panels = self.shown(evidence)
         alone = [panels[0].title] if len(panels) == 1 and panels[0].shown.about else []
-        return sentences([self.title, *alone, *seeds(panels)])
+        return join_sentences([self.title, *alone, *seeds_sentence(panels)])
 
-    def notes(self, evidence: Evidence) -> str:
+    def notes(self, evidence: PaperData) -> str:
         """What stands below it: what the numbers are, what is not there, data and scale."""
         panels = self._panels(evidence)
         shown = self.shown(evidence)
         parts = [panel.title for panel in shown if panel.shown.about and len(shown) > 1]
-        parts += self.told(shown) if shown else []
+        parts += self.explanations(shown) if shown else []
         if self.build(evidence).best:
             parts.append(f"Bold: the best {self.best} among the series that lost no run, even where intervals overlap")
         parts += [f"{panel.name}, {label}: {text}" for panel in shown for label, text in _lost(panel)]
-        parts += not_run(panels)
+        parts += not_run_sentence(panels)
         if data := sorted({run["dataset"] for panel in shown for run in panel.results.runs()}):
             parts.append(f"Data: {', '.join(data)}")
         parts += _images(shown)
         note = panels[0].results.note
-        return sentences([*parts, f"Scale {note['scale']}: {note['scale_note']}"])
+        return join_sentences([*parts, f"Scale {note['scale']}: {note['scale_note']}"])
 
-    def remark(self, evidence: Evidence) -> str:
+    def remark(self, evidence: PaperData) -> str:
         """Caption and notes without the title."""
-        return " ".join(filter(None, [sentences(seeds(self.shown(evidence))), self.notes(evidence)]))
+        return " ".join(filter(None, [join_sentences(seeds_sentence(self.shown(evidence))), self.notes(evidence)]))
 
 
-class WithTargets(Table):
+class TargetTable(Table):
     """A table whose rows belong to targets: its own by scale, else each experiment's."""
 
     baseline: str
@@ -102,20 +104,20 @@ class WithTargets(Table):
     labels: ClassVar = ("baseline",)
     best: ClassVar = "of its panel and target (of rounds, where every seed arrives)"
 
-    def check(self, known: Known) -> None:
+    def check(self, known: ReferenceChecker) -> None:
         super().check(known)
-        known.at("targets").names("scale", self.targets, known.scales)
+        known.at("targets").check_names("scale", self.targets, known.scales)
 
-    def at(self, panel: Panel) -> tuple[float, ...]:
+    def at(self, panel: ExperimentView) -> tuple[float, ...]:
         """Targets at the panel's scale; none where nobody has any."""
         return panel.results.at_scale(self.targets, () if panel.target is None else (panel.target,))
 
 
-def sentences(parts: list[str]) -> str:
+def join_sentences(parts: list[str]) -> str:
     return " ".join(" ".join(f"{part}{'' if part[-1:] in '.?!' else '.'}" for part in parts).split())
 
 
-def measured(panels: list[Panel]) -> str:
+def measures_sentence(panels: list[ExperimentView]) -> str:
     """The panels' measures in words."""
     words = {panel.name: _whose(panel) for panel in panels}
     if len(set(words.values())) == 1:
@@ -123,16 +125,16 @@ def measured(panels: list[Panel]) -> str:
     return ", ".join(f"{text} ({name})" for name, text in words.items())
 
 
-def _whose(panel: Panel) -> str:
+def _whose(panel: ExperimentView) -> str:
     measure = panel.measure
     return f"the {measure.over}' mean {measure.title}" if measure.over else measure.title
 
 
-def _lost(panel: Panel) -> list[tuple[str, str]]:
+def _lost(panel: ExperimentView) -> list[tuple[str, str]]:
     return [(label, text) for label in panel.results.labels for text in panel.results.diverged(label)]
 
 
-def _images(panels: list[Panel]) -> list[str]:
+def _images(panels: list[ExperimentView]) -> list[str]:
     """A sentence on training sets that were cut to different sizes: such panels are not to be compared with each other."""
     sizes: dict[str, list[str]] = {}
     for panel in panels:
@@ -144,7 +146,7 @@ def _images(panels: list[Panel]) -> list[str]:
     return [f"Training images differ: {'; '.join(told)}"]
 
 
-def received(panels: list[Panel]) -> list[str]:
+def received_sentence(panels: list[ExperimentView]) -> list[str]:
     """A sentence on measures of what clients receive, which is what the rounds before have made."""
     late = any(panel.measure.model == "received" for panel in panels)
     return (
@@ -154,9 +156,9 @@ def received(panels: list[Panel]) -> list[str]:
     )
 
 
-def not_run(panels: list[Panel]) -> list[str]:
+def not_run_sentence(panels: list[ExperimentView]) -> list[str]:
     """A sentence on the panels that were not run, those with one reason together."""
-    reasons: dict[Reason, list[str]] = {}
+    reasons: dict[MissingReason, list[str]] = {}
     for panel in panels:
         if panel.skipped:
             reasons.setdefault(panel.skipped, []).append(panel.name)
@@ -165,7 +167,7 @@ def not_run(panels: list[Panel]) -> list[str]:
     return ([f"Not run: {'; '.join(told)}"] if told else []) + ([f"Not finished: {'; '.join(own)}"] if own else [])
 
 
-def seeds(panels: list[Panel]) -> list[str]:
+def seeds_sentence(panels: list[ExperimentView]) -> list[str]:
     """A sentence on how many seeds there are; where they differ, the usual number with its exceptions."""
     counts = {panel.name: {label: len(panel.curves(label)) for label in panel.results.labels} for panel in panels}
     known = [count for own in counts.values() for count in own.values() if count]
@@ -187,32 +189,34 @@ def _other(name: str, counts: dict[str, int], usual: int, several: bool) -> list
     return [f"{label}{where}: {count}" for label, count in counts.items() if count not in (0, usual)]
 
 
-def target(panel: Panel, value: float) -> Row:
+def target_cell(panel: ExperimentView, value: float) -> Row:
     """The column of targets, with the digits that it needs."""
-    text = f"{factor(panel.measure) * value:g}"
-    return {f"Target ({unit(panel.measure)})": Number(factor(panel.measure) * value, len(text.partition(".")[2]))}
+    text = f"{display_factor(panel.measure) * value:g}"
+    return {
+        f"Target ({measure_unit(panel.measure)})": Number(display_factor(panel.measure) * value, len(text.partition(".")[2]))
+    }
 
 
-def rounds(panel: Panel, label: str, target: float, smooth: int) -> Number:
+def rounds_cell(panel: ExperimentView, label: str, target: float, smooth: int) -> Number:
     """Rounds until the target."""
     reached = [panel.rounds_to(curve, target, smooth) for curve in panel.curves(label).values()]
-    return arrivals(reached, 1 if len(reached) > 1 else 0)
+    return arrivals_cell(reached, 1 if len(reached) > 1 else 0)
 
 
-def saved(panel: Panel, label: str, baseline: str, target: float) -> Number:
+def saved_cell(panel: ExperimentView, label: str, baseline: str, target: float) -> Number:
     """Mean over seeds of the paired saving of rounds, in percent; only where every seed of both series arrives."""
     if label == baseline:
         return Number()
-    values, _ = rounds_to.Cell(kind="rounds_to", series=label, baseline=baseline, target=target).found(panel)
-    return over([100 * value for value in values], 1) if values else Number()
+    values, _ = rounds_to.Quantity(kind="rounds_to", series=label, baseline=baseline, target=target).evaluate(panel)
+    return mean_cell([100 * value for value in values], 1) if values else Number()
 
 
-def no_target(panels: list[Panel], targets: dict[str, tuple]) -> list[str]:
+def no_target_sentence(panels: list[ExperimentView], targets: dict[str, tuple]) -> list[str]:
     """A sentence on the panels that have none at this scale."""
     names = [panel.name for panel in panels if not targets[panel.name]]
     return [f"No target at this scale: {', '.join(names)}"] if names else []
 
 
-def lost(panel: Panel) -> list[str]:
+def diverged_series(panel: ExperimentView) -> list[str]:
     """The series that lost a run."""
     return [label for label in panel.results.labels if panel.results.diverged(label)]

@@ -5,19 +5,19 @@ from typing import Annotated
 from pydantic import Field, FiniteFloat
 
 from fedrepro.config.types import Count
-from fedrepro.report.inputs.panel import Evidence, Panel
-from fedrepro.report.inputs.references import Known
-from fedrepro.report.numbers import Number, column, level, megabytes, significant
+from fedrepro.report.inputs.panel import ExperimentView, PaperData
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.report.numbers import Number, column_title, format_significant, measure_cell, megabytes
 from fedrepro.report.statistics import mean, mean_last
 from fedrepro.report.tables import base
-from fedrepro.report.tables._grid import Row, mark
+from fedrepro.report.tables._grid import Row, mark_best
 
 FINAL = 5  # rounds whose mean is the final accuracy
 PRINTED, SAVING = "Paper's rounds", "Paper's saving"
 FOLLOWS = f"{SAVING} (%)"
 
 
-class Table(base.WithTargets):
+class Table(base.TargetTable):
     """`reported`: what the paper's table prints of a series, [rounds, ...], one number for each target of the scale that is
     compared in full; where nothing is, the first crossing of its curve stands there. `savings`: where the paper tells ratios
     alone, what they save, series -> {panel: share of the baseline's rounds}; `savings_from` says where."""
@@ -26,36 +26,36 @@ class Table(base.WithTargets):
     savings: dict[str, dict[str, FiniteFloat]] = {}
     savings_from: str = ""
 
-    def check(self, known: Known) -> None:
+    def check(self, known: ReferenceChecker) -> None:
         super().check(known)
         if self.reported and len(self.panels) != 1:
-            known.at("reported").refuse("numbers of rounds need a table of one panel")
+            known.at("reported").fail("numbers of rounds need a table of one panel")
         for label, values in self.reported.items():
-            shown = known.at("reported").ref(self.panels[0], [label])
-            for scale in known.full:
+            shown = known.at("reported").check_ref(self.panels[0], [label])
+            for scale in known.compared_scales:
                 asked = len(self.targets.get(scale, [scale] if scale in shown.target else []))
                 if asked not in (0, len(values)):  # a scale of one's own may have none
-                    known.at("reported", label).refuse(f"needs one number for each target at scale {scale}")
+                    known.at("reported", label).fail(f"needs one number for each target at scale {scale}")
         if self.reported and self.savings:
-            known.at("savings").refuse("follow from the reported rounds: give one of them")
+            known.at("savings").fail("follow from the reported rounds: give one of them")
         panels = {ref.key: ref for ref in self.panels}
         for label, values in self.savings.items():
-            known.at("savings").names("panel of this table", values, panels)
+            known.at("savings").check_names("panel of this table", values, panels)
             for key in values:
-                known.at("savings").experiment(panels[key].experiment, [label])
+                known.at("savings").check_experiment(panels[key].experiment, [label])
         if bool(self.savings) != bool(self.savings_from):
-            known.at("savings_from").refuse("what the paper tells of savings and where it does go together")
+            known.at("savings_from").fail("what the paper tells of savings and where it does go together")
 
-    def rows(self, panels: list[Panel], evidence: Evidence) -> list[Row]:
+    def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
         found: list[Row] = []
         for panel in panels:
             for index, target in enumerate(self.at(panel)):
                 group = [self._row(panel, label, index, target, evidence) for label in panel.results.labels]
-                gone, loss = base.lost(panel), panel.sign < 0
+                gone, loss = base.diverged_series(panel), panel.sign < 0
                 for name in ("Rounds", self._smoothed):
-                    mark(group, name, least=True, lost=gone)
-                mark(group, column("Final", panel.measure), least=loss, lost=gone)
-                mark(group, PRINTED, least=True)
+                    mark_best(group, name, least=True, lost=gone)
+                mark_best(group, column_title("Final", panel.measure), least=loss, lost=gone)
+                mark_best(group, PRINTED, least=True)
                 found += group
         return found
 
@@ -63,20 +63,20 @@ class Table(base.WithTargets):
     def _smoothed(self) -> str:
         return f"Rounds, mean of {self.smooth}"
 
-    def _row(self, panel: Panel, label: str, index: int, target: float, evidence: Evidence) -> Row:
-        row: Row = {"Panel": panel.name, "Series": label, **base.target(panel, target)}
-        row["Rounds"] = base.rounds(panel, label, target, 1)
+    def _row(self, panel: ExperimentView, label: str, index: int, target: float, evidence: PaperData) -> Row:
+        row: Row = {"Panel": panel.name, "Series": label, **base.target_cell(panel, target)}
+        row["Rounds"] = base.rounds_cell(panel, label, target, 1)
         if self.smooth > 1:
-            row[self._smoothed] = base.rounds(panel, label, target, self.smooth)
-        row[f"Saved vs {self.baseline} (%)"] = base.saved(panel, label, self.baseline, target)
+            row[self._smoothed] = base.rounds_cell(panel, label, target, self.smooth)
+        row[f"Saved vs {self.baseline} (%)"] = base.saved_cell(panel, label, self.baseline, target)
         if panel.full:
             row |= self._papers(panel, label, index, target, evidence)
-        row[column("Final", panel.measure)] = level(
+        row[column_title("Final", panel.measure)] = measure_cell(
             panel.measure, [mean_last(curve, FINAL) for curve in panel.curves(label).values()]
         )
-        return row | {"MB per round": significant(mean([megabytes(run) for run in panel.results.runs(label)]), 3)}
+        return row | {"MB per round": format_significant(mean([megabytes(run) for run in panel.results.runs(label)]), 3)}
 
-    def _papers(self, panel: Panel, label: str, index: int, target: float, evidence: Evidence) -> Row:
+    def _papers(self, panel: ExperimentView, label: str, index: int, target: float, evidence: PaperData) -> Row:
         """What the paper has of it."""
         if self.reported:
             return self._printed(label, index)
@@ -95,10 +95,10 @@ class Table(base.WithTargets):
             FOLLOWS: Number(100 * (1 - pair[0] / pair[1]), 1) if known else Number(),
         }
 
-    def told(self, panels: list[Panel]) -> list[str]:
+    def explanations(self, panels: list[ExperimentView]) -> list[str]:
         smooth = f", or in which its mean with the {self.smooth - 1} measured before does" if self.smooth > 1 else ""
-        parts = [f"Rounds: the first in which {base.measured(panels)} reaches the target{smooth}"]
-        parts += base.received(panels)
+        parts = [f"Rounds: the first in which {base.measures_sentence(panels)} reaches the target{smooth}"]
+        parts += base.received_sentence(panels)
         single = ", of single rounds" if self.smooth > 1 else ""
         parts.append(f"Saved: 1 - rounds / rounds of {self.baseline}{single}, seed by seed")
         if panels[0].full and self.savings:
@@ -107,14 +107,14 @@ class Table(base.WithTargets):
             parts.append(f"{PRINTED}: " + ("as it prints them" if self.reported else "the first crossing of its curve"))
         parts += [f"{name}: mean of the last {FINAL} rounds" for name in dict.fromkeys(_final(panel) for panel in panels)]
         parts.append("MB: millions of bytes, down and up, of all participants of a round")
-        return [*parts, *base.no_target(panels, {panel.name: self.at(panel) for panel in panels})]
+        return [*parts, *base.no_target_sentence(panels, {panel.name: self.at(panel) for panel in panels})]
 
 
-def _final(panel: Panel) -> str:
-    return column("Final", panel.measure).rpartition(" (")[0]
+def _final(panel: ExperimentView) -> str:
+    return column_title("Final", panel.measure).rpartition(" (")[0]
 
 
-def _plotted(panel: Panel, label: str, target: float, evidence: Evidence) -> Row:
+def _plotted(panel: ExperimentView, label: str, target: float, evidence: PaperData) -> Row:
     """From the paper's curve."""
     if label not in panel.shown.reported:
         return {PRINTED: Number()}

@@ -7,10 +7,10 @@ from fedrepro.core.formatting import count
 from fedrepro.core.metrics import MEASURES, Measure
 from fedrepro.data import source_label
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Panel, Shown
+from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView
 from fedrepro.report.numbers import NONE, Unit
-from fedrepro.report.quantities.base import Cell
-from fedrepro.report.reasons import Reason, Why, reason, sentence
+from fedrepro.report.quantities.base import Quantity
+from fedrepro.report.reasons import Reason, ReasonKind, make_reason, reasons_sentence
 from fedrepro.report.statistics import Estimate, estimate
 from fedrepro.report.verdicts import rules
 from fedrepro.report.verdicts.claim import Claim
@@ -30,25 +30,25 @@ class Verdict:
     reasons: list[Reason]
     ours: Estimate | None = None
     arrived: str = ""
-    asked: str = ""  # at a scale with another target or other rounds than the paper's: which
+    condition: str = ""  # at a scale with another target or other rounds than the paper's: which
     p: float | None = None  # of a claim that something is better: of no difference
 
     @property
     def why(self) -> str:
-        return sentence(self.reasons)
+        return reasons_sentence(self.reasons)
 
     @property
     def digits(self) -> int:
-        return rules.digits(self.claim, self.measure)
+        return rules.decimals(self.claim, self.measure)
 
     @property
     def unit(self) -> Unit:
-        return self.claim.cell.unit(self.measure)
+        return self.claim.quantity.unit(self.measure)
 
     @property
     def reported(self) -> str:
         """What the paper reports; of a question of ours that has no number of it, that it reports nothing."""
-        if self.claim.unreported:
+        if self.claim.is_own_question:
             return rules.NONE_REPORTED
         return self.claim.reported if self.claim.expected else self.unit.text(self.claim.reported, self.digits)
 
@@ -56,18 +56,18 @@ class Verdict:
     def tolerance(self) -> str:
         """What our mean may differ by, with the reason."""
         if self.claim.expected:
-            slack = getattr(self.claim.cell, "slack", None)
+            slack = getattr(self.claim.quantity, "slack", None)
             return f"{self.unit.distance(slack, 2)} below the baseline" if slack else "none: only the side of zero is judged"
-        allowed = rules.distance(self.claim, self.claim.tolerance, self.measure)
+        allowed = rules.distance_text(self.claim, self.claim.tolerance, self.measure)
         return f"{allowed}: {self.claim.because}" if self.claim.because else allowed
 
     @property
-    def needed(self) -> int | None:
+    def seeds_needed(self) -> int | None:
         """See `rules.needed`."""
-        return rules.needed(self.claim, self.ours)
+        return rules.seeds_needed(self.claim, self.ours)
 
     @property
-    def found(self) -> str:
+    def our_value(self) -> str:
         """Our mean with its 95 % interval and the number of seeds; where there is no mean, who arrives."""
         return self._found(Unit.mean)
 
@@ -95,54 +95,54 @@ def decide(
     `chosen`: series -> what was chosen by what the paper reports of it. `others`: of the experiments that its cell needs beside
     the claim's own. `held`: in which part of the rounds the paper's own curves have the claimed sign, where they are known.
     `looked`: how many seeds had been looked at when more were added, if any were."""
-    beside = dict(zip(claim.cell.others, others, strict=True))
-    verdict = _decide(key, claim, Panel(claim.experiment, Shown(measure=measure), results, beside), held)
+    beside = dict(zip(claim.quantity.other_experiments, others, strict=True))
+    verdict = _decide(key, claim, ExperimentView(claim.experiment, DisplayOptions(measure=measure), results, beside), held)
     if verdict.status in (Status.NOT_RUN, Status.NOT_COMPARED):
         return verdict
     verdict = _calibrated(verdict, chosen or {})
     data = sorted({run["dataset"] for found in (results, *others) for run in found.runs()})
     copies = [name for name in data if source_label.described(name)[1] != source_label.OFFICIAL]
-    on = [reason(Why.COPIES, data=", ".join(copies))] if copies else []
+    on = [make_reason(ReasonKind.COPIES, data=", ".join(copies))] if copies else []
     return replace(verdict, reasons=[*verdict.reasons, *on, *_seen(verdict, looked)])
 
 
 def _seen(verdict: Verdict, looked: int | None) -> list[Reason]:
     """What of the test was settled after numbers of ours had been seen."""
     added = verdict.ours.n - looked if looked and verdict.ours else 0
-    reasons = [reason(Why.SEEDS_ADDED, seeds=count(added, "seed"), looked=looked)] if added > 0 else []
-    return [*reasons, reason(Why.LISTED_LATE)] if verdict.claim.afterwards else reasons
+    reasons = [make_reason(ReasonKind.SEEDS_ADDED, seeds=count(added, "seed"), looked=looked)] if added > 0 else []
+    return [*reasons, make_reason(ReasonKind.LISTED_LATE)] if verdict.claim.registered_after_results else reasons
 
 
 def _calibrated(verdict: Verdict, chosen: Mapping[str, str]) -> Verdict:
     """Agreement with what a setting was chosen by is none; to be far from it even so is worth telling."""
-    labels = verdict.claim.cell.labels
-    reasons = [reason(Why.CALIBRATED, series=label, text=chosen[label]) for label in labels if label in chosen]
+    labels = verdict.claim.quantity.labels
+    reasons = [make_reason(ReasonKind.CALIBRATED, series=label, text=chosen[label]) for label in labels if label in chosen]
     failed = verdict.status in (Status.NOT, Status.DISAGREES, Status.FAILS)
     calibrated = reasons and len(reasons) == len(labels) and not failed
     status = Status.CALIBRATED if calibrated else verdict.status
     return replace(verdict, status=status, reasons=[*verdict.reasons, *reasons])
 
 
-def _decide(key: str, claim: Claim, panel: Panel, held: float | None) -> Verdict:
+def _decide(key: str, claim: Claim, panel: ExperimentView, held: float | None) -> Verdict:
     def verdict(status: Status, reasons: list[Reason], *found: Estimate | str | None) -> Verdict:
         return Verdict(key, claim, MEASURES[panel.shown.measure], status, reasons, *found)
 
-    cell = panel.results.at_scale(claim.scales, claim.cell)
+    cell = panel.results.at_scale(claim.scales, claim.quantity)
     for results in (panel.results, *panel.others.values()):
         missing = [label for label in cell.labels if label in results.missing]
         if absent := results.skipped or (unfinished(missing) if missing else None):
-            return verdict(Status.NOT_RUN, [reason(Why.NOT_RUN, text=str(absent))])
-    values, reasons = cell.found(panel)
+            return verdict(Status.NOT_RUN, [make_reason(ReasonKind.NOT_RUN, text=str(absent))])
+    values, reasons = cell.evaluate(panel)
     ours = estimate(values) if values else None
-    arrived = "" if cell.lost(panel) or cell.absent(panel) or not (reasons or claim.expected) else _arrivals(cell, panel)
-    asked = "" if panel.full else rules.asked(claim, cell, panel.measure)
-    if beyond := rules.beyond(claim, cell, panel, held):
+    arrived = "" if cell.diverged(panel) or cell.missing(panel) or not (reasons or claim.expected) else _arrivals(cell, panel)
+    asked = "" if panel.full else rules.condition(claim, cell, panel.measure)
+    if beyond := rules.not_testable(claim, cell, panel, held):
         return verdict(Status.NOT_COMPARED, beyond, ours, arrived, asked)
     p = None if reasons else rules.p_value(claim, cell, panel, ours)
-    status, reasons = rules.judged(claim, cell, panel, ours, reasons)
-    return verdict(rules.OWN.get(status, status) if claim.unreported else status, reasons, ours, arrived, asked, p)
+    status, reasons = rules.judge(claim, cell, panel, ours, reasons)
+    return verdict(rules.OWN.get(status, status) if claim.is_own_question else status, reasons, ours, arrived, asked, p)
 
 
-def _arrivals(cell: Cell, panel: Panel) -> str:
+def _arrivals(cell: Quantity, panel: ExperimentView) -> str:
     """Who gets to the target, of each series."""
     return "; ".join(f"{label}: {text}" for label in cell.labels if (text := cell.arrivals(panel, label)))

@@ -34,7 +34,7 @@ def macros(paper: str, verdicts: Sequence[Verdict], source: str) -> str:
             "Reported": item.reported,
             "Ours": item.number,
             "Seeds": seeds,
-            "Asked": item.asked,
+            "Asked": item.condition,
             "Verdict": item.status,
         }
         lines += [rf"\newcommand{{\{called}{what}}}{{{_value(text)}}}" + "\n" for what, text in told.items()]

@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import Panel, Shown
-from fedrepro.report.reasons import sentence
+from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView
+from fedrepro.report.reasons import reasons_sentence
 from fedrepro.report.statistics import SLACK, Curve
 from fedrepro.report.verdicts.claim import Claim
-from fedrepro.report.verdicts.rules import digits
+from fedrepro.report.verdicts.rules import decimals
 
 SEED = 0  # whose run the paper's curves are taken for
 
 
-def contradiction(experiments: Mapping[str, Shown], claim: Claim, plotted: Mapping[str, Curve]) -> str:
+def contradiction(experiments: Mapping[str, DisplayOptions], claim: Claim, plotted: Mapping[str, Curve]) -> str:
     """What the claim's cell finds in the digitised curves, `plotted`, as if they were one seed's; empty where that is what the
     claim says, up to its tolerance, or where its series, or the round in question, are not plotted."""
-    cell, shown, curves = claim.cell, claim.ref.resolved(experiments), _curves(experiments, claim, plotted)
+    cell, shown, curves = claim.quantity, claim.ref.resolved(experiments), _curves(experiments, claim, plotted)
     if not curves:
         return ""
     rows = [
@@ -26,23 +26,23 @@ def contradiction(experiments: Mapping[str, Shown], claim: Claim, plotted: Mappi
         for round, value in curve
     ]
     runs = {label: {"runs": [{"seed": SEED, "status": "finished"}]} for label in curves}
-    panel = Panel(claim.experiment, shown, Results({"series": runs, "compare": "full"}, rows))
-    if cell.absent(panel):  # e.g. the round of the claim is not among those that were read off
+    panel = ExperimentView(claim.experiment, shown, Results({"series": runs, "compare": "full"}, rows))
+    if cell.missing(panel):  # e.g. the round of the claim is not among those that were read off
         return ""
-    values, reasons = cell.found(panel)
+    values, reasons = cell.evaluate(panel)
     if reasons:
-        return sentence([replace(one, seeds=()) for one in reasons])
+        return reasons_sentence([replace(one, seeds=()) for one in reasons])
     if claim.expected:
         agrees = all(value * claim.expected.sign > SLACK for contrast in cell.contrasts(panel) for value in contrast)
     else:
         agrees = abs(values[0] - claim.reported) <= claim.tolerance + SLACK
-    return "" if agrees else cell.unit(panel.measure).text(values[0], digits(claim, panel.measure))
+    return "" if agrees else cell.unit(panel.measure).text(values[0], decimals(claim, panel.measure))
 
 
-def held(experiments: Mapping[str, Shown], claim: Claim, plotted: Mapping[str, Curve]) -> float | None:
+def sign_share(experiments: Mapping[str, DisplayOptions], claim: Claim, plotted: Mapping[str, Curve]) -> float | None:
     """Of a claimed difference at the end of a run: in which part of the rounds that both digitised curves have, its sign is
     there; None of other claims, or where its series are not plotted."""
-    cell, curves = claim.cell, _curves(experiments, claim, plotted)
+    cell, curves = claim.quantity, _curves(experiments, claim, plotted)
     if not curves or cell.kind != "difference" or claim.expected or not cell.last or claim.reported == 0:
         return None
     series, baseline = (dict(curves[label]) for label in cell.labels)
@@ -50,13 +50,13 @@ def held(experiments: Mapping[str, Shown], claim: Claim, plotted: Mapping[str, C
     return sum((series[round] - baseline[round]) * claim.reported > 0 for round in rounds) / len(rounds) if rounds else None
 
 
-def _curves(experiments: Mapping[str, Shown], claim: Claim, plotted: Mapping[str, Curve]) -> dict[str, Curve]:
+def _curves(experiments: Mapping[str, DisplayOptions], claim: Claim, plotted: Mapping[str, Curve]) -> dict[str, Curve]:
     """The digitised curves of a claim's series; empty where they are not plotted, or the claim is on something else."""
-    cell, shown, own = claim.cell, claim.ref.resolved(experiments), experiments[claim.experiment]
+    cell, shown, own = claim.quantity, claim.ref.resolved(experiments), experiments[claim.experiment]
     if (
         not cell.plotted
         or cell.study
-        or cell.others
+        or cell.other_experiments
         or shown.measure != own.measure
         or not shown.reported.keys() >= set(cell.labels)
     ):

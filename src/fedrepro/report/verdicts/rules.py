@@ -4,11 +4,11 @@ import math
 from enum import StrEnum
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inputs.panel import Panel
-from fedrepro.report.numbers import PERCENT, SCORES, amount
-from fedrepro.report.quantities.base import Cell
+from fedrepro.report.inputs.panel import ExperimentView
+from fedrepro.report.numbers import PERCENT, SCORES, format_target
+from fedrepro.report.quantities.base import Quantity
 from fedrepro.report.quantities.difference import LEAST
-from fedrepro.report.reasons import Reason, Why, reason
+from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import MOST, POWER, SLACK, Estimate, estimate
 from fedrepro.report.verdicts.claim import Claim
 
@@ -69,27 +69,27 @@ RULES = {
 }
 
 
-def beyond(claim: Claim, cell: Cell, panel: Panel, held: float | None) -> list[Reason]:
+def not_testable(claim: Claim, cell: Quantity, panel: ExperimentView, held: float | None) -> list[Reason]:
     """Why our runs cannot speak of the claim, whatever their numbers; empty if they can."""
-    if text := panel.results.at_scale(claim.beyond):
-        return [reason(Why.NOT_TESTABLE, text=text)]
-    needed = getattr(cell, "last", None) or (cell.needs(claim.reported, claim.tolerance) if panel.full else 0)
+    if text := panel.results.at_scale(claim.not_testable_at):
+        return [make_reason(ReasonKind.NOT_TESTABLE, text=text)]
+    needed = getattr(cell, "last", None) or (cell.rounds_needed(claim.reported, claim.tolerance) if panel.full else 0)
     ends = [curve[-1][0] for curve in panel.curves(cell.series).values()] if needed else []
     if ends and min(ends) < needed:  # e.g. after the number of rounds was lowered
-        return [reason(Why.ENDS_EARLY, end=min(ends), needed=needed)]
+        return [make_reason(ReasonKind.ENDS_EARLY, end=min(ends), needed=needed)]
     if not panel.full:
         if not cell.contrast:
-            return [reason(Why.PAPER_ONLY)]
+            return [make_reason(ReasonKind.PAPER_ONLY)]
         if claim.reported == 0:
-            return [reason(Why.NO_SIGN)]
+            return [make_reason(ReasonKind.NO_SIGN)]
         if held is not None and held < STEADY:
-            return [reason(Why.UNSTEADY, percent=f"{100 * held:.0f}")]
-    return [] if cell.lost(panel) else cell.absent(panel)
+            return [make_reason(ReasonKind.UNSTEADY, percent=f"{100 * held:.0f}")]
+    return [] if cell.diverged(panel) else cell.missing(panel)
 
 
-def judged(claim: Claim, cell: Cell, panel: Panel, ours: Estimate | None, reasons: list[Reason]) -> Judged:
+def judge(claim: Claim, cell: Quantity, panel: ExperimentView, ours: Estimate | None, reasons: list[Reason]) -> Judged:
     """Status and reasons; without a number for every seed (`ours` is None) there are `reasons` for that."""
-    if cell.lost(panel):
+    if cell.diverged(panel):
         return Status.UNDECIDED, reasons
     if reasons:
         status, more = _without_number(claim, cell, panel)
@@ -99,9 +99,9 @@ def judged(claim: Claim, cell: Cell, panel: Panel, ours: Estimate | None, reason
     return _full(claim, ours, panel.measure) if panel.full else _direction(claim, cell, ours, panel.measure)
 
 
-def _without_number(claim: Claim, cell: Cell, panel: Panel) -> Judged:
+def _without_number(claim: Claim, cell: Quantity, panel: ExperimentView) -> Judged:
     """Where a series does not arrive, its best values say whether that is sure; of a difference this leaves the direction."""
-    margins = [cell.margins(panel, label) for label in cell.labels]
+    margins = [cell.target_margins(panel, label) for label in cell.labels]
     if not panel.full and all(margin < -SLACK for own in margins for margin in own):
         return Status.NOT_COMPARED, []  # the target is out of reach at this scale
     sides = [estimate(own).side() for own in margins]
@@ -121,34 +121,34 @@ def _by_scale(full: bool, agrees: bool, whole: Status) -> Status:
     return Status.AGREES if agrees else Status.DISAGREES
 
 
-def _worded(claim: Claim, cell: Cell, panel: Panel) -> Judged:
+def _worded(claim: Claim, cell: Quantity, panel: ExperimentView) -> Judged:
     """A claim that is a word is true if all contrasts lie on its side of zero, and false if one lies on the other."""
     expected, contrasts = claim.expected, [estimate(values) for values in cell.contrasts(panel)]
     if contrasts[0].n == 1:
-        return Status.UNDECIDED, [reason(Why.ONE_SEED)]
+        return Status.UNDECIDED, [make_reason(ReasonKind.ONE_SEED)]
     sides = [one.side() * expected.sign for one in contrasts]
     if -1 in sides:
-        return _by_scale(panel.full, False, Status.NOT), [reason(Why.OPPOSITE)]
+        return _by_scale(panel.full, False, Status.NOT), [make_reason(ReasonKind.OPPOSITE)]
     if 0 not in sides:
-        return _by_scale(panel.full, True, Status.REPRODUCED), [reason(Why.AS_CLAIMED)]
+        return _by_scale(panel.full, True, Status.REPRODUCED), [make_reason(ReasonKind.AS_CLAIMED)]
     if panel.full and expected.least and contrasts[0].high < expected.least - SLACK:
-        return Status.NOT, [reason(Why.NO_LEAD, least=cell.unit(panel.measure).distance(expected.least))]
-    return Status.UNDECIDED, [reason(Why.CONTAINS_ZERO if len(contrasts) == 1 else Why.ONE_CONTAINS_ZERO)]
+        return Status.NOT, [make_reason(ReasonKind.NO_LEAD, least=cell.unit(panel.measure).distance(expected.least))]
+    return Status.UNDECIDED, [make_reason(ReasonKind.CONTAINS_ZERO if len(contrasts) == 1 else ReasonKind.ONE_CONTAINS_ZERO)]
 
 
-def _direction(claim: Claim, cell: Cell, ours: Estimate, measure: Measure) -> Judged:
-    at = asked(claim, cell, measure)
-    reasons = [reason(Why.SIGN_ONLY), *([reason(Why.AT, text=at)] if at else [])]
+def _direction(claim: Claim, cell: Quantity, ours: Estimate, measure: Measure) -> Judged:
+    at = condition(claim, cell, measure)
+    reasons = [make_reason(ReasonKind.SIGN_ONLY), *([make_reason(ReasonKind.AT, text=at)] if at else [])]
     if (side := ours.side()) == 0:
-        return Status.UNDECIDED, reasons + (_alone(ours.n) or [reason(Why.CONTAINS_ZERO), _power(claim, ours)])
+        return Status.UNDECIDED, reasons + (_alone(ours.n) or [make_reason(ReasonKind.CONTAINS_ZERO), _power(claim, ours)])
     return _by_scale(False, side * claim.reported > 0, Status.AGREES), reasons
 
 
-def asked(claim: Claim, cell: Cell, measure: Measure) -> str:
+def condition(claim: Claim, cell: Quantity, measure: Measure) -> str:
     """At which target, and at which rounds where those are not the paper's."""
     target = getattr(cell, "target", None)
-    parts = [f"at {amount(measure, target)} {SCORES[measure.score]}"] if target else []
-    if cell == claim.cell:
+    parts = [f"at {format_target(measure, target)} {SCORES[measure.score]}"] if target else []
+    if cell == claim.quantity:
         return ", ".join(parts)
     if last := getattr(cell, "last", None):
         parts.append(f"over the last {last} rounds")
@@ -159,18 +159,18 @@ def asked(claim: Claim, cell: Cell, measure: Measure) -> str:
 
 
 def _full(claim: Claim, ours: Estimate, measure: Measure) -> Judged:
-    gap, allowed = (distance(claim, value, measure) for value in (abs(ours.mean - claim.reported), claim.tolerance))
-    how_far = [reason(Why.DISTANCE, gap=gap, allowed=allowed)]
+    gap, allowed = (distance_text(claim, value, measure) for value in (abs(ours.mean - claim.reported), claim.tolerance))
+    how_far = [make_reason(ReasonKind.DISTANCE, gap=gap, allowed=allowed)]
     if ours.n == 1:
         return Status.UNDECIDED, how_far + _alone(1)
-    judge = _difference if claim.cell.contrast and claim.reported != 0 else _level
+    judge = _difference if claim.quantity.contrast and claim.reported != 0 else _level
     status, reasons = judge(claim, ours)
     return status, reasons + how_far
 
 
-def digits(claim: Claim, measure: Measure) -> int:
+def decimals(claim: Claim, measure: Measure) -> int:
     """Decimals of ours and of what is reported: of a difference one where the reported number has no second."""
-    one = claim.cell.contrast and not claim.expected and _decimals(claim.reported, 1, 2) == 1
+    one = claim.quantity.contrast and not claim.expected and _decimals(claim.reported, 1, 2) == 1
     return 1 if one else 2
 
 
@@ -179,10 +179,10 @@ def _decimals(value: float, *tried: int) -> int:
     return next((digits for digits in tried if math.isclose(round(100 * value, digits), 100 * value)), tried[-1])
 
 
-def distance(claim: Claim, value: float, measure: Measure) -> str:
+def distance_text(claim: Claim, value: float, measure: Measure) -> str:
     """A distance from what is reported, with the decimals of the tolerance too: rounded alike, what is told and what decides
     could contradict each other."""
-    return claim.cell.unit(measure).distance(value, max(digits(claim, measure), _decimals(claim.tolerance, 1, 2, 3)))
+    return claim.quantity.unit(measure).distance(value, max(decimals(claim, measure), _decimals(claim.tolerance, 1, 2, 3)))
 
 
 def _difference(claim: Claim, ours: Estimate) -> Judged:
@@ -190,23 +190,23 @@ def _difference(claim: Claim, ours: Estimate) -> Judged:
     reported, tolerance = claim.reported, claim.tolerance
     if (side := ours.side()) == 0:
         if _outside(claim, ours):
-            return Status.NOT, [reason(Why.NONE_AS_LARGE)]
-        return Status.UNDECIDED, [reason(Why.CONTAINS_ZERO), _power(claim, ours)]
+            return Status.NOT, [make_reason(ReasonKind.NONE_AS_LARGE)]
+        return Status.UNDECIDED, [make_reason(ReasonKind.CONTAINS_ZERO), _power(claim, ours)]
     if side * reported < 0:
-        return Status.NOT, [reason(Why.OPPOSITE)]
+        return Status.NOT, [make_reason(ReasonKind.OPPOSITE)]
     if tolerance > abs(reported) / 2 + SLACK:
-        return Status.PARTLY, [reason(Why.WIDE_TOLERANCE)]
+        return Status.PARTLY, [make_reason(ReasonKind.WIDE_TOLERANCE)]
     if ours.within(tolerance, reported):
         return Status.REPRODUCED, []
     close = abs(ours.mean - reported) <= tolerance + SLACK
-    return Status.PARTLY, [reason(Why.BEYOND_TOLERANCE if close else Why.DIRECTION)]
+    return Status.PARTLY, [make_reason(ReasonKind.BEYOND_TOLERANCE if close else ReasonKind.DIRECTION)]
 
 
 def _power(claim: Claim, ours: Estimate) -> Reason:
     needed = ours.needed(claim.reported)
     if needed <= ours.n:
-        return reason(Why.POWERED, seeds=ours.n)
-    return reason(Why.SEEDS_NEEDED, seeds=f"over {MOST}" if needed > MOST else f"some {needed}")
+        return make_reason(ReasonKind.POWERED, seeds=ours.n)
+    return make_reason(ReasonKind.SEEDS_NEEDED, seeds=f"over {MOST}" if needed > MOST else f"some {needed}")
 
 
 def _level(claim: Claim, ours: Estimate) -> Judged:
@@ -214,7 +214,7 @@ def _level(claim: Claim, ours: Estimate) -> Judged:
         return Status.REPRODUCED, []
     if _outside(claim, ours):
         return Status.NOT, []
-    return Status.UNDECIDED, [reason(Why.OVER_EDGE)]
+    return Status.UNDECIDED, [make_reason(ReasonKind.OVER_EDGE)]
 
 
 def _outside(claim: Claim, ours: Estimate) -> bool:
@@ -223,16 +223,16 @@ def _outside(claim: Claim, ours: Estimate) -> bool:
 
 
 def _alone(seeds: int) -> list[Reason]:
-    return [reason(Why.ONE_SEED)] if seeds == 1 else []
+    return [make_reason(ReasonKind.ONE_SEED)] if seeds == 1 else []
 
 
-def needed(claim: Claim, ours: Estimate | None) -> int | None:
+def seeds_needed(claim: Claim, ours: Estimate | None) -> int | None:
     """How many seeds, scattered as ours, would show a difference as large as is reported; None where no number of one is, and
     of a single seed."""
-    return ours.needed(claim.reported) if ours and claim.cell.contrast and not claim.expected and claim.reported else None
+    return ours.needed(claim.reported) if ours and claim.quantity.contrast and not claim.expected and claim.reported else None
 
 
-def p_value(claim: Claim, cell: Cell, panel: Panel, ours: Estimate) -> float | None:
+def p_value(claim: Claim, cell: Quantity, panel: ExperimentView, ours: Estimate) -> float | None:
     """Of no difference; None of a level. Where several things have to be true: of the least sure one; where one of them is
     shown to be false, of that one, times their number."""
     if not cell.contrast or claim.reported == 0:

@@ -27,7 +27,7 @@ def tally(verdicts: Iterable[Mapping[str, str]]) -> dict[str, int]:
     return {status: counts[status] for status in RULES if counts[status]}
 
 
-def made(verdicts: Iterable[Mapping[str, str]], by: str) -> list[Mapping[str, str]]:
+def claimed_by(verdicts: Iterable[Mapping[str, str]], by: str) -> list[Mapping[str, str]]:
     """Those on claims of the paper, or on questions that we ask beside them."""
     return [verdict for verdict in verdicts if verdict["by"] == by]
 
@@ -35,31 +35,31 @@ def made(verdicts: Iterable[Mapping[str, str]], by: str) -> list[Mapping[str, st
 def differences(verdicts: Iterable[Mapping[str, Any]]) -> tuple[int, int, int]:
     """How many differences were tested against zero, each once, how many have an interval without it, and what is left of them
     when all are corrected together."""
-    found = corrected(verdicts)
+    found = holm_corrected(verdicts)
     return len(found), sum(test[-1] < LEVEL for test in found), sum(p <= LEVEL for p in found.values())
 
 
-def corrected(verdicts: Iterable[Mapping[str, Any]]) -> dict[tuple, float]:
+def holm_corrected(verdicts: Iterable[Mapping[str, Any]]) -> dict[tuple, float]:
     """Each test against zero, once however many claims share it, with its p when all are corrected together (Holm 1979)."""
-    tests = sorted({test(verdict) for verdict in verdicts if verdict["p"] is not None}, key=lambda one: one[-1])
+    tests = sorted({test_key(verdict) for verdict in verdicts if verdict["p"] is not None}, key=lambda one: one[-1])
     factors = range(len(tests), 0, -1)
     found = [min(1.0, times * p) for times, (*_, p) in zip(factors, tests, strict=True)]
     return dict(zip(tests, accumulate(found, max), strict=True))
 
 
-def test(verdict: Mapping[str, Any]) -> tuple:
+def test_key(verdict: Mapping[str, Any]) -> tuple:
     """What makes two tests the same: mean, interval, seeds and p."""
     return verdict["mean"], verdict["half_width"], verdict["seeds"], verdict["p"]
 
 
-def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
+def multiple_testing_note(verdicts: Iterable[Mapping[str, Any]]) -> str:
     """How many differences were tested, what of it would be chance, how many claims were listed late, and how many undecided
     ones had seeds enough; empty where nothing was tested."""
     verdicts = list(verdicts)
     tested, decided, left = differences(verdicts)
     if not tested:
         return ""
-    late = sum(verdict.get("afterwards") == "yes" for verdict in verdicts if verdict["p"] is not None)
+    late = sum(verdict.get("registered_after_results") == "yes" for verdict in verdicts if verdict["p"] is not None)
     unsure = [one for one in verdicts if one.get("verdict") == Status.UNDECIDED and one.get("seeds_needed")]
     enough = sum(one["seeds_needed"] <= one["seeds"] for one in unsure)
     parts = [
@@ -73,13 +73,13 @@ def chance(verdicts: Iterable[Mapping[str, Any]]) -> str:
     return "; ".join(parts)
 
 
-def told(counts: Mapping[str, int]) -> str:
+def format_counts(counts: Mapping[str, int]) -> str:
     """2 reproduced, 1 partly."""
     return ", ".join(f"{count} {status}" for status, count in counts.items()) or "no verdicts"
 
 
 def summary(verdicts: Iterable[Mapping[str, str]], none: str = "") -> str:
     """2 reproduced, 1 partly; asked by us: 1 undecided. `none`: said where no claim of the paper is among them."""
-    published, own = (tally(made(verdicts, by)) for by in (PAPER, US))
-    asked = f"asked by us: {told(own)}" if own else ""
-    return "; ".join(filter(None, [told(published) if published or not own else none, asked]))
+    published, own = (tally(claimed_by(verdicts, by)) for by in (PAPER, US))
+    asked = f"asked by us: {format_counts(own)}" if own else ""
+    return "; ".join(filter(None, [format_counts(published) if published or not own else none, asked]))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedrepro.config.params import RunConfig, Scaling
+from fedrepro.config.params import PixelScaling, RunConfig
 from fedrepro.core.errors import UserError
 from fedrepro.data.datasets import Dataset
 
@@ -25,7 +25,7 @@ TURN, SHEAR, ZOOM = math.pi, math.radians(36), (1.0, 9 / 8)  # of an affine chan
 Drawn = list[tuple[Tensor, ...]]  # of every change
 
 
-class Change(NamedTuple):
+class Augmentation(NamedTuple):
     """`draw`: (number of images, height, width, generator) -> tensors; `make`: (images (B, C, H, W), those) -> images."""
 
     draw: Callable[[int, int, int, torch.Generator], tuple[Tensor, ...]]
@@ -37,13 +37,13 @@ def apply(images: Tensor, names: tuple[str, ...], random: torch.Generator | Draw
     0-255."""
     drawn = draw(len(images), images.shape, names, random) if isinstance(random, torch.Generator) else random
     for name, tensors in zip(names, drawn, strict=True):
-        images = CHANGES[name].make(images, *tensors)
+        images = AUGMENTATIONS[name].make(images, *tensors)
     return images
 
 
 def draw(count: int, shape: tuple[int, ...], names: tuple[str, ...], generator: torch.Generator) -> Drawn:
     """What the named changes take, of so many images of a shape (..., H, W)."""
-    return [CHANGES[name].draw(count, *shape[-2:], generator) for name in names]
+    return [AUGMENTATIONS[name].draw(count, *shape[-2:], generator) for name in names]
 
 
 def _uniform(low: float, high: float) -> Callable[..., tuple[Tensor, ...]]:
@@ -172,22 +172,22 @@ def _contrast(images: Tensor, factor: Tensor) -> Tensor:
     return centre + (images - centre) * _there(factor, images)
 
 
-CHANGES = {
-    "crop": Change(_shifts, _crop),
-    "reflected_crop": Change(_shifts, partial(_crop, border="reflect")),  # FedMA's code
-    "resized_crop": Change(_stretches, _resized_crop),
-    "flip": Change(_halves, _flip),
-    "vertical_flip": Change(_halves, _vertical_flip),
-    "affine": Change(_ways_back, _affine),
-    "brightness": Change(_uniform(-63, 63), _brightness),
-    "contrast": Change(_uniform(0.2, 1.8), _contrast),
-    "contrast_jitter": Change(_uniform(0, 2), _contrast_jitter),
+AUGMENTATIONS = {
+    "crop": Augmentation(_shifts, _crop),
+    "reflected_crop": Augmentation(_shifts, partial(_crop, border="reflect")),  # FedMA's code
+    "resized_crop": Augmentation(_stretches, _resized_crop),
+    "flip": Augmentation(_halves, _flip),
+    "vertical_flip": Augmentation(_halves, _vertical_flip),
+    "affine": Augmentation(_ways_back, _affine),
+    "brightness": Augmentation(_uniform(-63, 63), _brightness),
+    "contrast": Augmentation(_uniform(0.2, 1.8), _contrast),
+    "contrast_jitter": Augmentation(_uniform(0, 2), _contrast_jitter),
 }
 
 
 def check(config: RunConfig, channels: int, real: bool) -> None:
     """Raises UserError where the settings are made for pixels and the data are real numbers, or for other channels."""
-    inputs = config.inputs
+    inputs = config.pixel_scaling
     if real and inputs.name != "raw":
         raise UserError(f"inputs: {config.dataset.name} holds real numbers, not pixels 0-255: only raw (got {inputs.name})")
     if real and config.augment:
@@ -198,12 +198,12 @@ def check(config: RunConfig, channels: int, real: bool) -> None:
         raise UserError(f"{told} (got {len(inputs.mean)})")
 
 
-def scale(images: Tensor, inputs: Scaling, dataset: Dataset) -> Tensor:
+def scale(images: Tensor, inputs: PixelScaling, dataset: Dataset) -> Tensor:
     """Values as they are stored (B, C, H, W) to what the network sees, by the setting `inputs`; all but raw are for pixels."""
     return INPUTS[inputs.name](images, inputs, dataset)
 
 
-def _standardised(images: Tensor, inputs: Scaling, dataset: Dataset) -> Tensor:
+def _standardised(images: Tensor, inputs: PixelScaling, dataset: Dataset) -> Tensor:
     """Each image to mean 0, deviation 1 (at least 1/sqrt(values), as TensorFlow)."""
     values = images[0].numel()
     mean = images.mean((1, 2, 3), keepdim=True)
@@ -211,7 +211,7 @@ def _standardised(images: Tensor, inputs: Scaling, dataset: Dataset) -> Tensor:
     return (images - mean) / deviation.clamp(min=values**-0.5)
 
 
-def _normalised(images: Tensor, inputs: Scaling, dataset: Dataset) -> Tensor:
+def _normalised(images: Tensor, inputs: PixelScaling, dataset: Dataset) -> Tensor:
     """By mean and deviation per channel, those given or the train set's."""
     moments = [inputs.mean or dataset.meta["mean"], inputs.std or dataset.meta["std"]]
     known = torch.tensor(moments, dtype=torch.float64)

@@ -12,12 +12,12 @@ from fedrepro.core import rng
 from fedrepro.models import dropout_masks
 from fedrepro.training.batches.augmentation import Drawn
 from fedrepro.training.batches.client_data import FederatedData
-from fedrepro.training.batches.prefetch import ahead
+from fedrepro.training.batches.prefetch import prefetch
 
 CHUNK = 100  # images per pass of the frozen network
 
 
-class Feed:
+class ClientBatches:
     """The batches of one local training. They are asked for in order: augmentation and dropout draw as they come. `own`: what
     the method's `prepare` found. `phase` names another training of the same client in the same round, with draws of its own.
     `start`: the weights that it starts from (None: those received). `velocity`: the momentum, by weight, that it starts with
@@ -50,18 +50,18 @@ class Feed:
         self.changes = self._drawn(draw("augment")) if config.augment else None
         self.dropped = draw("dropout") if algorithm.net.dropout else None
         self.frozen: tuple[Tensor, ...] = ()
-        if algorithm.looks_back and not config.augment:  # then an image looks the same in every epoch
+        if algorithm.needs_reference and not config.augment:  # then an image looks the same in every epoch
             self.order = order.split_with_sizes(self.sizes)
             self.frozen = self._frozen([data.images(chunk, client, None) for chunk in held.split(CHUNK)])
 
     def batch(self, step: int) -> Batch:
         """The batch of a step."""
         images = self.data.images(self.index[step], self.client, next(self.changes) if self.changes else None)
-        return Batch(images, self.data.train_y[self.index[step]], self.rows(step, images), self.masks(step), self.own)
+        return Batch(images, self.data.train_y[self.index[step]], self.frozen_outputs(step, images), self.masks(step), self.own)
 
-    def rows(self, step: int, images: Tensor) -> tuple[Tensor, ...]:
+    def frozen_outputs(self, step: int, images: Tensor) -> tuple[Tensor, ...]:
         """What networks that do not change in the round say of the batch."""
-        if self.algorithm.looks_back and self.config.augment:
+        if self.algorithm.needs_reference and self.config.augment:
             return self._frozen([images])
         return tuple(rows[self.order[step].to(rows.device, non_blocking=True)] for rows in self.frozen)
 
@@ -72,17 +72,17 @@ class Feed:
     def _drawn(self, generator: torch.Generator) -> Iterator[Drawn]:
         """What changes the images of each batch; while a GPU is busy with one batch, of those that follow."""
         drawn = (self.data.drawn(size, generator) for size in self.sizes)
-        return drawn if self.data.device.type == "cpu" else ahead(drawn)
+        return drawn if self.data.device.type == "cpu" else prefetch(drawn)
 
     @torch.no_grad()
     def _frozen(self, chunks: list[Tensor]) -> tuple[Tensor, ...]:
         """What networks that do not change in the round say of each image."""
         with self.algorithm.rounding(self.config.precision == "bfloat16"):
-            rows = [self.algorithm.frozen(self.received, images, self.own) for images in chunks]
+            rows = [self.algorithm.reference_outputs(self.received, images, self.own) for images in chunks]
         return tuple(torch.cat(parts) for parts in zip(*rows, strict=True))
 
 
-def together(feeds: list[Feed], step: int, own: Weights) -> Batch:
+def stack_batches(feeds: list[ClientBatches], step: int, own: Weights) -> Batch:
     """The batches of a step, of one size, with a leading axis of clients, which `own` has already; images that all see alike
     are fetched at once."""
     data = feeds[0].data
@@ -91,7 +91,11 @@ def together(feeds: list[Feed], step: int, own: Weights) -> Batch:
         return Batch(*map(_stack, parts), own)
     index = torch.stack([feed.index[step] for feed in feeds])
     images = data.images(index, None, None)
-    rows = _stack([feed.rows(step, images) for feed, images in zip(feeds, images, strict=True)]) if feeds[0].frozen else ()
+    rows = (
+        _stack([feed.frozen_outputs(step, images) for feed, images in zip(feeds, images, strict=True)])
+        if feeds[0].frozen
+        else ()
+    )
     masks = _stack([feed.masks(step) for feed in feeds]) if feeds[0].dropped else ()
     return Batch(images, data.train_y[index], rows, masks, own)
 

@@ -59,7 +59,7 @@ class FederatedData:
         if self.config.augment:
             images = images.to(self.dtype)
             changed = images if random is None else augmentation.apply(images, self.config.augment, random)
-            images = augmentation.scale(changed, self.config.inputs, self.dataset)
+            images = augmentation.scale(changed, self.config.pixel_scaling, self.dataset)
         return self._permuted(images, client)
 
     def drawn(self, count: int, generator: torch.Generator) -> augmentation.Drawn:
@@ -67,7 +67,9 @@ class FederatedData:
         return augmentation.draw(count, self.train_x.shape, self.config.augment, generator)
 
     def _scaled(self, images: Tensor) -> Tensor:
-        chunks = (augmentation.scale(chunk.to(self.dtype), self.config.inputs, self.dataset) for chunk in images.split(CHUNK))
+        chunks = (
+            augmentation.scale(chunk.to(self.dtype), self.config.pixel_scaling, self.dataset) for chunk in images.split(CHUNK)
+        )
         return torch.cat(list(chunks))
 
     def _permuted(self, images: Tensor, client: int | None) -> Tensor:

@@ -10,7 +10,7 @@ MANY = 4  # items that wait for who asks for them
 T = TypeVar("T")
 
 
-def ahead(items: Iterator[T]) -> Iterator[T]:
+def prefetch(items: Iterator[T]) -> Iterator[T]:
     """The same items in the same order. From the first on `MANY` are under way; what one raises is raised where it is due."""
     end = object()
     waiting: deque[Future] = deque(_thread().submit(next, items, end) for _ in range(MANY))

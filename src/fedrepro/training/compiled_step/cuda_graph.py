@@ -13,7 +13,7 @@ from torch import Tensor
 WARM_UP = 3  # calls before the capture, in which libraries choose their algorithms and take their workspace
 
 
-class Captured:
+class CudaGraphStep:
     """`function` of `tensors`, of which it reads those at the places `read` and changes those at `changed`. What a call returns
     is overwritten by the next. Captures with the same `pool` share their memory for what lives within one call."""
 

@@ -45,7 +45,7 @@ def record(function: Callable[..., tuple[Tensor, ...]], tensors: list[Tensor]) -
     return recording
 
 
-def shorten(recording: fx.GraphModule) -> None:
+def remove_no_ops(recording: fx.GraphModule) -> None:
     """Drop views of a shape onto itself, as `vmap` leaves them, products with 1, and pairs of transposes."""
     for node in recording.graph.find_nodes(op="call_function", target=aten.mul.Scalar, sort=False):
         if node.args[1] == 1:
@@ -55,13 +55,13 @@ def shorten(recording: fx.GraphModule) -> None:
             node.replace_all_uses_with(node.args[0])
         elif (twice := _transposed(node)) is not None and (first := _transposed(twice)) is not None:
             node.replace_all_uses_with(first)
-    sweep(recording)
+    eliminate_dead_code(recording)
 
 
-def fold(recording: fx.GraphModule) -> None:
+def fold_constants(recording: fx.GraphModule) -> None:
     """Compute once what depends on shapes alone, such as the slope of a mean."""
     known: dict[fx.Node, Tensor] = {}
-    changing = sources(filter(changes, recording.graph.nodes))
+    changing = sources(filter(is_mutation, recording.graph.nodes))
     for node in recording.graph.nodes:
         if node.op != "call_function" or node in changing or _draws(node):
             continue
@@ -77,10 +77,10 @@ def fold(recording: fx.GraphModule) -> None:
             recording.register_buffer(f"constant_{node.name}", constant)
             with recording.graph.inserting_before(node):
                 node.replace_all_uses_with(recording.graph.get_attr(f"constant_{node.name}"))
-    sweep(recording)
+    eliminate_dead_code(recording)
 
 
-def descend(recording: fx.GraphModule, slopes: dict[int, int]) -> None:
+def fuse_sgd_step(recording: fx.GraphModule, slopes: dict[int, int]) -> None:
     """The recording itself takes the step of plain SGD; a slope that is a product is never stored. `slopes`: which output is
     the slope of which input; None is put out."""
     rate, *places = recording.graph.find_nodes(op="placeholder")
@@ -96,12 +96,12 @@ def descend(recording: fx.GraphModule, slopes: dict[int, int]) -> None:
             recording.graph.call_function(change, (weight, *values), {"alpha": step})
             outputs[place] = None
     output.args = (tuple(outputs),)
-    sweep(recording)
+    eliminate_dead_code(recording)
 
 
-def multiply(recording: fx.GraphModule, tensors: list[Tensor]) -> None:
+def choose_matmul_kernels(recording: fx.GraphModule, tensors: list[Tensor]) -> None:
     """Large products by the library, or with the factors in the order, in which the processor is fast."""
-    if onednn():
+    if prefers_onednn():
         for target in (aten.mm.default, aten.addmm.default):
             for node in recording.graph.find_nodes(op="call_function", target=target):
                 if not node.kwargs and value(node).dtype == torch.float32 and _multiply_adds(node) >= LONG:
@@ -112,11 +112,11 @@ def multiply(recording: fx.GraphModule, tensors: list[Tensor]) -> None:
         for node in recording.graph.find_nodes(op="call_function", target=aten.addmm.default):
             if _transposed(node.args[2]) in large and not node.kwargs:
                 _weights_left(recording.graph, node)
-    sweep(recording)
+    eliminate_dead_code(recording)
 
 
 @functools.cache
-def onednn() -> bool:
+def prefers_onednn() -> bool:
     """Whether oneDNN computes large matrix products instead of MKL, torch's own choice. Where MKL has no code of its own for
     the processor, it leaves the widest instructions unused and takes twice as long. torch's compiler calls this operator."""
     return mkl_branch() == MKL_AUTO and hasattr(torch.ops.mkldnn, "_linear_pointwise")
@@ -130,7 +130,7 @@ def mkl_branch() -> int | None:
     return function() if function else None
 
 
-def read(recording: fx.GraphModule) -> list[int]:
+def used_inputs(recording: fx.GraphModule) -> list[int]:
     """The places of the tensors that it uses."""
     return [place for place, node in enumerate(recording.graph.find_nodes(op="placeholder")[1:]) if node.users]
 
@@ -179,15 +179,15 @@ def value(node: fx.Node) -> Tensor:
     return node.meta["val"]
 
 
-def changes(node: fx.Node) -> bool:
+def is_mutation(node: fx.Node) -> bool:
     """Whether it changes a tensor that it is given."""
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
-def changed(recording: fx.GraphModule) -> set[fx.Node]:
+def mutated_inputs(recording: fx.GraphModule) -> set[fx.Node]:
     """The tensors, not views of them, that some operation changes in place."""
     found = set()
-    for node in filter(changes, recording.graph.nodes):
+    for node in filter(is_mutation, recording.graph.nodes):
         arguments = node.target._schema.arguments
         named = dict(zip((argument.name for argument in arguments), node.args, strict=False)) | node.kwargs
         for argument in arguments:
@@ -213,9 +213,9 @@ def sources(nodes: Iterable[fx.Node]) -> set[fx.Node]:
     return found
 
 
-def sweep(recording: fx.GraphModule) -> None:
+def eliminate_dead_code(recording: fx.GraphModule) -> None:
     """Erase what nothing uses any more; operations that change a tensor are used by their change."""
     for node in reversed(recording.graph.nodes):
-        if not node.users and node.op == "call_function" and not changes(node):
+        if not node.users and node.op == "call_function" and not is_mutation(node):
             recording.graph.erase_node(node)
     recording.graph.lint()

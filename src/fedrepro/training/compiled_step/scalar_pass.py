@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from fedrepro.training.compiled_step.fx_passes import changed, sweep, value, viewed
+from fedrepro.training.compiled_step.fx_passes import eliminate_dead_code, mutated_inputs, value, viewed
 
 aten = torch.ops.aten
 PRODUCTS = (aten.mul.Tensor, aten.mul.Scalar)
@@ -18,10 +18,10 @@ PRODUCTS = (aten.mul.Tensor, aten.mul.Scalar)
 Number = fx.Node | float
 
 
-def factor(recording: fx.GraphModule) -> None:
+def hoist_scalars(recording: fx.GraphModule) -> None:
     """Multiply numbers together first, multiply a sum in place of its terms, and make one operation, `addcmul`, of a product
     and the addition that follows it. What is changed in place stays as it is."""
-    factors = _Factors(recording.graph, changed(recording))
+    factors = _Factors(recording.graph, mutated_inputs(recording))
     for node in list(recording.graph.nodes):
         if node.target is aten.pow.Tensor_Scalar and node.args[1] == 1 and viewed(node.args[0]) not in factors.changed:
             node.replace_all_uses_with(node.args[0])
@@ -31,7 +31,7 @@ def factor(recording: fx.GraphModule) -> None:
             factors.sum(node)
         elif node.target is aten.add.Tensor and not node.kwargs:
             factors.addition(node)
-    sweep(recording)
+    eliminate_dead_code(recording)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Batch, Weights
 from fedrepro.config.params import RunConfig
 from fedrepro.training.compiled_step import fx_passes
-from fedrepro.training.compiled_step.cuda_graph import Captured
-from fedrepro.training.compiled_step.scalar_pass import factor
+from fedrepro.training.compiled_step.cuda_graph import CudaGraphStep
+from fedrepro.training.compiled_step.scalar_pass import hoist_scalars
 
 MANY = 256  # recordings that are held at a time: a method whose networks grow has others in every round
 
@@ -109,13 +109,13 @@ class Step:
             recorded = fx_passes.record(slopes, tensors)
         finally:
             self.algorithm.net.eval()
-        fx_passes.shorten(recorded)
-        factor(recorded)
-        fx_passes.fold(recorded)
+        fx_passes.remove_no_ops(recorded)
+        hoist_scalars(recorded)
+        fx_passes.fold_constants(recorded)
         if self.descends:
-            fx_passes.descend(recorded, {i: weights.index(name) for i, name in enumerate(trained)})
+            fx_passes.fuse_sgd_step(recorded, {i: weights.index(name) for i, name in enumerate(trained)})
         if tensors[0].device.type == "cpu" and not self.stacked:
-            fx_passes.multiply(recorded, tensors)
+            fx_passes.choose_matmul_kernels(recorded, tensors)
         recorded.recompile()
         return self._captured(recorded, tensors, weights, trained) if self.captured else recorded
 
@@ -129,9 +129,9 @@ class Step:
     def _captured(
         self, recorded: fx.GraphModule, tensors: list[Tensor], weights: list[str], trained: tuple[str, ...]
     ) -> Callable:
-        read = fx_passes.read(recorded)
+        read = fx_passes.used_inputs(recorded)
         buffers = [place for place, name in enumerate(weights) if name not in trained and place in read]
-        graph = Captured(partial(recorded, 0.0), tensors, read, buffers, self.pool)
+        graph = CudaGraphStep(partial(recorded, 0.0), tensors, read, buffers, self.pool)
         return lambda lr, *tensors: graph(*tensors)  # its steps are taken outside
 
     def _loss(self, trained: Weights, others: Weights, received: Weights, batch: Batch) -> Tensor:
@@ -148,12 +148,13 @@ class Inputs(NamedTuple):
 
     def flat(self) -> list[Tensor]:
         batch = self.batch
-        return [*self.weights.values(), *self.received.values(), batch.images, batch.labels, *batch.frozen, *batch.masks,
+        return [*self.weights.values(), *self.received.values(), batch.images, batch.labels, *batch.reference_outputs,
+            *batch.masks,
                 *batch.own.values()]  # fmt: skip
 
     def names(self) -> tuple:
         """What tells two flat lists of the same shapes apart."""
-        return (*self.weights, None, *self.received, None, len(self.batch.frozen), *self.batch.own)
+        return (*self.weights, None, *self.received, None, len(self.batch.reference_outputs), *self.batch.own)
 
     def is_received(self, place: int) -> bool:
         return len(self.weights) <= place < len(self.weights) + len(self.received)
@@ -163,7 +164,7 @@ class Inputs(NamedTuple):
         given = iter(tensors)
         weights, received = ({name: next(given) for name in names} for names in (self.weights, self.received))
         images, labels = next(given), next(given)
-        frozen, masks = (tuple(next(given) for _ in rows) for rows in (self.batch.frozen, self.batch.masks))
+        frozen, masks = (tuple(next(given) for _ in rows) for rows in (self.batch.reference_outputs, self.batch.masks))
         own = {name: next(given) for name in self.batch.own}
         return Inputs(weights, received, Batch(images, labels, frozen, masks, own))
 

@@ -3,14 +3,14 @@ that its run has."""
 
 from fedrepro.config.types import Count, NonNegative
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inputs.panel import Panel
-from fedrepro.report.numbers import ROUNDS, Unit, between, factor
+from fedrepro.report.inputs.panel import ExperimentView
+from fedrepro.report.numbers import ROUNDS, Unit, difference_unit, display_factor
 from fedrepro.report.quantities import base
 from fedrepro.report.reasons import Reason
 from fedrepro.report.statistics import Curve
 
 
-class Cell(base.OfCurves):
+class Quantity(base.CurveQuantity):
     within: NonNegative
     smooth: Count = 1
 
@@ -20,13 +20,13 @@ class Cell(base.OfCurves):
     def label(self, measure: Measure) -> str:
         return "rounds until it has converged"
 
-    def about(self, measure: Measure) -> str:
-        near = f"{factor(measure) * self.within:g} {between(measure)}"
-        return f"The first round that comes within {near} of the best{base.averaged(self.smooth)}."
+    def description(self, measure: Measure) -> str:
+        near = f"{display_factor(measure) * self.within:g} {difference_unit(measure)}"
+        return f"The first round that comes within {near} of the best{base.averaging_phrase(self.smooth)}."
 
-    def absent(self, panel: Panel) -> list[Reason]:
-        return super().absent(panel) or base.too_short(panel.curves(self.series).values(), self.smooth)
+    def missing(self, panel: ExperimentView) -> list[Reason]:
+        return super().missing(panel) or base.too_short(panel.curves(self.series).values(), self.smooth)
 
-    def value(self, panel: Panel, curve: Curve, baseline: None) -> float:
+    def value(self, panel: ExperimentView, curve: Curve, baseline: None) -> float:
         near = panel.best(curve, self.smooth) - panel.sign * self.within
         return float(panel.rounds_to(curve, near, self.smooth))

@@ -7,17 +7,17 @@ from statistics import fmean
 from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inputs.panel import Panel, Ref
-from fedrepro.report.inputs.references import Known
-from fedrepro.report.numbers import CHANGE, Unit, amount
+from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.report.numbers import CHANGE, Unit, format_target
 from fedrepro.report.quantities import base
-from fedrepro.report.reasons import Reason, Why, reason
+from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import EQUAL
 
 ENDS = 10  # rounds
 
 
-class Cell(base.Cell):
+class Quantity(base.Quantity):
     baseline: str
     learned: str | None = None
     study: ClassVar = "activations"
@@ -25,10 +25,10 @@ class Cell(base.Cell):
 
     @property
     def expected(self) -> dict[str, base.Expected]:
-        return {"closer": base.Expected(sign=-1)}
+        return {"lower": base.Expected(sign=-1)}
 
     @property
-    def numeric(self) -> bool:
+    def reports_number(self) -> bool:
         return False
 
     def unit(self, measure: Measure) -> Unit:
@@ -38,55 +38,55 @@ class Cell(base.Cell):
         return f"divergence above {self.baseline}'s (%)"
 
     @property
-    def others(self) -> list[str]:
+    def other_experiments(self) -> list[str]:
         return [self.learned] if self.learned else []
 
     @property
-    def unseen(self) -> list[str]:
-        return self.others
+    def unshown_experiments(self) -> list[str]:
+        return self.other_experiments
 
-    def check(self, known: Known, ref: Ref) -> None:
+    def check(self, known: ReferenceChecker, ref: ExperimentRef) -> None:
         super().check(known, ref)
         if self.learned:
-            known.at("learned").ref(Ref(experiment=self.learned), self.labels)
+            known.at("learned").check_ref(ExperimentRef(experiment=self.learned), self.labels)
 
-    def absent(self, panel: Panel) -> list[Reason]:
+    def missing(self, panel: ExperimentView) -> list[Reason]:
         means = {label: _means(panel, label) for label in self.labels}
         if unmeasured := [label for label, seeds in means.items() if not seeds]:
-            return [reason(Why.UNMEASURED, what="activations", series=unmeasured)]
+            return [make_reason(ReasonKind.UNMEASURED, what="activations", series=unmeasured)]
         if equal := [label for label in self.labels if _equal(panel, label)]:
-            return [reason(Why.DEAD, series=equal)]
+            return [make_reason(ReasonKind.DEAD, series=equal)]
         constant = [found for label in self.labels for found in _constant(panel, label, self.learned)]
-        return constant or base.unpaired(means)
+        return constant or base.unpaired_seeds(means)
 
-    def values(self, panel: Panel) -> list[float]:
+    def values(self, panel: ExperimentView) -> list[float]:
         method, other = (_means(panel, label) for label in self.labels)
         return [method[seed] / other[seed] - 1 for seed in sorted(method)]
 
 
-def _means(panel: Panel, label: str) -> dict[int, float]:
+def _means(panel: ExperimentView, label: str) -> dict[int, float]:
     """Seed -> mean divergence."""
     return {seed: fmean(values) for seed, values in _divergences(panel, label).items()}
 
 
-def _equal(panel: Panel, label: str) -> bool:
+def _equal(panel: ExperimentView, label: str) -> bool:
     """Whether the devices of some seed have the same activations, for most of their rows."""
     seeds = _divergences(panel, label).values()
     return any(2 * sum(value < EQUAL for value in values) > len(values) for values in seeds)
 
 
-def _constant(panel: Panel, label: str, learned: str | None) -> list[Reason]:
+def _constant(panel: ExperimentView, label: str, learned: str | None) -> list[Reason]:
     """That a series' networks answer with one class; one seed cannot tell."""
     if learned is None:
         return []
-    beside = panel.beside(learned)
+    beside = panel.sibling(learned)
     ends = [value for curve in beside.curves(label).values() for _, value in curve[-ENDS:]]
     if len(ends) < 2 * ENDS or max(ends) - min(ends) > EQUAL:
         return []
-    return [reason(Why.ONE_CLASS, series=label, value=amount(beside.measure, ends[0]), rounds=ENDS)]
+    return [make_reason(ReasonKind.ONE_CLASS, series=label, value=format_target(beside.measure, ends[0]), rounds=ENDS)]
 
 
-def _divergences(panel: Panel, label: str) -> dict[int, list[float]]:
+def _divergences(panel: ExperimentView, label: str) -> dict[int, list[float]]:
     found: dict[int, list[float]] = {}
     for row in panel.results.good(label):
         found.setdefault(int(row["seed"]), []).append(float(row["divergence"]))

@@ -7,22 +7,22 @@ from pydantic import model_validator
 
 from fedrepro.config.types import Count
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.inputs.panel import ExperimentView
 from fedrepro.report.numbers import Unit, of_measure
 from fedrepro.report.quantities import base
-from fedrepro.report.reasons import Reason, Why, reason
+from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import Curve, at_round, mean_last
 
 
-class Cell(base.OfCurves):
+class Quantity(base.CurveQuantity):
     last: Count | None = None
     round: Count | None = None
     smooth: Count = 1
 
     @model_validator(mode="after")
-    def _one_reduction(self) -> "Cell":
+    def _one_reduction(self) -> "Quantity":
         if (self.last is None) == (self.round is None):
-            raise ValueError(f"a cell of kind {self.kind} needs last or round (one of them)")
+            raise ValueError(f"a quantity of kind {self.kind} needs last or round (one of them)")
         return self
 
     def unit(self, measure: Measure) -> Unit:
@@ -31,23 +31,23 @@ class Cell(base.OfCurves):
     def label(self, measure: Measure) -> str:
         return measure.axis
 
-    def about(self, measure: Measure) -> str:
+    def description(self, measure: Measure) -> str:
         if self.last:
             return "After the last round." if self.last == 1 else f"Mean over the last {self.last} rounds."
         return f"Round {self.round}." if self.smooth == 1 else f"Mean over the {self.smooth} rounds up to {self.round}."
 
-    def limits(self, measure: Measure) -> tuple[float, float]:
+    def bounds(self, measure: Measure) -> tuple[float, float]:
         return (0, 1) if measure.percent else (0, math.inf)
 
     def level(self, curve: Curve) -> float | None:
         return at_round(curve, self.round, self.smooth) if self.last is None else mean_last(curve, self.last)
 
-    def absent(self, panel: Panel) -> list[Reason]:
+    def missing(self, panel: ExperimentView) -> list[Reason]:
         short = [label for label in self.labels if None in map(self.level, panel.curves(label).values())]
-        return super().absent(panel) or ([reason(Why.NO_ROUND, series=short, round=self.round)] if short else [])
+        return super().missing(panel) or ([make_reason(ReasonKind.NO_ROUND, series=short, round=self.round)] if short else [])
 
-    def value(self, panel: Panel, curve: Curve, baseline: Curve | None) -> float:
+    def value(self, panel: ExperimentView, curve: Curve, baseline: Curve | None) -> float:
         return self.level(curve)
 
-    def needs(self, reported: float | str, tolerance: float) -> int:
+    def rounds_needed(self, reported: float | str, tolerance: float) -> int:
         return self.round or self.last

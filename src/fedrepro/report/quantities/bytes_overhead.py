@@ -3,13 +3,13 @@
 from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inputs.panel import Panel
+from fedrepro.report.inputs.panel import ExperimentView
 from fedrepro.report.numbers import CHANGE, Unit, megabytes
 from fedrepro.report.quantities import base
 from fedrepro.report.reasons import Reason
 
 
-class Cell(base.Cell):
+class Quantity(base.Quantity):
     baseline: str
     plotted: ClassVar = False
 
@@ -19,13 +19,13 @@ class Cell(base.Cell):
     def label(self, measure: Measure) -> str:
         return f"bytes more than {self.baseline} (%)"
 
-    def absent(self, panel: Panel) -> list[Reason]:
-        return base.unpaired({label: self._rates(panel, label) for label in self.labels})
+    def missing(self, panel: ExperimentView) -> list[Reason]:
+        return base.unpaired_seeds({label: self._rates(panel, label) for label in self.labels})
 
-    def values(self, panel: Panel) -> list[float]:
+    def values(self, panel: ExperimentView) -> list[float]:
         ours, usual = (self._rates(panel, label) for label in self.labels)
         return [ours[seed] / usual[seed] - 1 for seed in sorted(ours)]
 
-    def _rates(self, panel: Panel, label: str) -> dict[int, float]:
+    def _rates(self, panel: ExperimentView, label: str) -> dict[int, float]:
         """Seed -> 10^6 bytes of a round."""
         return {run["seed"]: megabytes(run) for run in panel.results.runs(label)}
