@@ -157,11 +157,11 @@ def test_identity_without_prepared_data_touches_no_network(tmp_path, monkeypatch
 
 def test_one_pixel_or_label_changes_the_identity():
     arrays = tuple(np.zeros(shape, t) for shape, t in zip([(2, 1, 2, 2), (2,)] * 2, (np.uint8, np.int64) * 2, strict=True))
-    seen = {datasets._prepared.pixels(arrays)}
+    seen = {datasets._prepared.pixels_digest(arrays)}
     for k in range(4):
         changed = [a.copy() for a in arrays]
         changed[k].flat[-1] = 1
-        seen.add(datasets._prepared.pixels(tuple(changed)))
+        seen.add(datasets._prepared.pixels_digest(tuple(changed)))
     assert len(seen) == 5
 
 

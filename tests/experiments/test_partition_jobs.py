@@ -84,7 +84,8 @@ def test_a_heat_map_that_a_kill_cut_short_is_drawn_again(tmp_path):
         "if sys.argv[3] == 'killed':\n"
         "    def killed(figure, path, **_): Path(path).write_bytes(b'half'); os.kill(os.getpid(), 9)\n"
         "    heatmap.plt.Figure.savefig = killed\n"
-        "heatmap.provide_heatmaps({Path(sys.argv[1]) / '0.npz': PartitionConfig.model_validate_json(sys.argv[2])}, lambda _: Path(sys.argv[1]))"
+        "configs = {Path(sys.argv[1]) / '0.npz': PartitionConfig.model_validate_json(sys.argv[2])}\n"
+        "heatmap.provide_heatmaps(configs, lambda _: Path(sys.argv[1]))"
     )
     run = config(dataset="digits", train_images=60, test_images=20)
     for how, code in (("killed", -9), ("whole", 0)):

@@ -267,7 +267,7 @@ def test_a_plan_takes_what_a_mirror_declares_and_else_the_official_release(paths
 
 def test_runs_of_data_that_nobody_knows_yet_are_named_when_they_are_trained(paths):
     options = {"name": "synthetic", "devices": 2, "train": 40, "side": 16, "hidden": 4}
-    settings = one(dataset=options, inputs="raw")
+    settings = one(dataset=options, pixel_scaling="raw")
     (remark,) = plan_experiments(settings, paths)["p"]["one"].warnings
     assert remark.startswith("synthetic-") and remark.endswith(
         "its runs get their names once it is; training prepares it first"

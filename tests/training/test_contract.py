@@ -373,7 +373,9 @@ def test_macro_f1_is_scikit_learns_and_is_taken_over_all_images_or_batches():
 
 def test_regression_learns_ordered_classes():
     task = {"name": "regression"}
-    settings = config(task=task, rounds=20, lr=0.05, momentum=0.9, inputs="half", measures=["test_accuracy", "test_loss"])
+    settings = config(
+        task=task, rounds=20, lr=0.05, momentum=0.9, pixel_scaling="half", measures=["test_accuracy", "test_loss"]
+    )
     fed = federation(settings, images(classes=3))
     _, rows = advance(fed)
     assert fed.algorithm.net.head.out_features == 1 and rows[-1]["test_loss"] < 0.5 * rows[0]["test_loss"]

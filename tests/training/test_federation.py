@@ -181,7 +181,7 @@ PERMUTED = {"name": "permuted", "clients": 4}
 def test_an_augmented_batch_by_hand():
     """Changed as pixels, then scaled, then in the client's own order; the received network sees the same; every batch and
     every round draws anew."""
-    settings = config(augment=("crop", "flip"), inputs="normalised", algorithm={"name": "l2"}, partition=PERMUTED)
+    settings = config(augment=("crop", "flip"), pixel_scaling="normalised", algorithm={"name": "l2"}, partition=PERMUTED)
     dataset, fed = images(), federation(settings)
     received, order = fed.start()[0].weights, fed.data.partition.permutations[2]
     for round in (1, 2):
@@ -268,7 +268,7 @@ def test_scaling():
     by_hand = [(x[:, c] / 255 - mean) / std for c, (mean, std) in enumerate([(0.4, 0.1), (0.5, 0.2), (0.6, 0.4)])]
     assert torch.allclose(augmentation.scale(x, own, dataset), torch.stack(by_hand, 1), rtol=1e-12)
     with pytest.raises(UserError, match="pixel_scaling: .*3"):
-        augmentation.check(config(inputs=own), 1, real=False)
+        augmentation.check(config(pixel_scaling=own), 1, real=False)
     flat = augmentation.scale(x, PixelScaling(name="standardised"), dataset).flatten(1)
     assert flat.mean(1).abs().max() < 1e-12 and (flat.std(1, correction=0) - 1).abs().max() < 1e-12
     assert (augmentation.scale(torch.full((1, 3, 6, 6), 7.0), PixelScaling(name="standardised"), dataset) == 0).all()
@@ -281,7 +281,7 @@ def test_real_numbers_are_taken_as_they_are(tmp_path):
     chosen = {"name": "synthetic", "devices": 4, "train": 20, "test": 10, "side": 12, "hidden": 16, "beta": 0.5}
     datasets.identify(chosen, tmp_path, tmp_path / "out")
     data, natural = datasets.load(tmp_path / "out"), {"name": "natural", "clients": 4}
-    settings = config(dataset=chosen, inputs="raw", partition=natural)
+    settings = config(dataset=chosen, pixel_scaling="raw", partition=natural)
     fed = federation(settings, data)
     assert torch.equal(fed.data.test_x, data.test_x.double()) and torch.equal(fed.data.test_part(2, 1)[1], data.test_y[20:30])
     assert torch.equal(train_part(fed, 3)[0], data.train_x[60:].double())
@@ -294,17 +294,19 @@ def test_real_numbers_are_taken_as_they_are(tmp_path):
         with pytest.raises(UserError, match=words):
             federation(settings.model_copy(update=changes), data)
     pixels = images()
-    assert torch.equal(federation(config(inputs="raw")).data.test_x, pixels.test_x.double())
+    assert torch.equal(federation(config(pixel_scaling="raw")).data.test_x, pixels.test_x.double())
 
 
 def test_augmented_runs_repeat_and_leave_test_images_alone():
-    settings = config(augment=("crop", "flip", "brightness", "contrast"), inputs="standardised", algorithm={"name": "l2"})
+    settings = config(
+        augment=("crop", "flip", "brightness", "contrast"), pixel_scaling="standardised", algorithm={"name": "l2"}
+    )
     one, again = federation(settings), federation(settings)
     assert_same(advance(one, 2)[0].weights, advance(again, 2)[0].weights)
     assert torch.equal(
         one.data.test_x, augmentation.scale(images().test_x.double(), PixelScaling(name="standardised"), images())
     )
-    calm = federation(config(inputs="standardised", algorithm={"name": "l2"}))
+    calm = federation(config(pixel_scaling="standardised", algorithm={"name": "l2"}))
     assert any(not torch.equal(calm.start()[0].weights[key], tensor) for key, tensor in advance(one, 1)[0].weights.items())
 
 
