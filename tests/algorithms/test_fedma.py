@@ -126,7 +126,7 @@ class Kept:
             client = Client(number, 10, 1, 0.1, 0.0, {}, lambda number=number: self.classes[number], lambda: iter(()))
             yield ClientUpdate(client, 1 / len(self.networks), starts[number] if len(self.calls) > 1 else network)
 
-    def sent(self, down=0, up=0):
+    def count_bytes(self, down=0, up=0):
         pass
 
 
@@ -268,7 +268,7 @@ def test_lower_layers_are_frozen_and_the_same_for_all(two_rounds):
     assert any(len(second.weights[name]) > len(base[name]) for name in base)
     number = seen[0].client.number
     kept = first.server["units.conv1"][number]
-    start = fed.algorithm.cut(first.weights, fed.server(first), RoundExecution(fed, first, {}))[number]
+    start = fed.algorithm.cut(first.weights, fed.server_view(first), RoundExecution(fed, first, {}))[number]
     assert torch.equal(start["extractor.conv1.layer.weight"], first.weights["extractor.conv1.layer.weight"][kept])
 
 
@@ -298,7 +298,7 @@ def test_who_sits_out_gets_what_most_have(two_rounds):
 
 def test_a_round_leaves_its_start_alone_and_knows_no_order(two_rounds):
     fed, (start, first, _) = two_rounds.fed, two_rounds.states
-    assert_same(start.weights, fed.place(fed.algorithm.net.state_dict()))
+    assert_same(start.weights, fed.to_device(fed.algorithm.net.state_dict()))
     back = federation(fed.config)
     back.cohort = lambda round: fed.cohort(round)[::-1]
     assert_close(back.advance(start)[0].weights, first.weights, 1e-12)

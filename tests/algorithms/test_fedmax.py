@@ -40,7 +40,7 @@ def test_every_number_of_both_tables_is_a_claim(paper):
     claimed = {
         (claim.quantity.series, claim.experiment): claim.reported
         for claim in paper.claims.values()
-        if claim.quantity.kind == "accuracy"
+        if claim.quantity.kind == "value"
     }
     printed = {
         (label, panel): value

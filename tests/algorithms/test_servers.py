@@ -77,7 +77,7 @@ class Clients:
         names = {*(trained or self.method.trained), *(set(self.method.names) - set(self.method.net.trained))}
         return {name: near(start[name], self.draw) if name in names else start[name] for name in self.method.names}
 
-    def sent(self, down=0, up=0):
+    def count_bytes(self, down=0, up=0):
         pass
 
 

@@ -593,7 +593,7 @@ def test_images_of_maps(paper, evidence):
     ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "quantity": FINAL, "reference": ["FedX"]},
      "unknown series 'FedX'"),
     ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "quantity": {"kind": "mean"}},
-     "cell.kind: unknown quantity 'mean'"),
+     "quantity.kind: unknown quantity 'mean'"),
     (FIGURES["beta"] | {"setting": "algorithm.betta"},
      "figures.f.setting: 'algorithm.betta' of experiment 'sweep': no series states it"),
     (FIGURES["beta"] | {"reference": list(BETAS)}, "no series states it"),

@@ -373,7 +373,7 @@ def test_a_smooth_line_lies_over_the_single_rounds():
 
 def test_a_caption_names_the_curves_that_a_setting_was_chosen_by():
     """Of the series that are drawn."""
-    found = evidence(made({"FedMMD": {0: [0.1, 0.5]}}), POINTS, reported={"FedMMD": "c", "L2": "d"}, chose="the rate")
+    found = evidence(made({"FedMMD": {0: [0.1, 0.5]}}), POINTS, reported={"FedMMD": "c", "L2": "d"}, calibrated_on="the rate")
     text = figure().caption(found)
     assert "The paper's curve of FedMMD was used to choose the rate (e)." in text and "L2 was used" not in text
 
@@ -554,7 +554,8 @@ MORE_APART = MORE | {"artifact": "one", "quantity": LEAD | {"than": "second"}}
     (changed("experiments", "first", "reported", value={"L2": "c:L2"}), "unknown curve 'c:L2': choose from c:FedAvg"),
     (changed("experiments", "first", "target", value={"papr": 0.9}), "experiments.first.target: unknown scale 'papr': choose"),
     (changed("experiments", "first", "target", value={"paper": 90}), "first.target: test accuracy is between 0 and 1 (got 90)"),
-    (changed("experiments", "first", "looked", value={"papr": 3}), "experiments.first.looked: unknown scale 'papr': choose"),
+    (changed("experiments", "first", "seeds_at_first_look", value={"papr": 3}),
+     "experiments.first.seeds_at_first_look: unknown scale 'papr': choose"),
     (changed("experiments", "first", "name", value=""), "experiments.first: name: expected a text; leave the key out to show"),
     (changed("experiments", "third", value={}), "experiments.third: unknown experiment 'third'"),
     (changed("claims", "saves", "scales", value={"tiny": {"target": 0.9}}), "saves.scales: unknown scale 'tiny'"),

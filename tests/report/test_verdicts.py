@@ -39,7 +39,7 @@ def claim(cell: dict, **values) -> claims.Claim:
 def verdict(cell: dict, method: dict, baseline: dict | None = None, compare: str = "full", lost: dict | None = None, **options):
     """The verdict on a claim about FedMMD, with FedAvg as its baseline and L2 as the `whole`."""
     cell = {"series": "FedMMD", **({"baseline": "FedAvg"} if baseline is not None else {}), **cell}
-    settings = {key: options.pop(key) for key in ("chosen", "looked", "held", "others") if key in options}
+    settings = {key: options.pop(key) for key in ("chosen", "seeds_at_first_look", "held", "others") if key in options}
     dataset, whole = options.pop("dataset", OFFICIAL), options.pop("whole", None)
     series = {"FedMMD": method, "FedAvg": baseline, "L2": whole}
     found = made({label: curves for label, curves in series.items() if curves is not None}, compare, lost, dataset=dataset)
@@ -370,9 +370,9 @@ def test_p_of_what_has_to_be_true_twice():
 def test_what_is_asked_beside_the_paper_is_told_apart(ours, baseline, status):
     """Nothing is there to be reproduced, at whatever scale; a number of the paper's is, whoever asks."""
     for compare in ("full", "direction"):
-        found = verdict(LAST, seeds(ours, ends), seeds(baseline, ends), compare, reported="higher", ours=True)
+        found = verdict(LAST, seeds(ours, ends), seeds(baseline, ends), compare, reported="higher", own_question=True)
         assert (found.status, found.reported) == (status, "nothing")
-    asked = verdict(LAST, seeds((0.8, 0.81), ends), seeds((0.9, 0.91), ends), reported=0.05, tolerance=0.01, ours=True)
+    asked = verdict(LAST, seeds((0.8, 0.81), ends), seeds((0.9, 0.91), ends), reported=0.05, tolerance=0.01, own_question=True)
     assert (asked.status, asked.reported) == (NOT, "+5.0 points")
 
 
@@ -573,11 +573,11 @@ def test_a_calibration_reaches_every_claim_on_its_curve(tmp_path):
     """Whoever adds a claim need not think of it; and settings tried against one curve have to say what they chose."""
     with pytest.raises(UserError, match="experiments.second: chose: say which settings were chosen by the paper's c:none"):
         calibrated(tmp_path)
-    paper = calibrated(tmp_path, chose="the rate")
+    paper = calibrated(tmp_path, calibrated_on="the rate")
     claim = paper.claims["saves"]
     assert paper.calibrations_of(claim) == {"FedAvg": "its curve in the paper was used to choose the rate (second)"}
     assert paper.calibrations_of(claim.model_copy(update={"measure": "test_accuracy"})) == {}  # its curve is in another measure
-    denied = calibrated(tmp_path, chose=False)
+    denied = calibrated(tmp_path, calibrated_on=False)
     assert denied.calibrations_of(claim) == {}
     tried = {"first": ONCE | {"calibrated_on": "the network"}, "second": TRIED | {"calibrated_on": "the rate"}}
     both = read(tmp_path, changed() | DIGITISED | {"experiments": tried}).calibrations_of(claim)["FedAvg"]

@@ -110,13 +110,13 @@ def made(tmp_path, monkeypatch, request) -> Made:
 
 def test_a_study(made, monkeypatch):
     case = made.case()
-    assert case.table.parent == made.run.folder and not case.note.exists()
+    assert case.table.parent == made.run.folder and not case.done_file.exists()
     assert case.table.name.startswith(f"{made.name}-")
     assert made.conduct(case) == []
     found = rows(case.table)
     assert tuple(found[0]) == case.study.columns
     assert list(dict.fromkeys(int(row[case.study.columns[0]]) for row in found)) == list(case.study.units())
-    told = json.loads(case.note.read_text())
+    told = json.loads(case.done_file.read_text())
     assert told["settings"] == case.study.settings.model_dump(mode="json") and told["run"] == "made-s0"
     assert told["environment"]["device"] == "cpu" and told["code"]
     assert made.case(1).table != case.table
@@ -128,13 +128,13 @@ def test_killed_and_called_again_it_ends_the_same(made, monkeypatch):
     case = made.case()
     whole = made.conduct(case) or case.table.read_bytes()
     case.table.unlink()
-    case.note.unlink()
+    case.done_file.unlink()
     first, second, *_ = case.study.units()
     with monkeypatch.context() as patch:
         made.patch(patch, lambda answer, unit: answer(unit) if unit != second else (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             made.conduct(case)
-    assert units(case) == [str(first)] and not case.note.exists()
+    assert units(case) == [str(first)] and not case.done_file.exists()
     made.patch(monkeypatch, lambda answer, unit: answer(unit) if unit != first else pytest.fail("again"))
     assert made.conduct(case) == [] and case.table.read_bytes() == whole and not case.partial_file.exists()
 
@@ -154,7 +154,7 @@ def test_what_is_done_stays_done_where_a_later_one_of_its_job_fails(made, monkey
         with pytest.raises(ZeroDivisionError):
             study_runner.run_studies([first, second], made.paths, device="cpu", together=True)
     whole = first.table.read_bytes()
-    first.note.unlink()  # so does Snakemake: it is an output of the job that failed
+    first.done_file.unlink()  # so does Snakemake: it is an output of the job that failed
     with monkeypatch.context() as patch:
         made.patch(patch, lambda answer, unit: pytest.fail("again"))
         assert made.conduct(first) == [] and first.table.read_bytes() == whole
@@ -168,10 +168,10 @@ def test_one_that_fails_does_not_keep_the_others_from_their_end(made, monkeypatc
     failures = Failures()
     assert study_runner.run_studies([first, second], made.paths, device="cpu", failures=failures) == []
     assert len(failures.found) == 1 and second.done_file.exists() and not second.partial_file.exists()
-    second.note.unlink()
+    second.done_file.unlink()
     with pytest.raises(ZeroDivisionError):
         study_runner.run_studies([first, second], made.paths, device="cpu")
-    assert second.done_file.exists() and not first.note.exists()
+    assert second.done_file.exists() and not first.done_file.exists()
 
 
 def units(case) -> list[str]:
@@ -207,7 +207,7 @@ def test_a_deadline(made, monkeypatch):
         made.patch(patch, lambda answer, unit: [(0.5,) * (len(case.study.columns) - 1)])
         assert made.conduct(case) == [case]
     assert units(case) == [str(case.study.units()[0])]
-    assert made.conduct(case) == [] and case.note.exists()
+    assert made.conduct(case) == [] and case.done_file.exists()
 
 
 def test_other_data(made, monkeypatch):

@@ -141,7 +141,7 @@ def test_a_cohort_too_large_for_one_stack_is_cut(monkeypatch):
     whole, _ = advance(federation(config(clients_per_round=4), executor="stacked"))
     monkeypatch.setattr("fedrepro.training.executors.STACK", 1)
     fed = federation(config(clients_per_round=4), executor="stacked")
-    assert fed.executor.together == 1
+    assert fed.executor.stack_size == 1
     assert_close(advance(fed)[0].weights, whole.weights, 1e-11)
 
 
@@ -151,7 +151,7 @@ def test_a_stack_counts_what_the_layers_put_out():
     fed = federation(config(model={"width": 0.125}, batch_size=64), images(shape=(1, 28, 28)), "stacked")
     wide = activations(fed.algorithm, (1, 28, 28))
     weights = sum(tensor.numel() for tensor in fed.algorithm.net.state_dict().values())
-    assert wide > 2 * 4 * 28 * 28 and fed.executor.together == STACK // (weights + 64 * wide)
+    assert wide > 2 * 4 * 28 * 28 and fed.executor.stack_size == STACK // (weights + 64 * wide)
     for model, expected in (({"name": "logistic"}, 10), ({"name": "mlp", "units": 7}, 7 + 7 + 10)):
         assert activations(federation(config(model=model)).algorithm, (1, 12, 12)) == expected
 

@@ -10,9 +10,9 @@ from fedrepro.training import devices
 
 CHILD = """
 import ctypes, resource, sys
-from fedrepro.training.devices import keep_freed
+from fedrepro.training.devices import disable_malloc_trim
 if sys.argv[1] == "told":
-    assert keep_freed()
+    assert disable_malloc_trim()
 take = ctypes.CDLL(None).malloc
 give = ctypes.CDLL(None).free
 take.restype, take.argtypes, give.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]

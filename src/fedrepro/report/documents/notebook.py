@@ -34,10 +34,10 @@ DRAWN = """import seaborn as sns
 if not curves.empty:
     axes = sns.lineplot(curves, x="round", y=measure, hue="series", units="seed", estimator=None, linewidth=0.8)"""
 
-WHOLE = """from fedrepro.report.documents.notebook import picture
+WHOLE = """from fedrepro.report.documents.notebook import figure_image
 
 %matplotlib inline
-picture(paper, figure, scale)"""
+figure_image(paper, figure, scale)"""
 
 
 def write(target: str, params: Params, path: Path | None = None) -> Path:

@@ -89,7 +89,7 @@ def decide(
     chosen: Mapping[str, str] | None = None,
     others: Sequence[Results] = (),
     held: float | None = None,
-    looked: int | None = None,
+    seeds_at_first_look: int | None = None,
 ) -> Verdict:
     """The verdict on a claim at the scale that the results were made at; it names data that are not the official release.
     `chosen`: series -> what was chosen by what the paper reports of it. `others`: of the experiments that its cell needs beside
@@ -103,7 +103,7 @@ def decide(
     data = sorted({run["dataset"] for found in (results, *others) for run in found.runs()})
     copies = [name for name in data if source_label.described(name)[1] != source_label.OFFICIAL]
     on = [make_reason(ReasonKind.COPIES, data=", ".join(copies))] if copies else []
-    return replace(verdict, reasons=[*verdict.reasons, *on, *_seen(verdict, looked)])
+    return replace(verdict, reasons=[*verdict.reasons, *on, *_seen(verdict, seeds_at_first_look)])
 
 
 def _seen(verdict: Verdict, looked: int | None) -> list[Reason]:

@@ -189,12 +189,14 @@ def check(config: RunConfig, channels: int, real: bool) -> None:
     """Raises UserError where the settings are made for pixels and the data are real numbers, or for other channels."""
     inputs = config.pixel_scaling
     if real and inputs.name != "raw":
-        raise UserError(f"inputs: {config.dataset.name} holds real numbers, not pixels 0-255: only raw (got {inputs.name})")
+        raise UserError(
+            f"pixel_scaling: {config.dataset.name} holds real numbers, not pixels 0-255: only raw (got {inputs.name})"
+        )
     if real and config.augment:
         changes = ", ".join(config.augment)
         raise UserError(f"augment: {config.dataset.name} holds real numbers, not pixels 0-255: only [] (got [{changes}])")
     if inputs.mean and len(inputs.mean) != channels:
-        told = f"inputs: mean and std need a number for each channel of {config.dataset.name}, {channels}"
+        told = f"pixel_scaling: mean and std need a number for each channel of {config.dataset.name}, {channels}"
         raise UserError(f"{told} (got {len(inputs.mean)})")
 
 
