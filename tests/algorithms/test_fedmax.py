@@ -24,7 +24,7 @@ from support.results import made
 
 ROOT = Path(__file__).parents[2]
 PARAMS = read_params(ROOT / "params.yaml")
-OWN = PARAMS.settings["fedmax"]
+OWN = PARAMS.paper_settings["fedmax"]
 
 
 @pytest.fixture(scope="module")

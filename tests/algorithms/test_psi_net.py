@@ -25,7 +25,7 @@ from support.federation import advance, assert_close, assert_same, config, feder
 from support.networks import COLOUR, assembled, build
 
 PARAMS = read_params(Path(__file__).parents[2] / "params.yaml")
-OWN = PARAMS.settings["psi_net"]
+OWN = PARAMS.paper_settings["psi_net"]
 
 
 def psi(net, **options):

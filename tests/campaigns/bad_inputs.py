@@ -115,7 +115,7 @@ def option(place: Place, draw: random.Random) -> tuple[tuple[str, ...], bool]:
     kind = draw.choice([*rooms, "algorithm", "algorithm", "study"])
     room = {"algorithm": "algorithms", "study": "studies"}.get(kind) or rooms[kind]
     name = draw.choice(ALGORITHMS if kind == "algorithm" else registry.names(room))
-    known = list(registry.options(room, name).model_fields)
+    known = list(registry.options_model(room, name).model_fields)
     key = draw.choice([*known, *known, "zz"])
     numbers = [float("nan"), -3.5, 10**17 + 0.5, True]
     lists = [[], [1], ["zz"], [[-1]], [[["x"]]], [float("nan")], [None], [{"zz": 1}]]

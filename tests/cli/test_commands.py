@@ -118,7 +118,7 @@ def test_usage(arguments, words, here, capsys):
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("9m", 540), ("1.5h", 5400), ("0", 0)])
 def test_budget(text, seconds):
-    assert main._seconds(text) == seconds
+    assert main.parse_seconds(text) == seconds
 
 
 def shell(*arguments: str, **variables: str) -> subprocess.CompletedProcess:

@@ -69,7 +69,7 @@ def test_the_line_says_runs_round_accuracy_and_time_left(runs):
     clock = Clock()
     progress = Progress(clock)
     assert progress.line() == ""
-    progress.asked = asked(runs)
+    progress.requested = asked(runs)
     progress.running = {7: "train_x", 8: "train_y"}
     assert progress.line() == "0 of 3 runs done | fig a | fig c"
     runs[0].mkdir()
@@ -89,7 +89,7 @@ def test_the_line_says_runs_round_accuracy_and_time_left(runs):
 
 def test_of_a_job_the_run_is_shown_that_was_last_at_work(runs):
     progress = Progress()
-    progress.asked = asked(runs)
+    progress.requested = asked(runs)
     progress.running = {7: "train_x"}
     for run, time in zip(runs[:2], (100, 200), strict=True):
         reach(run, time)
@@ -106,7 +106,7 @@ def test_of_a_job_the_run_is_shown_that_was_last_at_work(runs):
 def test_only_what_is_done_since_the_first_line_counts_as_speed(runs, before, at_first, seconds, left):
     clock = Clock()
     progress = Progress(clock)
-    progress.asked = asked(runs)
+    progress.requested = asked(runs)
     reach(runs[2], before)
     progress.running = {1: "train_y"}
     progress.line()

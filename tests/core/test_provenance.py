@@ -85,7 +85,7 @@ def test_what_is_told_does_not_count(tmp_path, before, after, counts):
     for name, line in (("before", before), ("after", after)):
         path = tmp_path / f"{name}.py"
         path.write_text(f"def f(x):\n    if x:\n        {line}\n    return x\n", encoding="utf-8")
-        digests.append(provenance._normalised_ast(path))
+        digests.append(provenance.normalised_ast(path))
     assert (digests[0] != digests[1]) == counts
 
 
@@ -93,7 +93,7 @@ def test_the_version_of_python_does_not_count(tmp_path):
     """Three of them (3.11 to 3.13) gave this; `ast.unparse` quotes nested strings in another way from 3.12 on."""
     path = tmp_path / "told.py"
     path.write_text(SOURCE, encoding="utf-8")
-    assert provenance.value_digest(provenance._normalised_ast(path)) == "92c7fea641"
+    assert provenance.value_digest(provenance.normalised_ast(path)) == "92c7fea641"
 
 
 @pytest.mark.parametrize(("file", "old", "new", "changed"), [
@@ -121,12 +121,12 @@ def test_changed_code_counts_where_it_is_executed(file, old, new, changed, packa
 
 def test_all_that_computes_counts_where_it_is_loaded():
     """However it is imported, and whatever is set aside."""
-    entries = [provenance.ENTRY, *(registry.path(kind, name) for kind in KINDS for name in registry.names(kind))]
+    entries = [provenance.ENTRY_MODULE, *(registry.module_path(kind, name) for kind in KINDS for name in registry.names(kind))]
     code = "import sys; [__import__(module) for module in sys.argv[1:]]; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, *entries], capture_output=True, text=True, check=True)
-    rooms = ("fedrepro.training", "fedrepro.core.rng", *map(registry.path, KINDS))
+    rooms = ("fedrepro.training", "fedrepro.core.rng", *map(registry.module_path, KINDS))
     loaded = {module for module in done.stdout.split() if f"{module}.".startswith(tuple(f"{room}." for room in rooms))}
-    counted = set(provenance._closure(entries, provenance.PACKAGE, provenance.NOT_NUMERIC, ()))
+    counted = set(provenance.imported_modules(entries, provenance.PACKAGE, provenance.NOT_NUMERIC, ()))
     assert len(loaded) > len(entries) and loaded <= counted
 
 
@@ -135,8 +135,8 @@ def test_a_run_names_a_module_for_each_of_its_choices():
     named = provenance.modules(config(algorithm={"name": "fedprox"}))
     assert named == ("data.partitions.iid", "models.mnist_cnn", "algorithms.fedprox")
     assert {*KINDS, *registry.TABLES, "datasets"} == {f"{kind}s" for kind in CHOSEN}
-    counted = provenance._closure((provenance.ENTRY,), provenance.PACKAGE, provenance.NOT_NUMERIC, ())
-    assert {registry.path(kind) for kind in registry.TABLES} <= set(counted)
+    counted = provenance.imported_modules((provenance.ENTRY_MODULE,), provenance.PACKAGE, provenance.NOT_NUMERIC, ())
+    assert {registry.module_path(kind) for kind in registry.TABLES} <= set(counted)
 
 
 PARTS = {name: lambda name=name: provenance.partition_digest(name) for name in ("permuted", "shards")}

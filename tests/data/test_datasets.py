@@ -298,7 +298,7 @@ def test_own_data_that_do_not_fit_stay(changes, words, shapes, tmp_path):
     (5, np.zeros(59, int), "test part: 60 images but 59 owners"),
 ], ids=["nan", "bytes", "owners"])  # fmt: skip
 def test_drawn_arrays_that_cannot_be(place, wrong, words, tmp_path, monkeypatch):
-    arrays = list(synthetic.read(tmp_path, registry.settings("datasets", TINY)))
+    arrays = list(synthetic.read(tmp_path, registry.parse_options("datasets", TINY)))
     arrays[place] = wrong
     monkeypatch.setattr(synthetic, "read", lambda raw, params: tuple(arrays))
     assert_refused(TINY, tmp_path, f"synthetic, {words}")

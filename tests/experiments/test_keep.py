@@ -39,7 +39,7 @@ def item(paths: Paths):
 def test_what_is_no_commit_reaches_no_git(named, paths, tmp_path, monkeypatch):
     """`keep` and reports refuse the file that says it, a study's note likewise."""
     monkeypatch.undo()
-    monkeypatch.setattr(provenance, "_printed", lambda *command, env: pytest.fail(f"asked: {command}"))
+    monkeypatch.setattr(provenance, "_run_command", lambda *command, env: pytest.fail(f"asked: {command}"))
     run = finish(item(paths).runs[0], commit=named)
     gathering = ResultSources(NOTE, {"A": [run.folder]})
     for work in (lambda: keep.keep([item(paths)], paths), lambda: gather(gathering, tmp_path / "out")):

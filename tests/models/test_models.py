@@ -171,7 +171,7 @@ def test_initial_weights():
 
 def test_what_an_architecture_comes_with_is_written_out():
     inits = {
-        (name, options["arch"]): registry.settings("models", Choice(name=name, **options)).init
+        (name, options["arch"]): registry.parse_options("models", Choice(name=name, **options)).init
         for name, options, *_ in PAPERS
         if "arch" in options
     }
@@ -182,7 +182,7 @@ def test_what_an_architecture_comes_with_is_written_out():
         ("cifar_cnn", "paper"): "pytorch",
         ("cifar_cnn", "code"): "glorot",
     }
-    assert registry.settings("models", Choice(name="mnist_cnn", arch="code")).model_dump()["init"] == "truncated_normal"
+    assert registry.parse_options("models", Choice(name="mnist_cnn", arch="code")).model_dump()["init"] == "truncated_normal"
 
 
 @pytest.mark.parametrize("norm", [nn.BatchNorm2d(4), nn.GroupNorm(2, 4)], ids=["batch", "group"])

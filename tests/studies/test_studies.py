@@ -167,7 +167,7 @@ def test_one_that_fails_does_not_keep_the_others_from_their_end(made, monkeypatc
     failing(monkeypatch, first)
     failures = Failures()
     assert study_runner.run_studies([first, second], made.paths, device="cpu", failures=failures) == []
-    assert len(failures.found) == 1 and second.done_file.exists() and not second.partial_file.exists()
+    assert len(failures.by_name) == 1 and second.done_file.exists() and not second.partial_file.exists()
     second.done_file.unlink()
     with pytest.raises(ZeroDivisionError):
         study_runner.run_studies([first, second], made.paths, device="cpu")

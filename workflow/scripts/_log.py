@@ -28,5 +28,5 @@ def failures_logged(snakemake) -> Iterator[Failures]:
         if is_interrupt(caught):
             error = UserError("stopped; the same command goes on from the last checkpoint")
         logging.getLogger("fedrepro").error("error: %s", error, exc_info=not isinstance(error, UserError))
-        failure.write(log, failures.found or {snakemake.rule: error})
+        failure.write(log, failures.by_name or {snakemake.rule: error})
         sys.exit(1)

@@ -35,16 +35,16 @@ class Project:
         self.params = read_params(self.file, settings).limit_cores(options.cores or available_cores())
         self.paths = Paths(results=options.results)
 
-    def plan(self, choose: Callable[[dict], list] | None = None) -> dict:
+    def plan(self, select: Callable[[dict], list] | None = None) -> dict:
         """Plan all experiments, after the data that `choose` needs are here, where only they tell which runs are meant."""
         from fedrepro.experiments import plan, resolve
 
         where = self.params, self.paths
-        planned = plan.plan_training(*where, choose) if choose else plan.plan_experiments(*where)
+        planned = plan.plan_training(*where, select) if select else plan.plan_experiments(*where)
         resolve.check(self.params)
         return planned
 
-    def select(self, targets: list[str], bring: bool = True) -> list:
+    def select(self, targets: list[str], fetch_data: bool = True) -> list:
         """Return the experiments of some targets, or all, and log what a user should know of them. `bring`: get their data."""
         from fedrepro.experiments import plan
 
@@ -55,7 +55,7 @@ class Project:
 
             return select_experiments(targets, planned, self.params)
 
-        chosen = choose(self.plan(choose if bring else None))
+        chosen = choose(self.plan(choose if fetch_data else None))
         if not all(item.data_missing for item in chosen):  # then an error says it
             for remark in plan.warnings(chosen, self.params.active_scale.compare):
                 log.warning(remark)
@@ -81,7 +81,7 @@ def list_targets(options: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True)
-class Work:
+class TrainingPlan:
     """Runs to train and studies to make of them; what both are given, and what runs are given alone."""
 
     runs: list
@@ -95,7 +95,7 @@ def train(options: argparse.Namespace) -> int:
     from fedrepro.experiments import study_plan, study_runner
     from fedrepro.training import runner
 
-    work = _listed(options) if options.runs else _chosen(Project(options), options.targets)
+    work = _plan_from_list(options) if options.runs else _plan_from_settings(Project(options), options.targets)
     limits = {"deadline": None if options.budget is None else time.monotonic() + options.budget, "failures": Failures()}
     snapshots = study_plan.snapshots(work.cases).rounds
     left = runner.train(work.runs, work.paths, **work.shared, **work.alone, **limits, snapshots=snapshots)
@@ -105,7 +105,7 @@ def train(options: argparse.Namespace) -> int:
     return 3 if left else 0
 
 
-def _chosen(project: Project, targets: list[str]) -> Work:
+def _plan_from_settings(project: Project, targets: list[str]) -> TrainingPlan:
     """What the settings ask for."""
     from fedrepro.experiments import plan, study_plan
 
@@ -116,10 +116,10 @@ def _chosen(project: Project, targets: list[str]) -> Work:
         raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
     shared = {"mirror": params.mirror, "device": params.device, "gpus": params.gpus}
     alone = {"executor": params.executor, "cores": params.cores_per_run, "checkpoint_seconds": params.checkpoint_seconds}
-    return Work(plan.unique_runs(chosen), study_plan.unfinished(chosen, params, paths), paths, shared, alone)
+    return TrainingPlan(plan.unique_runs(chosen), study_plan.unfinished(chosen, params, paths), paths, shared, alone)
 
 
-def _listed(options: argparse.Namespace) -> Work:
+def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
     """What a list of runs asks for, which says itself which they are."""
     from fedrepro.config.params import data_mirror
     from fedrepro.experiments import run_list, study_plan
@@ -130,14 +130,14 @@ def _listed(options: argparse.Namespace) -> Work:
         raise UserError(f"--runs: trains what is in the list, and cannot be combined with {', '.join(refused)}")
     paths = Paths(results=options.results)
     shared = {"mirror": data_mirror(options.data_mirror), "device": options.device or "auto"}
-    return Work(run_list.read(options.runs, paths), study_plan.from_run_list(options.runs, paths), paths, shared, {})
+    return TrainingPlan(run_list.read(options.runs, paths), study_plan.from_run_list(options.runs, paths), paths, shared, {})
 
 
 def plan(options: argparse.Namespace) -> int:
     from fedrepro.experiments import cost
 
     project = Project(options)
-    chosen = project.select(options.targets, bring=bool(options.export))
+    chosen = project.select(options.targets, fetch_data=bool(options.export))
     if options.export:
         _export(chosen, project, options.export)
     left = cost.pending_work(
@@ -183,7 +183,7 @@ def keep(options: argparse.Namespace) -> int:
 def store(options: argparse.Namespace) -> int:
     from fedrepro.runs import dvc_store
 
-    for runs, stored in _folders(options):
+    for runs, stored in _run_folders(options):
         sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.store(runs, stored))
     return 0
 
@@ -191,12 +191,12 @@ def store(options: argparse.Namespace) -> int:
 def restore(options: argparse.Namespace) -> int:
     from fedrepro.runs import dvc_store
 
-    for runs, stored in _folders(options):
+    for runs, stored in _run_folders(options):
         sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.restore(stored, runs))
     return 0
 
 
-def _folders(options: argparse.Namespace) -> list[tuple[Path, Path]]:
+def _run_folders(options: argparse.Namespace) -> list[tuple[Path, Path]]:
     """Where the runs of a paper, or of all, lie, and where DVC has them."""
     project = Project(options)
     papers = list(project.params.papers)
@@ -238,9 +238,9 @@ def docs(options: argparse.Namespace) -> int:
 
 
 def schema(options: argparse.Namespace) -> int:
-    from fedrepro.config.json_schema import of_experiments, of_settings
+    from fedrepro.config.json_schema import experiments_schema, settings_schema
     from fedrepro.report.paper import of_artifacts
 
-    described = {"settings": of_settings, "experiments": of_experiments, "artifacts": of_artifacts}[options.of]()
+    described = {"settings": settings_schema, "experiments": experiments_schema, "artifacts": of_artifacts}[options.of]()
     sys.stdout.write(json.dumps(described, indent=1) + "\n")
     return 0

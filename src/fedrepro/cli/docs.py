@@ -87,7 +87,7 @@ def _choices(kind: str) -> str:
     for name in registry.names(kind):
         found = registry.find(kind, name)
         summary = re.split(r"(?<=\.)\s+(?=[A-Z`])", " ".join(inspect.getdoc(found).split()))[0]
-        fields = registry.options(kind, name).model_json_schema().get("properties", {})
+        fields = registry.options_model(kind, name).model_json_schema().get("properties", {})
         options = [f"`{key}`{_default(field)}" for key, field in fields.items()]
         rows.append((f"`{name}`", summary, ", ".join(options)))
     return _table(("name", "what it is", "options and their defaults"), rows)

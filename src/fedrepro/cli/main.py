@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         if is_interrupt(error):
             sys.stderr.write("stopped; the same command goes on from the last checkpoint\n")
             return 130
-        if isinstance(error, BrokenPipeError) and _unread():
+        if isinstance(error, BrokenPipeError) and _output_closed():
             return 0
         if (told := as_user_error(error)) is None:
             raise
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
 
 
-def _unread() -> bool:
+def _output_closed() -> bool:
     """Return whether nobody reads the output, as after `| head`; the rest of it then goes nowhere."""
     try:
         sys.stdout.flush()
@@ -66,14 +66,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if not match:
         raise argparse.ArgumentTypeError(f"'{text}': expected a number with s, m or h, e.g. 9m")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
-def _cores(text: str) -> int:
+def parse_cores(text: str) -> int:
     if not re.fullmatch("[1-9][0-9]*", text):
         raise argparse.ArgumentTypeError(f"'{text}': expected a whole number, at least 1")
     return int(text)
@@ -93,26 +93,41 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--paper": {"help": "only this paper"},
     "--results": {"type": Path, "default": Path("results"), "help": "where runs lie (results)"},
     "--cores": {
-        "type": _cores,
+        "type": parse_cores,
         "default": commands.available_cores(),
         "help": "for which the time is told (all of this machine)",
     },
-    "--budget": {"type": _seconds, "help": "stop cleanly after this long, e.g. 90s, 9m, 2h"},
+    "--budget": {"type": parse_seconds, "help": "stop cleanly after this long, e.g. 90s, 9m, 2h"},
     "--runs": {"type": Path, "help": "a list of runs that `fedrepro plan --export` wrote, instead of settings"},
     "--export": {"type": Path, "help": "write the unfinished runs to this file, for a machine without settings"},
     "--yes": {"action": "store_true", "help": "delete; without it the folders are only listed"},
     "--other-code": {"action": "store_true", "help": "also finished runs whose settings are named, but of earlier code"},
     "--out": {"type": Path, "help": "file (reports/<scale>/notebooks/<paper>_<figure>.ipynb)"},
 }
-PLACE = "--params --data-mirror --results"
+LOCATION_OPTIONS = "--params --data-mirror --results"
 COMMANDS = (  # name, function, its options, what it does
-    ("list", commands.list_targets, f"{PLACE} --scale --device --cores", "every target with its title, its state and its cost"),
-    ("train", commands.train, f"targets {PLACE} --scale --device --budget --runs", "train what is not finished"),
-    ("plan", commands.plan, f"targets {PLACE} --scale --device --cores --export", "what would run, and what it costs"),
-    ("keep", commands.keep, f"targets {PLACE} --scale", "copy finished runs to results/kept, to be committed"),
+    (
+        "list",
+        commands.list_targets,
+        f"{LOCATION_OPTIONS} --scale --device --cores",
+        "every target with its title, its state and its cost",
+    ),
+    ("train", commands.train, f"targets {LOCATION_OPTIONS} --scale --device --budget --runs", "train what is not finished"),
+    (
+        "plan",
+        commands.plan,
+        f"targets {LOCATION_OPTIONS} --scale --device --cores --export",
+        "what would run, and what it costs",
+    ),
+    ("keep", commands.keep, f"targets {LOCATION_OPTIONS} --scale", "copy finished runs to results/kept, to be committed"),
     ("store", commands.store, "--params --paper --results", "copy finished runs to results/stored, which is DVC's"),
     ("restore", commands.restore, "--params --paper --results", "copy runs that DVC brought to results/runs"),
-    ("prune", commands.prune, f"{PLACE} --yes --other-code", "delete runs and partitions that no scale names any more"),
+    (
+        "prune",
+        commands.prune,
+        f"{LOCATION_OPTIONS} --yes --other-code",
+        "delete runs and partitions that no scale names any more",
+    ),
     ("notebook", commands.notebook, "target --params --scale --out", "write a notebook that goes on from a figure's numbers"),
     ("docs", commands.docs, "", "write docs/configuration.md from the descriptions of the settings"),
     ("schema", commands.schema, "of", "print the JSON schema of the settings, or of a file of a paper"),

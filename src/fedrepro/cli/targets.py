@@ -16,7 +16,7 @@ from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts.summary import VERDICTS
 from fedrepro.runs.paths import Paths
 
-OTHERS = "kept of other data"
+OTHER_DATA = "kept of other data"
 Plan = Mapping[str, Mapping[str, PlannedExperiment]]
 
 
@@ -38,12 +38,12 @@ def list_targets(planned: Plan, params: Params, paths: Paths, cores: int) -> lis
     found = []
     left = bill.pending_work(plan.all_experiments(planned), params, paths)
     for paper, specification in specs.items():
-        found.append(_line(paper, specification.title, list(planned[paper].values()), left, params, paths, cores))
+        found.append(_describe_target(paper, specification.title, list(planned[paper].values()), left, params, paths, cores))
         for key in specification.artifacts:
             target = key if named.get(key) == (paper, key) else f"{paper}_{key}"
             title = "Verdicts on all claims" if key == VERDICTS else specification[key].title
             items = [planned[paper][name] for name in _experiments(specification, key)]
-            found.append(_line(target, title, items, left, params, paths, cores))
+            found.append(_describe_target(target, title, items, left, params, paths, cores))
     return found
 
 
@@ -53,8 +53,8 @@ def format_table(found: Iterable[Target]) -> str:
     rows = [Target("target", "title", "state", "left"), *found]
     widths = [max(len(getattr(row, part)) for row in rows) for part in ("target", "state", "cost")]
     shown = [f"{row.target:<{widths[0]}}  {row.state:<{widths[1]}}  {row.cost:>{widths[2]}}  {row.title}" for row in rows]
-    if any(OTHERS in row.state for row in found):
-        shown.append(f"{OTHERS}: trained anew here; report_only=true reports what is kept")
+    if any(OTHER_DATA in row.state for row in found):
+        shown.append(f"{OTHER_DATA}: trained anew here; report_only=true reports what is kept")
     for reason in dict.fromkeys(row.reason for row in rows if row.reason):
         shown.append(f"skipped: {', '.join(row.target for row in rows if row.reason == reason)}: {reason}")
     return "\n".join(shown)
@@ -81,11 +81,11 @@ def _experiments(specification: Paper, key: str) -> list[str]:
     return list(dict.fromkeys(split_source(source)[0] for source in specification.sources([key])))
 
 
-def _line(
+def _describe_target(
     target: str, title: str, items: list[PlannedExperiment], left: list[PendingWork], params: Params, paths: Paths, cores: int
 ) -> Target:
     studied = [
-        found for item in items for found in study_plan.plan_studies(item, params, paths).values() if _asked(item, found)
+        found for item in items for found in study_plan.plan_studies(item, params, paths).values() if _is_requested(item, found)
     ]
     # each run and study, with the file that exists if it is over
     wanted = {run.folder: run.summary for item in items for run in item.runs}
@@ -101,10 +101,10 @@ def _line(
     else:
         state = f"{done} of {count(all_of_them, 'run')}{'' if whole else ' and more'}" if done else "not run"
     if elsewhere := len({run.summary for item in items for run in item.kept_with_other_data}):
-        state += f", {elsewhere} {OTHERS}"
+        state += f", {elsewhere} {OTHER_DATA}"
     own = [entry for entry in left if entry.done_file in wanted.values()]
     return Target(target, title, state, duration(bill.wall_seconds(own, cores)) if own else "", "; ".join(dict.fromkeys(lost)))
 
 
-def _asked(item: PlannedExperiment, found: study_plan.PlannedStudy) -> bool:
+def _is_requested(item: PlannedExperiment, found: study_plan.PlannedStudy) -> bool:
     return item.training is not None and item.training.studies.get(found.study) is not None

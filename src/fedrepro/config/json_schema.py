@@ -17,15 +17,15 @@ NAMES: Schema = {"pattern": f"^{NAME}$"}
 CHOSEN = {"dataset": "datasets", "partition": "partitions", "model": "models", "schedule": "schedules", "task": "tasks"}
 
 
-def of_settings() -> Schema:
+def settings_schema() -> Schema:
     described = Params.model_json_schema()
     scale = described["$defs"]["Scale"]
     scale["anyOf"] = [{"required": ["like"]}, {"required": scale.pop("required")}]
     described["properties"]["scales"]["propertyNames"] = described["properties"]["papers"]["items"] = {"type": "string"} | NAMES
-    return untitled(described)
+    return without_titles(described)
 
 
-def of_experiments() -> Schema:
+def experiments_schema() -> Schema:
     experiment = Experiment.model_json_schema()
     defs = experiment.pop("$defs") | {kind: _choice(kind) for kind in CHOSEN.values()}
     del defs["Choice"]
@@ -37,45 +37,50 @@ def of_experiments() -> Schema:
         also = {name: properties[key][name] for name in ("default", "description") if name in properties[key]}
         properties[key] = {"$ref": f"#/$defs/{kind}"} | also
     series = {key: value for key, value in properties.items() if key not in ("series", "seeds", "studies")}
-    defs |= {"overrides": objects(series), "algorithms": _choice("algorithms", {"overrides": {"$ref": "#/$defs/overrides"}})}
+    defs |= {
+        "overrides": object_schema(series),
+        "algorithms": _choice("algorithms", {"overrides": {"$ref": "#/$defs/overrides"}}),
+    }
     properties["series"]["additionalProperties"] = {"$ref": "#/$defs/algorithms"}
-    studies = {name: {"anyOf": [objects(_options("studies", name)), {"type": "null"}]} for name in registry.names("studies")}
-    properties["studies"] = objects(studies)
+    studies = {
+        name: {"anyOf": [object_schema(_options("studies", name)), {"type": "null"}]} for name in registry.names("studies")
+    }
+    properties["studies"] = object_schema(studies)
     properties[VARIANTS] = {"$ref": "#", "description": "experiments that take over these settings, with what they change"}
     defs["Experiment"] = experiment
     either = {"anyOf": [{"$ref": "#/$defs/Experiment"}, {"type": "null"}]}
-    return untitled({"$defs": defs, "type": "object", "propertyNames": NAMES, "additionalProperties": either})
+    return without_titles({"$defs": defs, "type": "object", "propertyNames": NAMES, "additionalProperties": either})
 
 
-def untitled(value: Any) -> Any:
+def without_titles(value: Any) -> Any:
     """Without pydantic's titles, which say the key once more."""
     if isinstance(value, list):
-        return [untitled(part) for part in value]
+        return [without_titles(part) for part in value]
     if not isinstance(value, dict):
         return value
-    return {key: untitled(part) for key, part in value.items() if not (key == "title" and isinstance(part, str))}
+    return {key: without_titles(part) for key, part in value.items() if not (key == "title" and isinstance(part, str))}
 
 
 def _choice(kind: str, more: Schema | None = None) -> Schema:
     """A name, alone or with its options, or some options of whatever it is that another place names; `more` goes with all."""
     options = {name: _options(kind, name) | (more or {}) for name in registry.names(kind)}
-    named = [objects({"name": {"const": name}} | own) | {"required": ["name"]} for name, own in options.items()]
-    return {"anyOf": [{"enum": list(options)}, *named, some(options.values())]}
+    named = [object_schema({"name": {"const": name}} | own) | {"required": ["name"]} for name, own in options.items()]
+    return {"anyOf": [{"enum": list(options)}, *named, any_choice(options.values())]}
 
 
-def some(options: Iterable[Schema]) -> Schema:
+def any_choice(options: Iterable[Schema]) -> Schema:
     """Any keys of whichever of these it is that another place names."""
     every: dict[str, list[Schema]] = {}
     for own in options:
         for key, value in own.items():
             every.setdefault(key, []).extend([value] if value not in every.get(key, []) else [])
-    return objects({key: values[0] if len(values) == 1 else {"anyOf": values} for key, values in every.items()})
+    return object_schema({key: values[0] if len(values) == 1 else {"anyOf": values} for key, values in every.items()})
 
 
 def _options(kind: str, name: str) -> Schema:
-    return registry.options(kind, name).model_json_schema().get("properties", {})
+    return registry.options_model(kind, name).model_json_schema().get("properties", {})
 
 
-def objects(properties: Schema) -> Schema:
+def object_schema(properties: Schema) -> Schema:
     """With these keys and no others."""
     return {"type": "object", "properties": properties, "additionalProperties": False}

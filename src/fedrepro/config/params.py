@@ -273,14 +273,14 @@ class Params(Frozen):
         return self
 
     @property
-    def settings(self) -> dict[str, PaperSettings]:
+    def paper_settings(self) -> dict[str, PaperSettings]:
         """What the folders of the papers say."""
         return {paper: self._settings[paper] for paper in self.papers}
 
     def overlay(self, paper: str, experiment: str, scale: str | None = None) -> dict[str, Any] | None:
         """What a scale (None: the active one), laid over those that it is like, changes of an experiment; None where it
         does not run it."""
-        listed = [self.settings[paper].scales.get(name, {}) for name in reversed(self._chain(scale or self.scale))]
+        listed = [self.paper_settings[paper].scales.get(name, {}) for name in reversed(self._chain(scale or self.scale))]
         found = [overlays[experiment] for overlays in listed if experiment in overlays]
         return functools.reduce(merge, found) if found else None
 

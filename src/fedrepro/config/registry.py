@@ -29,12 +29,12 @@ def names(kind: str) -> list[str]:
 def _names(kind: str) -> tuple[str, ...]:
     if kind in TABLES:
         return tuple(sorted(_table(kind)))
-    package = importlib.import_module(path(kind))
+    package = importlib.import_module(module_path(kind))
     found = (module.name for module in pkgutil.iter_modules(package.__path__))
     return tuple(sorted(name for name in found if not name.startswith("_") and name not in OTHERS))
 
 
-def path(kind: str, name: str | None = None) -> str:
+def module_path(kind: str, name: str | None = None) -> str:
     """The dotted path of a kind's package, or of the module that holds `name`."""
     if kind in TABLES:
         return f"fedrepro.{TABLES[kind][0]}"
@@ -43,7 +43,7 @@ def path(kind: str, name: str | None = None) -> str:
 
 
 def _table(kind: str) -> dict[str, type]:
-    return getattr(importlib.import_module(path(kind)), TABLES[kind][1])
+    return getattr(importlib.import_module(module_path(kind)), TABLES[kind][1])
 
 
 def _one(kind: str) -> str:
@@ -54,16 +54,16 @@ def find(kind: str, name: str) -> Any:
     """The module, or for schedules and tasks the class, that `name` stands for. Raises UserError listing the valid names."""
     if name not in (valid := names(kind)):
         raise UserError(unknown_name_message(_one(kind.rpartition(".")[2]), name, valid))
-    return _table(kind)[name] if kind in TABLES else importlib.import_module(path(kind, name))
+    return _table(kind)[name] if kind in TABLES else importlib.import_module(module_path(kind, name))
 
 
-def options(kind: str, name: str) -> type[Frozen]:
+def options_model(kind: str, name: str) -> type[Frozen]:
     """The model of its options, without fields where it has none. Raises UserError for an unknown name."""
     found = find(kind, name)
     return getattr(getattr(found, DECLARED[kind]) if kind in DECLARED else found, "Params", Frozen)
 
 
-def settings(kind: str, choice: Choice | str) -> Frozen:
+def parse_options(kind: str, choice: Choice | str) -> Frozen:
     """The options of a choice, parsed. Raises UserError for an unknown name or option."""
     choice = Choice.model_validate(choice)
-    return parse(options(kind, choice.name), choice.options, f"{_one(kind)} {choice.name}")
+    return parse(options_model(kind, choice.name), choice.options, f"{_one(kind)} {choice.name}")

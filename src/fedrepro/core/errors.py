@@ -118,7 +118,7 @@ class Failures:
     """Failures of independent pieces of work: all are tried, and what failed is raised at the end."""
 
     def __init__(self) -> None:
-        self.found: dict[str, Exception] = {}
+        self.by_name: dict[str, Exception] = {}
 
     @contextlib.contextmanager
     def collect(self, name: str) -> Iterator[None]:
@@ -133,18 +133,18 @@ class Failures:
             log.error("%s failed: %s%s", name, f"{type(error).__name__}: " if crash else "", error, exc_info=crash)
             if crash:
                 traceback.clear_frames(error.__traceback__)  # which would keep all tensors of the run
-            self.found[name] = error if crash else error.with_traceback(None)
+            self.by_name[name] = error if crash else error.with_traceback(None)
 
     def raise_all(self) -> None:
         """Raise what failed, if anything: a UserError if all are, else the one crash or a group of all."""
-        if not self.found:
+        if not self.by_name:
             return
-        if all(isinstance(error, UserError) for error in self.found.values()):
-            raise UserError("\n".join(f"{name}: {error}" for name, error in self.found.items()))
-        failed = f"failed: {', '.join(self.found)}"
-        if len(self.found) > 1:
-            raise ExceptionGroup(failed, list(self.found.values()))
-        (crash,) = self.found.values()
+        if all(isinstance(error, UserError) for error in self.by_name.values()):
+            raise UserError("\n".join(f"{name}: {error}" for name, error in self.by_name.items()))
+        failed = f"failed: {', '.join(self.by_name)}"
+        if len(self.by_name) > 1:
+            raise ExceptionGroup(failed, list(self.by_name.values()))
+        (crash,) = self.by_name.values()
         crash.add_note(failed)
         raise crash
 

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from fedrepro.core.errors import UserError
 
-AGAIN = "delete it and run again"
+DELETE_ADVICE = "delete it and run again"
 NO_LOCKS = {errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # what network disks say of a lock
 SEAL = "seal"  # the key of the digest over all others
 MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk that several share, whose process a number is
@@ -33,14 +33,14 @@ def single_process(path: Path, wait: bool = True) -> Iterator[None]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise UserError(f"{path}: not a file; {AGAIN}")
+        raise UserError(f"{path}: not a file; {DELETE_ADVICE}")
     with path.open("a") as file:  # NFS locks only what may be written
         if lock(file, wait) is False:
             raise UserError(f"{path.parent}: another process is at work in it; wait for its end")
         yield
 
 
-def check_regular(path: Path, advice: str = AGAIN) -> None:
+def check_regular(path: Path, advice: str = DELETE_ADVICE) -> None:
     """Raise UserError for a folder, and for a pipe, which would be waited for; not for a file that is absent."""
     if path.exists() and not path.is_file():
         raise UserError(f"{path}: not a file; {advice}")
@@ -52,7 +52,7 @@ def check_no_links(folder: Path) -> None:
         with contextlib.suppress(FileNotFoundError):  # a process that was at work in it has just ended
             mode = path.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise UserError(f"{path}: {'a link' if stat.S_ISLNK(mode) else 'not a file'}; {AGAIN}")
+                raise UserError(f"{path}: {'a link' if stat.S_ISLNK(mode) else 'not a file'}; {DELETE_ADVICE}")
 
 
 def is_locked(path: Path) -> bool:
@@ -136,14 +136,14 @@ def is_alive(process: int) -> bool:
     return True
 
 
-def read_file(path: Path, advice: str = AGAIN) -> bytes:
+def read_file(path: Path, advice: str = DELETE_ADVICE) -> bytes:
     """Read a whole file. Raises UserError for a folder, and for a pipe, which would be waited for."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise UserError(f"{path}: not a file; {advice}")
     return path.read_bytes()
 
 
-def read_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any] | None:
+def read_json(path: Path, *keys: str, advice: str = DELETE_ADVICE) -> dict[str, Any] | None:
     """Read a small file that this package wrote, with these keys; None where there is none.
 
     Raises UserError, ending with `advice`, where it is damaged, or not what its seal says (earlier code wrote none).
@@ -155,7 +155,7 @@ def read_json(path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any] | N
     return parse_json(content, path, *keys, advice=advice)
 
 
-def parse_json(content: bytes, path: Path, *keys: str, advice: str = AGAIN) -> dict[str, Any]:
+def parse_json(content: bytes, path: Path, *keys: str, advice: str = DELETE_ADVICE) -> dict[str, Any]:
     """Parse such a file that was read already; `path` is for messages."""
     values = _parsed(content, path, advice)
     if not isinstance(values, dict):
@@ -183,7 +183,7 @@ def read_required_json(path: Path, *keys: str) -> dict[str, Any]:
     return values
 
 
-def read_records(path: Path, *keys: str, advice: str = AGAIN) -> list[dict[str, Any]]:
+def read_records(path: Path, *keys: str, advice: str = DELETE_ADVICE) -> list[dict[str, Any]]:
     """Read a list of records that this package wrote, each with these keys. Raises UserError where it is damaged or absent."""
     try:
         records = _parsed(read_file(path), path, advice)
@@ -194,7 +194,7 @@ def read_records(path: Path, *keys: str, advice: str = AGAIN) -> list[dict[str, 
     return records
 
 
-def parse_rows(content: bytes, path: Path, advice: str = AGAIN) -> list[dict[str, str]]:
+def parse_rows(content: bytes, path: Path, advice: str = DELETE_ADVICE) -> list[dict[str, str]]:
     """Parse a CSV file that this package wrote, cells as they are written. Raises UserError where it is damaged."""
     try:
         return list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline=""), strict=True))

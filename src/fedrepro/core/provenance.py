@@ -30,12 +30,12 @@ REDIRECTING = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE", "GIT_SHALLOW_FILE"),
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_GRAFT_FILE", "GIT_REPLACE_REF_BASE"),
 )
-ENTRY = "fedrepro.training.federation"  # everything that computes a number is reached from here or named in the config
+ENTRY_MODULE = "fedrepro.training.federation"  # everything that computes a number is reached from here or named in the config
 # data count by their own checksum
-EXCLUDED = ("config", "core.errors", "core.files", "core.moved", "core.provenance", "runs", "data.datasets")
-NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in EXCLUDED)
+NOT_NUMERIC_NAMES = ("config", "core.errors", "core.files", "core.moved", "core.provenance", "runs", "data.datasets")
+NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in NOT_NUMERIC_NAMES)
 DATASETS = "fedrepro.data.datasets"
-KIND = {"cpu family": "family", "model": "model", "stepping": "stepping"}  # of a processor, in /proc/cpuinfo
+CPU_FIELDS = {"cpu family": "family", "model": "model", "stepping": "stepping"}  # of a processor, in /proc/cpuinfo
 
 
 def clear_caches() -> None:
@@ -52,7 +52,7 @@ def value_digest(value: Any, length: int = 10) -> str:
 
 
 @functools.cache
-def code_digest(modules: tuple[str, ...], entry: str = ENTRY) -> str:
+def code_digest(modules: tuple[str, ...], entry: str = ENTRY_MODULE) -> str:
     """Hash of the code that a run which names these modules ("models.logistic") executes, or what starts from another `entry`;
     comments, docstrings and layout do not count."""
     return _digest_in(PACKAGE, (entry, *(f"fedrepro.{module}" for module in modules)))
@@ -83,7 +83,7 @@ def modules(config: Any) -> tuple[str, ...]:
 
 
 @functools.cache
-def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY) -> str | None:
+def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY_MODULE) -> str | None:
     """`code_digest` of a commit's files; None where there is no such commit, or it lacks one of the modules."""
     if not HASH.fullmatch(commit):
         return None
@@ -103,7 +103,7 @@ def _digest_in(
     package: Path, entries: tuple[str, ...], aside: tuple[str, ...] = NOT_NUMERIC, alone: Collection[str] = ()
 ) -> str:
     return value_digest(
-        {module: _normalised_ast(_file(module, package)) for module in _closure(entries, package, aside, alone)}
+        {module: normalised_ast(_file(module, package)) for module in imported_modules(entries, package, aside, alone)}
     )
 
 
@@ -120,11 +120,11 @@ def report_digest() -> str:
 def heatmap_digest() -> str:
     """Hash of the code that draws a partition's heat map."""
     return value_digest(
-        [_normalised_ast(PACKAGE / "report" / "figures" / f"{name}.py") for name in ("_layout", "_partition_heatmap")]
+        [normalised_ast(PACKAGE / "report" / "figures" / f"{name}.py") for name in ("_layout", "_partition_heatmap")]
     )
 
 
-def _closure(entries: tuple[str, ...], package: Path, aside: tuple[str, ...], alone: Collection[str]) -> list[str]:
+def imported_modules(entries: tuple[str, ...], package: Path, aside: tuple[str, ...], alone: Collection[str]) -> list[str]:
     """The package's modules that the entries import, directly or not, without what is left `aside` with all below it, and what
     is left out `alone`."""
     below = tuple(f"{name}." for name in aside)
@@ -159,7 +159,7 @@ def _imports(path: Path, package: Path) -> list[str]:
 
 
 @functools.cache
-def _normalised_ast(path: Path) -> str:
+def normalised_ast(path: Path) -> str:
     """The source as every version of the interpreter sees it: parsed, without docstrings."""
     tree = _tree(path)
     for node in ast.walk(tree):
@@ -231,13 +231,13 @@ def commit_date(commit: str) -> str | None:
 
 
 def _git(*words: str) -> tuple[bytes | None, str]:
-    """Ask git in the package's folder, as `_printed` does."""
+    """Ask git in the package's folder, as `_run_command` does."""
     env = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
     # `git status` would run the program that a configuration may name here
-    return _printed("git", "-C", str(PACKAGE), "-c", "core.fsmonitor=false", *words, env=env)
+    return _run_command("git", "-C", str(PACKAGE), "-c", "core.fsmonitor=false", *words, env=env)
 
 
-def _printed(*command: str, env: dict[str, str] | None = None) -> tuple[bytes | None, str]:
+def _run_command(*command: str, env: dict[str, str] | None = None) -> tuple[bytes | None, str]:
     """What a command prints, or None and why it failed."""
     try:
         return subprocess.run(command, capture_output=True, check=True, timeout=60, env=env).stdout, ""
@@ -280,11 +280,13 @@ def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        name, _ = _printed("sysctl", "-n", "machdep.cpu.brand_string")  # macOS
+        name, _ = _run_command("sysctl", "-n", "machdep.cpu.brand_string")  # macOS
         return (name or b"").decode().strip() or platform.processor() or UNKNOWN
     pairs = (line.partition(":") for line in reversed(lines))  # the first core's come last
     core = {key.strip(): value.strip() for key, _, value in pairs}
     if "model name" not in core:
         return platform.machine()
-    kind = ", ".join(f"{name} {core[key]}" for key, name in KIND.items() if key in core)  # clouds give several kinds one name
+    kind = ", ".join(
+        f"{name} {core[key]}" for key, name in CPU_FIELDS.items() if key in core
+    )  # clouds give several kinds one name
     return f"{core['model name']} ({kind})" if kind else core["model name"]

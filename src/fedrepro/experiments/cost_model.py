@@ -21,7 +21,7 @@ from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Choice
 from fedrepro.core import provenance, rng
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import AGAIN, read_json, write_json
+from fedrepro.core.files import DELETE_ADVICE, read_json, write_json
 from fedrepro.core.metrics import MEASURES
 from fedrepro.data import datasets, partitions
 from fedrepro.data.datasets import Dataset
@@ -82,7 +82,7 @@ class SpeedCache:
             self._values[key] = make()
         found = self._values[key]
         if not isinstance(found, dict) or not found.keys() >= parts:
-            raise UserError(f"{self._path}: damaged; {AGAIN}")
+            raise UserError(f"{self._path}: damaged; {DELETE_ADVICE}")
         return found
 
     def save(self) -> None:

@@ -14,7 +14,7 @@ from fedrepro.experiments import finished_runs, study_plan
 from fedrepro.experiments.plan import PlannedExperiment
 from fedrepro.runs import integrity, kept
 from fedrepro.runs.paths import Paths
-from fedrepro.runs.run import FILES, SUMMARY, Run, run_id
+from fedrepro.runs.run import RESULT_FILES, SUMMARY, Run, run_id
 from fedrepro.studies.base import Study
 
 LOCK = ".kept.lock"  # beside results/kept; only one process at a time changes what is kept
@@ -81,7 +81,7 @@ def _origin(run: Run) -> Origin | str:
     """The commit whose code trained a run, as the run says it; else why that cannot be said. Raises UserError for numbers that
     are not the run's."""
     integrity.load_metrics(run.folder)
-    if missing := [name for name in FILES if not (run.folder / name).exists()]:
+    if missing := [name for name in RESULT_FILES if not (run.folder / name).exists()]:
         return f"lacks {', '.join(missing)}; delete the folder and run again"
     record = integrity.load_record(run.folder)
     return _vouched(record["environment"]["commit"], record["code"], provenance.modules(run.config))
@@ -91,7 +91,7 @@ def _study_origin(table: Path, study: Study) -> Origin | str:
     """The same of a finished study."""
     integrity.load_study_rows(table)
     again = integrity.repair_advice(table.parent, table)
-    note = integrity.read_result(table.with_suffix(".json"), "environment", "code", subject=again)
+    note = integrity.read_result(table.with_suffix(".json"), "environment", "code", advice=again)
     named = note["environment"].get("commit") if isinstance(note["environment"], dict) else None
     integrity.check_commit(named, table.with_suffix(".json"), again)
     return _vouched(named, note["code"], *study_plan.executed_modules(study))

@@ -73,7 +73,7 @@ def plan_experiments(
     for any name or number that cannot be."""
     data = data or DatasetIdentities(params, paths)
     planned: dict[str, dict[str, PlannedExperiment]] = {}
-    for paper, settings in params.settings.items():
+    for paper, settings in params.paper_settings.items():
         finder = _lookup(paths, paper, params.use_kept_results)
         planned[paper] = {}
         for name in settings.experiments:

@@ -23,7 +23,7 @@ def check(params: Params) -> None:
     it when that one begins."""
     for scale in [name for name in params.scales if name != params.scale]:
         other = params.model_copy(update={"scale": scale})
-        for paper, settings in params.settings.items():
+        for paper, settings in params.paper_settings.items():
             for name in settings.experiments:
                 if (overlay := other.overlay(paper, name)) is not None:
                     with error_prefix_at_scale(other, paper, name) as where:
@@ -34,7 +34,7 @@ def check(params: Params) -> None:
 def error_prefix_at_scale(params: Params, paper: str, name: str) -> Iterator[str]:
     """Give the file and key of an experiment at the active scale. A UserError of the block is raised again as one about
     experiments.yaml where the experiment alone has the mistake."""
-    folder, overlay = params.settings[paper].folder, params.overlay(paper, name)
+    folder, overlay = params.paper_settings[paper].folder, params.overlay(paper, name)
     alone = f"{folder / EXPERIMENTS}: {name}"
     try:
         yield f"{folder / SCALES}: {params.scale}.{name}" if overlay else alone
@@ -61,12 +61,14 @@ def experiment_at_scale(params: Params, paper: str, name: str, where: str) -> Ex
     if overlay is not None:
         return _laid_over(params, paper, name, overlay, where)
     others = [scale for scale in params.scales if params.overlay(paper, name, scale) is not None]
-    advice = f"run it at scale {' or '.join(others)}" if others else f"{params.settings[paper].folder / SCALES} may list it"
+    advice = (
+        f"run it at scale {' or '.join(others)}" if others else f"{params.paper_settings[paper].folder / SCALES} may list it"
+    )
     return MissingReason(MissingKind.LEFT_OUT, f"not part of scale {params.scale}; {advice}")
 
 
 def _laid_over(params: Params, paper: str, name: str, overlay: dict[str, Any], where: str) -> Experiment:
-    values = params.settings[paper].experiments[name]
+    values = params.paper_settings[paper].experiments[name]
     _check_series(values, overlay, where)
     training = parse(Experiment, merge(values, overlay), where)
     for study, settings in training.studies.items():  # so that nobody learns of a misspelt one after the runs that it looks at
@@ -134,7 +136,7 @@ def _overrides(values: Any, where: str) -> dict[str, Any]:
 def resolve(config: RunConfig) -> RunConfig:
     """With every option of every choice written out. Raises UserError for an unknown name or option."""
     filled = {
-        kind: {"name": choice.name, **registry.settings(f"{kind}s", choice).model_dump(mode="json")}
+        kind: {"name": choice.name, **registry.parse_options(f"{kind}s", choice).model_dump(mode="json")}
         for kind, choice in ((kind, getattr(config, kind)) for kind in CHOSEN)
     }
     resolved = parse(RunConfig, config.model_dump() | filled, "run")

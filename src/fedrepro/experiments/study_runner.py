@@ -15,7 +15,7 @@ from fedrepro.core.files import atomic_write, check_no_links, read_json, sha256,
 from fedrepro.experiments import study_plan
 from fedrepro.experiments.study_plan import StudyRun
 from fedrepro.runs.paths import Paths
-from fedrepro.runs.run import CHANGED, Run
+from fedrepro.runs.run import CODE_CHANGED, Run
 from fedrepro.studies.base import StudyContext
 from fedrepro.training import executors, runner
 from fedrepro.training.devices import ANY
@@ -43,7 +43,7 @@ def run_studies(
 
     def do(case: StudyRun, place: torch.device) -> bool:
         if case.table.stem != study_plan.file_stem(case.study):
-            raise UserError(CHANGED)
+            raise UserError(CODE_CHANGED)
         done = _conduct(case, _scene(case, paths, mirror, place, limits), limits)
         if done and not together:
             case.partial_file.unlink(missing_ok=True)

@@ -71,13 +71,13 @@ class PaperOrCode(BaseParams):
 
 def blocks(choice: Choice, outputs: int) -> list[Block | Head]:
     """What the network is made of, the head last."""
-    return registry.find("models", choice.name).blocks(registry.settings("models", choice), outputs)
+    return registry.find("models", choice.name).blocks(registry.parse_options("models", choice), outputs)
 
 
 def build(choice: Choice, shape: tuple[int, int, int], outputs: int, generator: torch.Generator) -> Net:
     """The network for images of `shape` (C, H, W), its initial weights drawn from `generator` alone."""
     module = registry.find("models", choice.name)
-    params = registry.settings("models", choice)
+    params = registry.parse_options("models", choice)
     net = assemble(blocks(choice, outputs), shape, params.init, generator, choice.name)
     if hasattr(module, "start"):
         module.start(net, params)

@@ -88,4 +88,4 @@ TASKS = {"classification": Classification, "regression": Regression}
 
 def create(choice: Choice, classes: int) -> Task:
     """The named task on data of so many classes. Raises UserError where the two do not fit."""
-    return registry.find("tasks", choice.name)(registry.settings("tasks", choice), classes)
+    return registry.find("tasks", choice.name)(registry.parse_options("tasks", choice), classes)

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import FiniteFloat, PrivateAttr, SerializeAsAny, TypeAdapter, model_validator
 
 from fedrepro.config import registry, strict_yaml
-from fedrepro.config.json_schema import NAMES, Schema, some, untitled
+from fedrepro.config.json_schema import NAMES, Schema, any_choice, without_titles
 from fedrepro.config.params import Params
 from fedrepro.config.types import Frozen, Key, parse
 from fedrepro.core import provenance
@@ -106,7 +106,7 @@ class Paper(Frozen):
 
 def read(paper: str, params: Params) -> Paper:
     """A paper's artifacts; every kind, series, measure, scale and curve that they name exists. Raises UserError."""
-    folder, experiments = params.settings[paper].folder, params.settings[paper].experiments
+    folder, experiments = params.paper_settings[paper].folder, params.paper_settings[paper].experiments
     path = folder / ARTIFACTS
     values, claims = strict_yaml.read(path), strict_yaml.read(folder / CLAIMS)
     for room in ARTIFACT_KINDS:
@@ -236,11 +236,11 @@ def of_artifacts() -> Schema:
         for own in found:
             defs |= own.pop("$defs", {})
         defs[name] = {"anyOf": found}
-    laid_over = some(own["properties"] for own in defs["Quantity"]["anyOf"])  # a cell's target or round at another scale
+    laid_over = any_choice(own["properties"] for own in defs["Quantity"]["anyOf"])  # a cell's target or round at another scale
     defs["Claim"]["properties"]["scales"]["additionalProperties"] = laid_over
     for room in ARTIFACT_KINDS:
         described["properties"][room]["propertyNames"] = NAMES
-    return untitled(described)
+    return without_titles(described)
 
 
 def _kind(room: str, kind: str, name: str) -> Schema:

@@ -11,7 +11,7 @@ from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import parse_json, parse_rows, read_file, read_json, sha256
 from fedrepro.runs import kept
-from fedrepro.runs.kept import ASKED, TOLD, Record, Rows, is_kept, run_hash
+from fedrepro.runs.kept import IDENTITY_FIELDS, RESULT_FIELDS, Record, Rows, is_kept, run_hash
 
 ENVIRONMENT = ("commit", "device", "executor", "hardware", "torch")  # what reports show of it
 
@@ -25,22 +25,22 @@ def repair_advice(folder: Path, table: Path | None = None) -> str:
     return f"delete {folder} to train the run anew"
 
 
-def read_result(path: Path, *keys: str, subject: str | None = None) -> dict[str, Any]:
+def read_result(path: Path, *keys: str, advice: str | None = None) -> dict[str, Any]:
     """A small file in a run's folder, with these keys. Raises UserError, which says `told`, if it is damaged or not there."""
-    subject = subject or repair_advice(path.parent)
-    return parse_json(_content(path, subject), path, *keys, advice=subject)
+    advice = advice or repair_advice(path.parent)
+    return parse_json(_content(path, advice), path, *keys, advice=advice)
 
 
-def check_commit(name: Any, path: Path, told: str) -> None:
+def check_commit(name: Any, path: Path, advice: str) -> None:
     """Raise UserError if what a file calls a commit cannot be one: it may come from elsewhere, and is given to git."""
     if not provenance.is_commit(name):
-        raise UserError(f"{path}: commit: {name!r} names no commit; {told}")
+        raise UserError(f"{path}: commit: {name!r} names no commit; {advice}")
 
 
 def load_config(folder: Path) -> Record:
     """What a run's config.json holds. Raises UserError if it is damaged, or not what the folder is named after."""
     path = folder / "config.json"
-    found = read_result(path, *ASKED, "dataset")
+    found = read_result(path, *IDENTITY_FIELDS, "dataset")
     if not folder.name.endswith(run_hash(found)):
         raise UserError(f"{path}: not the settings that its folder is named after; {repair_advice(folder)}")
     return found
@@ -53,7 +53,7 @@ def load_record(folder: Path) -> Record:
     path = folder / "summary.json"
     if not os.path.lexists(path):
         raise UserError(f"{folder}: not finished; train it first")
-    summary, trained = read_result(path, *TOLD), load_config(folder)
+    summary, trained = read_result(path, *RESULT_FIELDS), load_config(folder)
     _check_run(summary, path, repair_advice(folder))
     if other := [name for name in ("data", "code") if summary[name] != trained[name]]:
         raise UserError(f"{path}: {' and '.join(other)}: not as in config.json; {repair_advice(folder)}")
@@ -81,7 +81,7 @@ def load_studies(folder: Path) -> dict[str, Record]:
         return kept.load_runs(folder.parent)[folder.name]["studies"]
     notes = sorted(folder.glob("*-*.json"))
     return {
-        note.stem: read_result(note, "settings", "code", subject=repair_advice(folder, note.with_suffix(".csv")))
+        note.stem: read_result(note, "settings", "code", advice=repair_advice(folder, note.with_suffix(".csv")))
         for note in notes
     }
 
@@ -92,7 +92,7 @@ def load_study_rows(path: Path) -> Rows:
     if is_kept(folder):
         return _kept(kept.load_paper(folder.parent).studies, (folder.name, path.stem), folder.parent / kept.STUDIES)
     content = _content(path, again)
-    note = read_result(path.with_suffix(".json"), "table", subject=again)
+    note = read_result(path.with_suffix(".json"), "table", advice=again)
     _check_run(note, path.with_suffix(".json"), again)
     if note["table"] != sha256(content):
         raise UserError(f"{path}: changed since it was written; {again}")
@@ -105,14 +105,14 @@ def _kept(found: Any, name: Any, path: Path) -> Any:
     return found[name]
 
 
-def _check_run(note: Record, path: Path, told: str) -> None:
+def _check_run(note: Record, path: Path, advice: str) -> None:
     """Raise UserError if a file names another run than the one whose folder it lies in."""
     if (run := note.get("run", path.parent.name)) != path.parent.name:
-        raise UserError(f"{path}: of another run, {run}; {told}")
+        raise UserError(f"{path}: of another run, {run}; {advice}")
 
 
-def _content(path: Path, told: str) -> bytes:
+def _content(path: Path, advice: str) -> bytes:
     try:
-        return read_file(path, told)
+        return read_file(path, advice)
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path}: not there; {told}") from None
+        raise UserError(f"{path}: not there; {advice}") from None

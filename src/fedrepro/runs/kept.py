@@ -35,14 +35,14 @@ from fedrepro.core.files import (
 RUNS, METRICS, STUDIES = "runs.jsonl", "metrics.csv", "studies.csv"  # of a paper
 ENVIRONMENTS, SUMS = "environments.json", "SHA256SUMS"
 LINE = re.compile(r"(?P<sum>[0-9a-f]{64})  (?P<name>\S.*)")
-ASKED = ("config", "data", "code")
-TOLD = ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code", "metrics")  # of a run's end
-NEEDED = ("run", "dataset", "config", *TOLD, "columns", "environment", "studies")
+IDENTITY_FIELDS = ("config", "data", "code")
+RESULT_FIELDS = ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code", "metrics")  # of a run's end
+RECORD_FIELDS = ("run", "dataset", "config", *RESULT_FIELDS, "columns", "environment", "studies")
 RESTORE = "git restore results/kept brings back what was committed"
 Record = dict[str, Any]
 Rows = list[dict[str, str]]
 Group = tuple[str, ...]  # a run; a run and a study
-Entry = tuple[int, tuple, Any]  # line number, key, value
+NumberedEntry = tuple[int, tuple, Any]  # line number, key, value
 
 
 @dataclass(frozen=True)
@@ -75,22 +75,22 @@ def is_kept(folder: Path) -> bool:
 
 def run_hash(record: Record) -> str:
     """The end of a run's name: the hash of all that determines the result."""
-    return provenance.value_digest({name: record[name] for name in ASKED})
+    return provenance.value_digest({name: record[name] for name in IDENTITY_FIELDS})
 
 
 def load_runs(folder: Path) -> Mapping[str, Record]:
     """What is known of a paper's kept runs, by name. Raises UserError if any of its files is damaged or not as it was kept."""
-    return _runs(folder.parent, folder.name, _version(folder))
+    return _cached_runs(folder.parent, folder.name, _version(folder))
 
 
 def load_paper(folder: Path) -> KeptPaper:
     """The same with all rows."""
-    return _load(folder.parent, folder.name, _version(folder))
+    return _cached_paper(folder.parent, folder.name, _version(folder))
 
 
 def load_all(kept: Path) -> dict[str, KeptPaper]:
     """All papers, to be changed and saved."""
-    papers = {name: load_paper(kept / name) for name in _papers(checksums(kept))}
+    papers = {name: load_paper(kept / name) for name in _paper_names(checksums(kept))}
     return {name: KeptPaper(dict(own.runs), dict(own.metrics), dict(own.studies)) for name, own in papers.items()}
 
 
@@ -99,11 +99,11 @@ def save(kept: Path, papers: Mapping[str, KeptPaper]) -> None:
     environments: dict[str, Record] = {}
     texts = {}
     for name, paper in papers.items():
-        lines = [_line(paper.runs[run], environments) for run in sorted(paper.runs)]
+        lines = [_run_line(paper.runs[run], environments) for run in sorted(paper.runs)]
         texts[f"{name}/{RUNS}"] = "".join(lines)
-        texts[f"{name}/{METRICS}"] = _rows_text(("run", "round"), paper.metrics)
+        texts[f"{name}/{METRICS}"] = _groups_to_csv(("run", "round"), paper.metrics)
         if paper.studies or (kept / name / STUDIES).exists():
-            texts[f"{name}/{STUDIES}"] = _rows_text(("run", "study", "row"), paper.studies)
+            texts[f"{name}/{STUDIES}"] = _groups_to_csv(("run", "study", "row"), paper.studies)
     described = [f"{json.dumps(id)}: {json.dumps(environments[id], sort_keys=True)}" for id in sorted(environments)]
     texts[ENVIRONMENTS] = "{\n" + ",\n".join(described) + "\n}\n"
     for name, text in texts.items():
@@ -111,7 +111,7 @@ def save(kept: Path, papers: Mapping[str, KeptPaper]) -> None:
         temporary_path(kept / name).write_text(text, encoding="utf-8", newline="\n")
     with atomic_write(temporary_path(kept / SUMS)) as path:  # once this is there all the others are
         path.write_text("".join(f"{sha256(texts[name])}  {name}\n" for name in sorted(texts)), encoding="utf-8", newline="\n")
-    _replace(kept, temporary_path(kept / SUMS))
+    _install_parts(kept, temporary_path(kept / SUMS))
 
 
 def recover(kept: Path) -> None:
@@ -120,23 +120,23 @@ def recover(kept: Path) -> None:
         return
     check_no_links(kept)
     for begun in stale_parts(kept / SUMS):
-        _replace(kept, begun)
+        _install_parts(kept, begun)
     remove_stale_parts_below(kept)
-    listed = [name for name, _ in _listed(kept / SUMS)]
+    listed = [name for name, _ in _read_checksums(kept / SUMS)]
     if len(set(listed)) < len(listed):
-        save(kept, {name: _read_paper(kept, name, merging=True) for name in _papers(listed)})
+        save(kept, {name: _read_paper(kept, name, merging=True) for name in _paper_names(listed)})
 
 
 def checksums(kept: Path) -> dict[str, str]:
     """The sha256 of each file by its name below `kept`. Raises UserError if there are two of one file."""
     found: dict[str, str] = {}
-    for number, (name, sum) in enumerate(_listed(kept / SUMS), 1):
+    for number, (name, sum) in enumerate(_read_checksums(kept / SUMS), 1):
         if found.setdefault(name, sum) != sum:
             raise UserError(f"{kept / SUMS}: line {number}: two branches kept results in {name}; `fedrepro keep` merges them")
     return found
 
 
-def _listed(path: Path) -> list[tuple[str, str]]:
+def _read_checksums(path: Path) -> list[tuple[str, str]]:
     """The names and sums in a SHA256SUMS."""
     text = _decode(path, read_file(path)) if os.path.lexists(path) else ""
     found = []
@@ -147,14 +147,14 @@ def _listed(path: Path) -> list[tuple[str, str]]:
     return found
 
 
-def _papers(names: Iterable[str]) -> list[str]:
+def _paper_names(names: Iterable[str]) -> list[str]:
     return sorted({name.partition("/")[0] for name in names if "/" in name})
 
 
-def _replace(kept: Path, begun: Path) -> None:
+def _install_parts(kept: Path, begun: Path) -> None:
     """Put the parts that a new SHA256SUMS lists in their places, and it in its own; nothing if one of them is missing."""
     places = {}
-    for name, sum in _listed(begun):
+    for name, sum in _read_checksums(begun):
         parts = [path for path in (temporary_path(kept / name), *stale_parts(kept / name), kept / name) if path.exists()]
         fitting = [path for path in parts if sha256(path.read_bytes()) == sum]
         if not fitting:
@@ -175,18 +175,18 @@ def _version(folder: Path) -> tuple:
 
 
 @functools.lru_cache(maxsize=16)
-def _runs(kept: Path, paper: str, version: tuple) -> dict[str, Record]:
+def _cached_runs(kept: Path, paper: str, version: tuple) -> dict[str, Record]:
     for name in (METRICS, STUDIES):
-        _content(kept, f"{paper}/{name}")
+        _checked_text(kept, f"{paper}/{name}")
     return _read_runs(kept, paper)
 
 
 @functools.lru_cache(maxsize=16)
-def _load(kept: Path, paper: str, version: tuple) -> KeptPaper:
+def _cached_paper(kept: Path, paper: str, version: tuple) -> KeptPaper:
     return _read_paper(kept, paper)
 
 
-def _content(kept: Path, name: str, merging: bool = False) -> str:
+def _checked_text(kept: Path, name: str, merging: bool = False) -> str:
     """The text of a file; empty if there is none and none is listed. Not held against SHA256SUMS while `merging`."""
     path = kept / name
     listed = None if merging else checksums(kept).get(name)
@@ -222,19 +222,19 @@ def _read_paper(kept: Path, paper: str, merging: bool = False) -> KeptPaper:
 
     def rows(name: str, keys: int, expected: Mapping[Group, tuple]) -> dict[Group, Rows]:
         path = kept / paper / name
-        found = _groups(path, _content(kept, f"{paper}/{name}", merging), keys, merging)
+        found = _parse_groups(path, _checked_text(kept, f"{paper}/{name}", merging), keys, merging)
         if unknown := found.keys() - expected.keys():
             raise UserError(f"{path}: rows of {' '.join(min(unknown))}, which {RUNS} does not list; {RESTORE}")
         for group, (_, count, _) in expected.items():
             if list(found.get(group, {})) != list(range(count)):
                 have = len(found.get(group, {}))
                 raise UserError(f"{lines[group[0]]}: {name} has {have} rows of {' '.join(group)}, not {count}; {RESTORE}")
-        return {group: _columns(path, found[group], columns, sum) for group, (columns, _, sum) in expected.items()}
+        return {group: _select_columns(path, found[group], columns, sum) for group, (columns, _, sum) in expected.items()}
 
     return KeptPaper(own, rows(METRICS, 1, metrics), rows(STUDIES, 2, studies))
 
 
-def _columns(path: Path, rows: Mapping[int, dict[str, str]], columns: list[str], sum: str) -> Rows:
+def _select_columns(path: Path, rows: Mapping[int, dict[str, str]], columns: list[str], sum: str) -> Rows:
     """Of the rows of a group the columns that it has, as its digest says."""
     try:
         found = [{column: row[column] for column in columns} for row in rows.values()]
@@ -247,15 +247,15 @@ def _columns(path: Path, rows: Mapping[int, dict[str, str]], columns: list[str],
 
 
 def _read_runs(kept: Path, paper: str, merging: bool = False) -> dict[str, Record]:
-    environments = _environments(kept, merging)
+    environments = _read_environments(kept, merging)
     path = kept / paper / RUNS
 
-    def entries() -> Iterator[Entry]:
-        for number, line in enumerate(_content(kept, f"{paper}/{RUNS}", merging).split("\n")[:-1], 1):
+    def entries() -> Iterator[NumberedEntry]:
+        for number, line in enumerate(_checked_text(kept, f"{paper}/{RUNS}", merging).split("\n")[:-1], 1):
             where = f"{path}: line {number}"
             try:
                 record = json.loads(line)
-                missing = [name for name in NEEDED if name not in record]
+                missing = [name for name in RECORD_FIELDS if name not in record]
             except (ValueError, RecursionError, TypeError):
                 raise UserError(f"{where}: no run in JSON; {RESTORE}") from None
             if missing:
@@ -268,11 +268,11 @@ def _read_runs(kept: Path, paper: str, merging: bool = False) -> dict[str, Recor
                 described["environment"] = environments[described["environment"]]
             yield number, (record["run"],), record
 
-    return {run: record for (run,), record in _sorted(path, entries(), merging).items()}
+    return {run: record for (run,), record in _collect_sorted(path, entries(), merging).items()}
 
 
-def _environments(kept: Path, merging: bool) -> dict[str, Record]:
-    path, text = kept / ENVIRONMENTS, _content(kept, ENVIRONMENTS, merging)
+def _read_environments(kept: Path, merging: bool) -> dict[str, Record]:
+    path, text = kept / ENVIRONMENTS, _checked_text(kept, ENVIRONMENTS, merging)
     found = {}
     for number, line in enumerate(text.split("\n")[:-1], 1):
         if line in ("{", "}"):
@@ -284,12 +284,12 @@ def _environments(kept: Path, merging: bool) -> dict[str, Record]:
     return found
 
 
-def _groups(path: Path, text: str, keys: int, merging: bool) -> dict[Group, dict[int, dict[str, str]]]:
+def _parse_groups(path: Path, text: str, keys: int, merging: bool) -> dict[Group, dict[int, dict[str, str]]]:
     """The rows of a CSV by the texts in their first `keys` columns, numbered by the next."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header = next(reader, [])
 
-    def entries() -> Iterator[Entry]:
+    def entries() -> Iterator[NumberedEntry]:
         for cells in reader:
             if merging and cells == header:
                 continue
@@ -300,14 +300,14 @@ def _groups(path: Path, text: str, keys: int, merging: bool) -> dict[Group, dict
 
     found: dict[Group, dict[int, dict[str, str]]] = {}
     try:
-        for (*group, number), row in _sorted(path, entries(), merging).items():
+        for (*group, number), row in _collect_sorted(path, entries(), merging).items():
             found.setdefault(tuple(group), {})[number] = row
     except csv.Error as error:
         raise UserError(f"{path}: line {reader.line_num}: {error}; {RESTORE}") from None
     return found
 
 
-def _sorted(path: Path, entries: Iterable[Entry], merging: bool) -> dict[tuple, Any]:
+def _collect_sorted(path: Path, entries: Iterable[NumberedEntry], merging: bool) -> dict[tuple, Any]:
     """Entries by key, which have to be in order; while `merging` in any, and the same one twice."""
     found: dict[tuple, Any] = {}
     last: tuple = ()
@@ -323,7 +323,7 @@ def _sorted(path: Path, entries: Iterable[Entry], merging: bool) -> dict[tuple, 
 # writing
 
 
-def _line(record: Record, environments: dict[str, Record]) -> str:
+def _run_line(record: Record, environments: dict[str, Record]) -> str:
     """A run in `runs.jsonl`; its environment and those of its studies are added to `environments`."""
 
     def referring(described: Record) -> Record:
@@ -335,7 +335,7 @@ def _line(record: Record, environments: dict[str, Record]) -> str:
     return f'{{"run": {json.dumps(own.pop("run"))}, {json.dumps(own, sort_keys=True)[1:]}\n'
 
 
-def _rows_text(keys: tuple[str, ...], groups: Mapping[Group, Rows]) -> str:
+def _groups_to_csv(keys: tuple[str, ...], groups: Mapping[Group, Rows]) -> str:
     """Rows in the order of their groups, numbered in the last key."""
     named = sorted({column for rows in groups.values() for column in rows[0]} - {keys[-1]})
     table = [

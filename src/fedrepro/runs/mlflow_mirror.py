@@ -25,7 +25,7 @@ from fedrepro.core.files import single_process
 from fedrepro.core.metrics import MEASURES
 from fedrepro.runs import integrity
 from fedrepro.runs.kept import Rows
-from fedrepro.runs.run import FILES, LOG, Run
+from fedrepro.runs.run import LOG, RESULT_FILES, Run
 
 log = logging.getLogger(__name__)
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens the view of training runs
@@ -38,7 +38,7 @@ SETTINGS = {  # for the whole process, where the user has set nothing else; read
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
 }
-COPIED = (*FILES, LOG, "model.safetensors")
+COPIED = (*RESULT_FILES, LOG, "model.safetensors")
 LARGEST_FILE, METRICS_PER_CALL = 5_000_000, 1000  # bytes, larger weights stay in the run folder; MLflow takes no more
 
 
@@ -68,21 +68,21 @@ def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, sc
 
     The tags experiment, series and scale become what this call says, so give all experiments of a paper at once.
     """
-    papers, unfinished, problems = _read(runs_by_experiment, scale)
+    papers, unfinished, problems = _group_by_paper(runs_by_experiment, scale)
     new = present = 0
     try:
-        with _alone(uri) if papers else contextlib.nullcontext():
+        with _database_lock(uri) if papers else contextlib.nullcontext():
             client = _client(uri) if papers else None
             for paper, runs in papers.items():
-                experiment = _experiment(client, uri, paper)
-                copies = _copies(client, experiment)
+                experiment = _experiment_id(client, uri, paper)
+                copies = _complete_copies(client, experiment)
                 for finished in runs:
                     if copy := copies.get(finished.tags["digest"]):
                         for key, value in finished.tags.items() - copy.data.tags.items():
                             client.set_tag(copy.info.run_id, key, value)
                         present += 1
                     else:
-                        _copy(client, experiment, finished)
+                        _copy_run(client, experiment, finished)
                         new += 1
     except Exception as error:  # whatever a store, its driver or the network raises: a broken view must not stop the pipeline
         if is_interrupt(error):
@@ -95,18 +95,18 @@ def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, sc
     return MirrorOutcome(new, present, unfinished, "; ".join(problems) or None)
 
 
-def remove_stale_marker(uri: str, told: Path) -> None:
+def remove_stale_marker(uri: str, marker: Path) -> None:
     """Away with the file that tells of a mirroring where the database that it filled is gone: it is made again."""
-    if (file := _database(uri)) and not file.exists():
-        told.unlink(missing_ok=True)
+    if (file := _database_file(uri)) and not file.exists():
+        marker.unlink(missing_ok=True)
 
 
-def _alone(uri: str) -> contextlib.AbstractContextManager:
-    file = _database(uri)
+def _database_lock(uri: str) -> contextlib.AbstractContextManager:
+    file = _database_file(uri)
     return single_process(file.with_name(f".{file.name}.lock")) if file else contextlib.nullcontext()
 
 
-def _read(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -> tuple[dict, int, list[str]]:
+def _group_by_paper(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -> tuple[dict, int, list[str]]:
     """paper -> its finished runs, each once; how many are not finished; which do not read."""
     uses, papers, unfinished, problems = {}, defaultdict(list), 0, []
     for paper, experiment, label, run in runs_by_experiment:
@@ -117,7 +117,7 @@ def _read(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -
         tags["mlflow.runName"] = f"{paper}/{next(iter(experiments))}/{next(iter(labels))}/seed {run.config.seed}"
         try:
             if run.summary.exists():
-                papers[paper].append(_finished(run, tags))
+                papers[paper].append(_load_finished(run, tags))
             else:
                 unfinished += 1
         except (UserError, OSError, ValueError) as error:
@@ -125,7 +125,7 @@ def _read(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -
     return papers, unfinished, problems
 
 
-def _finished(run: Run, tags: dict[str, str]) -> FinishedRun:
+def _load_finished(run: Run, tags: dict[str, str]) -> FinishedRun:
     record, rows = integrity.load_record(run.folder), integrity.load_metrics(run.folder)
     status = record["status"]
     known = [(MEASURES[name], value) for name, value in record.get("final", {}).items()]
@@ -141,8 +141,8 @@ def _finished(run: Run, tags: dict[str, str]) -> FinishedRun:
 def _client(uri: str) -> Any:
     for key, value in SETTINGS.items():
         os.environ.setdefault(key, value)
-    if file := _database(uri):
-        _writable(file)
+    if file := _database_file(uri):
+        _check_writable(file)
     elif uri.startswith("sqlite"):
         raise ValueError("names no database file; expected sqlite:///<path>")
     from mlflow import MlflowClient  # takes seconds, and only this needs it
@@ -150,23 +150,23 @@ def _client(uri: str) -> Any:
     return MlflowClient(tracking_uri=uri)  # creates the tables of a new database
 
 
-def _database(uri: str) -> Path | None:
+def _database_file(uri: str) -> Path | None:
     """The file of an SQLite database; None for a server, or a database in memory."""
     found = re.match(r"sqlite(?:\+\w+)?:///(?!:memory:|file:)([^?]+)", uri)
     return Path(found[1]) if found else None
 
 
-def _writable(file: Path) -> None:
+def _check_writable(file: Path) -> None:
     """Raises OSError or sqlite3.Error where it cannot be written: mlflow tries for 100 s before it says so."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.closing(sqlite3.connect(file)) as database:
         database.execute("BEGIN IMMEDIATE")
 
 
-def _experiment(client: Any, uri: str, paper: str) -> str:
+def _experiment_id(client: Any, uri: str, paper: str) -> str:
     """The id of the paper's MLflow experiment, made where there is none and restored where it was deleted."""
     location = None  # of the files: a server has a place of its own, a database gets one beside it
-    if file := _database(uri):
+    if file := _database_file(uri):
         location = (file.parent / "mlartifacts" / paper).absolute().as_uri()  # MLflow keeps absolute paths only
     found = client.get_experiment_by_name(paper)
     if found is None:
@@ -178,7 +178,7 @@ def _experiment(client: Any, uri: str, paper: str) -> str:
     return found.experiment_id
 
 
-def _copies(client: Any, experiment: str) -> dict[str, Any]:
+def _complete_copies(client: Any, experiment: str) -> dict[str, Any]:
     """digest -> the complete MLflow run that has it; interrupted ones are deleted."""
     found = {}
     for copy in client.search_runs([experiment], max_results=50_000):  # the most that MLflow gives
@@ -189,14 +189,14 @@ def _copies(client: Any, experiment: str) -> dict[str, Any]:
     return found
 
 
-def _copy(client: Any, experiment: str, finished: FinishedRun) -> None:
+def _copy_run(client: Any, experiment: str, finished: FinishedRun) -> None:
     """One new MLflow run; the end comes last."""
     from mlflow.entities import Metric, Param
 
     run = finished.run
     made = client.create_run(experiment, start_time=finished.start, tags=finished.tags).info.run_id
-    client.log_batch(made, params=[Param(*item) for item in _flat(run.config.model_dump(mode="json"))])
-    metrics = [Metric(*point) for point in _curves(finished)]
+    client.log_batch(made, params=[Param(*item) for item in _flatten(run.config.model_dump(mode="json"))])
+    metrics = [Metric(*point) for point in _metric_points(finished)]
     for start in range(0, len(metrics), METRICS_PER_CALL):
         client.log_batch(made, metrics=metrics[start : start + METRICS_PER_CALL])
     for path in (run.folder / name for name in COPIED):
@@ -205,16 +205,16 @@ def _copy(client: Any, experiment: str, finished: FinishedRun) -> None:
     client.set_terminated(made, "FINISHED" if finished.tags["status"] == "finished" else "FAILED", finished.end)
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """`{"algorithm": {"mu": 0.1}}` as ("algorithm.mu", "0.1"); texts as they are, all else as JSON."""
     for key, value in values.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value if isinstance(value, str) else json.dumps(value)
 
 
-def _curves(finished: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
+def _metric_points(finished: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     """(column, value, milliseconds, round) of all that was measured. Infinity becomes NaN, which MLflow draws as a gap."""
     for number, row in enumerate(finished.rows):
         moment = finished.start + (finished.end - finished.start) * number // max(1, len(finished.rows) - 1)

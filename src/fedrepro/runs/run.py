@@ -11,12 +11,12 @@ from fedrepro.core.errors import UserError
 from fedrepro.core.files import parse_rows, read_file
 from fedrepro.runs.kept import RUNS, is_kept, run_hash
 
-CHANGED = "code changed since the work was planned; start the same command again"
+CODE_CHANGED = "code changed since the work was planned; start the same command again"
 LOG = "log.txt"  # in a run's folder; held by the process that trains it
 PROGRESS = "progress.json"  # how far a run is, while it is not over
 SUMMARY = "summary.json"  # there exactly if a run is over
 # what a run leaves beside its log and its weights, the summary last: it makes a copy a finished run
-FILES = ("config.json", "metrics.csv", "environment.json", "timing.json", SUMMARY)
+RESULT_FILES = ("config.json", "metrics.csv", "environment.json", "timing.json", SUMMARY)
 Row = dict[str, Any]  # what is written down of a round
 # what a recorded step follows from, beside the shapes of its tensors: a method sees its options, the network and the task only
 STEP_CACHE_FIELDS = {"dataset", "model", "algorithm", "task", "momentum", "weight_decay", "precision"}
@@ -74,7 +74,7 @@ def check_code_unchanged(config: RunConfig, code: str) -> None:
     for module in provenance.modules(config):
         importlib.import_module(f"fedrepro.{module}")  # imported before it is read: an edit in between is noticed
     if code_digest(config) != code:
-        raise UserError(CHANGED)
+        raise UserError(CODE_CHANGED)
 
 
 def read_metrics(path: Path) -> list[Row]:

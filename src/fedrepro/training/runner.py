@@ -71,10 +71,10 @@ def train(
         later = {other.step_cache_key for other in runs[runs.index(run) :]}
         for kind in recordings.keys() - later:
             del recordings[kind]  # on a GPU each keeps its graphs' memory
-        if (key := datasets.key(run.config.dataset)) not in failed.found:  # what cannot be had is told once
+        if (key := datasets.key(run.config.dataset)) not in failed.by_name:  # what cannot be had is told once
             with failed.collect(key):
                 data = dataset(run.config.dataset, paths, mirror)
-        if key in failed.found:
+        if key in failed.by_name:
             return True
         check_code_unchanged(run.config, run.code)
         if data.meta["identity"] != run.data:

@@ -59,5 +59,5 @@ SCHEDULES = {"constant": Constant, "cosine": Cosine, "exponential": Exponential}
 
 def create(choice: Choice, lr: float, rounds: int) -> Callable[[int], float]:
     """Return round (from 1) -> rate of the named schedule, of a run over `rounds` that starts at `lr`."""
-    schedule, params = registry.find("schedules", choice.name), registry.settings("schedules", choice)
+    schedule, params = registry.find("schedules", choice.name), registry.parse_options("schedules", choice)
     return lambda round: schedule.rate(params, lr, round, rounds)

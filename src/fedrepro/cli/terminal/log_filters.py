@@ -32,12 +32,14 @@ def announce_cost(jobs: Mapping[str, list[cost.PendingWork]], cores: int) -> Fil
     return announce
 
 
-def suggest_targets(valid: Collection[str], asked: Callable[[], Iterable[str]]) -> Filter:
+def suggest_targets(valid: Collection[str], requested: Callable[[], Iterable[str]]) -> Filter:
     """Answer an unknown target with the nearest of those that there are; `asked` returns the targets on the command line."""
 
     def suggest(record: logging.LogRecord) -> bool:
         if getattr(record, "exception", None) == "MissingRuleException":
-            wrong = [name for name in asked() if name not in valid and "/" not in name and "." not in name]  # others are files
+            wrong = [
+                name for name in requested() if name not in valid and "/" not in name and "." not in name
+            ]  # others are files
             if wrong:
                 record.msg, record.args = str(unknown_name("target", wrong[0], valid, "; `fedrepro list` shows all")), None
         return True

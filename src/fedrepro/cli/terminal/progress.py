@@ -21,18 +21,18 @@ class Progress:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock, self.before = clock, 0.0
         self.began: float | None = None  # when the first of the runs did
-        self.asked: Mapping[str, list[PendingWork]] = {}  # rule -> the runs and studies of its job
+        self.requested: Mapping[str, list[PendingWork]] = {}  # rule -> the runs and studies of its job
         self.running: dict[int, str] = {}  # Snakemake's number of a job -> its rule
         self.steps = (0, 0)
 
     @property
     def entries(self) -> list["PendingWork"]:
-        return [entry for job in self.asked.values() for entry in job]
+        return [entry for job in self.requested.values() for entry in job]
 
     def share_done(self) -> float:
         """Return the share of the work that is done, by what it costs."""
         whole = sum(entry.cost.seconds for entry in self.entries)
-        return sum(entry.cost.seconds * _share(entry) for entry in self.entries) / whole if whole else 0.0
+        return sum(entry.cost.seconds * _share_of(entry) for entry in self.entries) / whole if whole else 0.0
 
     def seconds_left(self) -> float | None:
         """Estimate the seconds left from the speed so far; None before there is any."""
@@ -46,10 +46,10 @@ class Progress:
         if not self.running:
             return ""
         over, whole = sum(entry.done_file.exists() for entry in self.entries), len(self.entries)
-        if self.began is None and self.asked.keys() & set(self.running.values()):
+        if self.began is None and self.requested.keys() & set(self.running.values()):
             self.began, self.before = self.clock(), self.share_done()
         parts = [f"{over} of {count(whole, 'run')} done"] if whole else []
-        parts += [told for rule in self.running.values() if (told := self._job(rule))]
+        parts += [told for rule in self.running.values() if (told := self._describe_job(rule))]
         left = self.seconds_left()
         if left is not None:
             parts.append(f"about {duration(left)} left")
@@ -57,15 +57,15 @@ class Progress:
             parts.append(f"{self.steps[0]} of {count(self.steps[1], 'step')}")
         return " | ".join(parts)
 
-    def _job(self, rule: str) -> str:
+    def _describe_job(self, rule: str) -> str:
         """Say what a running job does; nothing where its runs are over and the process is about to end."""
-        if rule not in self.asked:
+        if rule not in self.requested:
             return rule
-        waiting = [entry for entry in self.asked[rule] if not entry.done_file.exists()]
-        return _told(max(waiting, key=_heard)) if waiting else ""
+        waiting = [entry for entry in self.requested[rule] if not entry.done_file.exists()]
+        return _describe_entry(max(waiting, key=_last_log_time)) if waiting else ""
 
 
-def position(entry: "PendingWork") -> dict[str, Any] | None:
+def read_progress(entry: "PendingWork") -> dict[str, Any] | None:
     """Read the progress file of a run; None before there is one, and for a study."""
     if entry.done_file.name != SUMMARY:
         return None
@@ -75,24 +75,24 @@ def position(entry: "PendingWork") -> dict[str, Any] | None:
         return None
 
 
-def _share(entry: "PendingWork") -> float:
+def _share_of(entry: "PendingWork") -> float:
     """Return how much of it is done, from 0 to 1."""
     if entry.done_file.exists():
         return 1.0
-    reached = position(entry)
+    reached = read_progress(entry)
     return reached["round"] / reached["rounds"] if reached else 0.0
 
 
-def _told(entry: "PendingWork") -> str:
+def _describe_entry(entry: "PendingWork") -> str:
     """Name it, with its round and what was measured last."""
-    if not (reached := position(entry)):
+    if not (reached := read_progress(entry)):
         return entry.name
     measure, value = MEASURES[reached["measure"]], reached["value"]
     shown = "-" if value is None else f"{100 * value:.1f} %" if measure.percent else f"{value:.4f}"
     return f"{entry.name}: round {reached['round']}/{reached['rounds']}, {measure.title} {shown}"
 
 
-def _heard(entry: "PendingWork") -> float:
+def _last_log_time(entry: "PendingWork") -> float:
     """Return when its run last wrote to its log; several of a job may have begun, and failed."""
     log = entry.done_file.parent / LOG
     return log.stat().st_mtime if log.exists() else 0.0

@@ -43,7 +43,7 @@ class Screen:
                 case _ if self.ended:
                     pass
                 case Event.COST:
-                    self.progress.asked = record.asked
+                    self.progress.requested = record.asked
                     self.say(record.getMessage())
                 case Event.END:
                     self.say(record.getMessage())

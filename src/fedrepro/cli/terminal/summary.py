@@ -22,13 +22,13 @@ def closing_message(outputs: Iterable[str], reports: Path, seconds: float) -> st
             drawn.setdefault(path.parents[1], []).append(path)
     for folder, files in drawn.items():
         whole = folder / "tables" / "verdicts.json" in files
-        lines.append(f"{folder.name}: {_judged(folder) if whole else ', '.join(map(str, sorted(files)))}")
+        lines.append(f"{folder.name}: {_describe_verdicts(folder) if whole else ', '.join(map(str, sorted(files)))}")
     pages = [reports / name for name in DOCUMENTS if reports / name in made]
     archives = [f"Wrote {path}" for path in made if path.suffix == ".zip"]
     return "\n".join(lines + [f"Open {path}" for path in pages] + archives)
 
 
-def _judged(folder: Path) -> str:
+def _describe_verdicts(folder: Path) -> str:
     """How many of a paper's claims have which verdict."""
     found = summary.read(folder)
     return f"{count(len(found), 'claim')}: {summary.summary(found)}" if found else "no claim is judged at this scale"

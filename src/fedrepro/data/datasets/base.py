@@ -98,7 +98,7 @@ class Dataset:
 
 def key(choice: Choice | str) -> str:
     """The name of its folder: the data set's name, and a digest of its options where it has any."""
-    name, options = Choice.model_validate(choice).name, registry.settings("datasets", choice).model_dump(mode="json")
+    name, options = Choice.model_validate(choice).name, registry.parse_options("datasets", choice).model_dump(mode="json")
     return f"{name}-{provenance.value_digest(options, 8)}" if options else name
 
 
@@ -126,7 +126,7 @@ def has_devices(choice: Choice | str) -> bool:
 def _module(choice: Choice | str) -> tuple[ModuleType, tuple[Frozen, ...]]:
     """The module and what its functions take beside their own: the options, where it has any."""
     module = registry.find("datasets", Choice.model_validate(choice).name)
-    return module, (registry.settings("datasets", choice),) if hasattr(module, "Params") else ()
+    return module, (registry.parse_options("datasets", choice),) if hasattr(module, "Params") else ()
 
 
 def origin(choice: Choice | str) -> str:
@@ -297,7 +297,7 @@ def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
     mean, std = _prepared.moments(arrays[0])
     return {
         "name": name,
-        "title": module.TITLE.format(**registry.settings("datasets", choice).model_dump()),
+        "title": module.TITLE.format(**registry.parse_options("datasets", choice).model_dump()),
         "classes": len(module.CLASSES),
         "class_names": list(module.CLASSES),
         "shape": list(arrays[0].shape[1:]),

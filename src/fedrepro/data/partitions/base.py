@@ -104,7 +104,7 @@ def of_run(config: RunConfig | PartitionConfig, dataset: Dataset | DatasetLabels
 def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> None:
     """Raises UserError for options that so many train images, of so many classes, cannot meet whatever they show. `by_device`:
     whether the data say which device an image comes from."""
-    module, params = registry.find("partitions", choice.name), registry.settings("partitions", choice)
+    module, params = registry.find("partitions", choice.name), registry.parse_options("partitions", choice)
     if getattr(module, "BY_DEVICE", False) and not by_device:
         raise UserError(f"partition {choice.name}: the data do not say which device an image comes from; choose another")
     if hasattr(module, "check"):
@@ -113,7 +113,7 @@ def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> 
 
 def create(choice: Choice, train: LabelledSubset, test: LabelledSubset, pixels: int, seed: int) -> Partition:
     """Partition a labelled set: a pure function of its arguments. `pixels` is H*W. Raises UserError if it cannot be met."""
-    module, params = registry.find("partitions", choice.name), registry.settings("partitions", choice)
+    module, params = registry.find("partitions", choice.name), registry.parse_options("partitions", choice)
     if params.clients > len(train.labels):
         raise UserError(
             f"partition {choice.name}: clients: {params.clients} clients cannot share {len(train.labels)} train images"

@@ -18,7 +18,7 @@ from fedrepro.report.paper import Paper
 from fedrepro.runs import integrity
 from fedrepro.runs.gather import ResultSources
 from fedrepro.runs.kept import METRICS, RUNS, STUDIES, is_kept
-from fedrepro.runs.run import FILES
+from fedrepro.runs.run import RESULT_FILES
 
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
@@ -173,7 +173,7 @@ class Crate:
         told = f"{record['dataset']}; code {record['code']}, commit {environment['commit']}, {environment['hardware']}"
         key = provenance.value_digest([record["dataset"], record["data"]], 12)  # two data sets are never one entity
         data = self._entity(f"#data-{key}", "CreativeWork", name=record["dataset"], identifier=record["data"])
-        files = [] if is_kept(folder) else [name for name in FILES if name != "config.json" and (folder / name).exists()]
+        files = [] if is_kept(folder) else [name for name in RESULT_FILES if name != "config.json" and (folder / name).exists()]
         used = [self.file(_file(folder, "config.json")), data]
         more: dict[str, Any] = {"description": told}
         if "seconds" in record:
