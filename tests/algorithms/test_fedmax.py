@@ -29,7 +29,7 @@ OWN = PARAMS.paper_settings["fedmax"]
 
 @pytest.fixture(scope="module")
 def paper() -> spec.Paper:
-    return spec.read("fedmax", PARAMS)
+    return spec.read_paper("fedmax", PARAMS)
 
 
 def settings(name: str, scale: str = "paper") -> Experiment:
@@ -120,7 +120,7 @@ def test_what_answering_with_each_devices_commonest_class_gives(name, place):
 def test_networks_that_answer_with_one_class_are_not_compared():
     """They have one accuracy in the last ten rounds of all seeds; a single seed, or one other value, is no sign of it."""
     cell = {"kind": "lower_divergence", "series": "FedMAX", "baseline": "FedAvg", "learned": "e"}
-    claim = claims.read({"text": "t", "source": "s", "experiment": "e", "reported": "lower", "quantity": cell}, "t")
+    claim = claims.parse_claim({"text": "t", "source": "s", "experiment": "e", "reported": "lower", "quantity": cell}, "t")
     assert claim.sources == ["e-activations", "e"] and claim.shown == ["e-activations"]
     divergences, rising = {"FedMAX": 3, "FedAvg": 4}, [0.1 * round for round in range(11)]
 
@@ -138,7 +138,9 @@ def test_networks_that_answer_with_one_class_are_not_compared():
 def test_whose_activations_are_closer_by_hand():
     """Seed 0: means 3 and 4, so 25 % below; seed 1: 5 and 4, so 25 % above; then with a third seed and no doubt."""
     claim = {"text": "t", "source": "s", "experiment": "e", "reported": "lower"}
-    claim = claims.read(claim | {"quantity": {"kind": "lower_divergence", "series": "FedMAX", "baseline": "FedAvg"}}, "t")
+    claim = claims.parse_claim(
+        claim | {"quantity": {"kind": "lower_divergence", "series": "FedMAX", "baseline": "FedAvg"}}, "t"
+    )
 
     def verdict(found: dict[str, dict[int, list[float]]]):
         curves = {label: dict.fromkeys(seeds, [0.1]) for label, seeds in found.items()}

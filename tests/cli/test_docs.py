@@ -141,7 +141,7 @@ def test_the_citation_names_the_package_and_every_paper():
     cited, package = yaml.safe_load(text_of(ROOT / "CITATION.cff")), text_of(ROOT / "pyproject.toml")
     assert f'version = "{cited["version"]}"' in package and f'license = "{cited["license"]}"' in package
     for paper, one in zip(PAPERS, cited["references"], strict=True):
-        reference = spec.read(paper, read_params(ROOT / "params.yaml")).reference
+        reference = spec.read_paper(paper, read_params(ROOT / "params.yaml")).reference
         names = [f"{author['given-names']} {author['family-names']}" for author in one["authors"]]
         assert reference.startswith(f"{', '.join(names)}. {one['title']}. ") and one["identifiers"][0]["value"] in reference
         assert str(one["year"]) in reference

@@ -41,7 +41,7 @@ def read(folder, figures: dict | None = None) -> spec.Paper:
     experiments["zero"] = {"series": {"FedMAX": {"beta": 10}, "FedMAX 0": {"beta": 0}}}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     values = {"scale": "paper", "scales": {"paper": scale, "small": scale}, "papers": {"p": experiments}}
-    return spec.read("p", settings.params(values, folder))
+    return spec.read_paper("p", settings.params(values, folder))
 
 
 def curves(compare: str = "full") -> Results:
@@ -136,7 +136,7 @@ def results() -> dict[str, Results]:
 @pytest.fixture(scope="module")
 def evidence(paper, results):
     _layout.setup()
-    return spec.evidence(paper, results, {})
+    return spec.paper_data(paper, results, {})
 
 
 def pictured(paper, evidence, key):
@@ -163,7 +163,7 @@ def test_every_kind_makes_its_files(paper, results, tmp_path):
 
 @pytest.mark.parametrize("label", SERIES)
 def test_a_series_that_is_not_finished_is_left_out(label, paper, results):
-    found = spec.evidence(paper, {name: unfinished(own, label) for name, own in results.items()}, {})
+    found = spec.paper_data(paper, {name: unfinished(own, label) for name, own in results.items()}, {})
     for key, figure in paper.figures.items():
         _layout.plt.close("all")
         picture = pictured(paper, found, key)
@@ -351,7 +351,7 @@ def test_grouped_bars_of_a_cell(paper, evidence):
     assert "Framed" not in text
     assert "Target at this scale: 90 % (MNIST), 90 % (CIFAR-10)." in text
     late = {**evidence.results, "third": made({"FedMMD": {0: arrives(None)}, "FedAvg": {0: arrives(3)}})}
-    text = paper.figures["heights"].caption(spec.evidence(paper, late, {}))
+    text = paper.figures["heights"].caption(spec.paper_data(paper, late, {}))
     assert "No number of FedMMD (CIFAR-10): seed 0: FedMMD does not reach 90 % within 20 rounds." in text
 
 
@@ -391,7 +391,7 @@ def test_each_panel_has_its_own_last_round_and_a_series_without_a_number_its_pla
 
 
 def test_bars_that_come_near_the_last_round_show_it(paper, evidence):
-    late = spec.evidence(
+    late = spec.paper_data(
         paper, {**evidence.results, "third": made({"FedMMD": {0: arrives(19)}, "FedAvg": {0: arrives(3)}})}, {}
     )
     for found, shown in ((evidence, False), (late, True)):
@@ -435,7 +435,7 @@ def test_a_point_has_the_colour_of_its_class_and_the_letter_of_its_client(paper,
 def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
     figure = paper.figures["points"].model_copy(update={"only": (1, 100), "note": "accuracy"})
     rows = [row | {"accuracy": row["round"] / 200} for row in points()]
-    told = spec.evidence(paper, {**evidence.results, "first-tsne": studied(rows)}, {})
+    told = spec.paper_data(paper, {**evidence.results, "first-tsne": studied(rows)}, {})
     picture = _layout.compose(figure, told)
     found = [axes.get_title().replace("\n", " ") for axes in picture.axes]
     notes = {"round 1": "accuracy 0.5 %", "round 100": "accuracy 50.0 %"}
@@ -464,7 +464,7 @@ def test_leads_are_differences_seed_by_seed(paper, evidence):
                 "figures": {"leads": paper.figures["leads"]}}
     )  # fmt: skip
     reported = {"a": [(1, 0.5), (2, 0.9)], "b": [(2, 0.6), (3, 0.7)]}
-    told = spec.evidence(shown, {"first": found}, reported)
+    told = spec.paper_data(shown, {"first": found}, reported)
     axes = _layout.compose(shown.figures["leads"], told).axes[0]
     ours = next(line for line in axes.lines if line.get_label() == "FedMMD")
     assert ours.get_ydata()[-1] == pytest.approx(7) and not [line for line in axes.lines if line.get_label() == "FedAvg"]
@@ -476,7 +476,7 @@ def test_leads_are_differences_seed_by_seed(paper, evidence):
     assert axes.get_ylabel().split() == ["test", "accuracy", "minus", "FedAvg's", "(points)"] and axes.get_ylim()[1] > 30
     initial = shown.figures["leads"].model_copy(update={"measure": "initial_accuracy"})
     rows = [row | {"initial_accuracy": row["test_accuracy"]} for row in found.rows]
-    axes = _layout.compose(initial, spec.evidence(shown, {"first": Results(found.note, rows)}, reported)).axes[0]
+    axes = _layout.compose(initial, spec.paper_data(shown, {"first": Results(found.note, rows)}, reported)).axes[0]
     assert axes.get_ylabel().split() == ["initial", "accuracy", "minus", "FedAvg's", "(points)"]  # as on the axis of the curves
     text = shown.figures["leads"].caption(told)
     assert "The difference from FedAvg, seed by seed." in text and "target" not in text
@@ -491,12 +491,12 @@ def test_in_how_many_columns_all_rows_agree(paper, evidence):
         for unit, each in units.items()
         for client, top in enumerate(each)
     ]
-    told = spec.evidence(paper, {**evidence.results, "third-layers": studied(rows)}, {})
+    told = spec.paper_data(paper, {**evidence.results, "third-layers": studied(rows)}, {})
     text = paper.figures["tops"].caption(told)
     assert "White: no neuron of that number, or one without class. " in text
     zero = paper.figures["tops"].model_copy(update={"none": 0})
     assert "or one without class. " in zero.caption(told)  # 0 is as good a name for none as any
-    earlier = spec.evidence(
+    earlier = spec.paper_data(
         paper,
         {
             **evidence.results,
@@ -522,7 +522,8 @@ def test_rounds_until_it_has_converged():
     """0.1, 0.5, 0.78, 0.8, 0.79: within three points of its best at round 2, as a mean of two rounds at round 3."""
     found = made({"FedMMD": {0: [0.1, 0.5, 0.78, 0.8, 0.79]}, "FedAvg": {0: [0.1, 0.1]}})
     told = [
-        quantities.read({"kind": "rounds_to_plateau", "series": "FedMMD", "within": 0.03, "smooth": n}, "t") for n in (1, 2, 9)
+        quantities.parse_quantity({"kind": "rounds_to_plateau", "series": "FedMMD", "within": 0.03, "smooth": n}, "t")
+        for n in (1, 2, 9)
     ]
     panel = ExperimentView("first", DisplayOptions(), found)
     assert [cell.evaluate(panel) for cell in told[:2]] == [([2.0], []), ([3.0], [])]
@@ -555,7 +556,7 @@ def test_a_band_is_the_seeds_standard_deviation(paper, evidence):
 def test_lines_of_zeros_are_named(paper, evidence, results):
     rows = [{"layer": "conv1", "variance": value} for value in (0, 0, 1e-13, 0.5, "")]
     for numbers, words in ((rows, "MNIST, FedMMD: 6 of 8 numbers are 0."), (rows[2:], ""), (neurons(), "")):
-        found = spec.evidence(paper, results | {"first-layers": studied(numbers)}, {})
+        found = spec.paper_data(paper, results | {"first-layers": studied(numbers)}, {})
         text = paper.figures["variance"].caption(found)
         assert words in text and ("numbers are 0" in text) == bool(words)
         every = 4 * (len(numbers) + len(neurons()))  # of two series and seeds, beside those of the other experiment
@@ -628,18 +629,18 @@ def test_a_loss_is_told_in_nats_and_comes_down():
     found = curves()
     cell = {"kind": "difference", "series": "FedMMD", "baseline": "FedAvg", "last": 5}
     claim = {"text": "t", "source": "s", "experiment": "first", "measure": "test_loss", "reported": -0.1, "tolerance": 0.05}
-    verdict = decide("k", claims.read(claim | {"quantity": cell}, "t"), found, "test_loss")
+    verdict = decide("k", claims.parse_claim(claim | {"quantity": cell}, "t"), found, "test_loss")
     assert (verdict.reported, verdict.our_value) == ("-0.10 nats", "+0.00 ± 0.00 nats (n = 2)")
     reach = {"kind": "rounds_to", "series": "FedMMD", "target": 0.5}
-    verdict = decide("k", claims.read(claim | {"quantity": reach, "reported": 5}, "t"), found, "test_loss")
+    verdict = decide("k", claims.parse_claim(claim | {"quantity": reach, "reported": 5}, "t"), found, "test_loss")
     assert verdict.our_value == "5 ± 12.7 rounds (n = 2)"
     level = {"kind": "value", "series": "FedMMD", "last": 5}
-    verdict = decide("k", claims.read(claim | {"quantity": level, "reported": 0.12}, "t"), found, "test_loss")
+    verdict = decide("k", claims.parse_claim(claim | {"quantity": level, "reported": 0.12}, "t"), found, "test_loss")
     assert (verdict.reported, verdict.our_value) == ("0.120 nats", "0.115 ± 0.000 nats (n = 2)")
     never = {"kind": "best", "series": "FedMMD", "target": 0.35}
     high = Results(found.note, [row | {"test_loss": str(0.385 + float(row["test_loss"]))} for row in found.rows])  # 0.5 at best
     assert (
-        decide("k", claims.read(claim | {"quantity": never, "reported": "never"}, "t"), high, "test_loss").status
+        decide("k", claims.parse_claim(claim | {"quantity": never, "reported": "never"}, "t"), high, "test_loss").status
         == "reproduced"
     )
 
@@ -648,7 +649,7 @@ def test_a_loss_settles_from_above():
     """2.3, 1.0, 0.5, 0.4, 0.42: within 0.15 of the lowest at round 2."""
     found = made({"FedMMD": {0: [2.3, 1.0, 0.5, 0.4, 0.42]}})
     losses = Results(found.note, [row | {"test_loss": row["test_accuracy"]} for row in found.rows])
-    cell = quantities.read({"kind": "rounds_to_plateau", "series": "FedMMD", "within": 0.15}, "t")
+    cell = quantities.parse_quantity({"kind": "rounds_to_plateau", "series": "FedMMD", "within": 0.15}, "t")
     assert cell.evaluate(ExperimentView("first", DisplayOptions(measure="test_loss"), losses)) == ([2.0], [])
 
 

@@ -183,7 +183,7 @@ def test_columns_for_programs():
 def verdicts(**results: Results) -> list:
     cell = {"kind": "rounds_to", "series": "conv", "baseline": "FedAvg", "target": 0.94}
     claim = {"text": "saves\n 100 %", "source": "s", "experiment": "a", "quantity": cell, "reported": 0.5, "tolerance": 0.1}
-    return [decide(key, claims.read(claim, "t"), found, "personal_accuracy") for key, found in results.items()]
+    return [decide(key, claims.parse_claim(claim, "t"), found, "personal_accuracy") for key, found in results.items()]
 
 
 def test_commands_of_a_claim():
@@ -235,7 +235,7 @@ def test_commands_are_called_once():
 @pytest.mark.parametrize("paper", sorted(path.stem for path in (ROOT / "workflow" / "experiments").glob("*.yaml")))
 def test_every_claim_of_a_paper_has_its_own_commands(paper, monkeypatch):
     monkeypatch.chdir(ROOT)
-    names = [latex_macros.name(paper, key) for key in spec.read(paper, read_params()).claims]
+    names = [latex_macros.name(paper, key) for key in spec.read_paper(paper, read_params()).claims]
     assert len(names) == len(set(names)) and all(name.isalpha() and name.isascii() for name in names)
 
 
@@ -281,7 +281,7 @@ def test_a_table_goes_into_an_article_of_two_columns(tmp_path):
 def test_a_papers_tables_go_into_an_article_of_two_columns(scale, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     shutil.copytree(ROOT / "reports" / scale / "fedmmd" / "data", tmp_path / "data")
-    paper = spec.read("fedmmd", read_params())
+    paper = spec.read_paper("fedmmd", read_params())
     artifacts.write_artifacts(paper, [*paper.tables, "verdicts"], tmp_path)
     inputs = [rf"\input{{tables/{name}}}" for name in ("numbers", *paper.tables)]
     assert "Overfull \\hbox" not in compiled(tmp_path, ARTICLE % "\n\n".join(inputs))

@@ -104,7 +104,7 @@ def cells(found: Tags, words: str) -> list[int]:
 
 def test_every_page_opens_with_its_tally(site, tags):
     for key, title in PAPERS.items():
-        records = summary.read(site / key)
+        records = summary.read_verdicts(site / key)
         every = summary.tally(records)
         published, own = (summary.tally(summary.claimed_by(records, by)) for by in (summary.PAPER, summary.US))
         assert sum(published.values()) == 61 and sum(own.values()) == 4 and len(every) >= 3

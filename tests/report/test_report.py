@@ -70,7 +70,7 @@ def evidence(found: Results, curves: dict | None = None, **shown) -> PaperData:
     usual = {"e": {"target": {"paper": 0.9, "small": 0.9}} | shown}
     paper = {"title": "p", "reference": "r", "curves_from": "read from its PDF", "experiments": usual}
     paper |= {room: {} for room in ("figures", "tables", "claims")}
-    return spec.evidence(parse(Paper, paper, "test"), {"e": found}, curves or {})
+    return spec.paper_data(parse(Paper, paper, "test"), {"e": found}, curves or {})
 
 
 def build(found, table=ROUNDS, curves=None, **shown) -> list[dict]:
@@ -140,7 +140,9 @@ def test_curves_are_called_by_their_own_figure_and_series():
     key = "1c:FedAvg"
     usual = {"e": {"name": "Fig. 9", "reported": {"a": key, "b": key}}, "f": {"name": "start", "reported": {"FedAvg": key}}}
     paper = {"title": "p", "reference": "r", "experiments": usual, "figures": {}, "tables": {}, "claims": {}}
-    found = spec.evidence(parse(Paper, paper, "test"), {"e": made({"a": {0: [0, 0.5]}, "b": {0: [0, 0.5]}})}, {key: [(1, 0.5)]})
+    found = spec.paper_data(
+        parse(Paper, paper, "test"), {"e": made({"a": {0: [0, 0.5]}, "b": {0: [0, 0.5]}})}, {key: [(1, 0.5)]}
+    )
     [first, _] = spec.parse_artifact("tables", DISTANCE, "test").build(found).rows
     assert (first["Panel"], first["Paper's curve"]) == ("Fig. 9", "Fig. 1c: FedAvg")
 
@@ -167,7 +169,7 @@ def test_distances_over_the_first_rounds():
 
 
 def test_verdict_files(reports):
-    saves, far = summary.read(reports / "p")
+    saves, far = summary.read_verdicts(reports / "p")
     assert (saves["key"], saves["verdict"], saves["reported"]) == ("saves", "undecided", "50.0 %")  # 60 % and 40 %
     assert saves["ours"] == "50.0 ± 127.1 % (n = 2)" and saves["why"].endswith(f"; on {MIRROR}")
     assert (far["verdict"], far["why"], far["ours"]) == ("not run", "left for the next scale", "-")
@@ -183,7 +185,7 @@ def test_a_paper_without_claims_has_a_sentence_in_their_place(tmp_path):
     artifacts.write_artifacts(silent, silent.artifacts, folder / "p")
     page.write_documents({"p": silent}, folder, {})
     assert (folder / "p" / "tables" / "verdicts.tex").read_text(encoding="utf-8") == f"{NONE_LISTED}\n"
-    assert summary.read(folder / "p") == []
+    assert summary.read_verdicts(folder / "p") == []
     assert (folder / "p" / "index.html").read_text(encoding="utf-8").count(NONE_LISTED) == 1
     assert "newcommand" not in (folder / "p" / "tables" / "numbers.tex").read_text(encoding="utf-8")
     assert NONE_LISTED not in (folder / "report.tex").read_text(encoding="utf-8")
@@ -308,11 +310,11 @@ def test_the_proposed_method_is_emphasised(tmp_path):
     _layout.setup()
     found = {"first": Results(FIRST.note | {"experiment": "first"}, FIRST.rows)}
     curves = dict.fromkeys(json.loads(CURVES), [(1, 0.5)])
-    lines = drawn(_layout.compose(paper.figures["one"], spec.evidence(paper, found, curves)))
+    lines = drawn(_layout.compose(paper.figures["one"], spec.paper_data(paper, found, curves)))
     assert lines["L2 (1 of 2 seeds)"].get_linewidth() > lines["FedMMD"].get_linewidth() == lines["FedAvg"].get_linewidth()
     plain, heavier = (palette.SeriesStyle("#000000", "o", heavy).marks["markersize"] for heavy in (False, True))
     assert plain == palette.SIZES["o"] < heavier
-    assert "Heavier: the paper's own methods." in paper.figures["one"].caption(spec.evidence(paper, found, curves))
+    assert "Heavier: the paper's own methods." in paper.figures["one"].caption(spec.paper_data(paper, found, curves))
     usual = read(tmp_path, PAPER)
     assert spec.spec_digest(paper) != spec.spec_digest(usual)  # it is drawn anew
     with pytest.raises(UserError, match="proposed: unknown series 'FedX': choose from FedMMD, FedAvg, L2"):
@@ -617,7 +619,7 @@ def test_a_claim_that_the_papers_own_curves_contradict(cell, reported, told, tmp
     store(FIRST, tmp_path / "p" / "data", "first")
     artifacts.write_artifacts(paper, [spec.VERDICTS], tmp_path / "p")
     note = f"by the paper's own plotted curves {told}; as we see it" if told else "as we see it"
-    assert summary.read(tmp_path / "p")[0]["note"] == note
+    assert summary.read_verdicts(tmp_path / "p")[0]["note"] == note
 
 
 def test_no_artifact_has_the_name_of_a_rule(tmp_path):
@@ -648,7 +650,7 @@ def test_the_committed_papers_can_be_read():
     top = Path(__file__).parents[2]
     params = read_params(top / "params.yaml")
     for name in params.papers:
-        found = spec.read(name, params)
+        found = spec.read_paper(name, params)
         assert found.claims and bool(spec.read_curves(found)) == bool(found.curves_from)
         named = {key: shown.name for key, shown in found.experiments.items()} | {
             key: item.name for key, item in (found.figures | found.tables).items() if item.name
@@ -695,4 +697,4 @@ def test_damaged_gathered_results_are_one_message(text, tmp_path):
         load(tmp_path, "fig")
     if text != "[]":
         with pytest.raises(UserError, match=r"verdicts\.json: damaged"):
-            summary.read(tmp_path)
+            summary.read_verdicts(tmp_path)

@@ -172,7 +172,7 @@ def test_the_pipeline_leaves_what_was_worked_on(copy):
 def test_every_figure_of_every_paper_has_one(copy):
     params = settings()
     for paper in params.papers:
-        specification = spec.read(paper, params)
+        specification = spec.read_paper(paper, params)
         for figure in specification.figures:
             written = notebook.compose(specification, paper, figure, SCALE)
             nbformat.validate(written)

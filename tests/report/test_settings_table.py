@@ -36,7 +36,7 @@ def test_what_a_scale_changes():
 
 
 def test_a_paper_knows_what_the_active_scale_changes():
-    small, full = (spec.read("fedmmd", read_params(overrides={"scale": scale})) for scale in ("small", "paper"))
+    small, full = (spec.read_paper("fedmmd", read_params(overrides={"scale": scale})) for scale in ("small", "paper"))
     params = read_params()
     [(usual, here)] = [(usual, here) for path, usual, here in small.changes("fig4a") if path == "rounds"]
     assert usual == flat(params.paper_settings["fedmmd"].experiments["fig4a"])["rounds"]

@@ -69,7 +69,7 @@ def test_where_an_interval_lies():
     (2.0, -1.0, 34), (1.0, 1e6, 2), (0.0, 0.01, 2), (1.0, 1e-3, MOST + 1), (None, 1.0, None),
 ])  # fmt: skip
 def test_seeds_that_would_show_a_difference(std, difference, expected):
-    assert Estimate(0.3, std, 3).needed(difference) == expected
+    assert Estimate(0.3, std, 3).seeds_needed(difference) == expected
 
 
 @pytest.mark.parametrize(("seeds", "quantile"), [(2, 12.706), (3, 4.303), (4, 3.182), (5, 2.776), (31, 2.042), (100, 1.984)])

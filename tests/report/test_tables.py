@@ -137,7 +137,7 @@ def test_what_stands_above_and_below_a_table():
 
 def test_a_panel_is_called_as_in_the_paper():
     named = paper().model_copy(update={"experiments": {"a": DisplayOptions(name="Fig. 1", about="two clients", measure=OWN)}})
-    found = spec.evidence(named, {"a": A, "b": B}, {})
+    found = spec.paper_data(named, {"a": A, "b": B}, {})
     asked = table(title="Ends", kind="convergence", panels=["a"], last=2)
     assert asked.build(found).columns == ["Series", "Fig. 1 (%)"]
     assert asked.caption(found).startswith("Ends. Fig. 1: MNIST, two clients. n = 2 seeds (multi: 1); ")
@@ -313,7 +313,7 @@ def test_bytes_without_a_target_and_of_lost_runs():
 def claim(cell: dict, **values):
     cell = {"series": "conv", "baseline": "FedAvg"} | cell
     cell = {key: value for key, value in cell.items() if value is not None}
-    return claims.read({"text": "t", "source": "s", "experiment": "a", "quantity": cell} | values, "test")
+    return claims.parse_claim({"text": "t", "source": "s", "experiment": "a", "quantity": cell} | values, "test")
 
 
 def test_small_differences_show_both_their_digits():

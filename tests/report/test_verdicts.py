@@ -33,13 +33,15 @@ LARGER = LAST | {"series": "FedMMD", "baseline": "FedAvg", "than": "other"}
 
 
 def claim(cell: dict, **values) -> claims.Claim:
-    return claims.read({"text": "t", "source": "s", "experiment": "f", "quantity": cell, **values}, "test")
+    return claims.parse_claim({"text": "t", "source": "s", "experiment": "f", "quantity": cell, **values}, "test")
 
 
 def verdict(cell: dict, method: dict, baseline: dict | None = None, compare: str = "full", lost: dict | None = None, **options):
     """The verdict on a claim about FedMMD, with FedAvg as its baseline and L2 as the `whole`."""
     cell = {"series": "FedMMD", **({"baseline": "FedAvg"} if baseline is not None else {}), **cell}
-    settings = {key: options.pop(key) for key in ("chosen", "seeds_at_first_look", "held", "others") if key in options}
+    settings = {
+        key: options.pop(key) for key in ("calibrations", "seeds_at_first_look", "sign_share", "others") if key in options
+    }
     dataset, whole = options.pop("dataset", OFFICIAL), options.pop("whole", None)
     series = {"FedMMD": method, "FedAvg": baseline, "L2": whole}
     found = made({label: curves for label, curves in series.items() if curves is not None}, compare, lost, dataset=dataset)
@@ -514,7 +516,7 @@ def test_target_and_rounds_of_a_smaller_scale(cell, scaled, found, at):
     ({"kind": "lower_divergence", "baseline": "b"}, 0.5, "+50.0 %", "50.0 points"),
 ])  # fmt: skip
 def test_how_values_are_shown(cell, value, text, gap):
-    unit = quantities.read({"series": "a"} | cell, "test").unit(MEASURES["test_accuracy"])
+    unit = quantities.parse_quantity({"series": "a"} | cell, "test").unit(MEASURES["test_accuracy"])
     assert (unit.text(value), unit.distance(value)) == (text, gap)
 
 
@@ -537,14 +539,14 @@ AHEAD, BEHIND = seeds((0.9, 0.91), ends), seeds((0.8, 0.81), ends)
      Status.FAILS),
 ])  # fmt: skip
 def test_agreement_with_what_a_setting_was_chosen_by_is_none(cell, curves, chosen, options, status):
-    found = verdict(cell, *curves, chosen=dict.fromkeys(chosen, "its curve"), **options)
+    found = verdict(cell, *curves, calibrations=dict.fromkeys(chosen, "its curve"), **options)
     assert (found.status, whys(found)[-1]) == (status, ReasonKind.CALIBRATED)
     assert found.reasons[-1].values == {"series": chosen[-1], "text": "its curve"}
 
 
 def test_what_is_not_compared_is_not_calibrated():
     cell = {"kind": "difference", "round": 90}
-    found = verdict(cell, seeds((5,)), seeds((10,)), chosen={"FedAvg": "its curve"}, reported=1)
+    found = verdict(cell, seeds((5,)), seeds((10,)), calibrations={"FedAvg": "its curve"}, reported=1)
     assert found.status == NOT_COMPARED and ReasonKind.CALIBRATED not in whys(found)
 
 
@@ -615,7 +617,7 @@ def written(tmp_path):
         paper = read(tmp_path, changed(tolerance=0.1, because="why not", note="n"))
         found = made({"conv": seeds((5, 5)), "FedAvg": seeds((10, 10))}, compare)
         rows = [row | {"personal_accuracy": row["test_accuracy"]} for row in found.rows]
-        results = spec.evidence(paper, {"first": Results(found.note, rows)}, {})
+        results = spec.paper_data(paper, {"first": Results(found.note, rows)}, {})
         artifacts.write_verdicts(paper, "verdicts", results, tmp_path)
         return tmp_path
 
@@ -624,7 +626,7 @@ def written(tmp_path):
 
 def test_files(written):
     folder = written("full")
-    [record] = summary.read(folder)
+    [record] = summary.read_verdicts(folder)
     assert list(record) == list(artifacts.VERDICT)
     told = {
         "verdict": "reproduced",
@@ -641,7 +643,7 @@ def test_files(written):
 
 def test_no_rows_at_a_scale_that_is_not_compared(written):
     folder = written("none")
-    assert summary.read(folder) == []
+    assert summary.read_verdicts(folder) == []
     assert (folder / "tables" / "verdicts.tex").read_text(encoding="utf-8") == f"{NO_CLAIM}\n"
 
 
@@ -653,7 +655,7 @@ def test_tallies(tmp_path):
     assert summary.summary(records + own) == "2 partly, 1 undecided, 2 not run; asked by us: 1 undecided"
     assert summary.summary(own) == "asked by us: 1 undecided" and summary.summary([]) == "no verdicts"
     assert summary.claimed_by(records + own, summary.US) == own
-    assert summary.read(tmp_path) == [] and summary.format_counts({}) == "no verdicts"
+    assert summary.read_verdicts(tmp_path) == [] and summary.format_counts({}) == "no verdicts"
 
 
 def test_every_status_has_a_rule():
@@ -671,7 +673,7 @@ def test_a_sign_that_changes_on_the_way_is_not_asked_of_shorter_runs():
     method, baseline = seeds((0.59, 0.591), ends), seeds((0.5, 0.5), ends)
 
     def told(compare: str, held: float | None) -> Verdict:
-        return verdict(LAST, method, baseline, compare, held=held, reported=0.09)
+        return verdict(LAST, method, baseline, compare, sign_share=held, reported=0.09)
 
     assert [told("direction", held).status for held in (None, 1, 0.9)] == ["direction agrees"] * 3
     short = told("direction", 0.89)

@@ -266,7 +266,7 @@ PAPER = Paper(title="p", reference="r", figures={"fig6": FIGURE}, tables={}, cla
 
 def shown(found: Results):
     """Evidence of these results alone."""
-    return spec.evidence(PAPER, {"fig-newcomers": found}, {})
+    return spec.paper_data(PAPER, {"fig-newcomers": found}, {})
 
 
 def axes_of(found: Results):
@@ -350,13 +350,13 @@ def of_seeds(conv: list, none: list, compare: str = "full") -> Results:
 ])  # fmt: skip
 def test_verdicts(cell, conv, none, reported, status):
     values = {"text": "t", "source": "s", "experiment": "fig", "quantity": cell, "reported": reported}
-    claim = claims.read(values | {"tolerance": 0.5 if cell == EPOCHS else 0.2}, "test")
+    claim = claims.parse_claim(values | {"tolerance": 0.5 if cell == EPOCHS else 0.2}, "test")
     assert decide("key", claim, of_seeds(conv, none), "test_accuracy").status == status
 
 
 def test_only_the_direction_at_a_smaller_scale():
     values = {"text": "t", "source": "s", "experiment": "fig", "reported": 0.3, "tolerance": 0.1}
-    saved, epochs = (claims.read(values | {"quantity": cell}, "t") for cell in (SAVED, EPOCHS))
+    saved, epochs = (claims.parse_claim(values | {"quantity": cell}, "t") for cell in (SAVED, EPOCHS))
     found = of_seeds([[1, 1]] * 2, [[4, 4]] * 2, "direction")
     assert decide("key", saved, found, "test_accuracy").status == "direction agrees"
     assert decide("key", epochs, found, "test_accuracy").status == "not compared"
@@ -382,5 +382,5 @@ def test_artifacts_that_do_not_fit(figure, claim, message, tmp_path):
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     given = params({"scale": "paper", "scales": {"paper": scale}, "papers": {"p": experiments}}, tmp_path)
     with pytest.raises(UserError) as caught:
-        spec.read("p", given)
+        spec.read_paper("p", given)
     assert message in str(caught.value)

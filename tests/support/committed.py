@@ -21,7 +21,7 @@ def reports(scale: str, paths: Paths) -> Reports:
         paper: {name: study_plan.plan_studies(item, params, paths) for name, item in group.items()}
         for paper, group in planned.items()
     }
-    return Reports(params, spec.read_all(params), planned, studies, {})
+    return Reports(params, spec.read_papers(params), planned, studies, {})
 
 
 def gathered(own: Reports, folder: Path, papers: Iterable[str]) -> None:

@@ -54,7 +54,7 @@ def read(folder: Path, key: str) -> Paper:
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
     experiments = dict.fromkeys(("first", "second"), {"series": dict.fromkeys(LABELS, {})})
-    return spec.read(key, settings.params(scales | {"papers": {key: experiments}}, folder))
+    return spec.read_paper(key, settings.params(scales | {"papers": {key: experiments}}, folder))
 
 
 def first(compare: str = "full") -> Results:

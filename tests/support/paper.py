@@ -58,4 +58,4 @@ def read(folder: Path, values: dict, curves: str = CURVES) -> Paper:
     series = {"series": dict.fromkeys(SERIES, {})}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
-    return paper.read("p", settings.params(scales | {"papers": {"p": {"first": series, "second": series}}}, folder))
+    return paper.read_paper("p", settings.params(scales | {"papers": {"p": {"first": series, "second": series}}}, folder))

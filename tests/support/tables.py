@@ -31,7 +31,7 @@ def paper() -> Paper:
 
 
 def evidence(curves: dict | None = None, **results) -> PaperData:
-    return spec.evidence(paper(), results, curves or {})
+    return spec.paper_data(paper(), results, curves or {})
 
 
 def table(**values) -> Table:
@@ -93,4 +93,4 @@ def read(folder: Path, values: dict, series: dict | None = None) -> Paper:
     kinds = {"paper": "full", "small": "direction", "quick": "none"}
     scales = {name: {"seeds": [0], "compare": compare, "note": "n"} for name, compare in kinds.items()}
     values = {"scale": "paper", "scales": scales, "papers": {"p": {"first": named, "second": named}}}
-    return spec.read("p", settings.params(values, folder))
+    return spec.read_paper("p", settings.params(values, folder))

@@ -33,7 +33,7 @@ class Target:
 
 def list_targets(planned: Plan, params: Params, paths: Paths, cores: int) -> list[Target]:
     """Return all targets, each under the shortest name that no other paper's has."""
-    specs = spec.read_all(params)
+    specs = spec.read_papers(params)
     named = spec.targets(specs)
     found = []
     left = bill.pending_work(plan.all_experiments(planned), params, paths)
@@ -62,7 +62,7 @@ def format_table(found: Iterable[Target]) -> str:
 
 def select_experiments(targets: Iterable[str], planned: Plan, params: Params) -> list[PlannedExperiment]:
     """The experiments behind some targets: a paper's, a figure's, a table's, or one by its own name. Raises UserError."""
-    specs = spec.read_all(params)
+    specs = spec.read_papers(params)
     named = spec.targets(specs)
     found: dict[tuple[str, str], PlannedExperiment] = {}
     for target in targets:

@@ -70,7 +70,7 @@ class Reports:
     def evidence(self, paper: str) -> PaperData:
         """A paper's results as far as they are known before anything is run: their notes."""
         results = {given.note["experiment"]: Results(given.note, []) for given in self.gathering(paper)}
-        return spec.evidence(self.papers[paper], results, {})
+        return spec.paper_data(self.papers[paper], results, {})
 
     @cached_property
     def shown(self) -> dict[str, list[str]]:

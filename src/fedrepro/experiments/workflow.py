@@ -89,7 +89,7 @@ class Workflow:
             int(params.device == "cuda") if self.cluster else int(devices.planned_device(params.device).type != "cpu")
         )
         self.params = params.limit_cores(self._cores_per_run(params))
-        self.papers = spec.read_all(self.params)
+        self.papers = spec.read_papers(self.params)
         self.artifacts = spec.targets(self.papers)  # name on the command line -> paper and artifact
         if main and not dry and not SHOWS & {word.partition("=")[0] for word in self.requested}:
             self.plan = plan.plan_training(self.params, self.paths, choose=self._needing_data)

@@ -8,7 +8,7 @@ from pathlib import Path
 from fedrepro.report.inputs import gathered
 from fedrepro.report.inputs.gathered import Results, Stored
 from fedrepro.report.inputs.panel import PaperData
-from fedrepro.report.paper import Paper, evidence, read_curves
+from fedrepro.report.paper import Paper, paper_data, read_curves
 from fedrepro.report.tables import _latex
 from fedrepro.report.verdicts import latex_macros, paper_curves, summary
 from fedrepro.report.verdicts.claim import Claim
@@ -53,7 +53,7 @@ def result_files(spec: Paper, keys: Iterable[str] | None = None) -> list[str]:
 
 def load_evidence(spec: Paper, folder: Path) -> PaperData:
     """What the artifacts in a paper's folder are made from: the gathered results in its `data`, read when they are needed."""
-    return evidence(spec, Stored(folder / "data"), read_curves(spec))
+    return paper_data(spec, Stored(folder / "data"), read_curves(spec))
 
 
 def write_artifacts(spec: Paper, keys: Iterable[str], folder: Path) -> None:

@@ -22,8 +22,7 @@ from fedrepro.report.palette import SeriesStyle
 from fedrepro.report.settings_table import changes
 from fedrepro.report.statistics import Curve
 from fedrepro.report.tables.base import Table
-from fedrepro.report.verdicts.claim import Claim
-from fedrepro.report.verdicts.claim import read as read_claim
+from fedrepro.report.verdicts.claim import Claim, parse_claim
 from fedrepro.report.verdicts.summary import VERDICTS
 
 ARTIFACTS, CLAIMS, DIGITISED = "artifacts.yaml", "claims.yaml", "curves.json"  # in the paper's folder
@@ -73,7 +72,7 @@ class Paper(Frozen):
         """The figure or table beside which a claim stands; empty where the one that it names does not show its results."""
         named = [claim.artifact] if claim.artifact else [*self.figures, *self.tables]
         shows = [key for key in named if key in self.artifacts and key != VERDICTS]
-        return next((key for key in shows if set(claim.shown) <= set(self[key].sources(self.figures))), "")
+        return next((key for key in shows if set(claim.shown_sources) <= set(self[key].sources(self.figures))), "")
 
     def calibrations_of(self, claim: Claim) -> dict[str, str]:
         """Series of a claim -> what was chosen by what the paper reports of it."""
@@ -104,14 +103,14 @@ class Paper(Frozen):
         return list(dict.fromkeys([*drawn, *(claim.experiment for claim in self.claims.values())]))
 
 
-def read(paper: str, params: Params) -> Paper:
+def read_paper(paper: str, params: Params) -> Paper:
     """A paper's artifacts; every kind, series, measure, scale and curve that they name exists. Raises UserError."""
     folder, experiments = params.paper_settings[paper].folder, params.paper_settings[paper].experiments
     path = folder / ARTIFACTS
     values, claims = strict_yaml.read(path), strict_yaml.read(folder / CLAIMS)
     for room in ARTIFACT_KINDS:
         values[room] = {key: parse_artifact(room, given, f"{path}: {room}.{key}") for key, given in _listed(values, room, path)}
-    claims = {key: read_claim(given, f"{folder / CLAIMS}: {key}") for key, given in claims.items()}
+    claims = {key: parse_claim(given, f"{folder / CLAIMS}: {key}") for key, given in claims.items()}
     spec = parse(Paper, values | {"claims": claims}, str(path))
     spec._folder = folder
     series = {name: experiments[name].get("series", {}) for name in [*spec.experiments, *experiments] if name in experiments}
@@ -134,7 +133,7 @@ def read(paper: str, params: Params) -> Paper:
         claimed = replace(known, file=str(folder / CLAIMS), key=key)
         item.check(claimed)
         if not spec.artifact_of(item):
-            needed = " and ".join(item.shown)
+            needed = " and ".join(item.shown_sources)
             claimed.fail(f"artifact: {item.artifact or 'any figure or table'} has to show {needed}")
     if not spec.figures and not spec.tables:
         raise UserError(f"{path}: figures, tables: expected at least one figure or table")
@@ -166,9 +165,9 @@ def parse_artifact(room: str, values: Any, where: str) -> Figure | Table:
     return parse(model, {"kind": kind} | values, where)
 
 
-def read_all(params: Params) -> dict[str, Paper]:
+def read_papers(params: Params) -> dict[str, Paper]:
     """Every paper's artifacts, by its name. Raises UserError."""
-    return {paper: read(paper, params) for paper in params.papers}
+    return {paper: read_paper(paper, params) for paper in params.papers}
 
 
 def read_curves(spec: Paper) -> dict[str, Curve]:
@@ -194,7 +193,7 @@ def _curves_text(spec: Paper) -> str:
         raise UserError(f"{path}: cannot be read as text") from None
 
 
-def evidence(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, Curve]) -> PaperData:
+def paper_data(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, Curve]) -> PaperData:
     """What the paper's artifacts are made from; `results` by experiment, and by `<experiment>-<study>`."""
     return PaperData(spec.experiments, results, curves, spec.figures, spec._looks, spec.curves_from)
 

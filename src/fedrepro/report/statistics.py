@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 Curve = Sequence[tuple[int, float]]  # (round, value), in the order of rounds
-EQUAL = 1e-12  # less is the rounding of float64, where numbers are about 1
-SLACK = 1e-9  # the last bits of a number decide nothing: what lies on an edge lies on it
+ROUNDING = 1e-12  # less is the rounding of float64, where numbers are about 1
+EPSILON = 1e-9  # the last bits of a number decide nothing: what lies on an edge lies on it
 POWER = 0.8  # of so many tries a difference is to show
-MOST = 1000  # seeds; nobody trains more
-ALWAYS = 20.0  # standard deviations: two seeds show so large a difference (scipy is sure of it up to about here)
+MAX_SEEDS = 1000  # seeds; nobody trains more
+MAX_EFFECT = 20.0  # standard deviations: two seeds show so large a difference (scipy is sure of it up to about here)
 
 
 def mean_last(curve: Curve, rounds: int = 1) -> float:
@@ -35,7 +35,7 @@ def rounds_to(curve: Curve, target: float, smooth: int = 1) -> int | None:
 
     A single value may be a spike: `smooth` > 1 asks for more. Round 0, before any training, does not count.
     """
-    return next((round for round, value in smoothed(curve, smooth).items() if value >= target - SLACK), None)
+    return next((round for round, value in smoothed(curve, smooth).items() if value >= target - EPSILON), None)
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ class Estimate:
         """Of a mean of 0 (Student's t, two-sided); None for a single seed, and of what is counted, the same in every seed."""
         if self.std is None:
             return None
-        if self.std < EQUAL:
-            return 1.0 if abs(self.mean) < EQUAL else None
+        if self.std < ROUNDING:
+            return 1.0 if abs(self.mean) < ROUNDING else None
         from scipy.special import stdtr
 
         return float(2 * stdtr(self.n - 1, -abs(self.mean) * math.sqrt(self.n) / self.std))
 
-    def needed(self, difference: float) -> int | None:
+    def seeds_needed(self, difference: float) -> int | None:
         """How many seeds would show a true difference (not 0): in `POWER` of all tries their interval would lie on its side of
         zero, were the scatter over seeds what it is here (the power of a t test, by the noncentral t distribution). `MOST` + 1
         where `MOST` do not suffice; None for a single seed, whose scatter is not known."""
@@ -81,20 +81,20 @@ class Estimate:
             return None
         from scipy.special import nctdtr, stdtrit
 
-        effect = min(abs(difference) / max(self.std, EQUAL), ALWAYS)
-        missed = (nctdtr(n - 1, effect * math.sqrt(n), stdtrit(n - 1, 0.975)) for n in range(2, MOST + 1))
-        return next((n for n, share in enumerate(missed, 2) if share <= 1 - POWER), MOST + 1)
+        effect = min(abs(difference) / max(self.std, ROUNDING), MAX_EFFECT)
+        missed = (nctdtr(n - 1, effect * math.sqrt(n), stdtrit(n - 1, 0.975)) for n in range(2, MAX_SEEDS + 1))
+        return next((n for n, share in enumerate(missed, 2) if share <= 1 - POWER), MAX_SEEDS + 1)
 
     def side(self, of: float = 0.0) -> int:
         """1 where the whole interval lies above a value, -1 where it lies below, 0 where that cannot be said."""
         if self.half_width is None:
             return 0
-        return (self.low > of + SLACK) - (self.high < of - SLACK)
+        return (self.low > of + EPSILON) - (self.high < of - EPSILON)
 
     def within(self, distance: float, of: float) -> bool:
         """Whether the whole interval lies at most so far from a value; one seed has none."""
         reach = abs(self.mean - of) + (math.inf if self.half_width is None else self.half_width)
-        return reach <= distance + SLACK
+        return reach <= distance + EPSILON
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -105,7 +105,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(centre, math.sqrt(sum((value - centre) ** 2 for value in values) / (len(values) - 1)), len(values))
 
 
-def distance(curve: Curve, reported: Curve, smooth: int = 1) -> tuple[float, int] | None:
+def curve_distance(curve: Curve, reported: Curve, smooth: int = 1) -> tuple[float, int] | None:
     """Root mean squared difference of two curves over the rounds that both have, each averaged over `smooth` measured ones, and
     how many those are. None without a round in common."""
     ours, theirs = smoothed(curve, smooth), smoothed(reported, smooth)

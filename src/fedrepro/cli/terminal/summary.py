@@ -30,5 +30,5 @@ def closing_message(outputs: Iterable[str], reports: Path, seconds: float) -> st
 
 def _describe_verdicts(folder: Path) -> str:
     """How many of a paper's claims have which verdict."""
-    found = summary.read(folder)
+    found = summary.read_verdicts(folder)
     return f"{count(len(found), 'claim')}: {summary.summary(found)}" if found else "no claim is judged at this scale"

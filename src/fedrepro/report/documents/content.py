@@ -81,7 +81,7 @@ def collect(key: str, spec: Paper, folder: Path, hours: Mapping[str, float]) -> 
         if name in shown
     ]
     tables = [_table(name, table, found) for name, table in spec.tables.items() if name in shown]
-    return PaperContent(key, spec, found, figures, tables, summary.read(folder), folder, hours)
+    return PaperContent(key, spec, found, figures, tables, summary.read_verdicts(folder), folder, hours)
 
 
 def _table(key: str, table: Table, found: PaperData) -> dict[str, Any]:

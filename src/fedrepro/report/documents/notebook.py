@@ -43,7 +43,7 @@ figure_image(paper, figure, scale)"""
 def write(target: str, params: Params, path: Path | None = None) -> Path:
     """The notebook of a figure, not executed, into `path` or the scale's reports. Raises UserError for what is no figure, and
     where a file is there already: it may have been worked on."""
-    specs = spec.read_all(params)
+    specs = spec.read_papers(params)
     named = {name: what for name, what in spec.targets(specs).items() if what[1] in specs[what[0]].figures}
     if target not in named:
         raise unknown_name("figure", target, named, "; `fedrepro list` shows all")
@@ -109,10 +109,10 @@ def figure_image(paper: str, figure: str, scale: str) -> "Figure":
     from fedrepro.report.figures import _layout
 
     top = repository_root()
-    specification = spec.read(paper, read_params(top / "params.yaml"))
+    specification = spec.read_paper(paper, read_params(top / "params.yaml"))
     stored = Stored(top / "reports" / scale / paper / "data")
     _layout.setup()
-    found = spec.evidence(specification, stored, spec.read_curves(specification))
+    found = spec.paper_data(specification, stored, spec.read_curves(specification))
     return _layout.compose(specification.figures[figure], found)
 
 

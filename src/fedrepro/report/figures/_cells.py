@@ -26,11 +26,11 @@ class QuantityFigure(base.Figure):
     def of(self, label: str, target: float | None, where: str = "quantity") -> Quantity:
         """The cell of a series."""
         own = {"series": label} if target is None or not self._aims else {"series": label, "target": target}
-        return quantities.read(own | self.quantity, where)
+        return quantities.parse_quantity(own | self.quantity, where)
 
     def check(self, known: ReferenceChecker) -> None:
         where = f"{known.file}: {known.key}.quantity"
-        quantities.model(self.quantity.get("kind"), where)
+        quantities.quantity_class(self.quantity.get("kind"), where)
         for ref in self.panels:
             known.at("panels").check_experiment(ref.experiment)
             target = next(iter(ref.resolved(known.shown).target.values()), None)
@@ -51,12 +51,12 @@ class QuantityFigure(base.Figure):
 
     @property
     def _study(self) -> str | None:
-        return quantities.model(self.quantity.get("kind"), "quantity").study
+        return quantities.quantity_class(self.quantity.get("kind"), "quantity").study
 
     @property
     def _aims(self) -> bool:
         """Whether it is about the experiment's target."""
-        fields = quantities.model(self.quantity.get("kind"), "quantity").model_fields
+        fields = quantities.quantity_class(self.quantity.get("kind"), "quantity").model_fields
         return "target" in fields and "target" not in self.quantity
 
     def _absent(self, evidence: PaperData, ref: ExperimentRef) -> MissingReason | None:

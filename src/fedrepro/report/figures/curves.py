@@ -18,7 +18,7 @@ from fedrepro.report.statistics import Curve, smoothed
 from fedrepro.runs.reasons import MissingReason
 
 THIN = {"linestyle": DASHED, "linewidth": 0.8, "alpha": 0.9}  # the paper's curve beside ours
-EDGE = 0.02  # of the rounds: room for the last marker
+EPSILON = 0.02  # of the rounds: room for the last marker
 
 
 class Figure(base.Figure, ExperimentRef):
@@ -102,7 +102,7 @@ class Figure(base.Figure, ExperimentRef):
         last = max(int(row["round"]) * self._step(panel, row["series"]) for row in panel.results.rows)
         axes.locator_params(axis="x", integer=True)
         name = "round of communication" if self.over == "rounds" else "local epochs in all"
-        axes.set(xlabel=name, ylabel=measure.axis, xlim=(0, (1 + EDGE) * max(last, 1)))
+        axes.set(xlabel=name, ylabel=measure.axis, xlim=(0, (1 + EPSILON) * max(last, 1)))
         if self.baseline:
             axes.axhline(0, color="0.3", linewidth=0.8, zorder=1.2)
             axes.set_ylabel(f"{measure.label or measure.title} minus {self.baseline}'s ({difference_unit(measure)})")

@@ -14,7 +14,7 @@ from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import PaperData, source
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.palette import DASHES, MARKERS, SeriesStyle
-from fedrepro.report.statistics import EQUAL
+from fedrepro.report.statistics import ROUNDING
 from fedrepro.runs.reasons import MissingReason
 
 
@@ -110,7 +110,7 @@ class Figure(base.Figure):
         for name, results in self._found(evidence).items():
             for label in self.labels(results):
                 values = [abs(float(row[self.y])) for row in results.good(label) if row[self.y] != ""]
-                if 2 * (zero := sum(value < EQUAL for value in values)) > len(values):
+                if 2 * (zero := sum(value < ROUNDING for value in values)) > len(values):
                     found.append(f"{self.names[name]}, {label}: {zero} of {len(values)} numbers are 0.")
         return found
 

@@ -9,16 +9,16 @@ from fedrepro.core.errors import error_prefix
 from fedrepro.report.quantities.base import Quantity
 
 
-def read(values: Any, where: str) -> Quantity:
+def parse_quantity(values: Any, where: str) -> Quantity:
     """The cell that `values` describe, by their `kind`. Raises UserError."""
     return (
         values
         if isinstance(values, Quantity)
-        else parse(model(values.get("kind") if isinstance(values, dict) else None, where), values, where)
+        else parse(quantity_class(values.get("kind") if isinstance(values, dict) else None, where), values, where)
     )
 
 
-def model(kind: str | None, where: str) -> type[Quantity]:
+def quantity_class(kind: str | None, where: str) -> type[Quantity]:
     """The class of a kind. Raises UserError that lists the valid ones."""
     with error_prefix(f"{where}.kind"):
         return registry.find("report.quantities", kind).Quantity

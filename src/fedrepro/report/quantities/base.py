@@ -21,7 +21,7 @@ class Expected:
 
     sign: int = 1
     tested: bool = True  # against zero, so that there is a p
-    least: float | None = None  # a smaller lead does not count
+    minimum: float | None = None  # a smaller lead does not count
 
 
 class Quantity(Frozen):
@@ -31,7 +31,7 @@ class Quantity(Frozen):
     series: str
 
     contrast: ClassVar[bool] = False  # whether its sign says which of two series is better
-    plotted: ClassVar[bool] = True  # whether it follows from curves
+    from_curves: ClassVar[bool] = True  # whether it follows from curves
     study: ClassVar[str | None] = None  # whose gathered results it reads; None: the experiment's own
 
     def unit(self, measure: Measure) -> Unit:
@@ -83,7 +83,7 @@ class Quantity(Frozen):
 
     def evaluate(self, panel: ExperimentView) -> tuple[list[float], list[Reason]]:
         """The value of each seed, of two series always of the same seed; without values the reasons."""
-        reasons = self.diverged(panel) or self.missing(panel) or self.not_arrived(panel)
+        reasons = self.diverged(panel) or self.missing(panel) or self.missed_target(panel)
         return ([], reasons) if reasons else (self.values(panel), [])
 
     def values(self, panel: ExperimentView) -> list[float]:
@@ -102,7 +102,7 @@ class Quantity(Frozen):
         """What our results lack for it: a measure, a round, the other series' run of a seed."""
         return []
 
-    def not_arrived(self, panel: ExperimentView) -> list[Reason]:
+    def missed_target(self, panel: ExperimentView) -> list[Reason]:
         """Which seeds do not get to the target."""
         return []
 
@@ -118,7 +118,7 @@ class Quantity(Frozen):
         """By how much the best value of each seed's run is better than the target; from 0 on it arrives."""
         return []
 
-    def arrivals(self, panel: ExperimentView, label: str) -> str:
+    def arrivals_text(self, panel: ExperimentView, label: str) -> str:
         """How many get to the target."""
         return ""
 
@@ -126,7 +126,7 @@ class Quantity(Frozen):
 class CurveQuantity(Quantity):
     """A quantity whose value for a seed follows from that seed's curves."""
 
-    def value(self, panel: ExperimentView, curve: Curve, baseline: Curve | None) -> float | Reason:
+    def seed_value(self, panel: ExperimentView, curve: Curve, baseline: Curve | None) -> float | Reason:
         """For one seed, or why there is none."""
         raise NotImplementedError
 
@@ -136,7 +136,7 @@ class CurveQuantity(Quantity):
             return [make_reason(ReasonKind.UNMEASURED, what=f"values of {panel.shown.measure}", series=unmeasured)]
         return unpaired_seeds(curves)
 
-    def not_arrived(self, panel: ExperimentView) -> list[Reason]:
+    def missed_target(self, panel: ExperimentView) -> list[Reason]:
         seeds: dict[str, list[int]] = {}
         reasons = {seed: value for seed, value in self._by_seed(panel).items() if isinstance(value, Reason)}
         for seed, found in reasons.items():
@@ -148,7 +148,7 @@ class CurveQuantity(Quantity):
 
     def _by_seed(self, panel: ExperimentView) -> dict[int, float | Reason]:
         method, *baseline = (panel.curves(label) for label in self.labels)
-        return {seed: self.value(panel, method[seed], baseline[0][seed] if baseline else None) for seed in sorted(method)}
+        return {seed: self.seed_value(panel, method[seed], baseline[0][seed] if baseline else None) for seed in sorted(method)}
 
 
 class CountedQuantity(Quantity):
@@ -187,13 +187,13 @@ class TargetQuantity(CurveQuantity):
     def target_margins(self, panel: ExperimentView, label: str) -> list[float]:
         return [panel.sign * (panel.best(curve, self.smooth) - self.target) for curve in panel.curves(label).values()]
 
-    def arrivals(self, panel: ExperimentView, label: str) -> str:
-        rounds = [self.reached(panel, curve) for _, curve in sorted(panel.curves(label).items())]
+    def arrivals_text(self, panel: ExperimentView, label: str) -> str:
+        rounds = [self.arrival_round(panel, curve) for _, curve in sorted(panel.curves(label).items())]
         there = [str(round) for round in rounds if round is not None]
         when = f" (round {', '.join(there)})" if there else ""
         return f"{len(there)} of {count(len(rounds), 'seed')}{when}"
 
-    def reached(self, panel: ExperimentView, curve: Curve) -> int | None:
+    def arrival_round(self, panel: ExperimentView, curve: Curve) -> int | None:
         return panel.rounds_to(curve, self.target, self.smooth)
 
     def missed_reason(self, panel: ExperimentView, label: str, curve: Curve) -> Reason:

@@ -21,11 +21,11 @@ class Quantity(base.TargetQuantity):
     def label(self, measure: Measure) -> str:
         return f"best {measure.axis}"
 
-    def value(self, panel: ExperimentView, curve: Curve, baseline: None) -> float:
+    def seed_value(self, panel: ExperimentView, curve: Curve, baseline: None) -> float:
         return panel.best(self._counted(curve), self.smooth)
 
-    def reached(self, panel: ExperimentView, curve: Curve) -> int | None:
-        return super().reached(panel, self._counted(curve))
+    def arrival_round(self, panel: ExperimentView, curve: Curve) -> int | None:
+        return super().arrival_round(panel, self._counted(curve))
 
     def rounds_needed(self, reported: str, tolerance: float) -> int:
         return self.round or 0

@@ -11,7 +11,7 @@ from fedrepro.report.reasons import Reason
 
 class Quantity(base.Quantity):
     baseline: str
-    plotted: ClassVar = False
+    from_curves: ClassVar = False
 
     def unit(self, measure: Measure) -> Unit:
         return CHANGE

@@ -14,7 +14,7 @@ from fedrepro.report.quantities import base, value
 from fedrepro.report.reasons import Reason
 from fedrepro.report.statistics import Curve
 
-LEAST = 0.001  # a smaller lead is none: a tenth of a point, our choice, as papers print no more digits
+MINIMUM_LEAD = 0.001  # a smaller lead is none: a tenth of a point, our choice, as papers print no more digits
 
 
 class Quantity(value.Quantity):
@@ -37,7 +37,7 @@ class Quantity(value.Quantity):
         if self.slack is not None:
             return {"no lower": base.Expected(tested=False)}
         if self.reports_number:
-            return {"higher": base.Expected(least=LEAST)}
+            return {"higher": base.Expected(minimum=MINIMUM_LEAD)}
         return {"larger" if self.than else "most": base.Expected()}
 
     @property
@@ -67,13 +67,13 @@ class Quantity(value.Quantity):
         found = [found for one in panels for found in value.Quantity.missing(self, one)]
         return found or base.unpaired_seeds({f"{self.series} in {one.key}": one.curves(self.series) for one in panels})
 
-    def value(self, panel: ExperimentView, curve: Curve, baseline: Curve) -> float:
+    def seed_value(self, panel: ExperimentView, curve: Curve, baseline: Curve) -> float:
         return self.level(curve) - self.level(baseline)
 
     def lead(self, panel: ExperimentView, series: str) -> list[float]:
         """How far a series lies above the baseline."""
         curves = panel.curves(series)
-        return [self.value(panel, curves[seed], curve) for seed, curve in sorted(panel.curves(self.baseline).items())]
+        return [self.seed_value(panel, curves[seed], curve) for seed, curve in sorted(panel.curves(self.baseline).items())]
 
     def values(self, panel: ExperimentView) -> list[float]:
         lead = self.lead(panel, self.series)

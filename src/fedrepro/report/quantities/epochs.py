@@ -11,7 +11,7 @@ from fedrepro.report.inputs.panel import ExperimentView
 from fedrepro.report.numbers import EPOCHS
 from fedrepro.report.quantities import base
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
-from fedrepro.report.statistics import SLACK
+from fedrepro.report.statistics import EPSILON
 
 STUDY = "newcomers"
 
@@ -30,7 +30,7 @@ class Quantity(base.CountedQuantity):
         idle = self.baseline and 0 in found[self.baseline].values()
         return base.unpaired_seeds(found) or ([make_reason(ReasonKind.NO_TRAINING, series=self.baseline)] if idle else [])
 
-    def not_arrived(self, panel: ExperimentView) -> list[Reason]:
+    def missed_target(self, panel: ExperimentView) -> list[Reason]:
         return late_clients(panel.results, self.labels)
 
     def values(self, panel: ExperimentView) -> list[float]:
@@ -40,7 +40,7 @@ class Quantity(base.CountedQuantity):
     def target_margins(self, panel: ExperimentView, label: str) -> list[float]:
         return margins(panel.results, label)
 
-    def arrivals(self, panel: ExperimentView, label: str) -> str:
+    def arrivals_text(self, panel: ExperimentView, label: str) -> str:
         epochs = [epoch for clients in epochs_to_target(panel.results, label).values() for epoch in clients.values()]
         return f"{len(epochs) - epochs.count(None)} of {len(epochs)} new clients"
 
@@ -53,7 +53,7 @@ def epochs_to_target(results: Results, label: str) -> dict[int, dict[int, int | 
     for row in results.good(label):
         seed, client = int(row["seed"]), int(row["client"])
         found[seed].setdefault(client, None)
-        if found[seed][client] is None and float(row["accuracy"]) >= target - SLACK:
+        if found[seed][client] is None and float(row["accuracy"]) >= target - EPSILON:
             found[seed][client] = int(row["epoch"])
     return dict(found)
 

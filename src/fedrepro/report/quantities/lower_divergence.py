@@ -12,7 +12,7 @@ from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import CHANGE, Unit, format_target
 from fedrepro.report.quantities import base
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
-from fedrepro.report.statistics import EQUAL
+from fedrepro.report.statistics import ROUNDING
 
 ENDS = 10  # rounds
 
@@ -72,7 +72,7 @@ def _means(panel: ExperimentView, label: str) -> dict[int, float]:
 def _equal(panel: ExperimentView, label: str) -> bool:
     """Whether the devices of some seed have the same activations, for most of their rows."""
     seeds = _divergences(panel, label).values()
-    return any(2 * sum(value < EQUAL for value in values) > len(values) for values in seeds)
+    return any(2 * sum(value < ROUNDING for value in values) > len(values) for values in seeds)
 
 
 def _constant(panel: ExperimentView, label: str, learned: str | None) -> list[Reason]:
@@ -81,7 +81,7 @@ def _constant(panel: ExperimentView, label: str, learned: str | None) -> list[Re
         return []
     beside = panel.sibling(learned)
     ends = [value for curve in beside.curves(label).values() for _, value in curve[-ENDS:]]
-    if len(ends) < 2 * ENDS or max(ends) - min(ends) > EQUAL:
+    if len(ends) < 2 * ENDS or max(ends) - min(ends) > ROUNDING:
         return []
     return [make_reason(ReasonKind.ONE_CLASS, series=label, value=format_target(beside.measure, ends[0]), rounds=ENDS)]
 

@@ -21,13 +21,13 @@ class Quantity(base.CountedQuantity, base.TargetQuantity):
     def description(self, measure: Measure) -> str:
         return "" if self.baseline else f"The first round at the target{base.averaging_phrase(self.smooth)}."
 
-    def value(self, panel: ExperimentView, curve: Curve, baseline: Curve | None) -> float | Reason:
-        reached = self.reached(panel, curve)
+    def seed_value(self, panel: ExperimentView, curve: Curve, baseline: Curve | None) -> float | Reason:
+        reached = self.arrival_round(panel, curve)
         if reached is None:
             return self.missed_reason(panel, self.series, curve)
         if baseline is None:
             return float(reached)
-        needed = self.reached(panel, baseline)
+        needed = self.arrival_round(panel, baseline)
         if needed is None:
             missed = self.missed_reason(panel, self.baseline, baseline).values
             return make_reason(ReasonKind.ONE_REACHES, **missed, other=self.series, reached=reached)

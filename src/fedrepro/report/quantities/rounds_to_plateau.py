@@ -27,6 +27,6 @@ class Quantity(base.CurveQuantity):
     def missing(self, panel: ExperimentView) -> list[Reason]:
         return super().missing(panel) or base.too_short(panel.curves(self.series).values(), self.smooth)
 
-    def value(self, panel: ExperimentView, curve: Curve, baseline: None) -> float:
+    def seed_value(self, panel: ExperimentView, curve: Curve, baseline: None) -> float:
         near = panel.best(curve, self.smooth) - panel.sign * self.within
         return float(panel.rounds_to(curve, near, self.smooth))

@@ -46,7 +46,7 @@ class Quantity(base.CurveQuantity):
         short = [label for label in self.labels if None in map(self.level, panel.curves(label).values())]
         return super().missing(panel) or ([make_reason(ReasonKind.NO_ROUND, series=short, round=self.round)] if short else [])
 
-    def value(self, panel: ExperimentView, curve: Curve, baseline: Curve | None) -> float:
+    def seed_value(self, panel: ExperimentView, curve: Curve, baseline: Curve | None) -> float:
         return self.level(curve)
 
     def rounds_needed(self, reported: float | str, tolerance: float) -> int:

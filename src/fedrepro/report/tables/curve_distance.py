@@ -6,7 +6,7 @@ from fedrepro.config.types import Count
 from fedrepro.report.inputs.panel import ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import Number, difference_unit, measure_cell
-from fedrepro.report.statistics import distance
+from fedrepro.report.statistics import curve_distance
 from fedrepro.report.tables import base
 from fedrepro.report.tables._grid import Row, mark_best
 
@@ -42,7 +42,7 @@ class Table(base.Table):
         return found
 
     def _row(self, panel: ExperimentView, label: str, curve: str, reported: list) -> Row:
-        pairs = [distance(found, reported, self.smooth) for found in panel.curves(label).values()]
+        pairs = [curve_distance(found, reported, self.smooth) for found in panel.curves(label).values()]
         values, counts = [both[0] for both in pairs if both], sorted({both[1] for both in pairs if both})
         row: Row = {"Panel": panel.name, "Series": label, CURVE: curve, _title(panel): measure_cell(panel.measure, values)}
         row["Rounds compared"] = Number(counts[0]) if len(counts) == 1 else Number(word=" or ".join(map(str, counts)) or "none")

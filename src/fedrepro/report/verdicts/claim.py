@@ -65,7 +65,7 @@ class Claim(Frozen):
         return [source(self.experiment, self.quantity.study), *self.quantity.other_experiments]
 
     @property
-    def shown(self) -> list[str]:
+    def shown_sources(self) -> list[str]:
         """Those of them that the figure or table beside which it stands has to show."""
         return [name for name in self.sources if name not in self.quantity.unshown_experiments]
 
@@ -85,14 +85,14 @@ class Claim(Frozen):
             known.fail("because: a tolerance needs its reason")
 
 
-def read(values: Any, where: str) -> Claim:
+def parse_claim(values: Any, where: str) -> Claim:
     """A claim with its cell, and with what `scales` lays over that at smaller scales. Raises UserError."""
     if isinstance(values, dict) and "quantity" in values:
         cell, scales = values["quantity"], values.get("scales", {})
-        values = values | {"quantity": quantities.read(cell, f"{where}.quantity")}
+        values = values | {"quantity": quantities.parse_quantity(cell, f"{where}.quantity")}
         if isinstance(scales, dict):
             values["scales"] = {
-                scale: quantities.read(cell | asked, f"{where}.scales.{scale}") if isinstance(asked, dict) else asked
+                scale: quantities.parse_quantity(cell | asked, f"{where}.scales.{scale}") if isinstance(asked, dict) else asked
                 for scale, asked in scales.items()
             }
     return parse(Claim, values, where)

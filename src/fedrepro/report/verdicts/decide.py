@@ -29,7 +29,7 @@ class Verdict:
     status: Status
     reasons: list[Reason]
     ours: Estimate | None = None
-    arrived: str = ""
+    arrivals: str = ""
     condition: str = ""  # at a scale with another target or other rounds than the paper's: which
     p: float | None = None  # of a claim that something is better: of no difference
 
@@ -72,13 +72,13 @@ class Verdict:
         return self._found(Unit.mean)
 
     @property
-    def number(self) -> str:
+    def our_interval(self) -> str:
         """The same without the number of seeds."""
         return self._found(Unit.interval)
 
     def _found(self, form: Callable[[Unit, Estimate, int], str]) -> str:
         mean = form(self.unit, self.ours, self.digits) if self.ours else ""
-        return "; ".join(filter(None, [self.arrived, mean])) or NONE
+        return "; ".join(filter(None, [self.arrivals, mean])) or NONE
 
 
 def decide(
@@ -86,9 +86,9 @@ def decide(
     claim: Claim,
     results: Results,
     measure: str,
-    chosen: Mapping[str, str] | None = None,
+    calibrations: Mapping[str, str] | None = None,
     others: Sequence[Results] = (),
-    held: float | None = None,
+    sign_share: float | None = None,
     seeds_at_first_look: int | None = None,
 ) -> Verdict:
     """The verdict on a claim at the scale that the results were made at; it names data that are not the official release.
@@ -96,10 +96,12 @@ def decide(
     the claim's own. `held`: in which part of the rounds the paper's own curves have the claimed sign, where they are known.
     `looked`: how many seeds had been looked at when more were added, if any were."""
     beside = dict(zip(claim.quantity.other_experiments, others, strict=True))
-    verdict = _decide(key, claim, ExperimentView(claim.experiment, DisplayOptions(measure=measure), results, beside), held)
+    verdict = _decide(
+        key, claim, ExperimentView(claim.experiment, DisplayOptions(measure=measure), results, beside), sign_share
+    )
     if verdict.status in (Status.NOT_RUN, Status.NOT_COMPARED):
         return verdict
-    verdict = _calibrated(verdict, chosen or {})
+    verdict = _calibrated(verdict, calibrations or {})
     data = sorted({run["dataset"] for found in (results, *others) for run in found.runs()})
     copies = [name for name in data if source_label.described(name)[1] != source_label.OFFICIAL]
     on = [make_reason(ReasonKind.COPIES, data=", ".join(copies))] if copies else []
@@ -145,4 +147,4 @@ def _decide(key: str, claim: Claim, panel: ExperimentView, held: float | None) -
 
 def _arrivals(cell: Quantity, panel: ExperimentView) -> str:
     """Who gets to the target, of each series."""
-    return "; ".join(f"{label}: {text}" for label in cell.labels if (text := cell.arrivals(panel, label)))
+    return "; ".join(f"{label}: {text}" for label in cell.labels if (text := cell.arrivals_text(panel, label)))

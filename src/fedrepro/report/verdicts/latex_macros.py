@@ -32,7 +32,7 @@ def macros(paper: str, verdicts: Sequence[Verdict], source: str) -> str:
         seeds = str(item.ours.n) if item.ours else NONE
         told = {
             "Reported": item.reported,
-            "Ours": item.number,
+            "Ours": item.our_interval,
             "Seeds": seeds,
             "Asked": item.condition,
             "Verdict": item.status,

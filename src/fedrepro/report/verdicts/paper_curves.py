@@ -7,7 +7,7 @@ from dataclasses import replace
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView
 from fedrepro.report.reasons import reasons_sentence
-from fedrepro.report.statistics import SLACK, Curve
+from fedrepro.report.statistics import EPSILON, Curve
 from fedrepro.report.verdicts.claim import Claim
 from fedrepro.report.verdicts.rules import decimals
 
@@ -33,9 +33,9 @@ def contradiction(experiments: Mapping[str, DisplayOptions], claim: Claim, plott
     if reasons:
         return reasons_sentence([replace(one, seeds=()) for one in reasons])
     if claim.expected:
-        agrees = all(value * claim.expected.sign > SLACK for contrast in cell.contrasts(panel) for value in contrast)
+        agrees = all(value * claim.expected.sign > EPSILON for contrast in cell.contrasts(panel) for value in contrast)
     else:
-        agrees = abs(values[0] - claim.reported) <= claim.tolerance + SLACK
+        agrees = abs(values[0] - claim.reported) <= claim.tolerance + EPSILON
     return "" if agrees else cell.unit(panel.measure).text(values[0], decimals(claim, panel.measure))
 
 
@@ -54,7 +54,7 @@ def _curves(experiments: Mapping[str, DisplayOptions], claim: Claim, plotted: Ma
     """The digitised curves of a claim's series; empty where they are not plotted, or the claim is on something else."""
     cell, shown, own = claim.quantity, claim.ref.resolved(experiments), experiments[claim.experiment]
     if (
-        not cell.plotted
+        not cell.from_curves
         or cell.study
         or cell.other_experiments
         or shown.measure != own.measure

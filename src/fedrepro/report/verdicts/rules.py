@@ -7,9 +7,9 @@ from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import ExperimentView
 from fedrepro.report.numbers import PERCENT, SCORES, format_target
 from fedrepro.report.quantities.base import Quantity
-from fedrepro.report.quantities.difference import LEAST
+from fedrepro.report.quantities.difference import MINIMUM_LEAD
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
-from fedrepro.report.statistics import MOST, POWER, SLACK, Estimate, estimate
+from fedrepro.report.statistics import EPSILON, MAX_SEEDS, POWER, Estimate, estimate
 from fedrepro.report.verdicts.claim import Claim
 
 
@@ -35,7 +35,7 @@ SPREAD = (
     "uses, which are the same for all seeds. Each claim is judged by itself, without a correction for their number. A standard "
     "deviation is called s.d."
 )
-NO_LEAD = PERCENT.distance(LEAST)
+NO_LEAD = PERCENT.distance(MINIMUM_LEAD)
 STEADY = 0.9  # in that part of the rounds a paper's own curves must have a claimed sign, for shorter runs to speak of it
 NONE_REPORTED = "nothing"  # by the paper, of what we ask
 OWN = {  # of what the paper does not report
@@ -102,7 +102,7 @@ def judge(claim: Claim, cell: Quantity, panel: ExperimentView, ours: Estimate | 
 def _without_number(claim: Claim, cell: Quantity, panel: ExperimentView) -> Judged:
     """Where a series does not arrive, its best values say whether that is sure; of a difference this leaves the direction."""
     margins = [cell.target_margins(panel, label) for label in cell.labels]
-    if not panel.full and all(margin < -SLACK for own in margins for margin in own):
+    if not panel.full and all(margin < -EPSILON for own in margins for margin in own):
         return Status.NOT_COMPARED, []  # the target is out of reach at this scale
     sides = [estimate(own).side() for own in margins]
     if 0 in sides:
@@ -131,8 +131,8 @@ def _worded(claim: Claim, cell: Quantity, panel: ExperimentView) -> Judged:
         return _by_scale(panel.full, False, Status.NOT), [make_reason(ReasonKind.OPPOSITE)]
     if 0 not in sides:
         return _by_scale(panel.full, True, Status.REPRODUCED), [make_reason(ReasonKind.AS_CLAIMED)]
-    if panel.full and expected.least and contrasts[0].high < expected.least - SLACK:
-        return Status.NOT, [make_reason(ReasonKind.NO_LEAD, least=cell.unit(panel.measure).distance(expected.least))]
+    if panel.full and expected.minimum and contrasts[0].high < expected.minimum - EPSILON:
+        return Status.NOT, [make_reason(ReasonKind.NO_LEAD, least=cell.unit(panel.measure).distance(expected.minimum))]
     return Status.UNDECIDED, [make_reason(ReasonKind.CONTAINS_ZERO if len(contrasts) == 1 else ReasonKind.ONE_CONTAINS_ZERO)]
 
 
@@ -194,19 +194,19 @@ def _difference(claim: Claim, ours: Estimate) -> Judged:
         return Status.UNDECIDED, [make_reason(ReasonKind.CONTAINS_ZERO), _power(claim, ours)]
     if side * reported < 0:
         return Status.NOT, [make_reason(ReasonKind.OPPOSITE)]
-    if tolerance > abs(reported) / 2 + SLACK:
+    if tolerance > abs(reported) / 2 + EPSILON:
         return Status.PARTLY, [make_reason(ReasonKind.WIDE_TOLERANCE)]
     if ours.within(tolerance, reported):
         return Status.REPRODUCED, []
-    close = abs(ours.mean - reported) <= tolerance + SLACK
+    close = abs(ours.mean - reported) <= tolerance + EPSILON
     return Status.PARTLY, [make_reason(ReasonKind.BEYOND_TOLERANCE if close else ReasonKind.DIRECTION)]
 
 
 def _power(claim: Claim, ours: Estimate) -> Reason:
-    needed = ours.needed(claim.reported)
+    needed = ours.seeds_needed(claim.reported)
     if needed <= ours.n:
         return make_reason(ReasonKind.POWERED, seeds=ours.n)
-    return make_reason(ReasonKind.SEEDS_NEEDED, seeds=f"over {MOST}" if needed > MOST else f"some {needed}")
+    return make_reason(ReasonKind.SEEDS_NEEDED, seeds=f"over {MAX_SEEDS}" if needed > MAX_SEEDS else f"some {needed}")
 
 
 def _level(claim: Claim, ours: Estimate) -> Judged:
@@ -229,7 +229,11 @@ def _alone(seeds: int) -> list[Reason]:
 def seeds_needed(claim: Claim, ours: Estimate | None) -> int | None:
     """How many seeds, scattered as ours, would show a difference as large as is reported; None where no number of one is, and
     of a single seed."""
-    return ours.needed(claim.reported) if ours and claim.quantity.contrast and not claim.expected and claim.reported else None
+    return (
+        ours.seeds_needed(claim.reported)
+        if ours and claim.quantity.contrast and not claim.expected and claim.reported
+        else None
+    )
 
 
 def p_value(claim: Claim, cell: Quantity, panel: ExperimentView, ours: Estimate) -> float | None:

@@ -15,7 +15,7 @@ PAPER, US = "the paper", "us"  # by whom a claim is made
 LEVEL = 0.05  # of a test
 
 
-def read(folder: Path) -> list[dict[str, str]]:
+def read_verdicts(folder: Path) -> list[dict[str, str]]:
     """The verdicts in a paper's `folder` (reports/<scale>/<paper>); none where they were not made."""
     path = folder / "tables" / f"{VERDICTS}.json"
     return read_records(path, "verdict") if path.exists() else []
