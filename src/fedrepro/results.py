@@ -54,7 +54,7 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | None = None) -> "
     path = (reports or repository_root() / "reports") / scale / paper / "tables" / "verdicts.json"
     if not path.exists():
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
-    return pandas.DataFrame(read_records(path), columns=artifacts.VERDICT).convert_dtypes()
+    return pandas.DataFrame(read_records(path), columns=artifacts.VERDICT_FIELDS).convert_dtypes()
 
 
 def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, ending: str) -> Path:

@@ -16,8 +16,8 @@ from fedrepro.core.errors import UserError
 from fedrepro.report import artifacts, quantities
 from fedrepro.report import paper as spec
 from fedrepro.report.figures import _layout, _partition_heatmap
-from fedrepro.report.figures._style import WAITS, category_colours
-from fedrepro.report.figures.sweep import _apart
+from fedrepro.report.figures._style import UNFINISHED_SUFFIX, category_colours
+from fedrepro.report.figures.sweep import ticks_fit
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import DisplayOptions, ExperimentRef, ExperimentView
 from fedrepro.report.palette import SeriesStyle
@@ -135,7 +135,7 @@ def results() -> dict[str, Results]:
 
 @pytest.fixture(scope="module")
 def evidence(paper, results):
-    _layout.setup()
+    _layout.set_print_style()
     return spec.paper_data(paper, results, {})
 
 
@@ -148,7 +148,9 @@ def pictured(paper, evidence, key):
 def test_every_kind_makes_its_files(paper, results, tmp_path):
     for name, found in results.items():
         store(found, tmp_path / "data", name)
-    shown = [key for key in artifacts.shown_artifacts(paper, artifacts.load_evidence(paper, tmp_path)) if key in paper.figures]
+    shown = [
+        key for key in artifacts.available_artifacts(paper, artifacts.load_evidence(paper, tmp_path)) if key in paper.figures
+    ]
     artifacts.write_artifacts(paper, shown, tmp_path)
     assert set(paper.figures) - set(shown) == {"absent"}
     for key in shown:
@@ -169,8 +171,9 @@ def test_a_series_that_is_not_finished_is_left_out(label, paper, results):
         picture = pictured(paper, found, key)
         names = [text.get_text() for legend in picture.legends for text in legend.get_texts()]
         assert label not in names, key
-        told = figure.caption(found)
-        assert "Not shown" in told or "Not finished" in told or not found.results[figure.sources(paper.figures)[0]].missing, key
+        caption = figure.caption(found)
+        complete = not found.results[figure.sources(paper.figures)[0]].unfinished_series
+        assert complete or "Not shown" in caption or "Not finished" in caption, key
 
 
 def test_nothing_overlaps(paper, evidence):
@@ -210,7 +213,7 @@ def test_a_grid_of_other_figures(paper, evidence):
 def test_a_figure_of_which_the_first_part_was_not_run_shows_the_others(first, evidence):
     figure = spec.parse_artifact("figures", first, "test")
     text = figure.caption(evidence)
-    assert figure.skipped(evidence) is None and "is not shown: left for the next scale." in text
+    assert figure.missing_reason(evidence) is None and "is not shown: left for the next scale." in text
     assert "over 2 seeds." in text and "Not shown at this scale" not in text
 
 
@@ -223,11 +226,11 @@ def test_a_legend_ends_with_what_series_are_held_against(paper, evidence):
     ("name", "columns"), [("a name", 3), ("a name of some length", 2), ("a name that fills most of its line, no less", 1)]
 )
 def test_a_legend_has_as_many_columns_as_fit(name, columns):
-    _layout.setup()
-    picture, axes = _layout.plt.subplots(figsize=(_layout.COLUMN, 2), layout="constrained")
+    _layout.set_print_style()
+    picture, axes = _layout.plt.subplots(figsize=(_layout.COLUMN_WIDTH, 2), layout="constrained")
     for number in range(6):
         axes.plot([0, 1], label=f"{name} {number}")
-    _layout._legend(picture, 1)
+    _layout.add_legend(picture, 1)
     [legend] = picture.legends
     assert legend._ncols == columns and legend.get_window_extent().width <= picture.bbox.width
     _layout.plt.close(picture)
@@ -237,11 +240,16 @@ def test_a_series_that_a_panel_waits_for_and_another_has_is_named_once():
     picture, panels = _layout.plt.subplots(1, 2)
     for panel, there, waits in zip(panels, ("FedAvg", "FedProx"), ("FedMA", "FedAvg"), strict=True):
         panel.plot([0, 1], label=there)
-        panel.plot([], [], label=waits + WAITS, gid=waits)
-    panel.plot([0, 1], label="FedProx" + WAITS)  # a series may be called so
-    _layout._legend(picture, 2)
+        panel.plot([], [], label=waits + UNFINISHED_SUFFIX, gid=waits)
+    panel.plot([0, 1], label="FedProx" + UNFINISHED_SUFFIX)  # a series may be called so
+    _layout.add_legend(picture, 2)
     [legend] = picture.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["FedAvg", "FedMA" + WAITS, "FedProx", "FedProx" + WAITS]
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "FedAvg",
+        "FedMA" + UNFINISHED_SUFFIX,
+        "FedProx",
+        "FedProx" + UNFINISHED_SUFFIX,
+    ]
     _layout.plt.close(picture)
 
 
@@ -259,7 +267,7 @@ def test_a_shared_scale_cuts_nothing_off_and_its_numbers_stand_once(scales, shar
     picture, axes = _layout.plt.subplots(1, 2, squeeze=False)
     for panel, limits in zip(axes[0], scales, strict=True):
         panel.set(ylabel="accuracy", ylim=limits)
-    _layout._share(axes)
+    _layout.share_labels(axes)
     assert [panel.get_ylim() for panel in axes[0]] == (shared or list(scales))
     assert [panel.yaxis.get_tick_params()["labelleft"] for panel in axes[0]] == [True, shared is None]
     _layout.plt.close(picture)
@@ -272,7 +280,7 @@ def test_a_sweep_of_one_method_looks_as_the_method_does_elsewhere(paper, evidenc
 
 
 def test_close_settings_are_no_ticks():
-    assert _apart([1, 2, 3]) and _apart([5]) and not _apart([100, 500, 1000, 10000])
+    assert ticks_fit([1, 2, 3]) and ticks_fit([5]) and not ticks_fit([100, 500, 1000, 10000])
 
 
 @pytest.mark.parametrize(("clients", "classes", "texts"), [(3, 10, 30), (12, 2, 24), (13, 10, 0), (3, 100, 0)])
@@ -441,7 +449,7 @@ def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
     notes = {"round 1": "accuracy 0.5 %", "round 100": "accuracy 50.0 %"}
     assert found == [f"{label}, {round}: {note}" for label in ("FedAvg", "FedMMD") for round, note in notes.items()]
     nothing = paper.figures["points"].model_copy(update={"only": (7,)})
-    assert nothing.labels(told.results["first-tsne"]) == []
+    assert nothing.labels_with_rows(told.results["first-tsne"]) == []
     [axes] = _layout.compose(nothing, told).axes
     assert axes.texts[0].get_text().replace("\n", " ") == "not shown: no finished run has what it shows"
 
@@ -515,7 +523,7 @@ def test_in_how_many_columns_all_rows_agree(paper, evidence):
 
 def test_a_row_without_a_number_is_no_part_of_a_mean(paper):
     rows = [{"layer": layer, "variance": value} for layer, value in (("conv1", 1), ("conv1", ""), ("conv1", 3), ("fc1", ""))]
-    assert paper.figures["variance"]._values(studied(rows, ("FedMMD",), (0,)), "FedMMD") == {"conv1": [2.0]}
+    assert paper.figures["variance"].seed_means(studied(rows, ("FedMMD",), (0,)), "FedMMD") == {"conv1": [2.0]}
 
 
 def test_rounds_until_it_has_converged():
@@ -661,11 +669,13 @@ def test_tables_of_a_loss(evidence):
     assert shown == ["0.5", "5.0 ± 12.7", "0.1150 ± 0.0000"]
     ended = spec.parse_artifact("tables", {"title": "t", "kind": "convergence", "last": 20, "panels": panels}, "t")
     grid = ended.build(evidence)
-    assert [str(row["Series"]) for row in grid.rows] == ["FedMMD", "FedAvg"] and grid.best == {(0, 1)}  # the lowest is the best
-    assert "Mean of the last 20 rounds: test loss." in ended.remark(evidence)
+    assert [str(row["Series"]) for row in grid.rows] == ["FedMMD", "FedAvg"] and grid.best_cells == {
+        (0, 1)
+    }  # the lowest is the best
+    assert "Mean of the last 20 rounds: test loss." in ended.description(evidence)
     printed = {"last": 1, "reported": {"FedMMD": {"loss": 0.4}, "FedAvg": {"loss": 0.5}}}
     grid = spec.parse_artifact("tables", {"title": "t", "kind": "convergence", "panels": panels} | printed, "t").build(evidence)
-    assert str(grid.rows[0]["loss, paper (nats)"]) == "0.4000" and (0, 2) in grid.best and (1, 2) not in grid.best
+    assert str(grid.rows[0]["loss, paper (nats)"]) == "0.4000" and (0, 2) in grid.best_cells and (1, 2) not in grid.best_cells
     lowest = {"FedMMD": {0: 0.3, 1: 0.3}, "FedAvg": {0: 0.5, 1: 0.5}, "L2": {0: 0.4, 1: 0.4}}
     found = made({label: dict.fromkeys(own, [0.1, 0.1]) for label, own in lowest.items()})
     for row in found.rows:
@@ -677,7 +687,7 @@ def test_tables_of_a_loss(evidence):
             assert str(grid.rows[-1]["loss (nats)"]) == "-0.1000 ± 0.0000"  # below L2, the lowest of the others
         else:
             column = list(grid.rows[0]).index("Final loss (nats)")
-            assert [place for place in grid.best if place[1] == column] == [(0, column)]
+            assert [place for place in grid.best_cells if place[1] == column] == [(0, column)]
 
 
 def test_an_experiments_target_belongs_to_its_own_measure(evidence):
@@ -727,7 +737,7 @@ def test_broken_mathematics_in_any_name_is_drawn_as_text(key, paper, evidence, r
 
 
 def test_broken_mathematics_in_the_names_of_classes_is_drawn_as_text(tmp_path):
-    _layout.setup()
+    _layout.set_print_style()
     picture = _partition_heatmap.heatmap(np.ones((3, 2), int), [BROKEN, "other"], BROKEN)
     picture.savefig(tmp_path / "map.png")
     assert [text.get_text() for text in picture.axes[0].get_xticklabels()] == [BROKEN, "other"]
@@ -745,7 +755,7 @@ def test_a_matplotlibrc_changes_no_figure(paper, results, tmp_path):
         with _layout.matplotlib.rc_context(options):
             artifacts.write_artifacts(paper, ["alone"], folder)
         with _layout.matplotlib.rc_context(options):
-            _layout.setup()
+            _layout.set_print_style()
             _partition_heatmap.heatmap(np.ones((3, 2), int), ["a", "b"], "t").savefig(folder / "map.png")
         made.append({path.name: path.read_bytes() for path in sorted(folder.rglob("*.p[dn]*"))})
     assert list(made[0]) == ["alone.pdf", "alone.png", "map.png"] and made[0] == made[1]
@@ -756,7 +766,7 @@ def test_a_dollar_in_a_name_is_no_mathematics():
     axes.set(xscale="log", title="cost $a$ or $b$", ylabel="$y$")
     axes.plot([1, 1000], [1, 2], label="$x_1$")
     legend = axes.legend()
-    _layout.literal(figure)
+    _layout.disable_math(figure)
     assert not any(text.get_parse_math() for text in (axes.title, axes.yaxis.label, *legend.get_texts()))
     figure.canvas.draw()
     assert all(text.get_parse_math() for text in axes.get_xticklabels()) and "10^" in axes.get_xticklabels()[2].get_text()

@@ -38,7 +38,7 @@ def text_of(asked, **results: Results) -> str:
     """A table's file."""
     found = evidence(**results)
     return _latex.table(
-        asked.build(found), asked.caption(found), asked.notes(found), "tab:p-t", gathered.versions(results.values())
+        asked.build(found), asked.caption(found), asked.notes(found), "tab:p-t", gathered.provenance_text(results.values())
     )
 
 
@@ -60,7 +60,7 @@ def test_a_table_has_caption_label_and_notes():
                  r"\label{tab:p-t}", r"{\footnotesize Mean of the last 2 rounds: ", r"\end{table}", r"\toprule"):  # fmt: skip
         assert text.count(part) == 1
     assert text.startswith(
-        f"% {gathered.version()}; runs at commit c0ffee\n% Needs the packages booktabs, graphicx and siunitx"
+        f"% {gathered.version_text()}; runs at commit c0ffee\n% Needs the packages booktabs, graphicx and siunitx"
     )
     assert "not run" not in "".join(body(text)) and text.count("n = 1") == 1
 
@@ -77,7 +77,7 @@ def test_the_best_is_bold_and_decimals_are_aligned():
 
 def test_intervals_stand_below_each_other():
     rows = [{"Series": "x", "y (%)": Number(1.0, 1, 12.5, 2)}, {"Series": "z", "y (%)": Number(-10.0, 1, 0.0, 2)}]
-    text = _latex.table(Grid.of(rows), "c", "n", "l", "s")
+    text = _latex.table(Grid.from_rows(rows), "c", "n", "l", "s")
     assert body(text) == [r"x & 1.0 & $\pm$\,12.5 \\", r"z & -10.0 & $\pm$\,\phantom{0}0.0 \\"]
     assert r"S[table-format=-2.1]@{\,}l" in text
 
@@ -103,9 +103,9 @@ def test_panels_stand_over_their_rows_or_in_the_caption():
 
 def test_a_narrow_table_takes_one_column():
     rows = [{"Series": "x", "Distance (points)": Number(1.0, 1)}]
-    assert r"\begin{table}[!htb]" in _latex.table(Grid.of(rows), "c", "n", "l", "s")
+    assert r"\begin{table}[!htb]" in _latex.table(Grid.from_rows(rows), "c", "n", "l", "s")
     wide = [{"Series": "x", **{f"A long title {i}": Number(1.0, 1) for i in range(6)}}]
-    assert r"\begin{table*}[!htb]" in _latex.table(Grid.of(wide), "c", "n", "l", "s")
+    assert r"\begin{table*}[!htb]" in _latex.table(Grid.from_rows(wide), "c", "n", "l", "s")
 
 
 def test_a_table_without_rows_says_why():
@@ -120,7 +120,7 @@ def test_a_table_without_rows_says_why():
     ("Unbreakable", ["Unbreakable"]),
 ])  # fmt: skip
 def test_long_titles_stand_on_two_lines(title, lines):
-    assert _latex._broken(title) == lines
+    assert _latex.split_title(title) == lines
 
 
 @pytest.mark.parametrize(("plain", "expected"), [
@@ -150,16 +150,16 @@ def test_special_characters(plain, expected):
     ((0.5, 2.25), "S[table-format=1.2]"), ((0, 12.5), "S[table-format=+2.2]"), ((3, -12), "S[table-format=-2.2]"),
 ])  # fmt: skip
 def test_a_column_has_room_for_its_signs(values, expected):
-    assert _latex._format([Number(value, 2, signed="+" in expected) for value in values]) == expected
+    assert _latex.siunitx_format([Number(value, 2, signed="+" in expected) for value in values]) == expected
 
 
 def test_ties_at_the_shown_digits_are_all_best():
     values = {"a": 1.04, "b": 0.96, "c": 2.0, "lost": 0.1}
     rows = [{"Series": name, "y": Number(value, 1)} for name, value in values.items()]
-    mark_best(rows, "y", least=True, lost=["lost"])
+    mark_best(rows, "y", lowest=True, excluded=["lost"])
     assert [row["y"].best for row in rows] == [True, True, False, False]
-    alone = [{"Series": "a", "y": Number(1.0)}, {"Series": "b", "y": Number(word="never")}]
-    mark_best(alone, "y", least=True)
+    alone = [{"Series": "a", "y": Number(1.0)}, {"Series": "b", "y": Number(placeholder="never")}]
+    mark_best(alone, "y", lowest=True)
     assert not alone[0]["y"].best  # among fewer than two nobody is
 
 
@@ -167,14 +167,14 @@ def test_columns_for_programs():
     assert slug("Saved vs FedAvg (%)") == "saved_vs_fedavg_percent" and slug("Paper's rounds") == "papers_rounds"
     rows = [
         {"Series": "x", "y (%)": Number(1 / 3, 1, 0.25, 2), "z": Number(7)},
-        {"Series": "w", "y (%)": Number(n=0, word="never")},
+        {"Series": "w", "y (%)": Number(n=0, placeholder="never")},
     ]
-    assert Grid.of(rows).plain() == [
+    assert Grid.from_rows(rows).csv_rows() == [
         ["series", "y_percent", "y_percent_half_width", "y_percent_n", "z"],
         ["x", "0.333333", "0.25", 2, "7"],
         ["w", "", "", 0, ""],
     ]
-    assert Grid.of([]).plain() == [["panel", "series"]]
+    assert Grid.from_rows([]).csv_rows() == [["panel", "series"]]
 
 
 # ---- numbers for running text
@@ -218,8 +218,8 @@ def test_a_number_is_not_parted_from_its_unit(told, expected):
 
 def test_an_article_may_have_two_scales():
     """The paper's own goes without its name, as in prose."""
-    assert made({}, "full").called == "p" and made({}, "direction").called == "p-small"
-    names = {latex_macros.name(made({}, compare).called, "4d-a") for compare in ("full", "direction")}
+    assert made({}, "full").latex_name == "p" and made({}, "direction").latex_name == "p-small"
+    names = {latex_macros.name(made({}, compare).latex_name, "4d-a") for compare in ("full", "direction")}
     assert names == {"pFourDA", "psmallFourDA"}
 
 
@@ -244,8 +244,8 @@ def test_what_it_was_made_with():
     first, second = found.runs()
     first |= {"commit": "b2", "commit_date": "2026-11-20T10:00:00+01:00"}
     second |= {"commit": "a1", "commit_date": "2026-11-21"}
-    assert gathered.versions([found]) == f"{gathered.version()}; runs at commit b2 (2026-11-20), a1 (2026-11-21)"
-    assert re.fullmatch(r"fedrepro \d+\.\d+\.\d+", gathered.version())
+    assert gathered.provenance_text([found]) == f"{gathered.version_text()}; runs at commit b2 (2026-11-20), a1 (2026-11-21)"
+    assert re.fullmatch(r"fedrepro \d+\.\d+\.\d+", gathered.version_text())
 
 
 # ---- a LaTeX reads it
@@ -313,7 +313,7 @@ def test_the_report_counts_from_one_and_refers_to_all(tmp_path):
     labels = re.findall(r"\\label{(.*?)}", text + "".join(inputs.values()))
     assert sorted(labels) == sorted(set(re.findall(r"\\ref{(.*?)}", text))) and "tab:p-verdicts" in labels
     assert all(r"\caption" in table for table in inputs.values())  # none counts unseen
-    assert f"Made with {gathered.version()}; runs at commit c0ffee." in text
+    assert f"Made with {gathered.version_text()}; runs at commit c0ffee." in text
     if pdf.is_available():
         pdf.typeset(tmp_path / "report.tex")
 
@@ -332,7 +332,7 @@ def test_a_report_of_what_was_not_run(tmp_path):
 
 @needs_latex
 def test_any_text_compiles(tmp_path):
-    every = "".join(map(chr, range(0x20, 0x600))) + "\n\t" + "".join(_latex.MARKS) + "中文🎉ﬁ½₂ℝ\u202e"
+    every = "".join(map(chr, range(0x20, 0x600))) + "\n\t" + "".join(_latex.REPLACEMENTS) + "中文🎉ﬁ½₂ℝ\u202e"
     text = " ".join(escape(character) + "x" for character in every)
     log = compiled(tmp_path, rf"\documentclass{{article}}\begin{{document}}\sloppy {text}\end{{document}}")
     assert "Missing character" not in log

@@ -14,7 +14,7 @@ from fedrepro.report import paper as spec
 from fedrepro.report.documents import build as page
 from fedrepro.report.documents import pdf as typeset
 from fedrepro.report.figures import _layout, curves
-from fedrepro.report.figures._style import WAITS
+from fedrepro.report.figures._style import UNFINISHED_SUFFIX
 from fedrepro.report.inputs.gathered import Results, load
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper
@@ -76,7 +76,7 @@ def evidence(found: Results, curves: dict | None = None, **shown) -> PaperData:
 def build(found, table=ROUNDS, curves=None, **shown) -> list[dict]:
     """Rows as they are read."""
     grid = spec.parse_artifact("tables", table, "test").build(evidence(found, curves, **shown))
-    return [dict(zip(grid.columns, row, strict=True)) for row in grid.texts()]
+    return [dict(zip(grid.columns, row, strict=True)) for row in grid.text_rows()]
 
 
 def notes(found, table=ROUNDS) -> str:
@@ -132,7 +132,7 @@ def test_distances():
 def best(found, table, curves, **shown) -> list[str]:
     """The series whose number is bold."""
     grid = spec.parse_artifact("tables", table, "test").build(evidence(found, curves, **shown))
-    return [grid.rows[i]["Series"] for i, _ in sorted(grid.best)]
+    return [grid.rows[i]["Series"] for i, _ in sorted(grid.best_cells)]
 
 
 def test_curves_are_called_by_their_own_figure_and_series():
@@ -151,7 +151,7 @@ def test_curves_are_called_by_their_own_figure_and_series():
 def test_no_distance_where_ours_is_not_held_against_the_paper(compare):
     found = made({"FedAvg": {0: [0, 0.5]}}, compare)
     assert build(found, DISTANCE, {"c": [(1, 0.5)]}, reported={"FedAvg": "c"}) == []
-    told = spec.parse_artifact("tables", DISTANCE, "test").remark(evidence(found))
+    told = spec.parse_artifact("tables", DISTANCE, "test").description(evidence(found))
     assert "is not held against the paper's curves." in told
 
 
@@ -207,7 +207,7 @@ POINTS = {"c": [(1, 0.5), (2, 0.95), (99, 0.99)], "d": [(1, 0.4), (2, 0.9)]}
 
 
 def picture_of(found, **changes):
-    _layout.setup()
+    _layout.set_print_style()
     return _layout.compose(figure(**{"target": {"paper": 0.9}} | changes), evidence(found, POINTS))
 
 
@@ -230,7 +230,7 @@ def test_figure_files(reports):
     assert pdf.startswith(b"%PDF") and png.startswith(b"\x89PNG")
     assert b"/Type3" not in pdf and b"/FontFile2" in pdf
     width = float(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", pdf)[1])
-    assert width == pytest.approx(72 * _layout.COLUMN, abs=0.1) and int.from_bytes(png[16:20], "big") == 660
+    assert width == pytest.approx(72 * _layout.COLUMN_WIDTH, abs=0.1) and int.from_bytes(png[16:20], "big") == 660
     first, *_, last = rows(reports / "p" / "figures" / "one.csv")
     assert first == {"series": "FedMMD", "round": "0", "mean": "50", "sd": "0", "seeds": "2"}
     assert last == {"series": "L2", "round": "20", "mean": "95", "sd": "", "seeds": "1"}
@@ -238,7 +238,12 @@ def test_figure_files(reports):
 
 def test_what_was_not_run_is_not_drawn_and_what_is_no_more_defined_goes(paper, reports, tmp_path):
     folder = shutil.copytree(reports / "p", tmp_path / "p")
-    assert artifacts.shown_artifacts(paper, artifacts.load_evidence(paper, folder)) == ["one", "rounds", "apart", "verdicts"]
+    assert artifacts.available_artifacts(paper, artifacts.load_evidence(paper, folder)) == [
+        "one",
+        "rounds",
+        "apart",
+        "verdicts",
+    ]
     other, theirs = folder / "figures" / "two.png", folder / "figures" / "notes.md"
     other.touch(), theirs.touch()
     expected = [name for key in SHOWN for name in artifacts.artifact_files(paper, key)] + artifacts.result_files(paper)
@@ -307,7 +312,7 @@ def test_looks_differ_while_there_are_enough_and_settings_of_one_method_are_shad
 
 def test_the_proposed_method_is_emphasised(tmp_path):
     paper = read(tmp_path, PAPER | {"proposed": ["L2"]})
-    _layout.setup()
+    _layout.set_print_style()
     found = {"first": Results(FIRST.note | {"experiment": "first"}, FIRST.rows)}
     curves = dict.fromkeys(json.loads(CURVES), [(1, 0.5)])
     lines = drawn(_layout.compose(paper.figures["one"], spec.paper_data(paper, found, curves)))
@@ -345,14 +350,14 @@ def test_what_is_said_of_a_scale_holds_for_one_that_is_like_it():
 
 def test_what_is_absent_lacks_all_of_its_series():
     found = Results({"skipped": None, "missing": ["a", "b"]}, [])
-    assert [found.absent(labels) for labels in ((), ("a", "c"), ("c",))] == [None] * 3
-    assert found.absent(("a", "b")) == MissingReason(MissingKind.NOT_FINISHED, series=("a", "b"))
+    assert [found.series_missing_reason(labels) for labels in ((), ("a", "c"), ("c",))] == [None] * 3
+    assert found.series_missing_reason(("a", "b")) == MissingReason(MissingKind.NOT_FINISHED, series=("a", "b"))
 
 
 def test_a_series_that_is_not_finished_stands_in_the_legend():
     found = made({"FedAvg": {0: [0.1, 0.5]}, "FedMMD": {}})
     found.note["missing"] = ["FedMMD"]
-    assert "FedMMD" + WAITS in legend(picture_of(found))
+    assert "FedMMD" + UNFINISHED_SUFFIX in legend(picture_of(found))
 
 
 def test_a_smooth_line_lies_over_the_single_rounds():

@@ -85,7 +85,7 @@ def test_a_paper_without_a_claim_has_the_columns_of_verdicts(tmp_path):
     folder.mkdir(parents=True)
     (folder / "verdicts.json").write_text("[]\n", encoding="utf-8")
     found = results.verdicts("mine", "quick", tmp_path)
-    assert found.empty and tuple(found) == artifacts.VERDICT
+    assert found.empty and tuple(found) == artifacts.VERDICT_FIELDS
 
 
 def test_the_package_offers_its_version_and_the_results():

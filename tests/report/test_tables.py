@@ -22,8 +22,8 @@ def build(table: Table, curves: dict | None = None, **results) -> list[dict]:
     """Rows as they are read, the best number with a star behind it."""
     grid = table.build(evidence(curves, **results))
     return [
-        {name: text + " *" * ((i, j) in grid.best) for j, (name, text) in enumerate(zip(grid.columns, row, strict=True))}
-        for i, row in enumerate(grid.texts())
+        {name: text + " *" * ((i, j) in grid.best_cells) for j, (name, text) in enumerate(zip(grid.columns, row, strict=True))}
+        for i, row in enumerate(grid.text_rows())
     ]
 
 
@@ -52,7 +52,7 @@ def test_deviations_that_the_paper_prints():
     fedavg, conv, _ = build(asked, a=A, b=B)
     assert (fedavg["a, paper (%)"], fedavg["b, paper (%)"], conv["a, paper (%)"]) == ("89.89 ± 0.12", "92.21", "90.11")
     assert "In the paper's columns ± is its standard deviation." in asked.notes(evidence(a=A, b=B))
-    columns, first, *_ = asked.build(evidence(a=A, b=B)).plain()
+    columns, first, *_ = asked.build(evidence(a=A, b=B)).csv_rows()
     assert dict(zip(columns, first, strict=True))["a_paper_percent_deviation"] == "0.12"  # no half width: no interval
     assert not {"a_paper_percent_half_width", "b_paper_percent_deviation"} & set(columns)
     assert "standard deviation" not in asked.notes(evidence(a=own(made({"FedAvg": {0: [0.1, 0.5]}}, "none")), b=B))
@@ -96,7 +96,7 @@ def test_convergence_of_what_was_not_run():
     assert row == {"Series": "FedAvg", "b (%)": "80.00 *", "b, paper (%)": "92.21"}
     assert build(ENDS, a=gone, b=gone) == []
     assert ENDS.notes(evidence(a=gone, b=B)).split(". ")[2] == "Not run: a (no time)"
-    assert ENDS.remark(evidence(a=gone, b=gone)) == "Not run: a, b (no time). Scale paper: how scale paper is."
+    assert ENDS.description(evidence(a=gone, b=gone)) == "Not run: a, b (no time). Scale paper: how scale paper is."
     lost = own(made({"FedAvg": {0: [0.1, 0.5]}}, lost={("FedAvg", 0): "diverged at round 1"}))
     asked = table(kind="convergence", panels=["a"], last=2)
     assert build(asked, a=lost) == [{"Series": "FedAvg", "a (%)": "-"}]
@@ -107,15 +107,15 @@ def test_convergence_of_what_was_not_run():
 def test_the_untrained_model_is_never_part_of_the_end():
     asked = table(kind="convergence", panels=["b"], last=9)
     assert build(asked, b=B)[0]["b (%)"] == "80.00 *"  # two rounds of nine
-    assert "b has 2 rounds only, all of which count." in asked.remark(evidence(b=B))
+    assert "b has 2 rounds only, all of which count." in asked.description(evidence(b=B))
 
 
 def test_runs_of_different_lengths_are_told_apart():
     mixed = own(made({"FedAvg": {0: [0.1, 0.5, 0.7]}, "conv": {0: [0.1, 0.5, 0.8, 0.9, 0.9]}}))
-    told = table(kind="convergence", panels=["a"], last=3).remark(evidence(a=mixed))
+    told = table(kind="convergence", panels=["a"], last=3).description(evidence(a=mixed))
     assert "a, FedAvg has 2 rounds only, all of which count." in told and "a, conv" not in told
     shorter = made({"FedAvg": {0: [0.1, 0.5, 0.7], 1: [0.1, 0.5, 0.7, 0.9, 0.9]}})  # it takes one of the seeds
-    told = table(kind="convergence", panels=["b"], last=3).remark(evidence(b=shorter))
+    told = table(kind="convergence", panels=["b"], last=3).description(evidence(b=shorter))
     assert "b has 2 rounds only, all of which count." in told
 
 
@@ -220,7 +220,7 @@ def test_notes_on_rounds():
     told = smooth.notes(found)
     assert "test accuracy reaches the target, or in which its mean with the 4 measured before does." in told
     assert "Paper's rounds" not in told and told.endswith("Scale quick: how scale quick is.")
-    assert smooth.remark(found) == f"n = 1 seed, so without intervals. {told}"
+    assert smooth.description(found) == f"n = 1 seed, so without intervals. {told}"
 
 
 @pytest.mark.parametrize(("measure", "late"), [
@@ -284,11 +284,11 @@ def test_multiply_adds_where_they_were_counted():
     """Two operations each; results of earlier code have none, and then there is no such column."""
     found = own(made(SERIES, clients_per_round=5))
     asked = table(kind="communication", panels=["a"], baseline="FedAvg")
-    assert "Multiply-adds" not in build(asked, a=found)[0] and "Multiply-adds" not in asked.remark(evidence(a=found))
+    assert "Multiply-adds" not in build(asked, a=found)[0] and "Multiply-adds" not in asked.description(evidence(a=found))
     for run in found.runs("FedAvg"):
         run["operations"] = 2_469_134
     assert sorted(row["Multiply-adds"] for row in build(asked, a=found)) == ["-", "-", "1.235"]
-    assert "Multiply-adds: millions, of an image on its way through" in asked.remark(evidence(a=found))
+    assert "Multiply-adds: millions, of an image on its way through" in asked.description(evidence(a=found))
 
 
 def test_weights_that_differ_from_seed_to_seed_are_all_told():

@@ -517,7 +517,7 @@ def test_target_and_rounds_of_a_smaller_scale(cell, scaled, found, at):
 ])  # fmt: skip
 def test_how_values_are_shown(cell, value, text, gap):
     unit = quantities.parse_quantity({"series": "a"} | cell, "test").unit(MEASURES["test_accuracy"])
-    assert (unit.text(value), unit.distance(value)) == (text, gap)
+    assert (unit.format(value), unit.format_distance(value)) == (text, gap)
 
 
 # ---- settings that were chosen by what is claimed
@@ -627,7 +627,7 @@ def written(tmp_path):
 def test_files(written):
     folder = written("full")
     [record] = summary.read_verdicts(folder)
-    assert list(record) == list(artifacts.VERDICT)
+    assert list(record) == list(artifacts.VERDICT_FIELDS)
     told = {
         "verdict": "reproduced",
         "experiment": "first",

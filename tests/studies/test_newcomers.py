@@ -307,9 +307,9 @@ def test_the_papers_range_is_drawn_at_its_own_scale_alone():
     ranges = [lines.get_segments() for lines in axes_of(whole).collections if hasattr(lines, "get_segments")]
     drawn = [found[0] for found in ranges if len(found) == 1 and found[0][0][0] == pytest.approx(0.38)]
     assert [[low[1], high[1]] for low, high in drawn] == [pytest.approx([62.3, 68.1])]
-    assert FIGURE.numbers(shown(whole))[1] == ["Conv", "1.50", "0.55", 6, 6, 65.2, 62.3, 68.1]  # root of 6 x 0.25 / 5
+    assert FIGURE.csv_rows(shown(whole))[1] == ["Conv", "1.50", "0.55", 6, 6, 65.2, 62.3, 68.1]  # root of 6 x 0.25 / 5
     smaller = told({"Conv": {0: [1, 2]}}, "direction")
-    assert axes_of(smaller).get_legend() is None and FIGURE.numbers(shown(smaller))[1][-3:] == ["", "", ""]
+    assert axes_of(smaller).get_legend() is None and FIGURE.csv_rows(shown(smaller))[1][-3:] == ["", "", ""]
 
 
 def test_files(tmp_path):
@@ -319,7 +319,7 @@ def test_files(tmp_path):
     assert all((tmp_path / "figures" / f"fig6.{kind}").stat().st_size for kind in ("pdf", "png"))
     assert [row["Mean epochs"] for row in rows(tmp_path / "figures" / "fig6.csv")] == ["2.00", "4.00"]
     store(told({}, skipped=MISSING), tmp_path / "data", "fig-newcomers")
-    assert "fig6" not in artifacts.shown_artifacts(PAPER, artifacts.load_evidence(PAPER, tmp_path))
+    assert "fig6" not in artifacts.available_artifacts(PAPER, artifacts.load_evidence(PAPER, tmp_path))
 
 
 SAVED = {"kind": "epochs", "series": "Conv", "baseline": "None"}

@@ -53,7 +53,7 @@ def unfinished(found: Results, label: str) -> Results:
     if not series or len(series) == len(found.note["series"]):
         return found
     rows = [row for row in found.rows if row["series"] != label]
-    return Results(found.note | {"series": series, "missing": [*found.missing, label]}, rows)
+    return Results(found.note | {"series": series, "missing": [*found.unfinished_series, label]}, rows)
 
 
 def store(found: Results, folder: Path, experiment: str) -> None:

@@ -11,7 +11,7 @@ from fedrepro.experiments import plan, study_plan
 from fedrepro.experiments.cost import PendingWork
 from fedrepro.experiments.plan import PlannedExperiment
 from fedrepro.report import paper as spec
-from fedrepro.report.inputs.panel import split_source
+from fedrepro.report.inputs.panel import split_results_name
 from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts.summary import VERDICTS
 from fedrepro.runs.paths import Paths
@@ -78,7 +78,7 @@ def select_experiments(targets: Iterable[str], planned: Plan, params: Params) ->
 
 
 def _experiments(specification: Paper, key: str) -> list[str]:
-    return list(dict.fromkeys(split_source(source)[0] for source in specification.sources([key])))
+    return list(dict.fromkeys(split_results_name(source)[0] for source in specification.sources([key])))
 
 
 def _describe_target(

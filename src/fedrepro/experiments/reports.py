@@ -15,7 +15,7 @@ from fedrepro.experiments.study_plan import PlannedStudy
 from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import PaperData, split_source
+from fedrepro.report.inputs.panel import PaperData, split_results_name
 from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts.summary import VERDICTS
 from fedrepro.runs.gather import ResultSources
@@ -27,7 +27,7 @@ def result_sources(paper: str, source: str, params: Params, paths: Paths) -> Res
     """What is gathered of an experiment, or of its study, `<experiment>-<study>`. Raises UserError for what is unknown."""
     if paper not in params.papers:
         raise unknown_name("paper", paper, params.papers)
-    experiment, study = split_source(source)
+    experiment, study = split_results_name(source)
     group = plan.plan_experiments(params.model_copy(update={"papers": (paper,)}), paths)[paper]
     if experiment not in group:
         raise unknown_name("experiment", experiment, group)
@@ -59,7 +59,7 @@ class Reports:
         """What is gathered for some artifacts of a paper (None: for all, and the documents)."""
         found = []
         for source in self.papers[paper].sources(keys):
-            experiment, study = split_source(source)
+            experiment, study = split_results_name(source)
             found.append(
                 study_plan.result_sources(self.studies[paper][experiment][study], self.params)
                 if study
@@ -75,7 +75,7 @@ class Reports:
     @cached_property
     def shown(self) -> dict[str, list[str]]:
         """Paper -> the artifacts that have something to show once all is run that a scale runs."""
-        return {paper: artifacts.shown_artifacts(own, self.evidence(paper)) for paper, own in self.papers.items()}
+        return {paper: artifacts.available_artifacts(own, self.evidence(paper)) for paper, own in self.papers.items()}
 
     def keys(self, paper: str) -> list[str]:
         """The artifacts that the paper's job makes."""

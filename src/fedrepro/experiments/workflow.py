@@ -22,7 +22,7 @@ from fedrepro.experiments.jobs import Job, WorkItem
 from fedrepro.experiments.plan import PlannedExperiment
 from fedrepro.experiments.reports import Reports
 from fedrepro.report import paper as spec
-from fedrepro.report.inputs.panel import split_source
+from fedrepro.report.inputs.panel import split_results_name
 from fedrepro.runs import mlflow_mirror
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
@@ -148,7 +148,7 @@ class Workflow:
     def _requested(self, planned: Mapping[str, Mapping[str, PlannedExperiment]]) -> list[PlannedExperiment]:
         """The experiments of the artifacts and papers that the command line names; all where it names none."""
         found = [
-            planned[paper][split_source(source)[0]]
+            planned[paper][split_results_name(source)[0]]
             for paper, artifact in (self.artifacts[name] for name in self.requested & self.artifacts.keys())
             for source in self.papers[paper].sources([artifact])
         ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fedrepro.report.inputs import gathered
-from fedrepro.report.inputs.gathered import Results, Stored
+from fedrepro.report.inputs.gathered import LazyResults, Results
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper, paper_data, read_curves
 from fedrepro.report.tables import _latex
@@ -22,28 +22,32 @@ ARTIFACT_FOLDERS = {
     "data": ("csv", "json"),
 }  # below a paper's folder
 # of a verdict's record; the last are numbers (0..1, nats or rounds), null where there is none
-VERDICT = (
+VERDICT_FIELDS = (
     *("claim", "source", "reported", "ours", "asked", "verdict", "why"),
     *("note", "key", "experiment", "artifact", "tolerance", "by", "registered_after_results"),
     *("mean", "half_width", "seeds", "p", "p_holm", "reported_number", "seeds_needed"),
 )
-PRINTED = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
-TABLE = ("csv", "tex")
-NUMBERS = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, made with the verdicts
-SHARES = (0.29, 0.11, 0.15, 0.1, 0.22)  # of a line: the columns of the table of verdicts
+LATEX_FIELDS = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
+TABLE_ENDINGS = ("csv", "tex")
+NUMBERS_FILE = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, made with the verdicts
+COLUMN_SHARES = (0.29, 0.11, 0.15, 0.1, 0.22)  # of a line: the columns of the table of verdicts
 
 
-def shown_artifacts(spec: Paper, found: PaperData) -> list[str]:
+def available_artifacts(spec: Paper, found: PaperData) -> list[str]:
     """The artifacts that have something to show, the verdicts among them; this needs the notes of the results alone."""
-    figures = [key for key, figure in spec.figures.items() if not figure.skipped(found)]
-    return [*figures, *(key for key, table in spec.tables.items() if table.shown(found)), VERDICTS]
+    figures = [key for key, figure in spec.figures.items() if not figure.missing_reason(found)]
+    return [*figures, *(key for key, table in spec.tables.items() if table.available_panels(found)), VERDICTS]
 
 
 def artifact_files(spec: Paper, key: str) -> list[str]:
     """The files of an artifact, below the paper's folder."""
     if key in spec.figures:
-        return [f"figures/{key}.{ending}" for ending in ("pdf", "png", *["csv"] * spec.figures[key].numbered)]
-    return [f"tables/{key}.json", f"tables/{key}.tex", NUMBERS] if key == VERDICTS else [f"tables/{key}.{end}" for end in TABLE]
+        return [f"figures/{key}.{ending}" for ending in ("pdf", "png", *["csv"] * spec.figures[key].has_csv)]
+    return (
+        [f"tables/{key}.json", f"tables/{key}.tex", NUMBERS_FILE]
+        if key == VERDICTS
+        else [f"tables/{key}.{end}" for end in TABLE_ENDINGS]
+    )
 
 
 def result_files(spec: Paper, keys: Iterable[str] | None = None) -> list[str]:
@@ -53,7 +57,7 @@ def result_files(spec: Paper, keys: Iterable[str] | None = None) -> list[str]:
 
 def load_evidence(spec: Paper, folder: Path) -> PaperData:
     """What the artifacts in a paper's folder are made from: the gathered results in its `data`, read when they are needed."""
-    return paper_data(spec, Stored(folder / "data"), read_curves(spec))
+    return paper_data(spec, LazyResults(folder / "data"), read_curves(spec))
 
 
 def write_artifacts(spec: Paper, keys: Iterable[str], folder: Path) -> None:
@@ -78,15 +82,15 @@ def draw_figure(spec: Paper, key: str, found: PaperData, folder: Path) -> None:
     from fedrepro.report.figures import _layout  # tables and verdicts need no matplotlib
 
     figure, out = spec.figures[key], folder / "figures"
-    _layout.setup()
+    _layout.set_print_style()
     _layout.save(_layout.compose(figure, found), out / key)
-    write_numbers(spec, key, found, folder)
+    write_figure_csv(spec, key, found, folder)
 
 
-def write_numbers(spec: Paper, key: str, found: PaperData, folder: Path) -> None:
+def write_figure_csv(spec: Paper, key: str, found: PaperData, folder: Path) -> None:
     """`figures/<key>.csv`, what the figure shows."""
-    if spec.figures[key].numbered:
-        _write_csv(spec.figures[key].numbers(found), folder / "figures" / f"{key}.csv")
+    if spec.figures[key].has_csv:
+        _write_csv(spec.figures[key].csv_rows(found), folder / "figures" / f"{key}.csv")
 
 
 def write_table(spec: Paper, key: str, found: PaperData, folder: Path) -> None:
@@ -94,8 +98,8 @@ def write_table(spec: Paper, key: str, found: PaperData, folder: Path) -> None:
     table, out = spec.tables[key], folder / "tables"
     grid, results = table.build(found), [found.results[name] for name in table.experiments]
     out.mkdir(parents=True, exist_ok=True)
-    _write_csv(grid.plain(), out / f"{key}.csv")
-    texts = (table.caption(found), table.notes(found), f"tab:{results[0].called}-{key}", gathered.versions(results))
+    _write_csv(grid.csv_rows(), out / f"{key}.csv")
+    texts = (table.caption(found), table.notes(found), f"tab:{results[0].latex_name}-{key}", gathered.provenance_text(results))
     (out / f"{key}.tex").write_text(_latex.table(grid, *texts), encoding="utf-8")
 
 
@@ -127,13 +131,13 @@ def write_verdicts(spec: Paper, key: str, found: PaperData, folder: Path) -> Non
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [found.results[name] for name in spec.sources([key])]
-    paper, source = results[0].called if results else folder.name, gathered.versions(results)
-    printed = [[record[name] for name in PRINTED] for record in records]
+    paper, source = results[0].latex_name if results else folder.name, gathered.provenance_text(results)
+    printed = [[record[name] for name in LATEX_FIELDS] for record in records]
     caption = f"Verdicts on what the paper claims: {spec.title}."
-    told = ([name.capitalize() for name in PRINTED], printed, SHARES, caption, f"tab:{paper}-{key}", source)
+    told = ([name.capitalize() for name in LATEX_FIELDS], printed, COLUMN_SHARES, caption, f"tab:{paper}-{key}", source)
     none = NO_CLAIM if spec.claims else NONE_LISTED
     (out / f"{key}.tex").write_text(_latex.long_table(*told) if records else f"{none}\n", encoding="utf-8")
-    (folder / NUMBERS).write_text(latex_macros.macros(paper, verdicts, source), encoding="utf-8")
+    (folder / NUMBERS_FILE).write_text(latex_macros.macros(paper, verdicts, source), encoding="utf-8")
 
 
 def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str | float | None]:
@@ -153,7 +157,7 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str
     ours = verdict.ours
     numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, verdict.p, None]  # p_holm: when all are known
     reported = None if isinstance(claim.reported, str) else claim.reported
-    return dict(zip(VERDICT, [*found, *beside, *numbers, reported, verdict.seeds_needed], strict=True))
+    return dict(zip(VERDICT_FIELDS, [*found, *beside, *numbers, reported, verdict.seeds_needed], strict=True))
 
 
 def _write_csv(rows: list[list], path: Path) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fedrepro.core.metrics import Measure
 from fedrepro.report.statistics import Estimate, estimate
 
-NONE = "-"
-SCORES = {"accuracy": "accuracy", "loss": "loss", "macro_f1": "macro-F1"}
+NO_VALUE = "-"
+SCORE_NAMES = {"accuracy": "accuracy", "loss": "loss", "macro_f1": "macro-F1"}
 
 
 @dataclass(frozen=True)
@@ -19,24 +19,25 @@ class Number:
     digits: int = 0
     half_width: float | None = None  # of the interval; of a paper's number the standard deviation
     n: int | None = None  # seeds behind it; None of a number that no seed has
-    word: str = NONE  # where there is no value
-    aside: str = ""  # what restricts it: such a number is never the best
+    placeholder: str = NO_VALUE  # where there is no value
+    qualifier: str = ""  # what restricts it: such a number is never the best
     signed: bool = False  # whether a plus is shown too
     best: bool = False
 
     @property
-    def shown(self) -> str:
+    def value_text(self) -> str:
         """The value as it is printed, without its interval."""
-        return self.word if self.value is None else f"{self.value:{'+' if self.signed else ''}z.{self.digits}f}"
+        return self.placeholder if self.value is None else f"{self.value:{'+' if self.signed else ''}z.{self.digits}f}"
 
     @property
-    def width(self) -> str:
+    def half_width_text(self) -> str:
         """Half of the interval as it is printed; empty without one."""
         return "" if self.half_width is None else f"{self.half_width:.{self.digits}f}"
 
     def __str__(self) -> str:
-        interval, aside = f" ± {self.width}" if self.width else "", f" ({self.aside})" if self.aside else ""
-        return f"{self.shown}{interval}{aside}"
+        interval = f" ± {self.half_width_text}" if self.half_width_text else ""
+        qualifier = f" ({self.qualifier})" if self.qualifier else ""
+        return f"{self.value_text}{interval}{qualifier}"
 
 
 @dataclass(frozen=True)
@@ -44,32 +45,32 @@ class Unit:
     """How a quantity is printed: its value times `factor`, with the unit's name behind it."""
 
     name: str
-    gap: str  # of a distance between two values
+    difference_name: str  # of a distance between two values
     factor: int = 1
     digits: int | None = None  # always; None: as many as are asked for, and `more`
-    more: int = 0
+    extra_digits: int = 0
     signed: bool = False
 
-    def text(self, value: float, digits: int = 1) -> str:
+    def format(self, value: float, digits: int = 1) -> str:
         return self._text(value, digits, self.name, "+" if self.signed else "")
 
-    def distance(self, value: float, digits: int = 1) -> str:
+    def format_distance(self, value: float, digits: int = 1) -> str:
         """A distance between two values, which has no sign."""
-        return self._text(value, digits, self.gap)
+        return self._text(value, digits, self.difference_name)
 
-    def interval(self, found: Estimate, digits: int = 1) -> str:
+    def format_interval(self, found: Estimate, digits: int = 1) -> str:
         """A mean with its 95 % interval, where there is one."""
         if found.half_width is None:
-            return self.text(found.mean, digits)
-        mean, name = self.text(found.mean, digits).rsplit(" ", 1)
-        return f"{mean} ± {self.distance(found.half_width, digits).rsplit(' ', 1)[0]} {name}"
+            return self.format(found.mean, digits)
+        mean, name = self.format(found.mean, digits).rsplit(" ", 1)
+        return f"{mean} ± {self.format_distance(found.half_width, digits).rsplit(' ', 1)[0]} {name}"
 
-    def mean(self, found: Estimate, digits: int = 1) -> str:
+    def format_mean(self, found: Estimate, digits: int = 1) -> str:
         """The same with the number of seeds."""
-        return f"{self.interval(found, digits)} ({'1 seed' if found.half_width is None else f'n = {found.n}'})"
+        return f"{self.format_interval(found, digits)} ({'1 seed' if found.half_width is None else f'n = {found.n}'})"
 
     def _text(self, value: float, digits: int, name: str, sign: str = "") -> str:
-        digits = digits + self.more if self.digits is None else self.digits
+        digits = digits + self.extra_digits if self.digits is None else self.digits
         number = f"{self.factor * value:{sign}z.{digits}f}"
         if name == "rounds":  # they are counted
             number = number.removesuffix(".0")
@@ -80,15 +81,15 @@ class Unit:
 PERCENT = Unit("%", "points", 100, 1)
 CHANGE = Unit("%", "points", 100, 1, signed=True)  # against a baseline
 ROUNDS, EPOCHS = Unit("rounds", "rounds", digits=1), Unit("epochs", "epochs", digits=1)
-POINTS, NATS = Unit("points", "points", 100, signed=True), Unit("nats", "nats", more=1, signed=True)
+POINTS, NATS = Unit("points", "points", 100, signed=True), Unit("nats", "nats", extra_digits=1, signed=True)
 
 
-def of_measure(measure: Measure) -> Unit:
+def measure_unit(measure: Measure) -> Unit:
     """Unit of a value of the measure; a loss has one digit more than a percentage."""
     return Unit("%", "points", 100) if measure.percent else replace(NATS, signed=False)
 
 
-def of_difference(measure: Measure) -> Unit:
+def difference_unit(measure: Measure) -> Unit:
     """Unit of a difference of two values of the measure."""
     return POINTS if measure.percent else NATS
 
@@ -106,23 +107,23 @@ def display_factor(measure: Measure) -> int:
     return 100 if measure.percent else 1
 
 
-def measure_unit(measure: Measure) -> str:
+def measure_unit_name(measure: Measure) -> str:
     return "%" if measure.percent else "nats"
 
 
-def difference_unit(measure: Measure) -> str:
+def difference_unit_name(measure: Measure) -> str:
     """The unit of a difference."""
-    return "points" if measure.percent else measure_unit(measure)
+    return "points" if measure.percent else measure_unit_name(measure)
 
 
 def format_target(measure: Measure, value: float) -> str:
     """A target as it is told: 90 %, 0.35 nats."""
-    return f"{display_factor(measure) * value:g} {measure_unit(measure)}"
+    return f"{display_factor(measure) * value:g} {measure_unit_name(measure)}"
 
 
 def column_title(title: str, measure: Measure) -> str:
     """A table's column of values: Final accuracy (%)."""
-    return f"{title} {SCORES[measure.score]} ({measure_unit(measure)})"
+    return f"{title} {SCORE_NAMES[measure.score]} ({measure_unit_name(measure)})"
 
 
 def measure_cell(measure: Measure, values: Sequence[float]) -> Number:
@@ -130,23 +131,23 @@ def measure_cell(measure: Measure, values: Sequence[float]) -> Number:
     return mean_cell([display_factor(measure) * value for value in values], 2 if measure.percent else 4)
 
 
-def arrivals_cell(values: Sequence[float | None], digits: int) -> Number:
+def reached_cell(values: Sequence[float | None], digits: int) -> Number:
     """Mean over the seeds that arrive; None stands for one that does not, and their number is told."""
     known = [float(value) for value in values if value is not None]
     if len(known) == len(values):
         return mean_cell(known, digits)
     if not known:
-        return Number(n=0, word="never")
+        return Number(n=0, placeholder="never")
     aside = f"{len(known)} of {len(values)} seeds arrive"
-    return Number(sum(known) / len(known), max(digits, 1), n=len(known), aside=aside)
+    return Number(sum(known) / len(known), max(digits, 1), n=len(known), qualifier=aside)
 
 
-def format_significant(value: float, digits: int) -> Number:
+def significant_cell(value: float, digits: int) -> Number:
     """With so many digits in all, before and after the point."""
     size = math.floor(math.log10(abs(value))) if value else 0
     return Number(value, max(0, digits - 1 - size))
 
 
-def megabytes(run: dict) -> float:
+def megabytes_per_round(run: dict) -> float:
     """Sent down and up in a round by all participants together, mean over the run's rounds, in 10^6 bytes."""
     return (run["bytes_down"] + run["bytes_up"]) / max(run["rounds"], 1) / 1e6

@@ -13,11 +13,19 @@ from typing import Any
 PALETTE = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 EXTRA_COLOURS = ("#882255", "#999933", "#332288", "#AA4499")  # Paul Tol's, where those are used up
 MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">", "d", "p", "h")
-OWN = {"fedavg": 0, "fedmmd": 1, "l2": 2, "fedprox": 3, "fedfusion": 4, "fedmax": 6, "psi_net": 1}  # the same in all papers
-METHODS = {"fedprox": "FedProx", "fedmax": "FedMAX", "activation_l2": "L2 penalty"}  # of which figures sweep a setting
-SIZES = {"o": 3.4, "s": 3.2, "D": 3.0, "h": 3.6, "p": 3.8}  # points, so that all look as large
+ALGORITHM_STYLES = {
+    "fedavg": 0,
+    "fedmmd": 1,
+    "l2": 2,
+    "fedprox": 3,
+    "fedfusion": 4,
+    "fedmax": 6,
+    "psi_net": 1,
+}  # the same in all papers
+METHOD_NAMES = {"fedprox": "FedProx", "fedmax": "FedMAX", "activation_l2": "L2 penalty"}  # of which figures sweep a setting
+MARKER_SIZES = {"o": 3.4, "s": 3.2, "D": 3.0, "h": 3.6, "p": 3.8}  # points, so that all look as large
 DASHES = ((), (4, 1.5), (1, 1))
-SETTINGS = 3  # so many series of one method have looks of their own
+MAX_INDIVIDUAL_STYLES = 3  # so many series of one method have looks of their own
 
 Series = Mapping[str, str | Mapping[str, Any]]  # label -> algorithm, alone or with its options, as in experiments.yaml
 
@@ -31,14 +39,14 @@ class SeriesStyle:
     proposed: bool = False
 
     @property
-    def width(self) -> float:
+    def line_width(self) -> float:
         """Points, of a line."""
         return 1.7 if self.proposed else 1.0
 
     @property
-    def marks(self) -> dict[str, Any]:
+    def marker_options(self) -> dict[str, Any]:
         """Of a line: its markers."""
-        size = SIZES.get(self.marker, 4.2) + (0.4 if self.proposed else 0)
+        size = MARKER_SIZES.get(self.marker, 4.2) + (0.4 if self.proposed else 0)
         return {"marker": self.marker, "markersize": size, "markeredgewidth": 0.4, "markeredgecolor": "w"}
 
 
@@ -62,7 +70,7 @@ def _keys(series: Series) -> dict[str, tuple[str, ...]]:
     """Label -> its algorithm and what has a look together: the label alone, or a method with many settings."""
     methods = {label: _method(label, given) for label, given in series.items()}
     many = Counter(methods.values())
-    return {label: method if many[method] > SETTINGS else (method[0], label) for label, method in methods.items()}
+    return {label: method if many[method] > MAX_INDIVIDUAL_STYLES else (method[0], label) for label, method in methods.items()}
 
 
 def _method(label: str, given: str | Mapping[str, Any]) -> tuple[str, ...]:
@@ -77,7 +85,7 @@ def _pairs(experiments: Mapping[str, Mapping[str, tuple]]) -> dict[tuple, tuple[
     """Key -> colour and marker, in the order in which they come."""
     found: dict[tuple, tuple[str, str]] = {}
     order = list(dict.fromkeys(key for own in experiments.values() for key in own.values()))
-    claims = Counter(PALETTE[OWN[name]] for name in {key[0] for key in order} & OWN.keys())
+    claims = Counter(PALETTE[ALGORITHM_STYLES[name]] for name in {key[0] for key in order} & ALGORITHM_STYLES.keys())
     for key in order:
         beside = {other for own in experiments.values() if key in own.values() for other in own.values()} & found.keys()
         found[key] = _next(key[0], claims, [found[other] for other in beside], list(found.values()))
@@ -87,7 +95,7 @@ def _pairs(experiments: Mapping[str, Mapping[str, tuple]]) -> dict[tuple, tuple[
 def _next(algorithm: str, claims: Counter, beside: list[tuple], given: list[tuple]) -> tuple[str, str]:
     """The algorithm's own pair where it is free, else the colour and the marker that the paper uses least."""
     used, marks = claims + Counter(colour for colour, _ in given), Counter(marker for _, marker in given)
-    place = OWN.get(algorithm)
+    place = ALGORITHM_STYLES.get(algorithm)
     taken = {other for other, _ in beside}
     free = (
         [colour for colour in PALETTE if colour not in taken]
@@ -97,7 +105,7 @@ def _next(algorithm: str, claims: Counter, beside: list[tuple], given: list[tupl
     colour = PALETTE[place] if place is not None and PALETTE[place] in free else min(free, key=used.__getitem__)
     if place is not None and not marks[MARKERS[place]]:
         return colour, MARKERS[place]
-    near, reserved = {marker for _, marker in beside}, {MARKERS[own] for own in OWN.values()}
+    near, reserved = {marker for _, marker in beside}, {MARKERS[own] for own in ALGORITHM_STYLES.values()}
     return colour, min(MARKERS, key=lambda marker: (marker in near, marks[marker], marker in reserved))
 
 

@@ -14,12 +14,12 @@ from fedrepro.config.types import Frozen, Key, parse
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError, error_prefix
 from fedrepro.report import palette
-from fedrepro.report.figures.base import ALL, Figure
+from fedrepro.report.figures.base import ALL_SCALES, Figure
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import DisplayOptions, ExperimentRef, PaperData, calibrated_curves
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.palette import SeriesStyle
-from fedrepro.report.settings_table import changes
+from fedrepro.report.settings_table import changed_settings
 from fedrepro.report.statistics import Curve
 from fedrepro.report.tables.base import Table
 from fedrepro.report.verdicts.claim import Claim, parse_claim
@@ -115,22 +115,26 @@ def read_paper(paper: str, params: Params) -> Paper:
     spec._folder = folder
     series = {name: experiments[name].get("series", {}) for name in [*spec.experiments, *experiments] if name in experiments}
     spec._looks.update(palette.assign_styles(series, spec.proposed))
-    changed = {name: changes(given, params.overlay(paper, name) or {}) for name, given in experiments.items()}
+    changed = {name: changed_settings(given, params.overlay(paper, name) or {}) for name, given in experiments.items()}
     spec._changes.update(changed)
-    known = ReferenceChecker(str(path), "", experiments, params.scales, list(read_curves(spec)), spec.experiments, spec.figures)
-    known.at("proposed").check_names("series", spec.proposed, dict.fromkeys(label for own in series.values() for label in own))
+    checker = ReferenceChecker(
+        str(path), "", experiments, params.scales, list(read_curves(spec)), spec.experiments, spec.figures
+    )
+    checker.at("proposed").check_names(
+        "series", spec.proposed, dict.fromkeys(label for own in series.values() for label in own)
+    )
     for name, shown in spec.experiments.items():
-        known.at("experiments", name).check_ref(ExperimentRef(experiment=name))
+        checker.at("experiments", name).check_ref(ExperimentRef(experiment=name))
         if "name" in shown.model_fields_set and not shown.name.strip():
-            known.at("experiments", name).fail("name: expected a text; leave the key out to show the experiment's own name")
-        _check_chosen(known.at("experiments", name), spec.experiments[name])
+            checker.at("experiments", name).fail("name: expected a text; leave the key out to show the experiment's own name")
+        _check_chosen(checker.at("experiments", name), spec.experiments[name])
     for room in ARTIFACT_KINDS:
         for key, item in getattr(spec, room).items():
-            item.check(known.at(room, key))
+            item.check(checker.at(room, key))
     for key, figure in spec.figures.items():
-        known.at("figures", key, "remarks").check_names("scale", figure.remarks, (ALL, *known.scales))
+        checker.at("figures", key, "remarks").check_names("scale", figure.remarks, (ALL_SCALES, *checker.scales))
     for key, item in spec.claims.items():
-        claimed = replace(known, file=str(folder / CLAIMS), key=key)
+        claimed = replace(checker, file=str(folder / CLAIMS), key=key)
         item.check(claimed)
         if not spec.artifact_of(item):
             needed = " and ".join(item.shown_sources)
@@ -140,11 +144,11 @@ def read_paper(paper: str, params: Params) -> Paper:
     return spec
 
 
-def _check_chosen(known: ReferenceChecker, shown: DisplayOptions) -> None:
+def _check_chosen(checker: ReferenceChecker, shown: DisplayOptions) -> None:
     """Settings that are tried beside each other against one curve of the paper are a calibration until it is denied."""
     curves = list(shown.reported.values())
     if shown.calibrated_on is None and (several := sorted({curve for curve in curves if curves.count(curve) > 1})):
-        known.fail(f"chose: say which settings were chosen by the paper's {', '.join(several)}; false: none")
+        checker.fail(f"chose: say which settings were chosen by the paper's {', '.join(several)}; false: none")
 
 
 def _listed(values: dict, room: str, path: Path) -> Iterable[tuple[str, Any]]:

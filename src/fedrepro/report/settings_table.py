@@ -13,12 +13,16 @@ class Settings:
     """Paths such as `algorithm.beta` with their values. `own`: series -> those that differ between series."""
 
     shared: dict[str, str]
-    own: dict[str, dict[str, str]]
+    differing: dict[str, dict[str, str]]
 
 
-def settings(results: Results) -> Settings:
+def collect_settings(results: Results) -> Settings:
     """What the runs of these results were resolved to; nothing where none were made."""
-    configs = {} if results.skipped else {label: flat(series["config"]) for label, series in results.note["series"].items()}
+    configs = (
+        {}
+        if results.missing_reason
+        else {label: flatten_settings(series["config"]) for label, series in results.note["series"].items()}
+    )
     paths = dict.fromkeys(path for config in configs.values() for path in config if path != "seed")
     values = {path: [config.get(path, "") for config in configs.values()] for path in paths}
     shared = {path: found[0] for path, found in values.items() if len(set(found)) == 1}
@@ -27,19 +31,19 @@ def settings(results: Results) -> Settings:
     return Settings(shared, own)
 
 
-def changes(paper: Mapping[str, Any], overlay: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def changed_settings(paper: Mapping[str, Any], overlay: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Setting, its value at the paper's size (empty where that is the default), and its value here, where they differ."""
-    usual, here = flat(paper), flat(overlay)
+    usual, here = flatten_settings(paper), flatten_settings(overlay)
     return [(path, usual.get(path, ""), value) for path, value in here.items() if usual.get(path) != value]
 
 
-def flat(settings: Mapping[str, Any], above: str = "") -> dict[str, str]:
+def flatten_settings(settings: Mapping[str, Any], above: str = "") -> dict[str, str]:
     """Each setting by its path; a choice is the value of its kind, and its options lie below."""
     found: dict[str, str] = {}
     for key, value in settings.items():
         path = f"{above}{key}".removesuffix(".name")
         if isinstance(value, Mapping):
-            found |= flat(value, f"{path}.")
+            found |= flatten_settings(value, f"{path}.")
         else:
             found[path] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return found

@@ -37,7 +37,7 @@ class PaperContent:
 
     @property
     def name(self) -> str:
-        return next(iter(self.results.values())).called
+        return next(iter(self.results.values())).latex_name
 
     @property
     def not_shown(self) -> dict[str, tuple[str, str]]:
@@ -48,8 +48,8 @@ class PaperContent:
     def _reason(self, key: str) -> tuple[str, str]:
         item = self.spec[key]
         experiments = self.experiments(key)
-        reasons = [item.skipped(self.evidence)] if key in self.spec.figures else []
-        reasons += [self.results[name].skipped for name in experiments]
+        reasons = [item.missing_reason(self.evidence)] if key in self.spec.figures else []
+        reasons += [self.results[name].missing_reason for name in experiments]
         told = "; ".join(dict.fromkeys(str(reason) for reason in reasons if reason))
         hours = sum(self.hours.get(name, 0) for name in experiments)
         return told, f" (about {_rounded(hours)} core hours)" if hours else ""
@@ -68,14 +68,14 @@ def _rounded(hours: float) -> str:
 def collect(key: str, spec: Paper, folder: Path, hours: Mapping[str, float]) -> PaperContent:
     """Read back a paper's artifacts from its `folder` (reports/<scale>/<paper>)."""
     found = artifacts.load_evidence(spec, folder)
-    shown = artifacts.shown_artifacts(spec, found)
+    shown = artifacts.available_artifacts(spec, found)
     figures = [
         {
             "key": name,
             "title": figure.title,
             "caption": figure.caption(found),
-            "remark": figure.remark(found),
-            "shows": figure.shows,
+            "remark": figure.description(found),
+            "shows": figure.alt_text,
         }
         for name, figure in spec.figures.items()
         if name in shown
@@ -91,9 +91,9 @@ def _table(key: str, table: Table, found: PaperData) -> dict[str, Any]:
     return {
         "key": key,
         "title": table.title,
-        "remark": table.remark(found),
-        "rows": [grid.columns, *grid.texts()],
-        "best": grid.best,
-        "numeric": [grid.numeric(column) for column in grid.columns],
+        "remark": table.description(found),
+        "rows": [grid.columns, *grid.text_rows()],
+        "best": grid.best_cells,
+        "numeric": [grid.is_numeric(column) for column in grid.columns],
         "panels": {found.panel(ref).name: ref.experiment for ref in table.panels},
     }

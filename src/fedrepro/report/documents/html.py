@@ -14,7 +14,7 @@ from fedrepro.report.documents import page_view
 from fedrepro.report.documents.content import PaperContent
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
-from fedrepro.report.settings_table import settings
+from fedrepro.report.settings_table import collect_settings
 from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD
 from fedrepro.report.verdicts.summary import PAPER, multiple_testing_note, summary, tally
 
@@ -40,9 +40,9 @@ def write(papers: list[PaperContent], folder: Path) -> None:
         page_view.judged_claims,
         page_view.unjudged_claims,
         page_view.command,
-        settings,
+        collect_settings,
     )
-    templates.globals |= words | {"version": gathered.version()} | {tool.__name__: tool for tool in tools}
+    templates.globals |= words | {"version": gathered.version_text()} | {tool.__name__: tool for tool in tools}
     rows = [
         (name if by == PAPER else f"{paper.spec.title}: asked by us", f"{paper.key}/index.html?by={quote(by)}", counts)
         for paper in views

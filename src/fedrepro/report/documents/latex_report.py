@@ -21,12 +21,12 @@ def write(papers: list[PaperContent], folder: Path) -> None:
 
 
 def _origin(paper: PaperContent) -> str:
-    return gathered.versions(paper.results.values())
+    return gathered.provenance_text(paper.results.values())
 
 
 def _settings(paper: PaperContent) -> str:
     """The table of what the scale changes of the paper's settings; empty where it changes none."""
-    names = [name for name, found in paper.results.items() if not found.skipped]
+    names = [name for name, found in paper.results.items() if not found.missing_reason]
     rows = [[name, path, usual or "(default)", here] for name in names for path, usual, here in paper.spec.changes(name)]
     columns, caption = ["Experiment", "Setting", "In the paper", "Here"], "What this scale changes of the settings."
     shares, label = (0.2, 0.28, 0.2, 0.2), f"tab:{paper.name}-settings"

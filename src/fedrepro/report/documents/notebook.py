@@ -11,8 +11,8 @@ from fedrepro.config.params import Params, read_params
 from fedrepro.core.errors import UserError, unknown_name
 from fedrepro.core.provenance import value_digest
 from fedrepro.report import paper as spec
-from fedrepro.report.inputs.gathered import Stored
-from fedrepro.report.inputs.panel import DisplayOptions, split_source
+from fedrepro.report.inputs.gathered import LazyResults
+from fedrepro.report.inputs.panel import DisplayOptions, split_results_name
 from fedrepro.report.paper import Paper
 from fedrepro.runs.paths import repository_root
 
@@ -67,7 +67,7 @@ def compose(specification: Paper, paper: str, figure: str, scale: str) -> nbform
     cells = [new_markdown_cell(text), new_code_cell(f"paper, figure, scale = {paper!r}, {figure!r}, {scale!r}")]
     for name in drawn.sources(specification.figures):
         cells += [new_markdown_cell(f"## {name}"), new_code_cell(LOADED.format(name=name))]
-        if split_source(name)[1]:  # a study's table has columns of its own
+        if split_results_name(name)[1]:  # a study's table has columns of its own
             cells.append(new_code_cell("curves"))
             continue
         measure = specification.experiments.get(name, DisplayOptions()).measure
@@ -110,8 +110,8 @@ def figure_image(paper: str, figure: str, scale: str) -> "Figure":
 
     top = repository_root()
     specification = spec.read_paper(paper, read_params(top / "params.yaml"))
-    stored = Stored(top / "reports" / scale / paper / "data")
-    _layout.setup()
+    stored = LazyResults(top / "reports" / scale / paper / "data")
+    _layout.set_print_style()
     found = spec.paper_data(specification, stored, spec.read_curves(specification))
     return _layout.compose(specification.figures[figure], found)
 

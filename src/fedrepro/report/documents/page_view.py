@@ -124,7 +124,7 @@ def paper_view(content: PaperContent) -> PaperView:
     def entry(item: dict[str, Any], **own: Any) -> ArtifactView:
         told = described(item["key"], item["title"])
         behind = [content.results[name] for name in told["experiments"]]
-        partial = any(found.skipped or found.missing for found in behind)
+        partial = any(found.missing_reason or found.unfinished_series for found in behind)
         asked = command(f"{content.key}_{item['key']}", scale, partial)
         return ArtifactView(
             **told, text=item["remark"], partial=partial, command=asked, files=file_links(spec, item["key"]), **own
@@ -132,7 +132,7 @@ def paper_view(content: PaperContent) -> PaperView:
 
     def missing(key: str, reason: str, cost: str) -> ArtifactView:
         told = described(key, spec[key].title)
-        reasons = [content.results[name].skipped for name in told["experiments"]]
+        reasons = [content.results[name].missing_reason for name in told["experiments"]]
         asked = command(f"{content.key}_{key}", scale) if is_trainable(reasons) else None
         return ArtifactView(**told, skipped=reason, cost=cost, command=asked)
 

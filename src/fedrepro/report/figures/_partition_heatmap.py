@@ -17,7 +17,7 @@ from fedrepro.core.files import atomic_write
 from fedrepro.data import datasets, partitions
 from fedrepro.data.datasets import DatasetLabels
 from fedrepro.data.partitions import Partition, _store
-from fedrepro.report.figures._layout import COLUMN, setup
+from fedrepro.report.figures._layout import COLUMN_WIDTH, set_print_style
 
 MANY = 12  # clients or classes: more are not named and counted one by one
 
@@ -38,7 +38,7 @@ def draw(config: PartitionConfig, data: DatasetLabels, stored: Partition, path: 
     train, _ = partitions.subset(data, config.train_images, config.test_images)
     counts = stored.counts(data.train.labels[train], data.train.classes)
     anew = "\ndealt anew every round, round 1 shown" if stored.redraw_seed is not None else ""
-    setup()
+    set_print_style()
     drawing = heatmap(counts, data.meta["class_names"], f"{data.meta['title']}: {_options(config)}{anew}")
     with atomic_write(path.with_suffix(".png")) as temporary:
         drawing.savefig(temporary, format="png", metadata={"Software": None, _store.MARK: _store.heatmap_marker(path)})
@@ -63,7 +63,7 @@ def _told(value: Any) -> str:
 def heatmap(counts: np.ndarray, classes: list[str], title: str) -> plt.Figure:
     """Heat map of clients x classes: how many training images of each class a client holds."""
     clients, few = len(counts), len(classes) <= MANY
-    drawing, axes = plt.subplots(figsize=(COLUMN, min(6.0, 1.2 + 0.12 * max(clients, 8))), layout="constrained")
+    drawing, axes = plt.subplots(figsize=(COLUMN_WIDTH, min(6.0, 1.2 + 0.12 * max(clients, 8))), layout="constrained")
     sns.heatmap(
         counts, cmap="magma_r", vmin=0, vmax=max(counts.max(), 1), ax=axes, cbar_kws={"label": "training images"},
         annot=few and clients <= MANY, fmt="d", annot_kws={"fontsize": 6 if counts.max() < 10_000 else 5},

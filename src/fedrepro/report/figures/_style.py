@@ -11,16 +11,16 @@ from fedrepro.report.statistics import Estimate
 from fedrepro.runs.reasons import UNFINISHED
 
 # Paul Tol's muted scheme, with grey for its palest: ten that the colour-blind tell apart
-MUTED = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#777777")
-REPORTED = {"fmt": "D", "color": "0.35", "markersize": 3.5, "markerfacecolor": "white"}  # the paper's numbers beside ours
-PAPER, TARGET = "in the paper", "target"  # in a legend, below all series
-WAITS = f": {UNFINISHED}"  # behind the name of a series there, whose line has the series as its id
-DASHED = (0, (3, 1.2))  # the paper's curves
+MUTED_COLOURS = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#777777")
+PAPER_MARKER = {"fmt": "D", "color": "0.35", "markersize": 3.5, "markerfacecolor": "white"}  # the paper's numbers beside ours
+PAPER_LABEL, TARGET_LABEL = "in the paper", "target"  # in a legend, below all series
+UNFINISHED_SUFFIX = f": {UNFINISHED}"  # behind the name of a series there, whose line has the series as its id
+PAPER_DASHES = (0, (3, 1.2))  # the paper's curves
 
 
 def category_colours(values: list[str]) -> dict[str, Any]:
     """Category -> colour."""
-    few = (*PALETTE[1:], PALETTE[0]) if len(values) <= len(PALETTE) else MUTED
+    few = (*PALETTE[1:], PALETTE[0]) if len(values) <= len(PALETTE) else MUTED_COLOURS
     return dict(zip(values, few if len(values) <= len(few) else shades(len(values)), strict=False))
 
 
@@ -60,6 +60,6 @@ def _number(text: str) -> bool:
     return True
 
 
-def grid(axes: Any) -> None:
+def draw_grid_lines(axes: Any) -> None:
     axes.grid(axis="y", color="0.92", linewidth=0.5)
     axes.set_axisbelow(True)

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from fedrepro.report.figures import _cells, base
-from fedrepro.report.figures._style import bar_style, grid, mean_bar, series_styles, wrap_label
+from fedrepro.report.figures._style import bar_style, draw_grid_lines, mean_bar, series_styles, wrap_label
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.numbers import ROUNDS
 from fedrepro.report.palette import SeriesStyle
@@ -13,11 +13,11 @@ NEAR = 0.7  # of the last round: a bar as high as that may be as high because no
 
 
 class Figure(_cells.QuantityFigure):
-    shows: ClassVar = "one bar per method, grouped by experiment"
+    alt_text: ClassVar = "one bar per method, grouped by experiment"
     height: ClassVar = 2.5
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
-        panels = self.shown(evidence)
+        panels = self.available_panels(evidence)
         labels = list(dict.fromkeys(label for panel in panels for label in panel.results.labels))
         looks, width = series_styles(evidence, [panel.results for panel in panels]), WIDTH / len(labels)
         for place, label in enumerate(labels):
@@ -25,13 +25,13 @@ class Figure(_cells.QuantityFigure):
             self._series(axes, panels, label, shift, width, looks[label])
         for place, last in enumerate(self._ends(panels)):
             axes.plot([place - 0.48, place + 0.48], [last, last], color="0.5", linewidth=0.6, zorder=0)
-        axes.set(ylabel=self.axis(evidence), xlim=(-0.6, len(panels) - 0.4))
+        axes.set(ylabel=self.axis_label(evidence), xlim=(-0.6, len(panels) - 0.4))
         axes.set_xticks(range(len(panels)), [wrap_label(panel.name, len(panels)) for panel in panels])
         axes.margins(y=0.12)
-        grid(axes)
+        draw_grid_lines(axes)
 
     def explanations(self, evidence: PaperData) -> list[str]:
-        panels = self.shown(evidence)
+        panels = self.available_panels(evidence)
         text = base.emphasis_sentence(evidence, [panel.results for panel in panels], "Framed")
         if self._ends(panels):
             text.append("Grey line: the last round, beyond which nobody looked.")
@@ -39,15 +39,17 @@ class Figure(_cells.QuantityFigure):
 
     def _ends(self, panels: list) -> list[int]:
         """The last round of each panel, where bars are rounds and one comes near it."""
-        if self.of("", 0).unit(panels[0].measure) is not ROUNDS:
+        if self.quantity_of("", 0).unit(panels[0].measure) is not ROUNDS:
             return []
         ends = [max(int(row["round"]) for row in panel.results.rows) for panel in panels]
-        tops = [value.mean for panel in panels for label in panel.results.labels if (value := self.value(panel, label))]
+        tops = [
+            value.mean for panel in panels for label in panel.results.labels if (value := self.mean_over_seeds(panel, label))
+        ]
         return ends if max(tops, default=0) > NEAR * min(ends) else []
 
     def _series(self, axes: Any, panels: list, label: str, shift: float, width: float, look: SeriesStyle) -> None:
         for place, panel in enumerate(panels):
-            value = self.value(panel, label) if label in panel.results.labels else None
+            value = self.mean_over_seeds(panel, label) if label in panel.results.labels else None
             if value is None:
                 axes.annotate(
                     "none", (place + shift, 0), (0, 2), textcoords="offset points", ha="center", fontsize=5, rotation=90

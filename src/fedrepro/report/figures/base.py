@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 from fedrepro.config.types import Frozen
 from fedrepro.core.formatting import count
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import DisplayOptions, PaperData, source, split_source
+from fedrepro.report.inputs.panel import DisplayOptions, PaperData, results_name, split_results_name
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.statistics import estimate
 from fedrepro.runs.reasons import MissingReason
 
-ALL = "all"  # scales, of a remark
+ALL_SCALES = "all"  # scales, of a remark
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class FigurePanel:
 
     title: str
     draw: Callable[[Any], None]
-    skipped: MissingReason | None = None
+    missing_reason: MissingReason | None = None
 
 
 class Figure(Frozen):
@@ -35,9 +35,9 @@ class Figure(Frozen):
     name: str | None = None
     remarks: dict[str, str] = {}
 
-    shows: ClassVar[str]  # in words, for those who cannot see it
+    alt_text: ClassVar[str]  # in words, for those who cannot see it
     height: ClassVar[float] = 2.7  # inches, of a single panel
-    numbered: ClassVar[bool] = True  # whether its numbers are written beside it, as .csv
+    has_csv: ClassVar[bool] = True  # whether its numbers are written beside it, as .csv
     study: ClassVar[str | None] = None  # whose results are drawn; None: the experiment's own
 
     def experiments(self, figures: Mapping[str, "Figure"]) -> list[str]:
@@ -46,21 +46,21 @@ class Figure(Frozen):
 
     def sources(self, figures: Mapping[str, "Figure"]) -> list[str]:
         """The gathered results that it is made from."""
-        return [source(name, self.study) for name in self.experiments(figures)]
+        return [results_name(name, self.study) for name in self.experiments(figures)]
 
-    def check(self, known: ReferenceChecker) -> None:
+    def check(self, checker: ReferenceChecker) -> None:
         """That all that it names exists."""
         raise NotImplementedError
 
     def grid(self, evidence: PaperData) -> list[list[FigurePanel]]:
         """Rows of panels."""
-        return [[FigurePanel("", lambda axes: self.draw(axes, evidence), self.skipped(evidence))]]
+        return [[FigurePanel("", lambda axes: self.draw(axes, evidence), self.missing_reason(evidence))]]
 
-    def skipped(self, evidence: PaperData) -> MissingReason | None:
+    def missing_reason(self, evidence: PaperData) -> MissingReason | None:
         """Why nothing is drawn: it was not run, as the notes of the results say before anything is."""
-        return self.first(evidence).skipped
+        return self.first_results(evidence).missing_reason
 
-    def first(self, evidence: PaperData) -> Results:
+    def first_results(self, evidence: PaperData) -> Results:
         return evidence.results[self.sources(evidence.figures)[0]]
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
@@ -69,14 +69,14 @@ class Figure(Frozen):
 
     def caption(self, evidence: PaperData) -> str:
         """The title, and what a reader must know beside the picture."""
-        return f"{self.title}. {self.remark(evidence)}"
+        return f"{self.title}. {self.description(evidence)}"
 
-    def remark(self, evidence: PaperData) -> str:
+    def description(self, evidence: PaperData) -> str:
         """What was measured, seeds, data, scale; or why it is not shown."""
-        if reason := self.skipped(evidence):
+        if reason := self.missing_reason(evidence):
             return f"Not shown at this scale: {reason}."
-        note = self.first(evidence).note
-        remark = filter(None, [self.remarks.get(ALL), self.first(evidence).at_scale(self.remarks)])
+        note = self.first_results(evidence).note
+        remark = filter(None, [self.remarks.get(ALL_SCALES), self.first_results(evidence).at_scale(self.remarks)])
         scale = f"Scale {note['scale']}: {note['scale_note']}."
         return " ".join([*remark, *self.explanations(evidence), *unfinished_sentences(self, evidence), scale])
 
@@ -84,12 +84,12 @@ class Figure(Frozen):
         """Whole sentences between title and scale."""
         raise NotImplementedError
 
-    def numbers(self, evidence: PaperData) -> list[list]:
+    def csv_rows(self, evidence: PaperData) -> list[list]:
         """Rows of the .csv: what is drawn, in the units of the axes; the first are the columns."""
         raise NotImplementedError
 
 
-def spread(values: Sequence[float]) -> list:
+def csv_spread(values: Sequence[float]) -> list:
     """Mean, standard deviation (of one value none) and number of some values, as a .csv has them."""
     found = estimate(values)
     return [_short(found.mean), "" if found.std is None else _short(found.std), len(values)]
@@ -101,7 +101,7 @@ def _short(value: float) -> str:
 
 def seeds_sentence(results: list[Results], mark: str) -> str:
     """A sentence on what is drawn of the seeds; `mark` is what shows their standard deviation, such as a band."""
-    left = {len(found.runs(label)) - len(found.diverged(label)) for found in results for label in found.labels}
+    left = {len(found.runs(label)) - len(found.diverged_runs(label)) for found in results for label in found.labels}
     counts = left - {0} or {0}
     if counts <= {0, 1}:
         return f"One seed, so no {mark}."
@@ -122,7 +122,7 @@ def data_sentence(results: list[Results]) -> str:
 def unfinished_sentences(figure: Figure, evidence: PaperData) -> list[str]:
     """A sentence for each experiment of which series are not finished."""
     sources = figure.sources(evidence.figures)
-    missing = {split_source(name)[0]: own for name in sources if (own := evidence.results[name].missing)}
+    missing = {split_results_name(name)[0]: own for name in sources if (own := evidence.results[name].unfinished_series)}
     where = {name: evidence.experiments.get(name, DisplayOptions()).name or name for name in missing}
     alone = len(figure.experiments(evidence.figures)) == 1
     return [f"Not finished{'' if alone else f' ({where[name]})'}: {', '.join(own)}." for name, own in missing.items()]
@@ -138,7 +138,7 @@ def not_shown_sentences(reasons: Mapping[str, MissingReason]) -> list[str]:
 
 def diverged_sentences(results: Results) -> list[str]:
     """A sentence for each series of which runs diverged."""
-    found = {label: results.diverged(label) for label in results.labels}
+    found = {label: results.diverged_runs(label) for label in results.labels}
     return [f"{label}: {', '.join(texts)}, not shown." for label, texts in found.items() if texts]
 
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from fedrepro.report.figures import _study, base
-from fedrepro.report.figures._style import grid, series_styles
+from fedrepro.report.figures._style import draw_grid_lines, series_styles
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import PaperData, source
+from fedrepro.report.inputs.panel import PaperData, results_name
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.palette import DASHES, MARKERS, SeriesStyle
 from fedrepro.report.statistics import ROUNDING
@@ -26,32 +26,32 @@ class Figure(base.Figure):
     x: str
     y: str
     label: str  # of the vertical axis, with its unit
-    shows: ClassVar = "a number over layers or rounds, one line per method"
+    alt_text: ClassVar = "a number over layers or rounds, one line per method"
 
-    def check(self, known: ReferenceChecker) -> None:
+    def check(self, checker: ReferenceChecker) -> None:
         for name in self.names:
-            known.at("names").check_study(name, self.of)
+            checker.at("names").check_study(name, self.of)
 
     def experiments(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return list(self.names)
 
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
-        return [source(name, self.of) for name in self.names]
+        return [results_name(name, self.of) for name in self.names]
 
     def _found(self, evidence: PaperData) -> dict[str, Results]:
         found = {name: evidence.study(name, self.of) for name in self.names}
-        return {name: results for name, results in found.items() if not results.skipped}
+        return {name: results for name, results in found.items() if not results.missing_reason}
 
-    def skipped(self, evidence: PaperData) -> MissingReason | None:
-        return None if self._found(evidence) else evidence.study(next(iter(self.names)), self.of).skipped
+    def missing_reason(self, evidence: PaperData) -> MissingReason | None:
+        return None if self._found(evidence) else evidence.study(next(iter(self.names)), self.of).missing_reason
 
-    def first(self, evidence: PaperData) -> Results:
+    def first_results(self, evidence: PaperData) -> Results:
         return next(iter(self._found(evidence).values()))
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
         found = self._found(evidence)
         lines = {
-            (name, label): self._values(results, label) for name, results in found.items() for label in self.labels(results)
+            (name, label): self.seed_means(results, label) for name, results in found.items() for label in self.labels(results)
         }
         places = _places([x for values in lines.values() for x in values])
         looks = series_styles(evidence, list(found.values()))
@@ -64,27 +64,27 @@ class Figure(base.Figure):
             axes.set_xticks(range(len(places)), list(places), rotation=45 * slanted, ha="right" if slanted else "center")
         else:
             axes.locator_params(axis="x", integer=True)
-        grid(axes)
+        draw_grid_lines(axes)
 
     def labels(self, results: Results) -> list[str]:
-        return [label for label in results.labels if results.good(label)]
+        return [label for label in results.labels if results.finished_rows(label)]
 
-    def _values(self, results: Results, label: str) -> dict[str, list[float]]:
+    def seed_means(self, results: Results, label: str) -> dict[str, list[float]]:
         """x -> the mean of each seed's rows, of those that have a number."""
         found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for row in results.good(label):
+        for row in results.finished_rows(label):
             if missing := [column for column in (self.x, self.y) if column not in row]:
-                raise _study.no_column(self.title, missing[0], row)
+                raise _study.missing_column_error(self.title, missing[0], row)
             if row[self.y] != "":
                 found[row[self.x]][row["seed"]].append(float(row[self.y]))
         return {x: [statistics.fmean(values) for values in seeds.values()] for x, seeds in found.items()}
 
-    def numbers(self, evidence: PaperData) -> list[list]:
+    def csv_rows(self, evidence: PaperData) -> list[list]:
         rows: list[list] = [["experiment", "series", self.x, "mean", "sd", "seeds"]]
         for name, results in self._found(evidence).items():
             for label in self.labels(results):
-                found = self._values(results, label)
-                rows += [[self.names[name], label, x, *base.spread(values)] for x, values in found.items()]
+                found = self.seed_means(results, label)
+                rows += [[self.names[name], label, x, *base.csv_spread(values)] for x, values in found.items()]
         return rows
 
     def explanations(self, evidence: PaperData) -> list[str]:
@@ -100,7 +100,7 @@ class Figure(base.Figure):
 
     def _left_out(self, evidence: PaperData) -> list[str]:
         """How many rows have no number."""
-        rows = [row for one in self._found(evidence).values() for label in self.labels(one) for row in one.good(label)]
+        rows = [row for one in self._found(evidence).values() for label in self.labels(one) for row in one.finished_rows(label)]
         without = sum(row[self.y] == "" for row in rows)
         return [f"Left out, since they have no {self.y}: {without} of {len(rows)} rows."] if without else []
 
@@ -109,7 +109,7 @@ class Figure(base.Figure):
         found = []
         for name, results in self._found(evidence).items():
             for label in self.labels(results):
-                values = [abs(float(row[self.y])) for row in results.good(label) if row[self.y] != ""]
+                values = [abs(float(row[self.y])) for row in results.finished_rows(label) if row[self.y] != ""]
                 if 2 * (zero := sum(value < ROUNDING for value in values)) > len(values):
                     found.append(f"{self.names[name]}, {label}: {zero} of {len(values)} numbers are 0.")
         return found
@@ -126,8 +126,8 @@ def _places(values: list[str]) -> dict[str, float]:
 def _line(axes: Any, xs: list[float], seeds: list[list[float]], place: int, look: SeriesStyle, label: str) -> None:
     means = [statistics.fmean(values) for values in seeds]
     mark = look.marker if place == 0 else MARKERS[(MARKERS.index(look.marker) + 5 * place) % len(MARKERS)]
-    marks = look.marks | {"marker": mark, "markevery": max(1, len(xs) // 8)}
-    [line] = axes.plot(xs, means, linewidth=look.width, color=look.colour, label=label, **marks)
+    marks = look.marker_options | {"marker": mark, "markevery": max(1, len(xs) // 8)}
+    [line] = axes.plot(xs, means, linewidth=look.line_width, color=look.colour, label=label, **marks)
     line.set_dashes(DASHES[place % len(DASHES)] or (None, None))
     if any(len(values) > 1 for values in seeds):
         wide = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in seeds]

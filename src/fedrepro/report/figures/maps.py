@@ -17,20 +17,20 @@ class Figure(_study.StudyFigure):
     column: str
     value: str
     none: str | int = ""
-    shows: ClassVar = "a matrix as an image, coloured by category"
+    alt_text: ClassVar = "a matrix as an image, coloured by category"
     height: ClassVar = 2.6
 
     def columns(self) -> list[str]:
         return [self.row, self.column, self.value]
 
-    def rows(self, results: Results, label: str) -> list[_study.Row]:
+    def rows(self, results: Results, label: str) -> list[_study.StudyRow]:
         """Where there is none, the value is empty."""
         return [row | {self.value: ""} if row[self.value] == str(self.none) else row for row in super().rows(results, label)]
 
-    def _part(self, label: str, *given: Any) -> base.FigurePanel:
-        return super()._part(", ".join(filter(None, [self.name, label])), *given)
+    def _figure_panel(self, label: str, *given: Any) -> base.FigurePanel:
+        return super()._figure_panel(", ".join(filter(None, [self.name, label])), *given)
 
-    def panel(self, axes: Any, rows: list[_study.Row], evidence: PaperData, last: bool) -> None:
+    def draw_panel(self, axes: Any, rows: list[_study.StudyRow], evidence: PaperData, last: bool) -> None:
         lines = list(dict.fromkeys(row[self.row] for row in rows))
         places = {value: place for place, value in enumerate(sort_categories({row[self.column] for row in rows}))}
         self._categories(axes, rows, lines, places, evidence)
@@ -38,7 +38,7 @@ class Figure(_study.StudyFigure):
         axes.set_yticks(range(len(lines)), lines)
         axes.locator_params(axis="x", integer=True)
 
-    def _categories(self, axes: Any, rows: list[_study.Row], lines: list[str], places: dict, evidence: PaperData) -> None:
+    def _categories(self, axes: Any, rows: list[_study.StudyRow], lines: list[str], places: dict, evidence: PaperData) -> None:
         from matplotlib.colors import to_rgb
 
         colours = {value: to_rgb(colour) for value, colour in category_colours(self.categories(evidence, self.value)).items()}
@@ -56,9 +56,9 @@ class Figure(_study.StudyFigure):
 
     def _agreeing(self, evidence: PaperData) -> list[str]:
         """A sentence for each series: in each panel the share of columns that agree, of those with a value in all rows."""
-        results, told = self.first(evidence), []
-        for label in self.labels(results):
-            panels: dict[str, list[_study.Row]] = defaultdict(list)
+        results, told = self.first_results(evidence), []
+        for label in self.labels_with_rows(results):
+            panels: dict[str, list[_study.StudyRow]] = defaultdict(list)
             for row in self.rows(results, label):
                 panels[row[self.by]].append(row)
             shares = [f"{value} {_shared(*agreement(panels[value], self))}" for value in sort_categories(set(panels))]
@@ -67,7 +67,7 @@ class Figure(_study.StudyFigure):
         return told
 
 
-def agreement(rows: list[_study.Row], figure: Figure) -> tuple[int, int, int]:
+def agreement(rows: list[_study.StudyRow], figure: Figure) -> tuple[int, int, int]:
     """How many columns have one value in all rows, how many have a value in all, and how many columns there are."""
     columns: dict[str, list[str]] = defaultdict(list)
     for row in rows:

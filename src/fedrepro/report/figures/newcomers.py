@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from fedrepro.config.types import NonNegative
 from fedrepro.report.figures import base
-from fedrepro.report.figures._style import PAPER, REPORTED, bar_style, grid, mean_bar, wrap_label
+from fedrepro.report.figures._style import PAPER_LABEL, PAPER_MARKER, bar_style, draw_grid_lines, mean_bar, wrap_label
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
@@ -25,31 +25,31 @@ class Figure(base.Figure):
     bars: dict[str, tuple[NonNegative, NonNegative, NonNegative]] = {}
     bars_from: str = "its figure"
     receives: str = ""
-    shows: ClassVar = "epochs that new clients need, one bar per method"
+    alt_text: ClassVar = "epochs that new clients need, one bar per method"
     height: ClassVar = 2.4
     study: ClassVar = STUDY
 
-    def check(self, known: ReferenceChecker) -> None:
-        known.check_study(self.experiment, STUDY, self.bars)
+    def check(self, checker: ReferenceChecker) -> None:
+        checker.check_study(self.experiment, STUDY, self.bars)
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
-        results = self.first(evidence)
+        results = self.first_results(evidence)
         looks, compared = evidence.styles_of(results), results.compare == "full" and bool(self.bars)
         for place, label in enumerate(results.labels):
             _bar(axes, place, results, label, looks[label])
             if compared and label in self.bars:
                 mean, low, high = self.bars[label]
-                axes.errorbar([place + 0.38], [mean], [[mean - low], [high - mean]], linewidth=0.9, capsize=2, **REPORTED)
+                axes.errorbar([place + 0.38], [mean], [[mean - low], [high - mean]], linewidth=0.9, capsize=2, **PAPER_MARKER)
         if compared:
-            axes.errorbar([], [], [], label=PAPER, **REPORTED)
+            axes.errorbar([], [], [], label=PAPER_LABEL, **PAPER_MARKER)
         target = f"{100 * results.settings['target']:g} %"
         axes.set(ylabel=f"epochs to {target} own-test accuracy", xlim=(-0.6, len(results.labels) - 0.4), ylim=(0, None))
         axes.set_xticks(range(len(results.labels)), [wrap_label(label, len(results.labels)) for label in results.labels])
         axes.set_ylim(0, axes.get_ylim()[1] * 1.15)
-        grid(axes)
+        draw_grid_lines(axes)
 
-    def numbers(self, evidence: PaperData) -> list[list]:
-        results = self.first(evidence)
+    def csv_rows(self, evidence: PaperData) -> list[list]:
+        results = self.first_results(evidence)
         rows: list[list] = [["Series", "Mean epochs", "Standard deviation", "New clients", "Arrived", *COMPARED]]
         for label in results.labels:
             found, arrived, clients = summary(results, label)
@@ -60,13 +60,13 @@ class Figure(base.Figure):
 
     def explanations(self, evidence: PaperData) -> list[str]:
         """What was measured and how, that the protocol is ours, and which clients do not arrive."""
-        results = self.first(evidence)
+        results = self.first_results(evidence)
         settings, seeds = results.settings, len({run["seed"] for run in results.runs()})
         whose = "of one run" if seeds == 1 else f"of each of {seeds} seeds' runs"
         text = f"Epochs of local training until the own-test accuracy first is at {100 * settings['target']:g} %; "
         sentences = [f"{text}mean and s.d. (whisker) over {settings['clients']} new clients {whose}.", self._protocol(settings)]
         for label in results.labels:
-            sentences += [f"{label}: {told}, not shown." for told in results.diverged(label)]
+            sentences += [f"{label}: {told}, not shown." for told in results.diverged_runs(label)]
             _, arrived, clients = summary(results, label)
             if arrived < clients:
                 absent = f"{clients - arrived} of {clients} new clients did not arrive within {settings['epochs']} epochs"

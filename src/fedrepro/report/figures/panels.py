@@ -15,8 +15,8 @@ class Figure(base.Figure):
     """`rows`: names of figures. Each is called by its `name`, else by its title."""
 
     rows: tuple[tuple[str, ...], ...] = Field(min_length=1)
-    numbered: ClassVar = False  # the others have their numbers
-    shows: ClassVar = "several panels, each of which is shown alone too"
+    has_csv: ClassVar = False  # the others have their numbers
+    alt_text: ClassVar = "several panels, each of which is shown alone too"
 
     @property
     def names(self) -> list[str]:
@@ -31,9 +31,9 @@ class Figure(base.Figure):
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return list(dict.fromkeys(name for figure in self.members(figures) for name in figure.sources(figures)))
 
-    def check(self, known: ReferenceChecker) -> None:
-        single = [name for name, figure in known.figures.items() if figure.kind != self.kind]
-        known.at("rows").check_names("figure", self.names, single)
+    def check(self, checker: ReferenceChecker) -> None:
+        single = [name for name, figure in checker.figures.items() if figure.kind != self.kind]
+        checker.at("rows").check_names("figure", self.names, single)
 
     def grid(self, evidence: PaperData) -> list[list[base.FigurePanel]]:
         return [[part for name in row for part in self._titled(evidence, name)] for row in self.rows]
@@ -41,25 +41,26 @@ class Figure(base.Figure):
     def _titled(self, evidence: PaperData, name: str) -> list[base.FigurePanel]:
         figure = evidence.figures[name]
         parts = [part for row in figure.grid(evidence) for part in row]
-        return [base.FigurePanel(part.title or _called(figure), part.draw, part.skipped) for part in parts]
+        return [base.FigurePanel(part.title or _called(figure), part.draw, part.missing_reason) for part in parts]
 
-    def skipped(self, evidence: PaperData) -> MissingReason | None:
-        reasons = [figure.skipped(evidence) for figure in self.members(evidence.figures)]
+    def missing_reason(self, evidence: PaperData) -> MissingReason | None:
+        reasons = [figure.missing_reason(evidence) for figure in self.members(evidence.figures)]
         return None if None in reasons else reasons[0]
 
     def explanations(self, evidence: PaperData) -> list[str]:
         """What all panels tell, once; what some of them do, with their names; which were not run."""
         members = self.members(evidence.figures)
-        run = {_called(figure): figure.explanations(evidence) for figure in members if not figure.skipped(evidence)}
+        run = {_called(figure): figure.explanations(evidence) for figure in members if not figure.missing_reason(evidence)}
         text = []
         for sentence in dict.fromkeys(sentence for told in run.values() for sentence in told):
             where = [called for called, told in run.items() if sentence in told]
             text.append(sentence if len(where) == len(run) else f"{sentence.rstrip('.')} ({'; '.join(where)}).")
-        missing = {_called(figure): reason for figure in members if (reason := figure.skipped(evidence))}
+        missing = {_called(figure): reason for figure in members if (reason := figure.missing_reason(evidence))}
         return [*text, *base.not_shown_sentences(missing)]
 
-    def first(self, evidence: PaperData):
-        return next(results for name in self.sources(evidence.figures) if not (results := evidence.results[name]).skipped)
+    def first_results(self, evidence: PaperData):
+        results = (evidence.results[name] for name in self.sources(evidence.figures))
+        return next(found for found in results if not found.missing_reason)
 
 
 def _called(figure: base.Figure) -> str:

@@ -20,25 +20,27 @@ class Figure(_study.StudyFigure):
     colour: str
     letter: str
     note: str | None = None
-    shows: ClassVar = "points in a plane, coloured by category"
+    alt_text: ClassVar = "points in a plane, coloured by category"
     height: ClassVar = 3.0
 
     def columns(self) -> list[str]:
         return [self.x, self.y, self.colour, self.letter, *filter(None, [self.note])]
 
-    def _part(self, label: str, rows: list[_study.Row], value: str, last: bool, evidence: PaperData) -> base.FigurePanel:
-        part = super()._part(label, rows, value, last, evidence)
+    def _figure_panel(
+        self, label: str, rows: list[_study.StudyRow], value: str, last: bool, evidence: PaperData
+    ) -> base.FigurePanel:
+        part = super()._figure_panel(label, rows, value, last, evidence)
         noted = next((row[self.note] for row in rows if self.note and row[self.by] == value), None)
         return part if noted is None else replace(part, title=f"{part.title}: {self.note} {100 * float(noted):.1f} %")
 
-    def panel(self, axes: Any, rows: list[_study.Row], evidence: PaperData, last: bool) -> None:
+    def draw_panel(self, axes: Any, rows: list[_study.StudyRow], evidence: PaperData, last: bool) -> None:
         colours = category_colours(self.categories(evidence, self.colour))
         marks = self._marks(evidence)
         for value, colour in colours.items():
             axes.scatter([], [], s=12, color=colour, label=f"{self.colour} {value}")
             for letter, mark in marks.items():
                 mine = [row for row in rows if row[self.colour] == value and row[self.letter] == letter]
-                points = (_study.numbers(mine, self.x), _study.numbers(mine, self.y))
+                points = (_study.column_values(mine, self.x), _study.column_values(mine, self.y))
                 axes.scatter(*points, s=16, color=colour, marker=mark, linewidths=0)
         axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
 

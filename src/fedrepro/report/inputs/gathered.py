@@ -24,7 +24,7 @@ class Results:
     rows: list[dict[str, str]]
 
     @property
-    def skipped(self) -> MissingReason | None:
+    def missing_reason(self) -> MissingReason | None:
         return reasons.from_note(self.note)
 
     @property
@@ -32,16 +32,16 @@ class Results:
         """The scale, and those that it is like, the nearest first."""
         return (self.note["scale"], *self.note.get("scale_like", ()))
 
-    def at_scale(self, given: Mapping[str, Value], usual: Default = None) -> Value | Default:
+    def at_scale(self, by_scale: Mapping[str, Value], default: Default = None) -> Value | Default:
         """What is said for the scale, else for the nearest that it is like; else what is usual."""
-        return next((given[scale] for scale in self.scales if scale in given), usual)
+        return next((by_scale[scale] for scale in self.scales if scale in by_scale), default)
 
     @property
     def compare(self) -> str:
         return self.note["compare"]
 
     @property
-    def called(self) -> str:
+    def latex_name(self) -> str:
         """The paper in LaTeX's labels and commands; with the scale where it is not the paper's own, so that an article may have
         both."""
         paper, scale = self.note["paper"], self.note["scale"]
@@ -52,13 +52,13 @@ class Results:
         return list(self.note["series"])
 
     @property
-    def missing(self) -> list[str]:
+    def unfinished_series(self) -> list[str]:
         """The series that are not finished."""
         return self.note.get("missing", [])
 
-    def absent(self, labels: Sequence[str] = ()) -> MissingReason | None:
+    def series_missing_reason(self, labels: Sequence[str] = ()) -> MissingReason | None:
         """Why there is nothing of all of these series."""
-        return self.skipped or (unfinished(labels) if labels and set(labels) <= set(self.missing) else None)
+        return self.missing_reason or (unfinished(labels) if labels and set(labels) <= set(self.unfinished_series) else None)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Results:
 
     def runs(self, label: str | None = None) -> list[dict[str, Any]]:
         """Provenance records of one series, none of one that is missing; or of all."""
-        if label in self.missing:
+        if label in self.unfinished_series:
             return []
         chosen = self.note["series"] if label is None else {label: self.note["series"][label]}
         return [run for series in chosen.values() for run in series["runs"]]
@@ -75,12 +75,12 @@ class Results:
     def curves(self, label: str, measure: str) -> dict[int, Curve]:
         """Seed -> (round, value) where it was measured. A diverged run has no curve: its numbers mean nothing."""
         curves: dict[int, list] = defaultdict(list)
-        for row in self.good(label):
+        for row in self.finished_rows(label):
             if row.get(measure, "") != "":
                 curves[int(row["seed"])].append((int(row["round"]), float(row[measure])))
         return dict(curves)
 
-    def good(self, label: str) -> list[dict[str, str]]:
+    def finished_rows(self, label: str) -> list[dict[str, str]]:
         """The rows of a series, without its diverged runs."""
         seeds = {str(run["seed"]) for run in self.runs(label) if run["status"] == "finished"}
         return [row for row in self._by_series.get(label, []) if row["seed"] in seeds]
@@ -93,12 +93,12 @@ class Results:
             found.setdefault(row["series"], []).append(row)
         return found
 
-    def diverged(self, label: str) -> list[str]:
+    def diverged_runs(self, label: str) -> list[str]:
         """What is to be said of the runs that diverged."""
         return [f"seed {run['seed']} {run['status']}" for run in self.runs(label) if run["status"] != "finished"]
 
 
-class Stored(dict):
+class LazyResults(dict):
     """Gathered results in a folder by their name, each read when it is first asked for."""
 
     def __init__(self, folder: Path) -> None:
@@ -116,13 +116,13 @@ def load(folder: Path, name: str) -> Results:
     return Results(note, parse_rows(read_file(table), table))
 
 
-def version() -> str:
+def version_text() -> str:
     return f"fedrepro {__version__}"
 
 
-def versions(results: Iterable[Results]) -> str:
+def provenance_text(results: Iterable[Results]) -> str:
     """Version, and the runs' commits with their dates, where they are known; the oldest first."""
     runs = [run for found in results for run in found.runs()]
     commits = sorted({(run.get("commit_date") or "", run["commit"]) for run in runs})
     named = [f"{commit} ({date[:10]})" if date else commit for date, commit in commits]
-    return f"{version()}{'; runs at commit ' + ', '.join(named) if named else ''}"
+    return f"{version_text()}{'; runs at commit ' + ', '.join(named) if named else ''}"

@@ -23,7 +23,7 @@ def _known(name: str) -> str:
     return name
 
 
-Measured = Annotated[str, Field(json_schema_extra={"enum": list(MEASURES)}), AfterValidator(_known)]
+MeasureName = Annotated[str, Field(json_schema_extra={"enum": list(MEASURES)}), AfterValidator(_known)]
 
 
 class DisplayOptions(Frozen):
@@ -31,7 +31,7 @@ class DisplayOptions(Frozen):
 
     name: str = ""  # in the paper, e.g. Fig. 4a
     about: str = ""  # what tells it from the others there, in words; its data are told by its runs
-    measure: Measured = "test_accuracy"
+    measure: MeasureName = "test_accuracy"
     target: dict[str, NonNegative] = {}  # by scale; 0..1, of a loss in nats
     reported: dict[str, str] = {}  # series -> key in the file of digitised curves
     seeds_at_first_look: dict[str, Count] = {}  # by scale; how many seeds had been looked at when more were added
@@ -52,7 +52,7 @@ class ExperimentRef(Frozen):
     to the measure that is named there, so that they do not hold for another one."""
 
     experiment: str
-    measure: Measured | None = None
+    measure: MeasureName | None = None
     target: dict[str, NonNegative] | None = None
     reported: dict[str, str] | None = None
     name: str | None = None  # of the panel; else the experiment's
@@ -82,33 +82,33 @@ class ExperimentView:
     """An experiment's results as one artifact shows them; every curve that is read from them is in its measure."""
 
     key: str
-    shown: DisplayOptions
+    display: DisplayOptions
     results: Results
-    others: Mapping[str, Results] = field(default_factory=dict)  # of the experiments that a claim holds it against
+    other_results: Mapping[str, Results] = field(default_factory=dict)  # of the experiments that a claim holds it against
 
     def sibling(self, experiment: str) -> "ExperimentView":
         """One of these, in the same measure."""
-        return ExperimentView(experiment, DisplayOptions(measure=self.shown.measure), self.others[experiment])
+        return ExperimentView(experiment, DisplayOptions(measure=self.display.measure), self.other_results[experiment])
 
     @property
     def name(self) -> str:
         """What it is called in tables."""
-        return self.shown.name or self.key
+        return self.display.name or self.key
 
     @property
     def title(self) -> str:
         """Its name, data and what it is about."""
-        data = sorted({source_label.described(run["dataset"])[0] for run in self.results.runs()}) if self.shown.about else []
-        about = ", ".join(filter(None, [" and ".join(data), self.shown.about]))
+        data = sorted({source_label.described(run["dataset"])[0] for run in self.results.runs()}) if self.display.about else []
+        about = ", ".join(filter(None, [" and ".join(data), self.display.about]))
         return f"{self.name}: {about}" if about else self.name
 
     @property
     def measure(self) -> Measure:
-        return MEASURES[self.shown.measure]
+        return MEASURES[self.display.measure]
 
     @property
-    def skipped(self) -> MissingReason | None:
-        return self.results.skipped
+    def missing_reason(self) -> MissingReason | None:
+        return self.results.missing_reason
 
     @property
     def scale(self) -> str:
@@ -117,10 +117,10 @@ class ExperimentView:
     @property
     def target(self) -> float | None:
         """At this scale."""
-        return self.results.at_scale(self.shown.target)
+        return self.results.at_scale(self.display.target)
 
     @property
-    def full(self) -> bool:
+    def comparable(self) -> bool:
         """Whether our numbers may be held against the paper's."""
         return self.results.compare == "full"
 
@@ -130,7 +130,7 @@ class ExperimentView:
 
     def curves(self, label: str) -> dict[int, Curve]:
         """Seed -> (round, value) of the finished runs; 0..1, of a loss in nats."""
-        return self.results.curves(label, self.shown.measure)
+        return self.results.curves(label, self.display.measure)
 
     def rounds_to(self, curve: Curve, target: float, smooth: int = 1) -> int | None:
         """First round at the target; a loss comes down to it."""
@@ -169,11 +169,11 @@ class PaperData:
         return f"Fig. {figure}: {series}" if series else key
 
     def study(self, experiment: str, study: str) -> Results:
-        return self.results[source(experiment, study)]
+        return self.results[results_name(experiment, study)]
 
     def styles_of(self, results: Results) -> Mapping[str, SeriesStyle]:
         """Series -> look: the paper's; where it does not know one of them, as if the paper had nothing else."""
-        experiment, _ = split_source(results.note["experiment"])
+        experiment, _ = split_results_name(results.note["experiment"])
         known = self.styles.get(experiment, {})
         if known.keys() >= results.note["series"].keys():
             return known
@@ -181,12 +181,12 @@ class PaperData:
         return looks.assign_styles({experiment: own})[experiment]
 
 
-def source(experiment: str, study: str | None) -> str:
+def results_name(experiment: str, study: str | None) -> str:
     """The name of gathered results."""
     return f"{experiment}-{study}" if study else experiment
 
 
-def split_source(source: str) -> tuple[str, str]:
+def split_results_name(source: str) -> tuple[str, str]:
     """Of such a name the experiment, and the study or nothing."""
     experiment, _, study = source.partition("-")
     return experiment, study

@@ -20,7 +20,7 @@ class ReferenceChecker:
     experiments: Mapping[str, dict[str, Any]]  # the paper's, as experiments.yaml says
     scales: Mapping[str, Scale]
     curves: Collection[str]  # digitised
-    shown: Mapping[str, DisplayOptions]
+    display_options: Mapping[str, DisplayOptions]
     figures: Mapping[str, Any]
 
     def at(self, *keys: str) -> "ReferenceChecker":
@@ -71,7 +71,7 @@ class ReferenceChecker:
     def check_ref(self, ref: ExperimentRef, series: Iterable[str | None] = ()) -> DisplayOptions:
         """That the experiment measures it, and that its target and its curves are there."""
         self.check_experiment(ref.experiment, series)
-        shown = ref.resolved(self.shown)
+        shown = ref.resolved(self.display_options)
         measured = self.experiments[ref.experiment].get("measures", USUAL)
         self.check_names(f"measure of experiment '{ref.experiment}'", [shown.measure], measured)
         self.at("target").check_names("scale", shown.target, self.scales)

@@ -70,12 +70,12 @@ class Quantity(Frozen):
         """Whether a claim may report a number."""
         return True
 
-    def check(self, known: ReferenceChecker, ref: ExperimentRef) -> None:
+    def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
         """That series, study and measure exist."""
         if self.study:
-            known.check_study(ref.experiment, self.study, self.labels)
+            checker.check_study(ref.experiment, self.study, self.labels)
         else:
-            known.check_ref(ref, self.labels)
+            checker.check_ref(ref, self.labels)
 
     def bounds(self, measure: Measure) -> tuple[float, float]:
         """Between which numbers it lies."""
@@ -95,7 +95,7 @@ class Quantity(Frozen):
         return [
             make_reason(ReasonKind.DIVERGED, series=label, run=run)
             for label in self.labels
-            for run in panel.results.diverged(label)
+            for run in panel.results.diverged_runs(label)
         ]
 
     def missing(self, panel: ExperimentView) -> list[Reason]:
@@ -133,7 +133,7 @@ class CurveQuantity(Quantity):
     def missing(self, panel: ExperimentView) -> list[Reason]:
         curves = {label: panel.curves(label) for label in self.labels}
         if unmeasured := [label for label, seeds in curves.items() if not seeds]:
-            return [make_reason(ReasonKind.UNMEASURED, what=f"values of {panel.shown.measure}", series=unmeasured)]
+            return [make_reason(ReasonKind.UNMEASURED, what=f"values of {panel.display.measure}", series=unmeasured)]
         return unpaired_seeds(curves)
 
     def missed_target(self, panel: ExperimentView) -> list[Reason]:
@@ -176,9 +176,9 @@ class TargetQuantity(CurveQuantity):
     target: NonNegative
     smooth: Count = 1
 
-    def check(self, known: ReferenceChecker, ref: ExperimentRef) -> None:
-        super().check(known, ref)
-        known.at("target").check_values(ref.resolved(known.shown).measure, [self.target])
+    def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
+        super().check(checker, ref)
+        checker.at("target").check_values(ref.resolved(checker.display_options).measure, [self.target])
 
     def missing(self, panel: ExperimentView) -> list[Reason]:
         curves = [curve for label in self.labels for curve in panel.curves(label).values()]

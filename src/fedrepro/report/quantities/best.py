@@ -3,7 +3,7 @@
 from fedrepro.config.types import Count
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import ExperimentView
-from fedrepro.report.numbers import Unit, of_measure
+from fedrepro.report.numbers import Unit, measure_unit
 from fedrepro.report.quantities import base
 from fedrepro.report.statistics import Curve
 
@@ -16,7 +16,7 @@ class Quantity(base.TargetQuantity):
         return {"never": base.Expected(sign=-1, tested=False)}
 
     def unit(self, measure: Measure) -> Unit:
-        return of_measure(measure)
+        return measure_unit(measure)
 
     def label(self, measure: Measure) -> str:
         return f"best {measure.axis}"

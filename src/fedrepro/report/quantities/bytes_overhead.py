@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import ExperimentView
-from fedrepro.report.numbers import CHANGE, Unit, megabytes
+from fedrepro.report.numbers import CHANGE, Unit, megabytes_per_round
 from fedrepro.report.quantities import base
 from fedrepro.report.reasons import Reason
 
@@ -28,4 +28,4 @@ class Quantity(base.Quantity):
 
     def _rates(self, panel: ExperimentView, label: str) -> dict[int, float]:
         """Seed -> 10^6 bytes of a round."""
-        return {run["seed"]: megabytes(run) for run in panel.results.runs(label)}
+        return {run["seed"]: megabytes_per_round(run) for run in panel.results.runs(label)}

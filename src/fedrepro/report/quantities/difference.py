@@ -9,7 +9,7 @@ from fedrepro.config.types import Fraction
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView
 from fedrepro.report.inputs.references import ReferenceChecker
-from fedrepro.report.numbers import Unit, difference_unit, of_difference
+from fedrepro.report.numbers import Unit, difference_unit, difference_unit_name
 from fedrepro.report.quantities import base, value
 from fedrepro.report.reasons import Reason
 from fedrepro.report.statistics import Curve
@@ -45,16 +45,16 @@ class Quantity(value.Quantity):
         return self.slack is None and self.than is None and self.whole is None
 
     def unit(self, measure: Measure) -> Unit:
-        return of_difference(measure)
+        return difference_unit(measure)
 
     def label(self, measure: Measure) -> str:
-        return f"{measure.title} above {self.baseline} ({difference_unit(measure)})"
+        return f"{measure.title} above {self.baseline} ({difference_unit_name(measure)})"
 
-    def check(self, known: ReferenceChecker, ref: ExperimentRef) -> None:
-        super().check(known, ref)
+    def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
+        super().check(checker, ref)
         if self.than:
-            measure = ref.resolved(known.shown).measure
-            known.at("than").check_ref(ExperimentRef(experiment=self.than, measure=measure), self.labels)
+            measure = ref.resolved(checker.display_options).measure
+            checker.at("than").check_ref(ExperimentRef(experiment=self.than, measure=measure), self.labels)
 
     def bounds(self, measure: Measure) -> tuple[float, float]:
         return (-1, 1) if measure.percent else base.Quantity.bounds(self, measure)
@@ -87,7 +87,7 @@ class Quantity(value.Quantity):
         values = self.values(panel)
         if self.than or self.whole:  # of no lead none is larger, and nothing can be kept
             return [self.lead(panel, self.whole or self.series), values]
-        return [[value + (self.slack or 0) for value in values]] if panel.full else [values]
+        return [[value + (self.slack or 0) for value in values]] if panel.comparable else [values]
 
     def _panels(self, panel: ExperimentView) -> list[ExperimentView]:
         return [panel, panel.sibling(self.than)] if self.than else [panel]

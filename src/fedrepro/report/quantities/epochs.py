@@ -50,7 +50,7 @@ def epochs_to_target(results: Results, label: str) -> dict[int, dict[int, int | 
     run has none."""
     target = results.settings["target"]
     found: dict[int, dict[int, int | None]] = defaultdict(dict)
-    for row in results.good(label):
+    for row in results.finished_rows(label):
         seed, client = int(row["seed"]), int(row["client"])
         found[seed].setdefault(client, None)
         if found[seed][client] is None and float(row["accuracy"]) >= target - EPSILON:
@@ -69,7 +69,7 @@ def means(results: Results, label: str) -> dict[int, float]:
 def margins(results: Results, label: str) -> list[float]:
     """For each seed by how much the best accuracy of the new client that learns least lies above the target."""
     best: dict[str, dict[str, float]] = defaultdict(dict)
-    for row in results.good(label):
+    for row in results.finished_rows(label):
         own = best[row["seed"]]
         own[row["client"]] = max(own.get(row["client"], 0.0), float(row["accuracy"]))
     return [min(clients.values()) - results.settings["target"] for clients in best.values()]

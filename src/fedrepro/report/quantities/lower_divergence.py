@@ -45,10 +45,10 @@ class Quantity(base.Quantity):
     def unshown_experiments(self) -> list[str]:
         return self.other_experiments
 
-    def check(self, known: ReferenceChecker, ref: ExperimentRef) -> None:
-        super().check(known, ref)
+    def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
+        super().check(checker, ref)
         if self.learned:
-            known.at("learned").check_ref(ExperimentRef(experiment=self.learned), self.labels)
+            checker.at("learned").check_ref(ExperimentRef(experiment=self.learned), self.labels)
 
     def missing(self, panel: ExperimentView) -> list[Reason]:
         means = {label: _means(panel, label) for label in self.labels}
@@ -88,6 +88,6 @@ def _constant(panel: ExperimentView, label: str, learned: str | None) -> list[Re
 
 def _divergences(panel: ExperimentView, label: str) -> dict[int, list[float]]:
     found: dict[int, list[float]] = {}
-    for row in panel.results.good(label):
+    for row in panel.results.finished_rows(label):
         found.setdefault(int(row["seed"]), []).append(float(row["divergence"]))
     return found

@@ -4,7 +4,7 @@ that its run has."""
 from fedrepro.config.types import Count, NonNegative
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import ExperimentView
-from fedrepro.report.numbers import ROUNDS, Unit, difference_unit, display_factor
+from fedrepro.report.numbers import ROUNDS, Unit, difference_unit_name, display_factor
 from fedrepro.report.quantities import base
 from fedrepro.report.reasons import Reason
 from fedrepro.report.statistics import Curve
@@ -21,7 +21,7 @@ class Quantity(base.CurveQuantity):
         return "rounds until it has converged"
 
     def description(self, measure: Measure) -> str:
-        near = f"{display_factor(measure) * self.within:g} {difference_unit(measure)}"
+        near = f"{display_factor(measure) * self.within:g} {difference_unit_name(measure)}"
         return f"The first round that comes within {near} of the best{base.averaging_phrase(self.smooth)}."
 
     def missing(self, panel: ExperimentView) -> list[Reason]:

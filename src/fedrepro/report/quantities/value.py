@@ -8,7 +8,7 @@ from pydantic import model_validator
 from fedrepro.config.types import Count
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import ExperimentView
-from fedrepro.report.numbers import Unit, of_measure
+from fedrepro.report.numbers import Unit, measure_unit
 from fedrepro.report.quantities import base
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import Curve, at_round, mean_last
@@ -26,7 +26,7 @@ class Quantity(base.CurveQuantity):
         return self
 
     def unit(self, measure: Measure) -> Unit:
-        return of_measure(measure)
+        return measure_unit(measure)
 
     def label(self, measure: Measure) -> str:
         return measure.axis

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from fedrepro.report.numbers import NONE, Number
+from fedrepro.report.numbers import NO_VALUE, Number
 
 Row = dict[str, str | Number]
 SYMBOLS = {"%": " percent", "'": ""}
@@ -18,33 +18,33 @@ class Grid:
     rows: list[Row]
 
     @classmethod
-    def of(cls, rows: list[Row]) -> "Grid":
+    def from_rows(cls, rows: list[Row]) -> "Grid":
         """Columns in the order in which the rows bring them."""
         return cls(list(dict.fromkeys(name for row in rows for name in row)) or ["Panel", "Series"], rows)
 
     def cells(self, column: str) -> list[str | Number]:
-        return [row.get(column, NONE) for row in self.rows]
+        return [row.get(column, NO_VALUE) for row in self.rows]
 
-    def numeric(self, column: str) -> bool:
+    def is_numeric(self, column: str) -> bool:
         return any(isinstance(cell, Number) for cell in self.cells(column))
 
     @property
-    def best(self) -> set[tuple[int, int]]:
+    def best_cells(self) -> set[tuple[int, int]]:
         """(row, column) of the numbers that are best among those that they can be compared with, from 0."""
         found = enumerate(self.rows)
         return {(i, j) for i, row in found for j, name in enumerate(self.columns) if getattr(row.get(name), "best", False)}
 
-    def texts(self) -> list[list[str]]:
+    def text_rows(self) -> list[list[str]]:
         """The rows as they are read, without the columns."""
-        return [[str(row.get(name, NONE)) for name in self.columns] for row in self.rows]
+        return [[str(row.get(name, NO_VALUE)) for name in self.columns] for row in self.rows]
 
-    def plain(self) -> list[list]:
+    def csv_rows(self) -> list[list]:
         """Rows for other programs, the first with names of columns; a number that is not there is empty. Beside means over
         seeds stand half of their 95 % interval and the seeds, `_half_width` and `_n`, beside a paper's its `_deviation`."""
         names, parts = [], []
         for column in self.columns:
             name, cells = slug(column), self.cells(column)
-            if not self.numeric(column):
+            if not self.is_numeric(column):
                 names, parts = [*names, name], [*parts, cells]
                 continue
             numbers = [cell if isinstance(cell, Number) else Number() for cell in cells]
@@ -58,22 +58,22 @@ class Grid:
         return [names, *([part[i] for part in parts] for i in range(len(self.rows)))]
 
 
-def mark_best(rows: Sequence[Row], column: str, least: bool, lost: Iterable[str] = ()) -> None:
+def mark_best(rows: Sequence[Row], column: str, lowest: bool, excluded: Iterable[str] = ()) -> None:
     """Mark the best number of a column, at the digits that are shown, ties all; among at least two whole ones, of series that
     lost no run: the seeds that are left do not speak for the one that is lost."""
-    out = set(lost)
+    out = set(excluded)
     rivals = [row for row in rows if row["Series"] not in out and _whole(row.get(column))]
-    seen = [float(row[column].shown) for row in rivals]
+    seen = [float(row[column].value_text) for row in rivals]
     if len(seen) < 2:
         return
-    first = min(seen) if least else max(seen)
+    first = min(seen) if lowest else max(seen)
     for row, value in zip(rivals, seen, strict=True):
         if value == first:
             row[column] = replace(row[column], best=True)
 
 
 def _whole(cell: str | Number | None) -> bool:
-    return isinstance(cell, Number) and cell.value is not None and not cell.aside
+    return isinstance(cell, Number) and cell.value is not None and not cell.qualifier
 
 
 def slug(title: str) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from unicodedata import combining, lookup, normalize
 
-from fedrepro.report.numbers import NONE, Number
+from fedrepro.report.numbers import NO_VALUE, Number
 from fedrepro.report.tables._grid import Grid
 
 SMALL = "alpha beta gamma delta epsilon zeta eta theta iota kappa lamda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
@@ -15,12 +15,12 @@ MATHS |= {"µ": "mu", "±": "pm", "×": "times", "·": "cdot", "≤": "le", "≥
 MATHS |= {"∞": "infty", "√": "surd", "∈": "in", "∑": "sum"}
 LETTERS = "ßæøåœłıÆØÅŒŁ"  # that every TeX font has, beside those with one of these accents
 ACCENTS = "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"
-MARKS = {character: rf"\{character}" for character in "%_&#{}"}
-MARKS |= {"$": r"$\mathdollar$", "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
-MARKS |= {"<": "$<$", ">": "$>$", "[": "{[}", "|": r"\textbar{}"}  # behind \\ a bracket would be an option
-MARKS |= {"°": r"$^\circ$", "²": "$^2$", "³": "$^3$", "⁄": "/", "§": r"\S{}", "©": r"\copyright{}"}
-MARKS |= {"–": "--", "—": "---", "…": r"\ldots{}", "“": "``", "”": "''", "’": "'"}
-MARKS |= {"−": "$-$"} | {character: rf"$\{name}$" for character, name in MATHS.items()}
+REPLACEMENTS = {character: rf"\{character}" for character in "%_&#{}"}
+REPLACEMENTS |= {"$": r"$\mathdollar$", "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+REPLACEMENTS |= {"<": "$<$", ">": "$>$", "[": "{[}", "|": r"\textbar{}"}  # behind \\ a bracket would be an option
+REPLACEMENTS |= {"°": r"$^\circ$", "²": "$^2$", "³": "$^3$", "⁄": "/", "§": r"\S{}", "©": r"\copyright{}"}
+REPLACEMENTS |= {"–": "--", "—": "---", "…": r"\ldots{}", "“": "``", "”": "''", "’": "'"}
+REPLACEMENTS |= {"−": "$-$"} | {character: rf"$\{name}$" for character, name in MATHS.items()}
 FIGURE = re.compile(r"\b(Figs?|Sect?|Eqs?|Tab)\. ")
 
 GROUPS, TARGETS = "Panel", "Target"  # columns by which rows belong together; the panel stands over its rows, or in the caption
@@ -36,7 +36,7 @@ def table(grid: Grid, caption: str, notes: str, label: str, source: str) -> str:
     settings along. `source` stands in a comment. Without rows the notes say why."""
     columns = [name for name in grid.columns if name != GROUPS]
     room = "table*" if len(columns) > COLUMNS else "table"
-    asides = list(dict.fromkeys(cell.aside for row in grid.rows for cell in row.values() if getattr(cell, "aside", "")))
+    asides = list(dict.fromkeys(cell.qualifier for row in grid.rows for cell in row.values() if getattr(cell, "qualifier", "")))
     below = [rf"\textsuperscript{{{_letter(i)}}}{escape(text)}." for i, text in enumerate(asides)]
     lines = [f"% {source}", f"% Needs the packages {PACKAGES}."]
     lines += [rf"\begin{{{room}}}[!htb]", r"\centering", r"\small", r"\setlength{\belowcaptionskip}{4pt}"]
@@ -59,11 +59,11 @@ def _tabular(grid: Grid, columns: list[str], asides: list[str]) -> str:
 
     titles, kinds, cells, bold = [], "", [], set()
     for name in columns:
-        numeric, column = grid.numeric(name), grid.cells(name)
+        numeric, column = grid.is_numeric(name), grid.cells(name)
         bold |= {(i, len(cells)) for i, cell in enumerate(column) if getattr(cell, "best", False)}
         cells.append([_cell(cell, numeric) for cell in column])
         titles.append((_title(name) if numeric else escape(name), "value"))
-        kinds += _format(column) if numeric else "l"
+        kinds += siunitx_format(column) if numeric else "l"
         if beside := _beside(column, asides):
             cells.append(beside)
             titles.append((_title(name), "interval"))
@@ -77,12 +77,12 @@ def _tabular(grid: Grid, columns: list[str], asides: list[str]) -> str:
 def _beside(column: Sequence[str | Number], asides: list[str]) -> list[str]:
     """What stands behind the numbers, the intervals one below the other; empty where nothing does."""
     numbers = [cell if isinstance(cell, Number) else Number() for cell in column]
-    widest = max(len(number.width) for number in numbers)
+    widest = max(len(number.half_width_text) for number in numbers)
     found = []
     for number in numbers:
-        space = rf"\phantom{{{'0' * (widest - len(number.width))}}}" if len(number.width) < widest else ""
-        interval = rf"$\pm$\,{space}{number.width}" if number.width else ""
-        found.append(interval + (rf"\textsuperscript{{{_letter(asides.index(number.aside))}}}" if number.aside else ""))
+        space = rf"\phantom{{{'0' * (widest - len(number.half_width_text))}}}" if len(number.half_width_text) < widest else ""
+        interval = rf"$\pm$\,{space}{number.half_width_text}" if number.half_width_text else ""
+        found.append(interval + (rf"\textsuperscript{{{_letter(asides.index(number.qualifier))}}}" if number.qualifier else ""))
     return found if any(found) else []
 
 
@@ -115,37 +115,37 @@ def _with_groups(text: str, grid: Grid, columns: int) -> str:
 def _cell(cell: str | Number, numeric: bool) -> str:
     """Text, or a number without its interval; a word in a column of numbers is no number for siunitx."""
     if isinstance(cell, Number) and cell.value is not None:
-        return cell.shown
-    text = _dash(cell.word if isinstance(cell, Number) else cell)
+        return cell.value_text
+    text = _dash(cell.placeholder if isinstance(cell, Number) else cell)
     return f"{{{text}}}" if numeric else text
 
 
 def _dash(text: str) -> str:
-    return "--" if text == NONE else escape(text)
+    return "--" if text == NO_VALUE else escape(text)
 
 
 def _letter(index: int) -> str:
     return chr(ord("a") + index)
 
 
-def _format(cells: Sequence[str | Number]) -> str:
+def siunitx_format(cells: Sequence[str | Number]) -> str:
     """The siunitx column for its numbers: sign, digits before and after the point."""
     numbers = [cell for cell in cells if isinstance(cell, Number) and cell.value is not None]
     if not numbers:
         return "c"
-    parts = [re.fullmatch(r"([+-]?)(\d+)\.?(\d*)", number.shown).groups() for number in numbers]
+    parts = [re.fullmatch(r"([+-]?)(\d+)\.?(\d*)", number.value_text).groups() for number in numbers]
     sign, decimals = max((part[0] for part in parts), key=" +-".find), max(len(part[2]) for part in parts)
     return f"S[table-format={sign}{max(len(part[1]) for part in parts)}{f'.{decimals}' if decimals else ''}]"
 
 
 def _title(title: str) -> str:
     """A title of a column of numbers, on several lines where it is long."""
-    lines = [escape(line) for line in _broken(title)]
+    lines = [escape(line) for line in split_title(title)]
     stack = r"\begin{tabular}[b]{@{}c@{}}" + r"\\".join(lines) + r"\end{tabular}"
     return lines[0] if len(lines) == 1 else stack
 
 
-def _broken(title: str) -> list[str]:
+def split_title(title: str) -> list[str]:
     """Two lines, as even as they can be, of a title that is too long for one."""
     words = re.split(r"(?<!Fig\.) ", title)
     if len(title) <= WORD or len(words) == 1:
@@ -174,8 +174,8 @@ def escape(text: str) -> str:
 
 def _escaped(character: str) -> str:
     """What the fonts of pdflatex lack is told by what it consists of (₂ is 2, ą is a), else by its number, e.g. of emoji."""
-    if character in MARKS:
-        return MARKS[character]
+    if character in REPLACEMENTS:
+        return REPLACEMENTS[character]
     if character.isspace():
         return " "
     if character in LETTERS or (character.isascii() and character.isprintable()):
@@ -184,6 +184,6 @@ def _escaped(character: str) -> str:
     if character <= "\u017f" and base.isascii() and len(marks) == 1 and marks[0] in ACCENTS:
         return character
     parts = [part for part in normalize("NFKD", character) if not combining(part)]
-    if parts and all(part in MARKS or (part.isascii() and part.isprintable()) for part in parts):
-        return "".join(MARKS.get(part, part) for part in parts)
+    if parts and all(part in REPLACEMENTS or (part.isascii() and part.isprintable()) for part in parts):
+        return "".join(REPLACEMENTS.get(part, part) for part in parts)
     return rf"\texttt{{U+{ord(character):04X}}}"

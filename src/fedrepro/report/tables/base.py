@@ -8,18 +8,18 @@ from pydantic import BeforeValidator, Field
 from fedrepro.config.types import Count, Frozen, NonNegative
 from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
-from fedrepro.report.numbers import Number, arrivals_cell, display_factor, mean_cell, measure_unit
+from fedrepro.report.numbers import Number, display_factor, mean_cell, measure_unit_name, reached_cell
 from fedrepro.report.quantities import rounds_to
 from fedrepro.report.tables._grid import Grid, Row
 from fedrepro.runs.reasons import MissingReason
 
-Named = Annotated[
+PanelRef = Annotated[
     ExperimentRef,
     BeforeValidator(
         lambda given: {"experiment": given} if isinstance(given, str) else given, json_schema_input_type=str | ExperimentRef
     ),
 ]
-Refs = Annotated[tuple[Named, ...], Field(min_length=1)]
+PanelRefs = Annotated[tuple[PanelRef, ...], Field(min_length=1)]
 
 
 class Table(Frozen):
@@ -29,9 +29,9 @@ class Table(Frozen):
     title: str
     kind: str
     name: str | None = None
-    panels: Refs
-    labels: ClassVar[tuple[str, ...]] = ()  # the settings that name a series
-    best: ClassVar[str]  # among what the bold number is the best
+    panels: PanelRefs
+    series_settings: ClassVar[tuple[str, ...]] = ()  # the settings that name a series
+    best_among: ClassVar[str]  # among what the bold number is the best
 
     def sources(self, figures: dict) -> list[str]:
         """The gathered results that it is made from."""
@@ -41,24 +41,24 @@ class Table(Frozen):
     def experiments(self) -> list[str]:
         return self.sources({})
 
-    def check(self, known: ReferenceChecker) -> None:
+    def check(self, checker: ReferenceChecker) -> None:
         """That all that it names exists."""
-        named = [getattr(self, key) for key in self.labels]
+        named = [getattr(self, key) for key in self.series_settings]
         for ref in self.panels:
-            known.at("panels").check_ref(ref, named)
-        names = [ref.resolved(known.shown).name or ref.key for ref in self.panels]
+            checker.at("panels").check_ref(ref, named)
+        names = [ref.resolved(checker.display_options).name or ref.key for ref in self.panels]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
-            known.at("panels").fail(f"{', '.join(repeated)}: give panels of one experiment a name each")
+            checker.at("panels").fail(f"{', '.join(repeated)}: give panels of one experiment a name each")
 
-    def shown(self, evidence: PaperData) -> list[ExperimentView]:
+    def available_panels(self, evidence: PaperData) -> list[ExperimentView]:
         """The panels that were run."""
-        return [panel for panel in self._panels(evidence) if not panel.skipped]
+        return [panel for panel in self._panels(evidence) if not panel.missing_reason]
 
     def _panels(self, evidence: PaperData) -> list[ExperimentView]:
         return [evidence.panel(ref) for ref in self.panels]
 
     def build(self, evidence: PaperData) -> Grid:
-        return Grid.of(self.rows(self.shown(evidence), evidence))
+        return Grid.from_rows(self.rows(self.available_panels(evidence), evidence))
 
     def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
         """Of panels that were run."""
@@ -70,18 +70,18 @@ class Table(Frozen):
 
     def caption(self, evidence: PaperData) -> str:
         """What stands above it: the title, the panel where it is one only, and how many seeds."""
-        panels = self.shown(evidence)
-        alone = [panels[0].title] if len(panels) == 1 and panels[0].shown.about else []
+        panels = self.available_panels(evidence)
+        alone = [panels[0].title] if len(panels) == 1 and panels[0].display.about else []
         return join_sentences([self.title, *alone, *seeds_sentence(panels)])
 
     def notes(self, evidence: PaperData) -> str:
         """What stands below it: what the numbers are, what is not there, data and scale."""
         panels = self._panels(evidence)
-        shown = self.shown(evidence)
-        parts = [panel.title for panel in shown if panel.shown.about and len(shown) > 1]
+        shown = self.available_panels(evidence)
+        parts = [panel.title for panel in shown if panel.display.about and len(shown) > 1]
         parts += self.explanations(shown) if shown else []
-        if self.build(evidence).best:
-            parts.append(f"Bold: the best {self.best} among the series that lost no run, even where intervals overlap")
+        if self.build(evidence).best_cells:
+            parts.append(f"Bold: the best {self.best_among} among the series that lost no run, even where intervals overlap")
         parts += [f"{panel.name}, {label}: {text}" for panel in shown for label, text in _lost(panel)]
         parts += not_run_sentence(panels)
         if data := sorted({run["dataset"] for panel in shown for run in panel.results.runs()}):
@@ -90,9 +90,9 @@ class Table(Frozen):
         note = panels[0].results.note
         return join_sentences([*parts, f"Scale {note['scale']}: {note['scale_note']}"])
 
-    def remark(self, evidence: PaperData) -> str:
+    def description(self, evidence: PaperData) -> str:
         """Caption and notes without the title."""
-        return " ".join(filter(None, [join_sentences(seeds_sentence(self.shown(evidence))), self.notes(evidence)]))
+        return " ".join(filter(None, [join_sentences(seeds_sentence(self.available_panels(evidence))), self.notes(evidence)]))
 
 
 class TargetTable(Table):
@@ -101,14 +101,14 @@ class TargetTable(Table):
     baseline: str
     smooth: Count = 1
     targets: dict[str, tuple[NonNegative, ...]] = {}
-    labels: ClassVar = ("baseline",)
-    best: ClassVar = "of its panel and target (of rounds, where every seed arrives)"
+    series_settings: ClassVar = ("baseline",)
+    best_among: ClassVar = "of its panel and target (of rounds, where every seed arrives)"
 
-    def check(self, known: ReferenceChecker) -> None:
-        super().check(known)
-        known.at("targets").check_names("scale", self.targets, known.scales)
+    def check(self, checker: ReferenceChecker) -> None:
+        super().check(checker)
+        checker.at("targets").check_names("scale", self.targets, checker.scales)
 
-    def at(self, panel: ExperimentView) -> tuple[float, ...]:
+    def targets_at(self, panel: ExperimentView) -> tuple[float, ...]:
         """Targets at the panel's scale; none where nobody has any."""
         return panel.results.at_scale(self.targets, () if panel.target is None else (panel.target,))
 
@@ -131,7 +131,7 @@ def _whose(panel: ExperimentView) -> str:
 
 
 def _lost(panel: ExperimentView) -> list[tuple[str, str]]:
-    return [(label, text) for label in panel.results.labels for text in panel.results.diverged(label)]
+    return [(label, text) for label in panel.results.labels for text in panel.results.diverged_runs(label)]
 
 
 def _images(panels: list[ExperimentView]) -> list[str]:
@@ -160,10 +160,11 @@ def not_run_sentence(panels: list[ExperimentView]) -> list[str]:
     """A sentence on the panels that were not run, those with one reason together."""
     reasons: dict[MissingReason, list[str]] = {}
     for panel in panels:
-        if panel.skipped:
-            reasons.setdefault(panel.skipped, []).append(panel.name)
+        if panel.missing_reason:
+            reasons.setdefault(panel.missing_reason, []).append(panel.name)
     told = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
-    own = [f"{', '.join(panel.results.missing)} ({panel.name})" for panel in panels if panel.results.missing]
+    unfinished = {panel.name: panel.results.unfinished_series for panel in panels}
+    own = [f"{', '.join(labels)} ({name})" for name, labels in unfinished.items() if labels]
     return ([f"Not run: {'; '.join(told)}"] if told else []) + ([f"Not finished: {'; '.join(own)}"] if own else [])
 
 
@@ -193,14 +194,16 @@ def target_cell(panel: ExperimentView, value: float) -> Row:
     """The column of targets, with the digits that it needs."""
     text = f"{display_factor(panel.measure) * value:g}"
     return {
-        f"Target ({measure_unit(panel.measure)})": Number(display_factor(panel.measure) * value, len(text.partition(".")[2]))
+        f"Target ({measure_unit_name(panel.measure)})": Number(
+            display_factor(panel.measure) * value, len(text.partition(".")[2])
+        )
     }
 
 
 def rounds_cell(panel: ExperimentView, label: str, target: float, smooth: int) -> Number:
     """Rounds until the target."""
     reached = [panel.rounds_to(curve, target, smooth) for curve in panel.curves(label).values()]
-    return arrivals_cell(reached, 1 if len(reached) > 1 else 0)
+    return reached_cell(reached, 1 if len(reached) > 1 else 0)
 
 
 def saved_cell(panel: ExperimentView, label: str, baseline: str, target: float) -> Number:
@@ -219,4 +222,4 @@ def no_target_sentence(panels: list[ExperimentView], targets: dict[str, tuple]) 
 
 def diverged_series(panel: ExperimentView) -> list[str]:
     """The series that lost a run."""
-    return [label for label in panel.results.labels if panel.results.diverged(label)]
+    return [label for label in panel.results.labels if panel.results.diverged_runs(label)]

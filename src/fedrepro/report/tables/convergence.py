@@ -5,7 +5,7 @@ from dataclasses import replace
 from fedrepro.config.types import Count, NonNegative
 from fedrepro.report.inputs.panel import ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
-from fedrepro.report.numbers import Number, difference_unit, display_factor, measure_cell, measure_unit
+from fedrepro.report.numbers import Number, difference_unit_name, display_factor, measure_cell, measure_unit_name
 from fedrepro.report.statistics import mean, mean_last
 from fedrepro.report.tables import base
 from fedrepro.report.tables._grid import Row, mark_best
@@ -21,34 +21,34 @@ class Table(base.Table):
     deviations: dict[str, dict[str, NonNegative]] = {}
     improvement: str | None = None
     baseline: str | None = None
-    labels = ("improvement", "baseline")
-    best = "of its column"
+    series_settings = ("improvement", "baseline")
+    best_among = "of its column"
 
-    def check(self, known: ReferenceChecker) -> None:
-        super().check(known)
+    def check(self, checker: ReferenceChecker) -> None:
+        super().check(checker)
         panels = {ref.key: ref for ref in self.panels}
         for label, values in self.reported.items():
-            known.at("reported").check_names("panel of this table", values, panels)
+            checker.at("reported").check_names("panel of this table", values, panels)
             for key, value in values.items():
-                shown = known.at("reported").check_ref(panels[key], [label])
-                known.at("reported", label, key).check_values(shown.measure, [value])
+                shown = checker.at("reported").check_ref(panels[key], [label])
+                checker.at("reported", label, key).check_values(shown.measure, [value])
         for label, values in self.deviations.items():
-            known.at("deviations").check_names("value that is reported", values, self.reported.get(label, {}))
+            checker.at("deviations").check_names("value that is reported", values, self.reported.get(label, {}))
             for key, value in values.items():
-                known.at("deviations", label, key).check_values(known.check_ref(panels[key], [label]).measure, [value])
+                checker.at("deviations", label, key).check_values(checker.check_ref(panels[key], [label]).measure, [value])
 
     def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
         """What the paper reports stands there only where ours is held against it."""
         rows: dict[str, Row] = {label: {"Series": label} for panel in panels for label in panel.results.labels}
         for panel in panels:
             told = {label: values[panel.key] for label, values in self.reported.items() if panel.key in values}
-            title, loss = measure_unit(panel.measure), panel.sign < 0
+            title, loss = measure_unit_name(panel.measure), panel.sign < 0
             ours, theirs = f"{panel.name} ({title})", f"{panel.name}, paper ({title})"
             if self.baseline:
-                ours = f"{panel.name}, above {self.baseline} ({difference_unit(panel.measure)})"
+                ours = f"{panel.name}, above {self.baseline} ({difference_unit_name(panel.measure)})"
             for label, row in rows.items():
                 row[ours] = self._final(panel, label)
-                if told and panel.full:
+                if told and panel.comparable:
                     printed = _printed(panel, [told[label]] if label in told else [])
                     spread = self.deviations.get(label, {}).get(panel.key)
                     row[theirs] = (
@@ -74,7 +74,7 @@ class Table(base.Table):
         """The row of differences, seed by seed, from the series with the best mean among the others."""
         row: Row = {"Series": f"{self.improvement} above the best other"}
         for panel in panels:
-            title, best = measure_unit(panel.measure), min if panel.sign < 0 else max
+            title, best = measure_unit_name(panel.measure), min if panel.sign < 0 else max
             ends = {
                 label: self._ends(panel, label) for label in panel.results.labels if label not in base.diverged_series(panel)
             }
@@ -83,7 +83,7 @@ class Table(base.Table):
             rival = best(others, key=lambda values: mean(list(values.values())), default={}) if own else {}
             row[f"{panel.name} ({title})"] = _signed(panel, [own[seed] - value for seed, value in rival.items()])
             told = {label: values[panel.key] for label, values in self.reported.items() if panel.key in values}
-            if panel.full and self.improvement in told and len(told) > 1:
+            if panel.comparable and self.improvement in told and len(told) > 1:
                 value = told.pop(self.improvement)
                 row[f"{panel.name}, paper ({title})"] = _printed(panel, [value - best(told.values())], signed=True)
         return row
@@ -94,7 +94,7 @@ class Table(base.Table):
             parts.append(f"Tested every {' or '.join(map(str, skipping))} rounds")
         if self.improvement:
             parts.append(f"The last row: {self.improvement} against the series with the best mean, seed by seed")
-        if any(panel.full and panel.key in values for panel in panels for values in self.deviations.values()):
+        if any(panel.comparable and panel.key in values for panel in panels for values in self.deviations.values()):
             parts.append("In the paper's columns ± is its standard deviation")
         short = [(name, end) for panel in panels for name, end in _shortest(panel) if end < self.last]
         return parts + [f"{name} has {end} rounds only, all of which count" for name, end in short]

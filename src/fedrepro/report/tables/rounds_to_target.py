@@ -7,7 +7,7 @@ from pydantic import Field, FiniteFloat
 from fedrepro.config.types import Count
 from fedrepro.report.inputs.panel import ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
-from fedrepro.report.numbers import Number, column_title, format_significant, measure_cell, megabytes
+from fedrepro.report.numbers import Number, column_title, measure_cell, megabytes_per_round, significant_cell
 from fedrepro.report.statistics import mean, mean_last
 from fedrepro.report.tables import base
 from fedrepro.report.tables._grid import Row, mark_best
@@ -26,36 +26,36 @@ class Table(base.TargetTable):
     savings: dict[str, dict[str, FiniteFloat]] = {}
     savings_from: str = ""
 
-    def check(self, known: ReferenceChecker) -> None:
-        super().check(known)
+    def check(self, checker: ReferenceChecker) -> None:
+        super().check(checker)
         if self.reported and len(self.panels) != 1:
-            known.at("reported").fail("numbers of rounds need a table of one panel")
+            checker.at("reported").fail("numbers of rounds need a table of one panel")
         for label, values in self.reported.items():
-            shown = known.at("reported").check_ref(self.panels[0], [label])
-            for scale in known.compared_scales:
+            shown = checker.at("reported").check_ref(self.panels[0], [label])
+            for scale in checker.compared_scales:
                 asked = len(self.targets.get(scale, [scale] if scale in shown.target else []))
                 if asked not in (0, len(values)):  # a scale of one's own may have none
-                    known.at("reported", label).fail(f"needs one number for each target at scale {scale}")
+                    checker.at("reported", label).fail(f"needs one number for each target at scale {scale}")
         if self.reported and self.savings:
-            known.at("savings").fail("follow from the reported rounds: give one of them")
+            checker.at("savings").fail("follow from the reported rounds: give one of them")
         panels = {ref.key: ref for ref in self.panels}
         for label, values in self.savings.items():
-            known.at("savings").check_names("panel of this table", values, panels)
+            checker.at("savings").check_names("panel of this table", values, panels)
             for key in values:
-                known.at("savings").check_experiment(panels[key].experiment, [label])
+                checker.at("savings").check_experiment(panels[key].experiment, [label])
         if bool(self.savings) != bool(self.savings_from):
-            known.at("savings_from").fail("what the paper tells of savings and where it does go together")
+            checker.at("savings_from").fail("what the paper tells of savings and where it does go together")
 
     def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
         found: list[Row] = []
         for panel in panels:
-            for index, target in enumerate(self.at(panel)):
+            for index, target in enumerate(self.targets_at(panel)):
                 group = [self._row(panel, label, index, target, evidence) for label in panel.results.labels]
                 gone, loss = base.diverged_series(panel), panel.sign < 0
                 for name in ("Rounds", self._smoothed):
-                    mark_best(group, name, least=True, lost=gone)
-                mark_best(group, column_title("Final", panel.measure), least=loss, lost=gone)
-                mark_best(group, PRINTED, least=True)
+                    mark_best(group, name, lowest=True, excluded=gone)
+                mark_best(group, column_title("Final", panel.measure), lowest=loss, excluded=gone)
+                mark_best(group, PRINTED, lowest=True)
                 found += group
         return found
 
@@ -69,12 +69,14 @@ class Table(base.TargetTable):
         if self.smooth > 1:
             row[self._smoothed] = base.rounds_cell(panel, label, target, self.smooth)
         row[f"Saved vs {self.baseline} (%)"] = base.saved_cell(panel, label, self.baseline, target)
-        if panel.full:
+        if panel.comparable:
             row |= self._papers(panel, label, index, target, evidence)
         row[column_title("Final", panel.measure)] = measure_cell(
             panel.measure, [mean_last(curve, FINAL) for curve in panel.curves(label).values()]
         )
-        return row | {"MB per round": format_significant(mean([megabytes(run) for run in panel.results.runs(label)]), 3)}
+        return row | {
+            "MB per round": significant_cell(mean([megabytes_per_round(run) for run in panel.results.runs(label)]), 3)
+        }
 
     def _papers(self, panel: ExperimentView, label: str, index: int, target: float, evidence: PaperData) -> Row:
         """What the paper has of it."""
@@ -101,13 +103,13 @@ class Table(base.TargetTable):
         parts += base.received_sentence(panels)
         single = ", of single rounds" if self.smooth > 1 else ""
         parts.append(f"Saved: 1 - rounds / rounds of {self.baseline}{single}, seed by seed")
-        if panels[0].full and self.savings:
+        if panels[0].comparable and self.savings:
             parts.append(f"{SAVING}: {self.savings_from}")
-        elif panels[0].full:
+        elif panels[0].comparable:
             parts.append(f"{PRINTED}: " + ("as it prints them" if self.reported else "the first crossing of its curve"))
         parts += [f"{name}: mean of the last {FINAL} rounds" for name in dict.fromkeys(_final(panel) for panel in panels)]
         parts.append("MB: millions of bytes, down and up, of all participants of a round")
-        return [*parts, *base.no_target_sentence(panels, {panel.name: self.at(panel) for panel in panels})]
+        return [*parts, *base.no_target_sentence(panels, {panel.name: self.targets_at(panel) for panel in panels})]
 
 
 def _final(panel: ExperimentView) -> str:
@@ -116,7 +118,7 @@ def _final(panel: ExperimentView) -> str:
 
 def _plotted(panel: ExperimentView, label: str, target: float, evidence: PaperData) -> Row:
     """From the paper's curve."""
-    if label not in panel.shown.reported:
+    if label not in panel.display.reported:
         return {PRINTED: Number()}
-    round = panel.rounds_to(evidence.curves[panel.shown.reported[label]], target)
-    return {PRINTED: Number(word="never") if round is None else Number(round)}
+    round = panel.rounds_to(evidence.curves[panel.display.reported[label]], target)
+    return {PRINTED: Number(placeholder="never") if round is None else Number(round)}

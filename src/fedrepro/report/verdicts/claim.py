@@ -7,7 +7,7 @@ from pydantic import FiniteFloat, SerializeAsAny, model_validator
 from fedrepro.config.types import Frozen, NonNegative, Number, parse
 from fedrepro.core.metrics import MEASURES
 from fedrepro.report import quantities
-from fedrepro.report.inputs.panel import ExperimentRef, Measured, source
+from fedrepro.report.inputs.panel import ExperimentRef, MeasureName, results_name
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.quantities.base import Expected, Quantity
 
@@ -22,7 +22,7 @@ class Claim(Frozen):
     text: str
     source: str
     experiment: str
-    measure: Measured | None = None  # else the experiment's own
+    measure: MeasureName | None = None  # else the experiment's own
     quantity: SerializeAsAny[Quantity]
     reported: Annotated[FiniteFloat | str, Number]
     tolerance: NonNegative = 0
@@ -62,27 +62,27 @@ class Claim(Frozen):
     @property
     def sources(self) -> list[str]:
         """The gathered results that it is held against, its experiment's first."""
-        return [source(self.experiment, self.quantity.study), *self.quantity.other_experiments]
+        return [results_name(self.experiment, self.quantity.study), *self.quantity.other_experiments]
 
     @property
     def shown_sources(self) -> list[str]:
         """Those of them that the figure or table beside which it stands has to show."""
         return [name for name in self.sources if name not in self.quantity.unshown_experiments]
 
-    def check(self, known: ReferenceChecker) -> None:
-        known.at("scales").check_names("scale", self.scales, known.scales)
-        self.quantity.check(known.at("quantity"), self.ref)
+    def check(self, checker: ReferenceChecker) -> None:
+        checker.at("scales").check_names("scale", self.scales, checker.scales)
+        self.quantity.check(checker.at("quantity"), self.ref)
         if not self.expected:
-            low, high = self.quantity.bounds(MEASURES[self.ref.resolved(known.shown).measure])
+            low, high = self.quantity.bounds(MEASURES[self.ref.resolved(checker.display_options).measure])
             if not low <= self.reported <= high:
-                known.at("reported").fail(
+                checker.at("reported").fail(
                     f"a number of kind {self.quantity.kind} is between {low:g} and {high:g} (got {self.reported:g})"
                 )
         for scale, cell in self.scales.items():
-            cell.check(known.at("scales", scale), self.ref)
-        known.at("not_testable_at").check_names("scale", self.not_testable_at, known.scales)
+            cell.check(checker.at("scales", scale), self.ref)
+        checker.at("not_testable_at").check_names("scale", self.not_testable_at, checker.scales)
         if self.tolerance and not self.because:
-            known.fail("because: a tolerance needs its reason")
+            checker.fail("because: a tolerance needs its reason")
 
 
 def parse_claim(values: Any, where: str) -> Claim:

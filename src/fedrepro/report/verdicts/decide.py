@@ -8,7 +8,7 @@ from fedrepro.core.metrics import MEASURES, Measure
 from fedrepro.data import source_label
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView
-from fedrepro.report.numbers import NONE, Unit
+from fedrepro.report.numbers import NO_VALUE, Unit
 from fedrepro.report.quantities.base import Quantity
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason, reasons_sentence
 from fedrepro.report.statistics import Estimate, estimate
@@ -50,14 +50,15 @@ class Verdict:
         """What the paper reports; of a question of ours that has no number of it, that it reports nothing."""
         if self.claim.is_own_question:
             return rules.NONE_REPORTED
-        return self.claim.reported if self.claim.expected else self.unit.text(self.claim.reported, self.digits)
+        return self.claim.reported if self.claim.expected else self.unit.format(self.claim.reported, self.digits)
 
     @property
     def tolerance(self) -> str:
         """What our mean may differ by, with the reason."""
         if self.claim.expected:
             slack = getattr(self.claim.quantity, "slack", None)
-            return f"{self.unit.distance(slack, 2)} below the baseline" if slack else "none: only the side of zero is judged"
+            allowed = f"{self.unit.format_distance(slack, 2)} below the baseline" if slack else ""
+            return allowed or "none: only the side of zero is judged"
         allowed = rules.distance_text(self.claim, self.claim.tolerance, self.measure)
         return f"{allowed}: {self.claim.because}" if self.claim.because else allowed
 
@@ -69,16 +70,16 @@ class Verdict:
     @property
     def our_value(self) -> str:
         """Our mean with its 95 % interval and the number of seeds; where there is no mean, who arrives."""
-        return self._found(Unit.mean)
+        return self._found(Unit.format_mean)
 
     @property
     def our_interval(self) -> str:
         """The same without the number of seeds."""
-        return self._found(Unit.interval)
+        return self._found(Unit.format_interval)
 
     def _found(self, form: Callable[[Unit, Estimate, int], str]) -> str:
         mean = form(self.unit, self.ours, self.digits) if self.ours else ""
-        return "; ".join(filter(None, [self.arrivals, mean])) or NONE
+        return "; ".join(filter(None, [self.arrivals, mean])) or NO_VALUE
 
 
 def decide(
@@ -127,17 +128,17 @@ def _calibrated(verdict: Verdict, chosen: Mapping[str, str]) -> Verdict:
 
 def _decide(key: str, claim: Claim, panel: ExperimentView, held: float | None) -> Verdict:
     def verdict(status: Status, reasons: list[Reason], *found: Estimate | str | None) -> Verdict:
-        return Verdict(key, claim, MEASURES[panel.shown.measure], status, reasons, *found)
+        return Verdict(key, claim, MEASURES[panel.display.measure], status, reasons, *found)
 
     cell = panel.results.at_scale(claim.scales, claim.quantity)
-    for results in (panel.results, *panel.others.values()):
-        missing = [label for label in cell.labels if label in results.missing]
-        if absent := results.skipped or (unfinished(missing) if missing else None):
+    for results in (panel.results, *panel.other_results.values()):
+        missing = [label for label in cell.labels if label in results.unfinished_series]
+        if absent := results.missing_reason or (unfinished(missing) if missing else None):
             return verdict(Status.NOT_RUN, [make_reason(ReasonKind.NOT_RUN, text=str(absent))])
     values, reasons = cell.evaluate(panel)
     ours = estimate(values) if values else None
     arrived = "" if cell.diverged(panel) or cell.missing(panel) or not (reasons or claim.expected) else _arrivals(cell, panel)
-    asked = "" if panel.full else rules.condition(claim, cell, panel.measure)
+    asked = "" if panel.comparable else rules.condition(claim, cell, panel.measure)
     if beyond := rules.not_testable(claim, cell, panel, held):
         return verdict(Status.NOT_COMPARED, beyond, ours, arrived, asked)
     p = None if reasons else rules.p_value(claim, cell, panel, ours)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from fedrepro.core.errors import UserError
-from fedrepro.report.numbers import NONE
+from fedrepro.report.numbers import NO_VALUE
 from fedrepro.report.tables._latex import escape
 from fedrepro.report.verdicts.decide import Verdict
 
@@ -29,7 +29,7 @@ def macros(paper: str, verdicts: Sequence[Verdict], source: str) -> str:
     for item in verdicts:
         called = names[item.key]
         lines.append(f"% {' '.join(item.claim.text.split())}\n")
-        seeds = str(item.ours.n) if item.ours else NONE
+        seeds = str(item.ours.n) if item.ours else NO_VALUE
         told = {
             "Reported": item.reported,
             "Ours": item.our_interval,
@@ -50,7 +50,7 @@ def name(paper: str, claim: str) -> str:
 
 def _value(text: str) -> str:
     """As LaTeX that also stands in a formula and does not break before its unit."""
-    if text == NONE:
+    if text == NO_VALUE:
         return "--"
     plain = escape(text).replace(r"$\pm$", r"\ensuremath{\pm}")
     return re.sub(r"(?<=\d) (?=\\%|points|rounds|nats|epochs)", "~", plain)

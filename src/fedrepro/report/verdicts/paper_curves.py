@@ -36,7 +36,7 @@ def contradiction(experiments: Mapping[str, DisplayOptions], claim: Claim, plott
         agrees = all(value * claim.expected.sign > EPSILON for contrast in cell.contrasts(panel) for value in contrast)
     else:
         agrees = abs(values[0] - claim.reported) <= claim.tolerance + EPSILON
-    return "" if agrees else cell.unit(panel.measure).text(values[0], decimals(claim, panel.measure))
+    return "" if agrees else cell.unit(panel.measure).format(values[0], decimals(claim, panel.measure))
 
 
 def sign_share(experiments: Mapping[str, DisplayOptions], claim: Claim, plotted: Mapping[str, Curve]) -> float | None:

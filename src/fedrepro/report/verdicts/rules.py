@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import ExperimentView
-from fedrepro.report.numbers import PERCENT, SCORES, format_target
+from fedrepro.report.numbers import PERCENT, SCORE_NAMES, format_target
 from fedrepro.report.quantities.base import Quantity
 from fedrepro.report.quantities.difference import MINIMUM_LEAD
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
@@ -35,7 +35,7 @@ SPREAD = (
     "uses, which are the same for all seeds. Each claim is judged by itself, without a correction for their number. A standard "
     "deviation is called s.d."
 )
-NO_LEAD = PERCENT.distance(MINIMUM_LEAD)
+NO_LEAD = PERCENT.format_distance(MINIMUM_LEAD)
 STEADY = 0.9  # in that part of the rounds a paper's own curves must have a claimed sign, for shorter runs to speak of it
 NONE_REPORTED = "nothing"  # by the paper, of what we ask
 OWN = {  # of what the paper does not report
@@ -73,11 +73,11 @@ def not_testable(claim: Claim, cell: Quantity, panel: ExperimentView, held: floa
     """Why our runs cannot speak of the claim, whatever their numbers; empty if they can."""
     if text := panel.results.at_scale(claim.not_testable_at):
         return [make_reason(ReasonKind.NOT_TESTABLE, text=text)]
-    needed = getattr(cell, "last", None) or (cell.rounds_needed(claim.reported, claim.tolerance) if panel.full else 0)
+    needed = getattr(cell, "last", None) or (cell.rounds_needed(claim.reported, claim.tolerance) if panel.comparable else 0)
     ends = [curve[-1][0] for curve in panel.curves(cell.series).values()] if needed else []
     if ends and min(ends) < needed:  # e.g. after the number of rounds was lowered
         return [make_reason(ReasonKind.ENDS_EARLY, end=min(ends), needed=needed)]
-    if not panel.full:
+    if not panel.comparable:
         if not cell.contrast:
             return [make_reason(ReasonKind.PAPER_ONLY)]
         if claim.reported == 0:
@@ -96,13 +96,13 @@ def judge(claim: Claim, cell: Quantity, panel: ExperimentView, ours: Estimate | 
         return status, reasons + more
     if claim.expected:
         return _worded(claim, cell, panel)
-    return _full(claim, ours, panel.measure) if panel.full else _direction(claim, cell, ours, panel.measure)
+    return _full(claim, ours, panel.measure) if panel.comparable else _direction(claim, cell, ours, panel.measure)
 
 
 def _without_number(claim: Claim, cell: Quantity, panel: ExperimentView) -> Judged:
     """Where a series does not arrive, its best values say whether that is sure; of a difference this leaves the direction."""
     margins = [cell.target_margins(panel, label) for label in cell.labels]
-    if not panel.full and all(margin < -EPSILON for own in margins for margin in own):
+    if not panel.comparable and all(margin < -EPSILON for own in margins for margin in own):
         return Status.NOT_COMPARED, []  # the target is out of reach at this scale
     sides = [estimate(own).side() for own in margins]
     if 0 in sides:
@@ -112,7 +112,7 @@ def _without_number(claim: Claim, cell: Quantity, panel: ExperimentView) -> Judg
     if sides == [1, 1]:
         return Status.UNDECIDED, []
     agrees = sides[0] * claim.reported > 0
-    return _by_scale(panel.full, agrees, Status.PARTLY), []
+    return _by_scale(panel.comparable, agrees, Status.PARTLY), []
 
 
 def _by_scale(full: bool, agrees: bool, whole: Status) -> Status:
@@ -128,11 +128,11 @@ def _worded(claim: Claim, cell: Quantity, panel: ExperimentView) -> Judged:
         return Status.UNDECIDED, [make_reason(ReasonKind.ONE_SEED)]
     sides = [one.side() * expected.sign for one in contrasts]
     if -1 in sides:
-        return _by_scale(panel.full, False, Status.NOT), [make_reason(ReasonKind.OPPOSITE)]
+        return _by_scale(panel.comparable, False, Status.NOT), [make_reason(ReasonKind.OPPOSITE)]
     if 0 not in sides:
-        return _by_scale(panel.full, True, Status.REPRODUCED), [make_reason(ReasonKind.AS_CLAIMED)]
-    if panel.full and expected.minimum and contrasts[0].high < expected.minimum - EPSILON:
-        return Status.NOT, [make_reason(ReasonKind.NO_LEAD, least=cell.unit(panel.measure).distance(expected.minimum))]
+        return _by_scale(panel.comparable, True, Status.REPRODUCED), [make_reason(ReasonKind.AS_CLAIMED)]
+    if panel.comparable and expected.minimum and contrasts[0].high < expected.minimum - EPSILON:
+        return Status.NOT, [make_reason(ReasonKind.NO_LEAD, least=cell.unit(panel.measure).format_distance(expected.minimum))]
     return Status.UNDECIDED, [make_reason(ReasonKind.CONTAINS_ZERO if len(contrasts) == 1 else ReasonKind.ONE_CONTAINS_ZERO)]
 
 
@@ -147,7 +147,7 @@ def _direction(claim: Claim, cell: Quantity, ours: Estimate, measure: Measure) -
 def condition(claim: Claim, cell: Quantity, measure: Measure) -> str:
     """At which target, and at which rounds where those are not the paper's."""
     target = getattr(cell, "target", None)
-    parts = [f"at {format_target(measure, target)} {SCORES[measure.score]}"] if target else []
+    parts = [f"at {format_target(measure, target)} {SCORE_NAMES[measure.score]}"] if target else []
     if cell == claim.quantity:
         return ", ".join(parts)
     if last := getattr(cell, "last", None):
@@ -182,7 +182,9 @@ def _decimals(value: float, *tried: int) -> int:
 def distance_text(claim: Claim, value: float, measure: Measure) -> str:
     """A distance from what is reported, with the decimals of the tolerance too: rounded alike, what is told and what decides
     could contradict each other."""
-    return claim.quantity.unit(measure).distance(value, max(decimals(claim, measure), _decimals(claim.tolerance, 1, 2, 3)))
+    return claim.quantity.unit(measure).format_distance(
+        value, max(decimals(claim, measure), _decimals(claim.tolerance, 1, 2, 3))
+    )
 
 
 def _difference(claim: Claim, ours: Estimate) -> Judged:
