@@ -94,7 +94,7 @@ def test_the_same_runs_stand_behind_the_budget(scale):
             training = settings(key, scale)
             for label, choice in training.series.items():
                 own = dict(choice.options)
-                shared = merge(training.model_dump(exclude=resolve.BESIDE), own.pop("overrides", {}))
+                shared = merge(training.model_dump(exclude=resolve.NOT_TRAINING), own.pop("overrides", {}))
                 alone[key, label] = shared | {"algorithm": {"name": choice.name, **own}}
         assert alone[f"{name}_budget", "FedMAX 600"] == alone[f"{name}_600", "FedMAX"]
         images = {"train_images": alone[f"{name}_600", "FedMAX"]["train_images"]}

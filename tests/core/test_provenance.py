@@ -13,7 +13,7 @@ import torch
 from fedrepro.config import registry
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.experiments.resolve import CHOSEN
+from fedrepro.experiments.resolve import CHOICES
 from support.code import change, forget
 from support.federation import config
 
@@ -134,7 +134,7 @@ def test_a_run_names_a_module_for_each_of_its_choices():
     """But for its data, which count by their own checksum, and what every run imports."""
     named = provenance.modules(config(algorithm={"name": "fedprox"}))
     assert named == ("data.partitions.iid", "models.mnist_cnn", "algorithms.fedprox")
-    assert {*KINDS, *registry.TABLES, "datasets"} == {f"{kind}s" for kind in CHOSEN}
+    assert {*KINDS, *registry.TABLES, "datasets"} == {f"{kind}s" for kind in CHOICES}
     counted = provenance.imported_modules((provenance.ENTRY_MODULE,), provenance.PACKAGE, provenance.NOT_NUMERIC, ())
     assert {registry.module_path(kind) for kind in registry.TABLES} <= set(counted)
 

@@ -12,7 +12,7 @@ from fedrepro.algorithms import fedcl
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import read_json
 from fedrepro.experiments import cost_model
-from fedrepro.experiments.jobs import WORTH, Job, WorkItem, makespan, pack, read_jobs, write_jobs
+from fedrepro.experiments.jobs import MIN_JOB_SECONDS, Job, WorkItem, makespan, pack, read_jobs, write_jobs
 from fedrepro.experiments.resolve import resolve
 from fedrepro.models import resnet50
 from fedrepro.runs.paths import Paths
@@ -40,7 +40,7 @@ def test_what_every_packing_is(seed, least):
     found = loads(costs, jobs)
     assert sorted(piece for job in jobs for piece in job) == list(range(len(costs)))  # every piece in exactly one job
     assert len(jobs) >= min(least, len(costs)) and all(jobs)  # as many as cores, none without work
-    assert len(jobs) <= least or min(found) >= WORTH  # none too small, unless a core had nothing to do
+    assert len(jobs) <= least or min(found) >= MIN_JOB_SECONDS  # none too small, unless a core had nothing to do
     assert found == sorted(found, reverse=True)  # the longest first
     assert all(job == sorted(job) for job in jobs)  # in the order of the plan
     # no job is longer than the shortest by more than one of its pieces: that one would have gone there
@@ -57,7 +57,7 @@ def test_what_every_packing_is(seed, least):
     ([3600, 20, 7200, 20, 30], 1, [[2], [0], [1, 3, 4]]),
     ([3600, 20, 7200], 2, [[2], [0, 1]]),  # too little for a job: it goes where least is to be done
     ([50, 50, 50], 1, [[0, 1, 2]]),  # two jobs would be 100 and 50
-    ([WORTH] * 3, 1, [[0], [1], [2]]),
+    ([MIN_JOB_SECONDS] * 3, 1, [[0], [1], [2]]),
 ])  # fmt: skip
 def test_by_hand(costs, least, jobs):
     assert pack(costs, least) == jobs
@@ -158,7 +158,7 @@ def test_the_time_until_all_is_done(costs, workers, expected):
 
 
 def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
-    monkeypatch.setattr(cost_model, "_measure", None)
+    monkeypatch.setattr(cost_model, "measure_speed", None)
     known, cpu = cost_model.SpeedCache(Paths(results=tmp_path)), torch.device("cpu")
 
     def seconds(executor: str = "sequential", cores: int = 1, **changes) -> float:
@@ -168,11 +168,15 @@ def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
         return cost_model.estimate(a_run(tmp_path, resolved), known, executor, cpu, cores=cores).seconds
 
     base = seconds(rounds=10)
-    assert cost_model.START < base < 600 and seconds(rounds=20) - base == pytest.approx(base - cost_model.START)
+    assert cost_model.RUN_START_SECONDS < base < 600 and seconds(rounds=20) - base == pytest.approx(
+        base - cost_model.RUN_START_SECONDS
+    )
     assert seconds(rounds=10, model={"name": "mnist_cnn", "width": 0.1}) < base < seconds(rounds=10, batch_size=1)
     one, two, three, four, many = (seconds(rounds=1000, clients_per_round=4, cores=cores) for cores in (1, 2, 3, 4, 16))
     assert one > two == three > four == many  # on two cores two clients each, on three one core has two
-    assert (one - two + cost_model.HELP) * 3 == pytest.approx((one - four + cost_model.HELP) * 2)
+    assert (one - two + cost_model.WORKER_START_SECONDS) * 3 == pytest.approx(
+        (one - four + cost_model.WORKER_START_SECONDS) * 2
+    )
     assert seconds("stacked", rounds=10, cores=4) == seconds("stacked", rounds=10) < base  # one call a step for all
 
 
@@ -217,7 +221,12 @@ def test_an_estimate_of_a_batch_that_nobody_can_hold():
     """It is measured with as many images as a client has: a larger batch is one of these."""
     settings = resolve(config(batch_size=10**17, train_images=40))
     assert (
-        len(cost_model._short(settings, cost_model.SpeedCache(Paths()), "sequential", torch.device("cpu")).data.train_x) == 10
+        len(
+            cost_model.timing_federation(
+                settings, cost_model.SpeedCache(Paths()), "sequential", torch.device("cpu")
+            ).data.train_x
+        )
+        == 10
     )
 
 
@@ -235,7 +244,9 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
     monkeypatch.setattr(fedcl, "importance", importance)
     settings = {"algorithm": {"name": "fedcl", "every": every}, "batch_size": 10, "proxy": {"share": 0.01, "removed": removed}}
     resolved = resolve(config(**settings))
-    found = cost_model._measure(resolved, cost_model.SpeedCache(Paths(results=tmp_path)), "sequential", torch.device("cpu"))
+    found = cost_model.measure_speed(
+        resolved, cost_model.SpeedCache(Paths(results=tmp_path)), "sequential", torch.device("cpu")
+    )
     proxy, own = 10, 10 if removed else 20  # of two batches
     assert seen == {proxy if looks == "server" else own} and (found["survey"] > 1e-5) == (looks == "server")
 
@@ -258,7 +269,9 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
 def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, changes, anew):
     """Of the code too; what stands there under earlier keys is in nobody's way."""
     measured, paths = [], Paths(results=tmp_path)
-    monkeypatch.setattr(cost_model, "_measure", lambda *_: measured.append(1) or dict.fromkeys(cost_model.SPEEDS, 1.0))
+    monkeypatch.setattr(
+        cost_model, "measure_speed", lambda *_: measured.append(1) or dict.fromkeys(cost_model.SPEED_FIELDS, 1.0)
+    )
     (tmp_path / "speed.json").write_text('{"0123456789": {"train": 1.0}}', encoding="utf-8")
 
     def cost(executor: str = "sequential", **given) -> int:
@@ -281,33 +294,33 @@ def test_a_cost_by_hand(tmp_path, monkeypatch):
     speed = {"operations": 7, "looks": 0, "train": 1.0, "evaluate": 10.0, "aggregate": 100.0, "survey": 1000.0}
     run, known = a_run(tmp_path, config(train_images=80, test_images=40)), cost_model.SpeedCache(Paths(results=tmp_path))
     for passes in (1, 2):
-        monkeypatch.setattr(cost_model, "_speed", lambda *_, passes=passes: speed | {"passes": passes})
+        monkeypatch.setattr(cost_model, "speed_of", lambda *_, passes=passes: speed | {"passes": passes})
         found = cost_model.estimate(run, known, "sequential", torch.device("cpu"))
         samples, evaluated = passes * 3 * 3 * 20 * 2, 3 * (40 + 2 * 3 * 10)
         assert (found.samples, found.evaluated, found.operations) == (samples, evaluated, 7 * (3 * samples + evaluated))
-        assert found.seconds == cost_model.START + samples + 10 * evaluated + 100 * 3 * 3 + 1000 * 3 * 8
+        assert found.seconds == cost_model.RUN_START_SECONDS + samples + 10 * evaluated + 100 * 3 * 3 + 1000 * 3 * 8
 
 
 @pytest.mark.parametrize(("executor", "clients"), [("sequential", 1), ("stacked", 3)])
 def test_what_is_measured_is_that_of_one_image(tmp_path, monkeypatch, executor, clients):
     """Each piece of work takes a minute: training 16 images of a client, or of all three together; 300 test images; the
     clients' weights; half of the images at the server."""
-    monkeypatch.setattr(cost_model, "_seconds", lambda work, device: (work(), 60.0)[1])
+    monkeypatch.setattr(cost_model, "median_seconds", lambda work, device: (work(), 60.0)[1])
     known = cost_model.SpeedCache(Paths(results=tmp_path))
-    found = cost_model._measure(config(train_images=80), known, executor, torch.device("cpu"))
+    found = cost_model.measure_speed(config(train_images=80), known, executor, torch.device("cpu"))
     per = {name: 60 / found[name] for name in ("train", "evaluate", "aggregate", "survey")}
     assert per == pytest.approx({"train": 16 * clients, "evaluate": 300, "aggregate": clients, "survey": 8 * clients})
 
 
 def test_what_was_measured_with_a_look_in_its_only_epoch_is_less_in_more(tmp_path, monkeypatch):
     """Four passes take 4 s; of two epochs the second needs no look, unless augmentation changes the images."""
-    speed = dict.fromkeys(cost_model.SPEEDS, 0.0) | {"operations": 1.0, "looks": 1.0, "train": 4.0}
-    monkeypatch.setattr(cost_model, "_measure", lambda *_: speed)
+    speed = dict.fromkeys(cost_model.SPEED_FIELDS, 0.0) | {"operations": 1.0, "looks": 1.0, "train": 4.0}
+    monkeypatch.setattr(cost_model, "measure_speed", lambda *_: speed)
     known = cost_model.SpeedCache(Paths(results=tmp_path))
     for augment, each in (([], 3.5), (["flip"], 4.0)):
         run = a_run(tmp_path, config(local_epochs=2, augment=augment))
         found = cost_model.estimate(run, known, "sequential", torch.device("cpu"), lambda: None)
-        assert found.seconds == pytest.approx(cost_model.START + each * found.samples)
+        assert found.seconds == pytest.approx(cost_model.RUN_START_SECONDS + each * found.samples)
 
 
 def test_a_time_is_the_middle_one_of_three(monkeypatch):
@@ -316,14 +329,16 @@ def test_a_time_is_the_middle_one_of_three(monkeypatch):
         clock = iter([moment for seconds in spent for moment in (0.0, seconds)])
         with monkeypatch.context() as patched:
             patched.setattr(cost_model, "time", SimpleNamespace(perf_counter=clock.__next__))
-            assert cost_model._seconds(lambda: None, torch.device("cpu")) == expected
+            assert cost_model.median_seconds(lambda: None, torch.device("cpu")) == expected
         assert next(clock, None) is None
 
 
 def test_operations_are_those_of_images_and_classes(tmp_path):
     """8 x 8 pixels, 28 x 28 of ten classes, as large of 26; all remembered side by side."""
     known = cost_model.SpeedCache(Paths(results=tmp_path))
-    found = [cost_model._counted(config(dataset=name), known)["operations"] for name in ("digits", "mnist", "emnist_letters")]
+    found = [
+        cost_model.network_counts(config(dataset=name), known)["operations"] for name in ("digits", "mnist", "emnist_letters")
+    ]
     assert found == sorted(set(found))
 
 

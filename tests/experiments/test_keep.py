@@ -50,13 +50,13 @@ def test_what_is_no_commit_reaches_no_git(named, paths, tmp_path, monkeypatch):
     note = {"run": run.id, "table": sha256("unit,x\n1,2\n"), "code": "c", "settings": {}, "environment": {"commit": named}}
     table.with_suffix(".json").write_text(json.dumps(note))
     with pytest.raises(UserError, match=r"tsne-1\.json: commit: .* names no commit; delete .* to make the study anew"):
-        keep._study_origin(table, None)
+        keep.study_commit(table, None)
 
 
 @pytest.mark.parametrize(("date", "git", "words"), [
     (None, "fatal: detected dubious ownership", "commit unknown, whose code cannot be read here; git: fatal: detected dubious"),
     (None, "", "commit unknown, whose code cannot be read here; keep it in a checkout that has that commit"),
-    ("2020-02-02", "", "comes from code that commit .* does not have, .* or delete it, commit the code and make"),
+    ("2020-02-02", "", "comes from code that commit .* does not have, .* or delete it, commit the code and run"),
 ])  # fmt: skip
 def test_keep_refuses_a_commit_whose_code_is_not_here(date, git, words, paths, monkeypatch):
     """Where git cannot read the checkout, no other checkout helps; the last one lacks the method's file."""

@@ -395,8 +395,8 @@ MISTAKES = pytest.mark.parametrize(("changes", "words"), [
     ({"series": {"X": {"name": "fedx"}}}, "series.X: unknown algorithm 'fedx': choose from "),
     ({"series": {"FedMMD": {"wait": 1}}}, "wait: unknown key: choose from "),
     ({"series": {"FedMMD": {"weight": -1}}}, "weight: "),
-    ({"series": {"FedAvg": {"overrides": 3}}}, "with: expected settings of the training, e.g. {lr: 0.01} (got 3)"),
-    ({"series": {"FedAvg": {"overrides": {"seed": 3}}}}, "with: seed cannot be set for one series"),
+    ({"series": {"FedAvg": {"overrides": 3}}}, "overrides: expected settings of the training, e.g. {lr: 0.01} (got 3)"),
+    ({"series": {"FedAvg": {"overrides": {"seed": 3}}}}, "overrides: seed cannot be set for one series"),
     ({"series": {"FedAvg": {"overrides": {"rate": 3}}}}, "rate: unknown key: choose from "),
     ({"rounds": -3}, "rounds: "),
     ({"partition": {"name": "balanced_classes", "clients": 20, "classes_per_client": 12}}, "classes_per_client: at most 10 "),
@@ -424,14 +424,14 @@ def test_mistakes_at_another_scale_are_told_before_it_begins(changes, words, pat
     settings = params(scales={"later": later})
     assert plan_experiments(settings, paths)["p"]["one"].runs
     with pytest.raises(UserError) as caught:
-        resolve.check(settings)
+        resolve.check_other_scales(settings)
     assert words in str(caught.value) and "/workflow/papers/p/scales.yaml: later.one: " in str(caught.value)
 
 
 def test_a_study_that_cannot_be_at_another_scale_is_told_before_it_begins():
     def check(**changes):
         later = {"seeds": [0], "compare": "full", "note": "later", "experiments": {"p": {"one": changes}}}
-        resolve.check(params(scales={"later": later}))
+        resolve.check_other_scales(params(scales={"later": later}))
 
     asked = {"tsne": {"rounds": [9], "images": 4}}
     with pytest.raises(UserError, match=r"p/scales.yaml: later.one: studies.tsne: rounds: .* 3 \(got 9\)$"):
@@ -572,7 +572,7 @@ def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypa
     with pytest.raises(UserError) as caught:
         keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     (told,) = str(caught.value).splitlines()
-    assert str(second.folder) in told and "or delete it, commit the code and make it anew" in told
+    assert str(second.folder) in told and "or delete it, commit the code and run again" in told
     shutil.rmtree(second.folder)
     (new,) = keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     assert integrity.load_record(new)["environment"]["commit"] == first.code

@@ -38,7 +38,7 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
     """Nor where no mirror is set, so that the settings could only mean the official release."""
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", mirror and str(tmp_path / mirror))
     settings = one(**ELSEWHERE[name])
-    named = plan_experiments(settings, paths, data=DatasetIdentities(settings, paths, absent=True))["p"]["one"].runs
+    named = plan_experiments(settings, paths, data=DatasetIdentities(settings, paths, allow_missing=True))["p"]["one"].runs
     spared = [lie(named[0], paths, "theirs", "older"), lie(named[1], paths, "others", named[1].code)]
     spared[1].summary.unlink()  # it has only begun
     other = lie(replace(named[0], config=named[0].config.model_copy(update={"lr": 9.0, "seed": 7})), paths, "theirs", "older")
@@ -81,7 +81,9 @@ def test_prune_spares_likewise_what_only_dvc_has(paths, monkeypatch):
     """A finished run of earlier code, and one of other data while those that are named are not here."""
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", "")
     for settings, data in ((one(), None), (one(**ELSEWHERE["mnist"]), "theirs")):
-        named = plan_experiments(settings, paths, data=DatasetIdentities(settings, paths, absent=True))["p"]["one"].runs[0]
+        named = plan_experiments(settings, paths, data=DatasetIdentities(settings, paths, allow_missing=True))["p"]["one"].runs[
+            0
+        ]
         older = lie(named, paths, data or named.data, "older")
         shutil.move(older.folder, paths.stored("p") / older.id)
         assert prune.prune(settings, paths, delete=False) == []

@@ -67,7 +67,7 @@ def test_the_number_of_cores_is_no_target():
 def test_data_are_needed_by_what_is_requested_and_by_rules():
     def names(*requested: str) -> list[str]:
         work = made(*requested)
-        return [item.name for item in work._needing_data(work.plan)]
+        return [item.name for item in work.experiments_needing_data(work.plan)]
 
     assert names("f2") == ["two"] and names("f2", "data") == names("f2", "data/partitions/x.npz") == names() == ["one", "two"]
 
@@ -80,7 +80,7 @@ def test_runs_of_one_figure_share_no_job_with_others():
 @pytest.mark.parametrize(("short", "kinds"), [(0, {"p_one", "p_two"}), (10**6, {"p_one p_two"})])
 def test_runs_that_a_study_needs_share_jobs_where_the_work_is_short(monkeypatch, short, kinds):
     """Elsewhere the study would wait for the others too."""
-    monkeypatch.setattr(workflow, "SHORT", short)
+    monkeypatch.setattr(workflow, "SHORT_WORK_SECONDS", short)
     work = made(cores=1, papers={"p": {"one": {"studies": {"activations": {"every": 1}}}}})
     assert {" ".join(sorted({piece.experiment for piece in job.items})) for job in work.train_jobs} == kinds
     assert len(work.study_jobs) == 1
@@ -129,22 +129,22 @@ def test_the_digest_of_reports_follows_settings_and_runs():
 
 def test_a_figure_that_is_requested_alone_waits_for_its_own_runs():
     work, other = made("f2"), made("f2", "p")
-    assert set(work.reports.finished("p")) == {run.summary for run in work.plan["p"]["two"].runs}
+    assert set(work.reports.done_files("p")) == {run.summary for run in work.plan["p"]["two"].runs}
     assert [path for path in work.reports.files("p") if "/data/" not in path] == work.targets["f2"]
-    assert set(other.reports.finished("p")) == {run.summary for run in other.runs}
+    assert set(other.reports.done_files("p")) == {run.summary for run in other.runs}
 
 
 def test_what_is_not_run_has_no_files(tmp_path):
     skipped = {"quick": {"experiments": {"p": {"two": {}}}}}
     work = made("f1", scales=skipped)
-    assert work.targets["f1"] == [] and work.reports.keys("p") == []
+    assert work.targets["f1"] == [] and work.reports.artifact_keys("p") == []
     assert "f1: nothing to show at scale quick" in work.warnings
-    assert "f1" not in made(scales=skipped).reports.keys("p")
+    assert "f1" not in made(scales=skipped).reports.artifact_keys("p")
 
 
 def test_snakemakes_own_report_shows_pictures_and_tables():
     work = made()
-    shown = {file: found for file in work.reports.files("p") if (found := work.reports.in_report("p", file))}
+    shown = {file: found for file in work.reports.files("p") if (found := work.reports.snakemake_labels("p", file))}
     assert {Path(file).name for file in shown} == {"f1.png", "f2.png"}
     assert shown["reports/quick/p/figures/f1.png"]["labels"] == {"name": "f1", "title": "One"}
 

@@ -34,7 +34,7 @@ def made(request, tmp_path_factory) -> tuple[Reports, Path]:
         committed.gathered(reports, folder, reports.papers)
         for paper, spec in reports.papers.items():
             shutil.copytree(reports.folder / paper / "figures", folder / paper / "figures")
-            keys = reports.keys(paper)
+            keys = reports.artifact_keys(paper)
             artifacts.write_artifacts(spec, [key for key in keys if key not in spec.figures], folder / paper)
             for key in (key for key in keys if key in spec.figures):
                 artifacts.write_figure_csv(spec, key, artifacts.load_evidence(spec, folder / paper), folder / paper)
@@ -67,7 +67,10 @@ def test_every_artifact_is_there_and_no_other(made):
     for paper, spec in reports.papers.items():
         folder = ROOT / reports.folder / paper
         expected = {
-            name for key in reports.keys(paper) for name in artifacts.artifact_files(spec, key) if not name.endswith(REDRAWN)
+            name
+            for key in reports.artifact_keys(paper)
+            for name in artifacts.artifact_files(spec, key)
+            if not name.endswith(REDRAWN)
         }
         assert files(folder) == {*expected, "index.html"}, ANEW.format(folder.parent.name)
 

@@ -34,7 +34,7 @@ def written(tmp_path_factory) -> Path:
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         patch.chdir(copy)
         reports, out = committed.reports("paper", Paths()), copy / "crate.zip"
-        specification, given, folder = reports.papers[PAPER], reports.gathering(PAPER), reports.folder / PAPER
+        specification, given, folder = reports.papers[PAPER], reports.sources(PAPER), reports.folder / PAPER
         for one in given:
             gather(one, folder / "data")
         artifacts.write_artifacts(specification, [*specification.tables, VERDICTS], folder)

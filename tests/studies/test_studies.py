@@ -223,7 +223,7 @@ def test_made_as_the_run_was_trained(made):
     path = made.run.folder / "environment.json"
     for told, used in (("stacked", "stacked"), ("sequential", "sequential"), ("stacked+graph", "auto")):
         path.write_text(json.dumps({"executor": told}))
-        assert study_runner._executor(made.run, CPU) == used
+        assert study_runner.recorded_executor(made.run, CPU) == used
 
 
 def test_without_final_weights_or_with_those_of_a_run_that_diverged(tmp_path, monkeypatch):
@@ -589,7 +589,7 @@ def test_what_studies_cost(paths):
         machine = {"device": device, "cores_per_run": asked, "executor": "stacked"}
         params = settings.params(merge(merge(SETTINGS, fig(**changes)), machine))
         found = pending_work([experiments.plan_experiments(params, paths)["p"]["fig"]], params, paths)
-        assert [entry.studies for entry in found] == [False] * 2 + [True] * 4 and found[0].cost.cores == cores
+        assert [entry.is_study for entry in found] == [False] * 2 + [True] * 4 and found[0].cost.cores == cores
         cost = {entry.group: entry.cost for entry in found}
         plane, new = (cost[f"{TITLES[name]} after them, at most"] for name in ("tsne", "newcomers"))
         assert plane.cores == new.cores == 1 and plane.samples == found[0].cost.samples / 2
@@ -630,7 +630,7 @@ def test_studies_that_an_experiment_cannot_have(changes, paths):
 def gathered(found: PlannedStudy, changes: dict, out: Path) -> tuple[dict, list[dict[str, str]]]:
     params = settings.params(merge(SETTINGS, fig(**changes)))
     gather.gather(study_plan.result_sources(found, params), out)
-    return json.loads((out / f"fig-{found.study}.json").read_text()), rows(out / f"fig-{found.study}.csv")
+    return json.loads((out / f"fig-{found.study_name}.json").read_text()), rows(out / f"fig-{found.study_name}.csv")
 
 
 @pytest.fixture
@@ -748,6 +748,6 @@ def test_studies_follow_their_runs_to_the_shelf_later(here, capsys):
     assert shelved() == []
     item = experiments.plan_experiments(params, Paths())["p"]["fig"]
     own = {("p", finished_runs.run_key(run.config, run.data)): run.id for run in item.runs}
-    assert list(keep._studied(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
+    assert list(keep.studies_to_keep(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
     assert main.main(["keep"]) == 0 and "kept 2 runs" in capsys.readouterr().out
     assert len(shelved()) == 2 * len(NAMES)

@@ -7,7 +7,7 @@ for paper in work.papers:
         name:
             f"artifacts_{paper}"
         input:
-            reports.finished(paper),
+            reports.done_files(paper),
         output:
             [reported(paper, file) for file in reports.files(paper)],
         log:
@@ -15,8 +15,8 @@ for paper in work.papers:
         localrule: True
         params:
             paper=work.papers[paper],
-            made=reports.keys(paper),
-            gathered=unrecorded(reports.gathered(paper)),
+            made=reports.artifact_keys(paper),
+            gathered=unrecorded(reports.requested_sources(paper)),
             folder=unrecorded(str(reports.folder / paper)),
             whole=paper not in reports.requested,
             digest=reports.digest(paper),

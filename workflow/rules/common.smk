@@ -6,7 +6,7 @@ from snakemake.logging import logger
 
 from fedrepro.cli.terminal import log_filters
 from fedrepro.core.errors import UserError
-from fedrepro.experiments.workflow import FIRST, Capacity, Workflow
+from fedrepro.experiments.workflow import DATA_PRIORITY, Capacity, Workflow
 from fedrepro.runs import mlflow_mirror
 
 given = dict(workflow.global_resources.unwrapped_items())
@@ -47,7 +47,7 @@ def unrecorded(value):
 
 def reported(paper, file):
     """An artifact's file, marked for `snakemake --report` where that shows it."""
-    shown = reports.in_report(paper, file)
+    shown = reports.snakemake_labels(paper, file)
     return report(update(file), **shown) if shown else update(file)
 
 

@@ -6,7 +6,7 @@ rule fetch:
         "data/raw/{dataset}/source.json",
     log:
         "logs/fetch/{dataset}.log",
-    priority: FIRST
+    priority: DATA_PRIORITY
     params:
         source=work.source,
     script:
@@ -21,7 +21,7 @@ rule prepare:
         "data/prepared/{prepared}/meta.json",
     log:
         "logs/prepare/{prepared}.log",
-    priority: FIRST
+    priority: DATA_PRIORITY
     params:
         dataset=lambda wildcards: work.dataset(wildcards.prepared),
     script:
@@ -41,7 +41,7 @@ for job in work.partition_jobs:
             [update(path.with_suffix(end)) for path in job.configs for end in (".npz", ".png")],
         log:
             f"logs/partition/{job.name}.log",
-        priority: FIRST
+        priority: DATA_PRIORITY
         localrule: True
         params:
             configs={str(path): held.model_dump(mode="json") for path, held in job.configs.items()},

@@ -40,7 +40,7 @@ rule crate:
         f"logs/{work.params.scale}/crate.log",
     params:
         papers=work.papers,
-        gathered={paper: reports.gathering(paper) for paper in work.papers},
+        gathered={paper: reports.sources(paper) for paper in work.papers},
         shown=reports.shown,
         reports=lambda wildcards, input: str(Path(input[0]).parent),
         code=reports.code,

@@ -41,7 +41,7 @@ class Project:
 
         where = self.params, self.paths
         planned = plan.plan_training(*where, select) if select else plan.plan_experiments(*where)
-        resolve.check(self.params)
+        resolve.check_other_scales(self.params)
         return planned
 
     def select(self, targets: list[str], fetch_data: bool = True) -> list:

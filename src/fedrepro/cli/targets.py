@@ -107,4 +107,4 @@ def _describe_target(
 
 
 def _is_requested(item: PlannedExperiment, found: study_plan.PlannedStudy) -> bool:
-    return item.training is not None and item.training.studies.get(found.study) is not None
+    return item.training is not None and item.training.studies.get(found.study_name) is not None

@@ -1,4 +1,4 @@
-"""From settings to work: which runs and studies an experiment has, what is finished, what it costs, how jobs are packed."""
+"""Planning of work: which runs and studies experiments need, which are finished, what the others cost, how jobs are packed."""
 
 from fedrepro.core import moved
 

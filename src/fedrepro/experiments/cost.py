@@ -1,5 +1,6 @@
-"""What work costs before it starts, added up: by experiment, and as time on the cores given. A run's cost: `estimate.py`."""
+"""Expected cost of the work that is not finished: by experiment, and as time on a number of cores."""
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,102 +23,111 @@ HEAD = f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'time':>8}"
 
 @dataclass(frozen=True)
 class PendingWork:
-    """A run, or a study of one, that is not over."""
+    """An unfinished run, or an unfinished study of a run."""
 
-    id: str  # by which its job names it
-    group: str  # its line in the table: fedmmd/fig4d, or what the study looks for
-    name: str  # fig4d FedMMD, seed 0
-    done_file: Path  # there exactly if it is over
+    id: str  # as its job names it
+    group: str  # its line in the table, such as fedmmd/fig4d or the title of a study
+    name: str  # such as "fig4d FedMMD, seed 0"
+    done_file: Path  # exists exactly if the work is finished
     cost: Cost
-    studies: bool = False
+    is_study: bool = False
 
 
 def pending_work(
-    chosen: Iterable[PlannedExperiment], params: Params, paths: Paths, measuring: Callable[[str], None] | None = None
+    chosen: Iterable[PlannedExperiment], params: Params, paths: Paths, on_measure: Callable[[str], None] | None = None
 ) -> list[PendingWork]:
-    """All that is not over of some experiments, each once. A speed that is not known is guessed, or measured where `measuring`
-    is given, which is told each time for whom."""
-    device, found, known = devices.planned_device(params.device), {}, cost_model.SpeedCache(paths)
-    if measuring and device.type == "cuda" and not torch.cuda.is_available():
-        measuring = None  # trained elsewhere, so measured nowhere
-    if measuring and devices.acquire_device(params.device, params.gpus, lambda seconds: True) is None:
-        measuring = None  # beside what trains there it would be slower
+    """Return the unfinished runs and studies of some experiments, each once.
 
-    def add(id: str, group: str, name: str, over: Path, run: Run, executor: str, where: str, studies: bool = False) -> None:
-        cores = 1 if studies or device.type == "cuda" else params.cores_per_run
-        tell = measuring and (lambda: measuring(name))
+    Unknown speeds are guessed. With `on_measure` they are measured, and it is called with the name of each run before that.
+    Measuring needs the device on which runs will train, free of other jobs; otherwise speeds are guessed all the same.
+    """
+    device, speeds = devices.planned_device(params.device), cost_model.SpeedCache(paths)
+    if on_measure and device.type == "cuda" and not torch.cuda.is_available():
+        on_measure = None
+    if on_measure and devices.acquire_device(params.device, params.gpus, lambda seconds: True) is None:
+        on_measure = None
+
+    def estimate(run: Run, name: str, executor: str, location: str, cores: int) -> Cost:
+        measure = functools.partial(on_measure, name) if on_measure else None
         try:
-            cost = cost_model.estimate(run, known, executor, device, tell, cores)
-        except UserError as error:  # such as a network that its method cannot have: before anything is trained
-            raise UserError(f"{where}: {error}") from None
-        found[over] = PendingWork(id, group, name, over, cost, studies)
+            return cost_model.estimate(run, speeds, executor, device, measure, 1 if device.type == "cuda" else cores)
+        except UserError as error:  # for example a network that the method does not support
+            raise UserError(f"{location}: {error}") from None
 
-    chosen, names = list(chosen), {}
+    chosen = list(chosen)
+    names: dict[str, str] = {}
+    pending: dict[Path, PendingWork] = {}
     for item in chosen:
         for series in item.series:
+            location = f"{item.location}: series.{series.label}"
             for run in series.runs:
                 name = names.setdefault(run.id, f"{item.name} {series.label}, seed {run.config.seed}")
-                if run.summary not in found and not run.summary.exists():
-                    where = f"{item.location}: series.{series.label}"
-                    add(run.id, f"{item.paper}/{item.name}", name, run.summary, run, params.executor, where)
-    for case in study_plan.unfinished(chosen, params, paths):
-        title, executor = case.study.title, case.study.executor or params.executor
-        name = f"{title} of {names.get(case.run.id, case.run.id)}"
-        add(case.id, f"{title} after them, at most", name, case.done_file, study_plan.cost_bound(case), executor, case.id, True)
-    known.save()
-    return list(found.values())
+                if run.summary not in pending and not run.summary.exists():
+                    cost = estimate(run, name, params.executor, location, params.cores_per_run)
+                    pending[run.summary] = PendingWork(run.id, f"{item.paper}/{item.name}", name, run.summary, cost)
+    for study_run in study_plan.unfinished(chosen, params, paths):
+        study, done_file = study_run.study, study_run.done_file
+        name = f"{study.title} of {names.get(study_run.run.id, study_run.run.id)}"
+        executor = study.executor or params.executor
+        cost = estimate(study_plan.cost_bound(study_run), name, executor, study_run.id, cores=1)
+        pending[done_file] = PendingWork(study_run.id, f"{study.title} after them, at most", name, done_file, cost, True)
+    speeds.save()
+    return list(pending.values())
 
 
 def core_hours(groups: Mapping[str, Iterable[Run]], paths: Paths) -> dict[str, float]:
-    """The core hours that some groups of runs take, by the same guess on every machine."""
-    known, cpu = cost_model.SpeedCache(paths, measured=False), torch.device("cpu")
+    """Return the core hours that each group of runs takes, guessed in the same way on every machine."""
+    speeds, cpu = cost_model.SpeedCache(paths, measured=False), torch.device("cpu")
     return {
-        name: sum(cost_model.estimate(run, known, "auto", cpu).seconds for run in runs) / 3600 for name, runs in groups.items()
+        name: sum(cost_model.estimate(run, speeds, "auto", cpu).seconds for run in runs) / 3600 for name, runs in groups.items()
     }
 
 
-def wall_seconds(found: Collection[PendingWork], cores: int) -> float:
-    """Until all is over on so many cores: the studies come after the runs."""
-    kinds = [[entry.cost for entry in found if entry.studies is studies] for studies in (False, True)]
-    at_once = [cores // max((cost.cores for cost in costs), default=1) for costs in kinds]
-    return sum(makespan([cost.seconds for cost in costs], jobs) for costs, jobs in zip(kinds, at_once, strict=True))
+def wall_seconds(pending: Collection[PendingWork], cores: int) -> float:
+    """Return the seconds until all work is finished on a number of cores: first the runs, then the studies."""
+    return sum(_makespan([work.cost for work in pending if work.is_study is is_study], cores) for is_study in (False, True))
 
 
-def plan_table(chosen: Iterable[PlannedExperiment], found: Collection[PendingWork], cores: int, scale: str) -> str:
-    """A table of some experiments with what is not over, of how much."""
+def _makespan(costs: list[Cost], cores: int) -> float:
+    return makespan([cost.seconds for cost in costs], cores // max((cost.cores for cost in costs), default=1))
+
+
+def plan_table(chosen: Iterable[PlannedExperiment], pending: Collection[PendingWork], cores: int, scale: str) -> str:
+    """Format a table of experiments: how many of their runs are unfinished, and what these cost."""
     lines = [HEAD]
     for item in chosen:
         name = f"{item.paper}/{item.name}"
         if item.skipped:
             lines.append(f"{name:<34} skipped: {item.skipped}")
             continue
-        own = [entry for entry in found if entry.group == name]
-        lines.append(_line(name, f"{len(own)} of {len({run.folder for run in item.runs})}", own))
-    lines += [_line(group, str(len(own)), own) for group, own in _grouped(found).items() if own[0].studies]
-    runs = [entry for entry in found if not entry.studies]
-    return "\n".join([*lines, _line(f"scale {scale}, one after the other", str(len(runs)), found), _together(found, cores)])
+        unfinished = [work for work in pending if work.group == name]
+        lines.append(_line(name, f"{len(unfinished)} of {len({run.folder for run in item.runs})}", unfinished))
+    studies = _grouped(work for work in pending if work.is_study)
+    lines += [_line(group, str(len(members)), members) for group, members in studies.items()]
+    runs = sum(not work.is_study for work in pending)
+    return "\n".join([*lines, _line(f"scale {scale}, one after the other", str(runs), pending), _total(pending, cores)])
 
 
-def pending_table(found: Collection[PendingWork], cores: int) -> str:
-    """A table of what was asked for and is not over."""
-    lines = [_line(group, str(len(own)), own) for group, own in _grouped(found).items()]
-    first = f"To be trained: {_together(found, cores)}, rough where it was never measured here (`fedrepro plan` does)."
+def pending_table(pending: Collection[PendingWork], cores: int) -> str:
+    """Format a table of the requested work that is unfinished."""
+    lines = [_line(group, str(len(members)), members) for group, members in _grouped(pending).items()]
+    first = f"To be trained: {_total(pending, cores)}, rough where it was never measured here (`fedrepro plan` does)."
     return "\n".join([first, HEAD, *lines])
 
 
-def _together(found: Collection[PendingWork], cores: int) -> str:
-    return f"about {duration(wall_seconds(found, cores))} on {count(cores, 'core')}"
+def _total(pending: Collection[PendingWork], cores: int) -> str:
+    return f"about {duration(wall_seconds(pending, cores))} on {count(cores, 'core')}"
 
 
-def _grouped(found: Iterable[PendingWork]) -> dict[str, list[PendingWork]]:
+def _grouped(pending: Iterable[PendingWork]) -> dict[str, list[PendingWork]]:
     groups: dict[str, list[PendingWork]] = {}
-    for entry in found:
-        groups.setdefault(entry.group, []).append(entry)
+    for work in pending:
+        groups.setdefault(work.group, []).append(work)
     return groups
 
 
-def _line(name: str, runs: str, found: Collection[PendingWork]) -> str:
-    samples, operations, spent = (
-        sum(getattr(entry.cost, part) for entry in found) for part in ("samples", "operations", "seconds")
-    )
-    return f"{name:<34} {runs:>9} {samples:>9.2e} {operations / 1e12:>9.3g} {duration(spent):>8}"
+def _line(name: str, runs: str, pending: Collection[PendingWork]) -> str:
+    samples = sum(work.cost.samples for work in pending)
+    operations = sum(work.cost.operations for work in pending)
+    seconds = sum(work.cost.seconds for work in pending)
+    return f"{name:<34} {runs:>9} {samples:>9.2e} {operations / 1e12:>9.3g} {duration(seconds):>8}"

@@ -1,8 +1,8 @@
-"""What a run costs before it starts: samples, floating-point operations, seconds on this machine. `bill.py` adds them up.
+"""Expected cost of a run: samples, floating-point operations, and seconds on this machine. `cost.py` adds up several.
 
-Operations are counted on the network itself (a training step counts as three forward passes; where a method looks at a network
-that does not change, one more of each image, or of each that augmentation makes); times come from a short training
-measured here for each combination of code and of settings that a speed depends on. Both are remembered in `results/speed.json`.
+Operations are counted on the network itself. A training step counts as three forward passes. A method that compares with a
+frozen network needs one more of each image, or of each augmented image. Times come from a short training, measured here for
+each combination of code and of settings that a speed depends on. Both are cached in `results/speed.json`.
 """
 
 import contextlib
@@ -10,13 +10,13 @@ import copy
 import functools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
 
 from fedrepro import algorithms, models
-from fedrepro.algorithms.base import ClientUpdate, FedAvg, Weights
+from fedrepro.algorithms.base import ClientUpdate, Weights
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Choice
 from fedrepro.core import provenance, rng
@@ -33,40 +33,42 @@ from fedrepro.training.evaluation import flops, measured
 from fedrepro.training.federation import Federation
 from fedrepro.training.round import RoundExecution
 
-STEPS = 2  # of each client that is timed
-TESTS = (16, 300)  # images that are tested on: as many as `TESTED` operations are enough for, between these
-TESTED = 1e11
-LONG = 1.0  # seconds: so long that what the first call does beside its work is little of it
-COUNTED = {"operations", "passes", "looks"}  # what is remembered of a network in its method
-SPEEDS = {"operations", "looks", "train", "evaluate", "aggregate", "survey"}  # and of what was measured
-# Settings that no speed depends on, and the data, which count by their own key
-UNTIMED = {
+TIMED_STEPS = 2  # of each client
+TIMED_TEST_IMAGES = (16, 300)  # at least and at most: as many as `TIMED_TEST_OPERATIONS` are enough for
+TIMED_TEST_OPERATIONS = 1e11
+LONG_SECONDS = 1.0  # from which on what the first call does once does not matter
+COUNT_FIELDS = {"operations", "passes", "looks"}  # cached of a network and its method
+SPEED_FIELDS = {"operations", "looks", "train", "evaluate", "aggregate", "survey"}  # cached of a measurement
+# Settings that no speed depends on, and the data, which have a key of their own
+SPEED_INDEPENDENT = {
     *("dataset", "train_images", "test_images", "partition", "seed"),
     *("rounds", "local_epochs", "evaluate_every", "lr", "schedule"),
 }
-# A rough guess of the speed of a core or a GPU, where nothing was measured: enough to tell seconds from hours, which is what
-# packing asks. Operations in a second: a core's lies between the 1.3e11 of large convolutions and the 1e10 of small dense
-# layers; a GPU's is a tenth of the some 5e13 that data sheets name for single precision
-RATE = {"cpu": 5e10, "cuda": 5e12}
-START = 1.0  # seconds of a run beside its rounds: its network, the recording of its step, its files
-HELP = 3.0  # seconds until a helper is there: importing torch
-CALL = 2e-3  # seconds that a step takes beside its operations
+# A rough guess of the speed of a core or a GPU without a measurement: enough to tell seconds from hours, as packing needs. A
+# core does between the 1.3e11 of large convolutions and the 1e10 of small dense layers; a GPU a tenth of the some 5e13 that
+# data sheets name for single precision
+OPERATIONS_PER_SECOND = {"cpu": 5e10, "cuda": 5e12}
+RUN_START_SECONDS = 1.0  # building the network, recording its step, writing files
+WORKER_START_SECONDS = 3.0  # importing torch
+STEP_SECONDS = 2e-3  # of a step, besides its operations
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run: samples trained on and evaluated on, operations, and seconds for which its job reserves so many cores."""
+    """Cost of one run."""
 
-    samples: float
-    evaluated: float
+    samples: float  # trained on
+    evaluated: float  # samples evaluated on
     operations: float
-    seconds: float
+    seconds: float  # for which its job reserves `cores`
     cores: int = 1
 
 
 class SpeedCache:
-    """What was counted and measured here before, in a file that is read once and written by `save`; without what was `measured`
-    guesses are the same on every machine."""
+    """Counted operations and measured speeds, in a file that is read once and written by `save`.
+
+    Without `measured` speeds are left out, so that guesses are the same on every machine.
+    """
 
     def __init__(self, paths: Paths, measured: bool = True) -> None:
         self._path, self._measured = paths.results / "speed.json", measured
@@ -76,19 +78,19 @@ class SpeedCache:
     def __contains__(self, key: str) -> bool:
         return self._measured and key in self._values
 
-    def get_or_compute(self, key: str, parts: set[str], make: Callable[[], dict[str, float]]) -> dict[str, float]:
-        """The value of a key, which has these parts; made where it is not known. Raises UserError where the file is damaged."""
+    def get_or_compute(self, key: str, fields: set[str], compute: Callable[[], dict[str, float]]) -> dict[str, float]:
+        """Return the value of a key, computed if it is missing. Raises UserError if the stored one lacks `fields`."""
         if key not in self._values:
-            self._values[key] = make()
-        found = self._values[key]
-        if not isinstance(found, dict) or not found.keys() >= parts:
+            self._values[key] = compute()
+        value = self._values[key]
+        if not isinstance(value, dict) or not value.keys() >= fields:
             raise UserError(f"{self._path}: damaged; {DELETE_ADVICE}")
-        return found
+        return value
 
     def save(self) -> None:
         if len(self._values) == self._saved:
             return
-        with contextlib.suppress(OSError):  # what cannot be remembered is found out again
+        with contextlib.suppress(OSError):  # without a cache it is computed again
             self._path.parent.mkdir(parents=True, exist_ok=True)
             write_json(self._path, self._values)
         self._saved = len(self._values)
@@ -97,108 +99,120 @@ class SpeedCache:
 def estimate(
     run: Run, cache: SpeedCache, executor: str, device: torch.device, measure: Callable[[], None] | None = None, cores: int = 1
 ) -> Cost:
-    """The whole run's cost, as if nothing of it were done, on so many cores. An unknown speed is guessed; where `measure` is
-    given, that is called and the speed is measured."""
-    config = _drawn(run.config)
+    """Return the cost of a whole run, as if nothing of it were done.
+
+    Args:
+        executor: name, or auto.
+        measure: called before an unknown speed is measured; without it the speed is guessed.
+        cores: that the run's job has.
+    """
+    config = _without_pretraining(run.config)
     _, train, test = datasets.extent(config.dataset)
-    share, tests = partitions.mean_client_images(config.partition, config.train_images or train), config.test_images or test
-    trained = config.rounds * config.clients_per_round  # local trainings of participants
-    beside = {MEASURES[name].model for name in config.measures if MEASURES[name].over == "clients"}
-    others = config.partition.options["clients"] - config.clients_per_round if beside else 0
+    train_images, test_images = config.train_images or train, config.test_images or test
+    client_images = partitions.mean_client_images(config.partition, train_images)
+    client_tests = partitions.mean_client_images(config.partition, test_images)
+    tasks_done = config.rounds * config.clients_per_round
     evaluations = config.rounds / config.evaluate_every
-    looked_at = tests + (2 * config.clients_per_round + len(beside) * others) * partitions.mean_client_images(
-        config.partition, tests
-    )
-    evaluated = evaluations * looked_at
-    speed = _speed(config, cache, executor, device, measure)
-    trainings = trained * speed.get("passes", 1) + evaluations * others * ("trained" in beside)
-    samples = trainings * config.local_epochs * share
-    surveyed = config.rounds * partitions.proxy_size(config.proxy, config.train_images or train) if config.proxy else 0
-    shared = executors.uses_worker_pool(_named(config, speed["operations"], executor, device), device)
-    most = config.clients_per_round if shared else 1
-    turns = math.ceil(most / cores) / most  # the share of the clients that are trained on the same core
-    seconds = START + HELP * (turns < 1) + samples * speed["train"] * turns
-    seconds += evaluated * speed["evaluate"] + trained * speed["aggregate"] + surveyed * speed["survey"]
-    operations = (_forwards(config, speed) * samples + evaluated) * speed["operations"]
+
+    # measures over all clients need evaluations, and trainings, of those that take no part in the round
+    models_of_all = {MEASURES[name].model for name in config.measures if MEASURES[name].over == "clients"}
+    others = config.partition.options["clients"] - config.clients_per_round if models_of_all else 0
+    client_evaluations = 2 * config.clients_per_round + len(models_of_all) * others
+    evaluated = evaluations * (test_images + client_evaluations * client_tests)
+
+    speed = speed_of(config, cache, executor, device, measure)
+    trainings = tasks_done * speed.get("passes", 1) + evaluations * others * ("trained" in models_of_all)
+    samples = trainings * config.local_epochs * client_images
+    proxy_images = config.rounds * partitions.proxy_size(config.proxy, train_images) if config.proxy else 0
+
+    pooled = executors.uses_worker_pool(_executor(config, speed["operations"], executor, device), device)
+    workers = config.clients_per_round if pooled else 1
+    share_per_core = math.ceil(workers / cores) / workers  # of a round's clients, which one core trains
+    seconds = RUN_START_SECONDS + WORKER_START_SECONDS * (share_per_core < 1) + samples * speed["train"] * share_per_core
+    seconds += evaluated * speed["evaluate"] + tasks_done * speed["aggregate"] + proxy_images * speed["survey"]
+    operations = (_forward_passes(config, speed) * samples + evaluated) * speed["operations"]
     return Cost(samples, evaluated, operations, seconds, cores)
 
 
-def _forwards(config: RunConfig, counted: dict[str, float]) -> float:
-    """Forward passes that a sample of the training costs."""
-    return 3 + counted["looks"] / (1 if config.augment else config.local_epochs)
+def _forward_passes(config: RunConfig, counts: Mapping[str, float]) -> float:
+    """Return the forward passes to which the training on one sample amounts."""
+    return 3 + counts["looks"] / (1 if config.augment else config.local_epochs)
 
 
-def _named(config: RunConfig, forward: float, executor: str, device: torch.device) -> str:
-    return executors.pick(config, forward, device) if executor == "auto" else executor
+def _executor(config: RunConfig, forward: float, executor: str, device: torch.device) -> str:
+    return executors.pick(config, int(forward), device) if executor == "auto" else executor
 
 
-def _drawn(config: RunConfig) -> RunConfig:
-    """With a network that starts at random: known weights cost a download and change no speed."""
+def _without_pretraining(config: RunConfig) -> RunConfig:
+    """Start from random weights: pretrained ones need a download and change no speed."""
     if not config.model.options.get("pretrained"):
         return config
-    return config.model_copy(update={"model": Choice(name=config.model.name, **config.model.options | {"pretrained": False})})
+    model = {"name": config.model.name, **config.model.options, "pretrained": False}
+    return config.model_copy(update={"model": Choice.model_validate(model)})
 
 
-def _speed(
-    config: RunConfig, known: SpeedCache, executor: str, device: torch.device, measure: Callable[[], None] | None
+def speed_of(
+    config: RunConfig, cache: SpeedCache, executor: str, device: torch.device, measure: Callable[[], None] | None
 ) -> dict[str, float]:
-    """Forward operations, training seconds and evaluation seconds per sample, aggregation seconds per client, survey seconds
-    per proxy image, and where a round is more than that how many local trainings it has."""
-    settings, code = config.model_dump(mode="json", exclude=UNTIMED), provenance.code_digest(provenance.modules(config))
-    about = [datasets.key(config.dataset), provenance.hardware(device), torch.__version__]
-    key = provenance.value_digest([executor, settings, code, about, sorted(SPEEDS)])
-    if key not in known:
+    """Return the speed of a config, measured or guessed.
+
+    Its keys: `operations` of a forward pass; seconds to `train` and to `evaluate` on a sample, to `aggregate` a client and to
+    `survey` a proxy image; `looks`, 1 if the method needs a frozen network, else 0; `passes`, local trainings of a participant
+    in a round, if there are several.
+    """
+    settings = config.model_dump(mode="json", exclude=SPEED_INDEPENDENT)
+    code = provenance.code_digest(provenance.modules(config))
+    environment = [datasets.key(config.dataset), provenance.hardware(device), torch.__version__]
+    key = provenance.value_digest([executor, settings, code, environment, sorted(SPEED_FIELDS)])
+    if key not in cache:
         if measure is None:
-            return _guess(config, known, executor, device)
+            return guess_speed(config, cache, executor, device)
         measure()
-    found = known.get_or_compute(key, SPEEDS, lambda: _measure(config, known, executor, device))
-    known.save()
-    return found | {"train": found["train"] * _forwards(config, found) / (3 + found["looks"])}  # measured in one epoch
+    speed = cache.get_or_compute(key, SPEED_FIELDS, lambda: measure_speed(config, cache, executor, device))
+    cache.save()
+    return speed | {"train": speed["train"] * _forward_passes(config, speed) / (3 + speed["looks"])}  # measured in one epoch
 
 
-def _guess(config: RunConfig, known: SpeedCache, executor: str, device: torch.device) -> dict[str, float]:
-    """As `_speed`, from the number of operations alone; a server's look at its few images counts for nothing."""
-    counted = _counted(config, known)
-    forward = counted["operations"]
-    stacked = _named(config, forward, executor, device).startswith(executors.Stacked.name)
-    together = config.clients_per_round if stacked else 1
-    rate = RATE[device.type]
-    train = _forwards(config, counted) * forward / rate + CALL / (config.batch_size * together)
-    return counted | {"train": train, "evaluate": forward / rate, "aggregate": CALL, "survey": 0}
+def guess_speed(config: RunConfig, cache: SpeedCache, executor: str, device: torch.device) -> dict[str, float]:
+    """Guess the speed of a config from its number of operations; surveys of the server's few images count for nothing."""
+    counts = network_counts(config, cache)
+    forward = counts["operations"]
+    stacked = _executor(config, forward, executor, device).startswith(executors.Stacked.name)
+    clients = config.clients_per_round if stacked else 1  # that share a step
+    rate = OPERATIONS_PER_SECOND[device.type]
+    train = _forward_passes(config, counts) * forward / rate + STEP_SECONDS / (config.batch_size * clients)
+    return counts | {"train": train, "evaluate": forward / rate, "aggregate": STEP_SECONDS, "survey": 0}
 
 
-def _counted(config: RunConfig, known: SpeedCache) -> dict[str, float]:
-    """Operations of an image's forward pass, and local trainings of a participant in a round."""
+def network_counts(config: RunConfig, cache: SpeedCache) -> dict[str, float]:
+    """Return `operations`, `passes` and `looks` of a config, as in `speed_of`."""
     shape, _, _ = datasets.extent(config.dataset)
     classes = len(datasets.classes(config.dataset))
     choices = [choice.model_dump(mode="json") for choice in (config.model, config.algorithm, config.task)]
     code = provenance.code_digest(provenance.modules(config))
-    key = provenance.value_digest([choices, shape, classes, code, torch.__version__, sorted(COUNTED)])
-    return known.get_or_compute(key, COUNTED, lambda: _count(config, shape, classes))
+    key = provenance.value_digest([choices, shape, classes, code, torch.__version__, sorted(COUNT_FIELDS)])
+    return cache.get_or_compute(key, COUNT_FIELDS, lambda: _count(config, shape, classes))
 
 
-def _count(config: RunConfig, shape: tuple[int, ...], classes: int) -> dict[str, float]:
-    method = _method(config, shape, classes)
+def _count(config: RunConfig, shape: tuple[int, int, int], classes: int) -> dict[str, float]:
+    task, draw = tasks.create(config.task, classes), rng.generator(0, "estimate")
+    net = copy.deepcopy(_network(config.model.model_dump_json(), shape, task.outputs))  # a method may change it
+    method = algorithms.create(config.algorithm, net, draw, task)
     return {"operations": flops(method, shape), "passes": method.passes, "looks": int(method.needs_reference)}
 
 
-def _method(config: RunConfig, shape: tuple[int, ...], classes: int) -> FedAvg:
-    """A run's method around its network, as it is before anything is trained."""
-    task, draw = tasks.create(config.task, classes), rng.generator(0, "estimate")
-    net = copy.deepcopy(_network(config.model.model_dump_json(), shape, task.outputs))  # a method may change it
-    return algorithms.create(config.algorithm, net, draw, task)
-
-
 @functools.lru_cache(maxsize=1)
-def _network(choice: str, shape: tuple[int, ...], outputs: int) -> models.Net:
-    """What `models.build` makes of a choice in JSON; the series of an experiment mostly share theirs."""
+def _network(choice: str, shape: tuple[int, int, int], outputs: int) -> models.Net:
+    """Build the network of a choice given as JSON; the series of an experiment mostly share theirs."""
     return models.build(Choice.model_validate_json(choice), shape, outputs, rng.generator(0, "estimate"))
 
 
-def _measure(config: RunConfig, known: SpeedCache, executor: str, device: torch.device) -> dict[str, float]:
-    """One short round of the run's own kind on random pixels: all its clients where they train together, else one of them. It
-    is the second round: what a method does now and then, it does in the first."""
-    federation = _short(config, known, executor, device)
+def measure_speed(config: RunConfig, cache: SpeedCache, executor: str, device: torch.device) -> dict[str, float]:
+    """Time the second round of a short run on random pixels, since a method does in the first what it does only now and then.
+
+    All clients of a round take part if they train together, else one.
+    """
+    federation = timing_federation(config, cache, executor, device)
     state = replace(federation.start()[0], round=1)
     algorithm, data, before = federation.algorithm, federation.data, federation.server_view(state)
 
@@ -209,31 +223,33 @@ def _measure(config: RunConfig, known: SpeedCache, executor: str, device: torch.
     received = algorithm.broadcast(state.weights, server)
 
     def train() -> list[ClientUpdate]:
-        return list(RoundExecution(federation, state, {}).train(received))  # it trains as it is asked
+        return list(RoundExecution(federation, state, {}).train(received))  # trains while it is consumed
 
-    sent = train()
+    updates = train()
 
     def test() -> None:
         measured(algorithm, federation.measures, received, data.test_x, data.test_y, federation.chunk)
 
     return {
         "operations": federation.flops,
-        "train": _seconds(train, device) / sum(len(part) for part in data.partition.train),
-        "evaluate": _seconds(test, device) / len(data.test_x),
-        "aggregate": _seconds(lambda: algorithm.aggregate(state.weights, server, sent), device) / len(sent),
-        "survey": _seconds(survey, device) / len(data.partition.proxy) if config.proxy else 0,
+        "train": median_seconds(train, device) / sum(len(part) for part in data.partition.train),
+        "evaluate": median_seconds(test, device) / len(data.test_x),
+        "aggregate": median_seconds(lambda: algorithm.aggregate(state.weights, server, updates), device) / len(updates),
+        "survey": 0 if data.partition.proxy is None else median_seconds(survey, device) / len(data.partition.proxy),
         "passes": algorithm.passes,
         "looks": int(algorithm.needs_reference),
     }
 
 
-def _short(config: RunConfig, known: SpeedCache, executor: str, device: torch.device) -> Federation:
-    """A few batches for each client, one epoch; no more than it holds, where a batch is larger. Half as many for the server's
-    own look, where it has one: of a hundredth of so few there would be no batch."""
+def timing_federation(config: RunConfig, cache: SpeedCache, executor: str, device: torch.device) -> Federation:
+    """Return a federation with a few batches for each client, or fewer if it has fewer images, and one epoch.
+
+    The server's proxy images are half of all: a hundredth of so few would be less than a batch.
+    """
     shape, train, _ = datasets.extent(config.dataset)
     classes, real = len(datasets.classes(config.dataset)), datasets.is_real(config.dataset)
-    held = math.ceil((config.train_images or train) / config.partition.options["clients"])
-    draw, each = rng.generator(0, "estimate"), min(STEPS * config.batch_size, held)
+    available = math.ceil((config.train_images or train) / config.partition.options["clients"])
+    draw, each = rng.generator(0, "estimate"), min(TIMED_STEPS * config.batch_size, available)
 
     def part(images: int) -> tuple[torch.Tensor, torch.Tensor]:
         pixels = torch.randint(0, 256, (images, *shape), dtype=torch.uint8, generator=draw)
@@ -241,27 +257,29 @@ def _short(config: RunConfig, known: SpeedCache, executor: str, device: torch.de
 
     proxy = config.proxy and config.proxy.model_copy(update={"share": 0.5})
     meta = {"mean": [0.5] * shape[0], "std": [0.2] * shape[0]}
-    tests = int(min(max(TESTED / _counted(config, known)["operations"], TESTS[0]), TESTS[1]))
+    least, most = TIMED_TEST_IMAGES
+    tests = int(min(max(TIMED_TEST_OPERATIONS / network_counts(config, cache)["operations"], least), most))
 
     def federation(clients: int) -> Federation:
-        training = {"partition": Choice(name="iid", clients=clients), "clients_per_round": clients, "local_epochs": 1}
-        short = config.model_copy(update=training | {"train_images": None, "test_images": None, "proxy": proxy})
+        partition = Choice.model_validate({"name": "iid", "clients": clients})
+        training = {"partition": partition, "clients_per_round": clients, "local_epochs": 1, "proxy": proxy}
+        short = config.model_copy(update=training | {"train_images": None, "test_images": None})
         dataset = Dataset(config.dataset.name, *part(clients * each), *part(tests), classes, meta)
         return Federation(short, dataset, partitions.of_run(short, dataset), device, executor)
 
-    whole = federation(config.clients_per_round)
-    return whole if isinstance(whole.executor, executors.Stacked) else federation(1)
+    full = federation(config.clients_per_round)
+    return full if isinstance(full.executor, executors.Stacked) else federation(1)
 
 
-def _seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Median of three, after one that counts only where it is `LONG`."""
+def median_seconds(work: Callable[[], object], device: torch.device) -> float:
+    """Return the median time of three calls; of the first call only if it is long, since the first does more."""
 
     def once() -> float:
-        began = time.perf_counter()
+        start = time.perf_counter()
         work()
         if device.type == "cuda":
             torch.cuda.synchronize()
-        return time.perf_counter() - began
+        return time.perf_counter() - start
 
     first = once()
-    return first if first > LONG else sorted(once() for _ in range(3))[1]
+    return first if first > LONG_SECONDS else sorted(once() for _ in range(3))[1]

@@ -1,8 +1,8 @@
-"""Pieces of work packed into jobs: few enough that starting a process is small beside what it does, enough that all cores work.
+"""Packing of runs and studies into jobs: large enough to amortise process start-up, numerous enough to keep every core busy.
 
-A main process decides and writes down what it decided; a process that does one of its jobs, perhaps on another machine and when
-some of the work is done already, reads it. A job's name says what is in it, so that two main processes never mean different
-things by one name.
+The main process decides and writes its decision down. A process that does one of the jobs reads it, perhaps on another machine
+and when some of the work is finished already. A job's name contains a hash of its work, so that two main processes never use
+one name for different jobs.
 """
 
 import heapq
@@ -16,15 +16,15 @@ from typing import Generic, TypeVar
 from fedrepro.core import provenance
 from fedrepro.core.files import atomic_write
 
-WORTH = 60  # seconds of work for which a process is worth its start: importing torch takes 2.5 to 4
-LABEL = 120  # bytes of a job's name beside its hash: with a prefix and an ending it names files, which have 255 at most
+MIN_JOB_SECONDS = 60  # of work for which starting a process pays: importing torch takes 2.5 to 4
+LABEL_BYTES = 120  # of a job's name without its hash: with a prefix and an ending it names files, which have 255 at most
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class WorkItem(Generic[T]):
-    """A run or a study of an experiment: `over` is the file that is there exactly if it is over; those that are `alike` cost
-    less in one process."""
+    """A run or a study of an experiment. Its `done_file` exists exactly if it is finished. Items with the same `step_cache_key`
+    share a compiled training step if one process does them."""
 
     experiment: str
     name: str
@@ -35,29 +35,34 @@ class WorkItem(Generic[T]):
 
 @dataclass(frozen=True)
 class Job(Generic[T]):
-    """What one process does, one piece after the other."""
+    """The items that one process does, one after the other."""
 
     name: str
     items: tuple[WorkItem[T], ...]
 
     @property
     def work(self) -> list[T]:
-        return [piece.work for piece in self.items]
+        return [item.work for item in self.items]
 
     @property
     def done_files(self) -> list[Path]:
-        return [piece.done_file for piece in self.items]
+        return [item.done_file for item in self.items]
 
 
-def pack(costs: Sequence[float], least: int, worth: float = WORTH) -> list[list[int]]:
-    """Positions of pieces that cost so many seconds, as jobs: each piece once, the longest job first, within a job in order.
+def pack(costs: Sequence[float], least: int, min_seconds: float = MIN_JOB_SECONDS) -> list[list[int]]:
+    """Distribute items over jobs.
 
-    As many jobs as there can be of at least `worth` seconds each, hence a long piece has its own; at least `least` in any case,
-    if there are so many pieces. The longest piece goes first, always to the job that has least to do.
+    There are as many jobs as can each have `min_seconds` of work, so that a long item has a job of its own, but at least
+    `least` if there are so many items. Items are assigned longest first, each to the job with the least work.
+
+    Args:
+        costs: seconds of each item.
+
+    Returns the positions of each job's items, in order; the longest job first.
     """
-    short = [cost for cost in costs if cost < worth]
-    jobs = len(costs) - len(short) + int(sum(short) / worth)  # there cannot be more
-    while jobs > least and min(_loads(costs, _spread(costs, jobs))) < worth:
+    short = [cost for cost in costs if cost < min_seconds]
+    jobs = len(costs) - len(short) + int(sum(short) / min_seconds)  # there cannot be more
+    while jobs > least and min(_loads(costs, _spread(costs, jobs))) < min_seconds:
         jobs -= 1
     spread = _spread(costs, min(max(jobs, least, 1), len(costs)))
     return [spread[i] for _, i in sorted((-load, i) for i, load in enumerate(_loads(costs, spread)))]
@@ -65,93 +70,112 @@ def pack(costs: Sequence[float], least: int, worth: float = WORTH) -> list[list[
 
 def _spread(costs: Sequence[float], jobs: int) -> list[list[int]]:
     spread: list[list[int]] = [[] for _ in range(jobs)]
-    waiting = [(0.0, 0, job) for job in range(jobs)]  # seconds and pieces so far: pieces that cost nothing are spread too
-    for piece in sorted(range(len(costs)), key=lambda piece: -costs[piece]):
-        load, pieces, job = waiting[0]
-        heapq.heapreplace(waiting, (load + costs[piece], pieces + 1, job))
-        spread[job].append(piece)
-    return [sorted(pieces) for pieces in spread]
+    queue = [(0.0, 0, job) for job in range(jobs)]  # by seconds, then by items: items that cost nothing are spread too
+    for item in sorted(range(len(costs)), key=lambda item: -costs[item]):
+        load, items, job = queue[0]
+        heapq.heapreplace(queue, (load + costs[item], items + 1, job))
+        spread[job].append(item)
+    return [sorted(items) for items in spread]
 
 
 def _loads(costs: Sequence[float], spread: list[list[int]]) -> list[float]:
-    return [sum(costs[piece] for piece in pieces) for pieces in spread]
+    return [sum(costs[item] for item in items) for items in spread]
 
 
 def makespan(costs: Sequence[float], workers: int) -> float:
-    """Seconds until all pieces are done, if each worker takes the longest that is left."""
+    """Return the seconds until all items are done, if each worker always takes the longest one left."""
     return max(_loads(costs, _spread(costs, max(workers, 1))), default=0.0)
 
 
 def write_jobs(
-    pieces: Iterable[WorkItem[T]],
+    items: Iterable[WorkItem[T]],
     cost: Callable[[T], float],
     least: int,
     folder: Path,
     mixed: Container[str] = (),
-    asked: Callable[[T], bool] = lambda work: True,
+    is_requested: Callable[[T], bool] = lambda work: True,
 ) -> list[Job[T]]:
-    """The jobs of those that are not over, written to `folder` for the processes that do them. Pieces of experiments that are
-    `mixed` may share a job; the others each have their own, so that who asks for one figure does not wait for another's runs,
-    nor for data that only those need. What is `asked` for has `least` jobs from all experiments together. Short pieces that are
-    alike share a job where enough is left for every core."""
-    waiting = [piece for piece in pieces if not piece.done_file.exists()]
-    costs = [cost(piece.work) for piece in waiting]
-    together: dict[str, list[int]] = {}
-    for place, piece in enumerate(waiting):
-        together.setdefault("" if piece.experiment in mixed else piece.experiment, []).append(place)
-    whole = sum(spent for piece, spent in zip(waiting, costs, strict=True) if asked(piece.work)) or 1
+    """Pack the unfinished items into jobs and write these to `folder`, for the processes that do them.
+
+    Short items with the same `step_cache_key` share a job if enough work is left for every core.
+
+    Args:
+        cost: seconds of an item's work.
+        least: jobs, of all experiments together, into which the requested work is split.
+        mixed: experiments that may share jobs. Each other one has jobs of its own, so that a single figure waits neither for
+            runs of another one nor for their data.
+    """
+    pending = [item for item in items if not item.done_file.exists()]
+    costs = [cost(item.work) for item in pending]
+    groups: dict[str, list[int]] = {}
+    for position, item in enumerate(pending):
+        groups.setdefault("" if item.experiment in mixed else item.experiment, []).append(position)
+    requested_seconds = sum(seconds for item, seconds in zip(pending, costs, strict=True) if is_requested(item.work)) or 1
+    keys = [item.step_cache_key for item in pending]
     packed: list[list[int]] = []
-    for own in together.values():
-        total = sum(costs[place] for place in own)
-        jobs = max(1, math.ceil(least * min(1, total / whole)))  # of the cores
-        bundles = _bundles(own, costs, [piece.step_cache_key for piece in waiting], min(WORTH, total / (2 * jobs)))
-        found = pack([sum(costs[place] for place in bundle) for bundle in bundles], jobs)
-        packed += [sorted(place for bundle in spread for place in bundles[bundle]) for spread in found]
-    packed.sort(key=lambda places: -sum(costs[place] for place in places))
-    jobs = [Job(_name(chosen), chosen) for chosen in (tuple(waiting[place] for place in places) for places in packed)]
+    for group in groups.values():
+        packed += _pack_group(group, costs, keys, least, requested_seconds)
+    packed.sort(key=lambda positions: -sum(costs[position] for position in positions))
+    jobs = [_job(tuple(pending[position] for position in positions)) for positions in packed]
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("*.json"):
-        if all(over.exists() for over in _read(path)):
+        if all(done_file.exists() for done_file in _read(path)):
             path.unlink(missing_ok=True)
     for job in jobs:
         if not (path := folder / f"{job.name}.json").exists():
             with atomic_write(path) as temporary:
-                temporary.write_text(json.dumps([str(over) for over in job.done_files], indent=1) + "\n", encoding="utf-8")
+                temporary.write_text(json.dumps(list(map(str, job.done_files)), indent=1) + "\n", encoding="utf-8")
     return jobs
 
 
-def _bundles(places: Iterable[int], costs: Sequence[float], alike: Sequence[str | None], limit: float) -> list[list[int]]:
-    """Each of the places once, together those that are alike, as far as a bundle stays below `limit` seconds."""
+def _pack_group(
+    group: list[int], costs: Sequence[float], keys: Sequence[str | None], least: int, requested_seconds: float
+) -> list[list[int]]:
+    """Pack the items of experiments that may share jobs; they get the share of `least` jobs that their work has of all."""
+    seconds = sum(costs[position] for position in group)
+    jobs = max(1, math.ceil(least * min(1, seconds / requested_seconds)))
+    bundles = _bundles(group, costs, keys, min(MIN_JOB_SECONDS, seconds / (2 * jobs)))
+    packed = pack([sum(costs[position] for position in bundle) for bundle in bundles], jobs)
+    return [sorted(position for bundle in job for position in bundles[bundle]) for job in packed]
+
+
+def _bundles(positions: Iterable[int], costs: Sequence[float], keys: Sequence[str | None], limit: float) -> list[list[int]]:
+    """Join positions that have the same key, as long as their bundle stays below `limit` seconds."""
     bundles: list[list[int]] = []
     last: dict[str, list[int]] = {}
-    for place in places:
-        kin = alike[place]
-        if kin in last and sum(costs[other] for other in (*last[kin], place)) < limit:
-            last[kin].append(place)
+    for position in positions:
+        key = keys[position]
+        if key in last and sum(costs[other] for other in (*last[key], position)) < limit:
+            last[key].append(position)
             continue
-        bundles.append([place])
-        if kin is not None:
-            last[kin] = bundles[-1]
+        bundles.append([position])
+        if key is not None:
+            last[key] = bundles[-1]
     return bundles
 
 
-def read_jobs(pieces: Iterable[WorkItem[T]], folder: Path) -> list[Job[T]]:
-    """The jobs in `folder` whose pieces are all known, finished or not."""
-    known = {piece.done_file: piece for piece in pieces}
-    found = {path.stem: _read(path) for path in sorted(folder.glob("*.json"))}
-    return [Job(name, tuple(known[over] for over in parts)) for name, parts in found.items() if known.keys() >= set(parts)]
+def read_jobs(items: Iterable[WorkItem[T]], folder: Path) -> list[Job[T]]:
+    """Read the jobs in `folder` that consist of these items alone, finished or not."""
+    by_file = {item.done_file: item for item in items}
+    stored = {path.stem: _read(path) for path in sorted(folder.glob("*.json"))}
+    return [
+        Job(name, tuple(by_file[path] for path in done_files))
+        for name, done_files in stored.items()
+        if by_file.keys() >= set(done_files)
+    ]
 
 
-def _name(pieces: tuple[WorkItem, ...]) -> str:
-    """The first piece's, how many more, and a hash of all."""
-    more = f"_and_{len(pieces) - 1}_more" if len(pieces) > 1 else ""
-    label = "".join(character if character.isalnum() else "_" for character in f"{pieces[0].experiment}_{pieces[0].name}")
-    label = label.encode()[:LABEL].decode(errors="ignore")  # cut between two characters
-    return f"{label}{more}_{provenance.value_digest([str(piece.done_file) for piece in pieces])}"
+def _job(items: tuple[WorkItem[T], ...]) -> Job[T]:
+    """Name a job after its first item, the number of the others, and a hash of all."""
+    first, *others = items
+    more = f"_and_{len(others)}_more" if others else ""
+    label = "".join(character if character.isalnum() else "_" for character in f"{first.experiment}_{first.name}")
+    label = label.encode()[:LABEL_BYTES].decode(errors="ignore")  # cut between two characters
+    return Job(f"{label}{more}_{provenance.value_digest([str(item.done_file) for item in items])}", items)
 
 
 def _read(path: Path) -> list[Path]:
     try:
-        return [Path(over) for over in json.loads(path.read_text(encoding="utf-8"))]
+        return [Path(done_file) for done_file in json.loads(path.read_text(encoding="utf-8"))]
     except (ValueError, TypeError):
         return []

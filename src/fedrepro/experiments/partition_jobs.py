@@ -1,4 +1,4 @@
-"""Partitions as work: which are drawn by one job, with their heat maps."""
+"""Grouping of partitions into the jobs that draw them and their heat maps."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,34 +6,38 @@ from pathlib import Path
 from fedrepro.config.params import PartitionConfig
 from fedrepro.config.types import Choice
 from fedrepro.data import datasets
-from fedrepro.experiments.plan import PlannedExperiment, all_experiments
+from fedrepro.experiments.plan import Plan, all_experiments
 from fedrepro.runs.paths import Paths
 
 
 @dataclass(frozen=True)
 class PartitionJob:
-    """Partitions of a paper's runs that one process draws."""
+    """Partitions that one process draws."""
 
     name: str
-    configs: dict[Path, PartitionConfig]
+    configs: dict[Path, PartitionConfig]  # by the file of the partition
 
     @property
     def datasets(self) -> list[Choice]:
-        """The data sets that they divide."""
+        """The data sets that are partitioned."""
         return list({datasets.key(config.dataset): config.dataset for config in self.configs.values()}.values())
 
 
-def partition_jobs(planned: dict[str, dict[str, PlannedExperiment]], paths: Paths) -> list[PartitionJob]:
-    """Group every partition once, by the first paper that needs it: those of a data set whose files have to be fetched, and
-    those of all others. To start a process takes longer than to draw a partition."""
+def partition_jobs(planned: Plan, paths: Paths) -> list[PartitionJob]:
+    """Group every partition once, under the first paper that needs it.
+
+    A job has the partitions of one data set whose files are downloaded, or of all others together, since starting a process
+    takes longer than drawing a partition.
+    """
     seen: set[Path] = set()
-    found: dict[str, PartitionJob] = {}
+    jobs: dict[str, PartitionJob] = {}
     for item in all_experiments(planned):
         for run in item.runs:
-            if (path := paths.partition(run.config, run.data)) not in seen:
-                seen.add(path)
-                dataset = run.config.dataset
-                fetched = f"_{datasets.key(dataset)}".replace("-", "_") if datasets.has_files(dataset) else ""
-                name = f"{item.paper}{fetched}"
-                found.setdefault(name, PartitionJob(name, {})).configs[path] = run.config.partition_config
-    return list(found.values())
+            path, dataset = paths.partition(run.config, run.data), run.config.dataset
+            if path in seen:
+                continue
+            seen.add(path)
+            suffix = f"_{datasets.key(dataset)}".replace("-", "_") if datasets.has_files(dataset) else ""
+            name = f"{item.paper}{suffix}"
+            jobs.setdefault(name, PartitionJob(name, {})).configs[path] = run.config.partition_config
+    return list(jobs.values())

@@ -1,5 +1,5 @@
-"""What the rules of reports read: which artifacts a paper's job makes, from which runs, and the digest by which Snakemake knows
-whether they are up to date."""
+"""Reports as work: the artifacts that a paper's job makes, the runs that they need, and the digest that says whether they are
+up to date."""
 
 from collections.abc import Collection, Mapping
 from functools import cached_property
@@ -10,10 +10,10 @@ from fedrepro.config.params import Params
 from fedrepro.core import provenance
 from fedrepro.core.errors import unknown_name
 from fedrepro.experiments import plan, study_plan
-from fedrepro.experiments.plan import PlannedExperiment
+from fedrepro.experiments.plan import Plan
 from fedrepro.experiments.study_plan import PlannedStudy
 from fedrepro.report import artifacts
-from fedrepro.report import paper as spec
+from fedrepro.report import paper as paper_spec
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import PaperData, split_results_name
 from fedrepro.report.paper import Paper
@@ -24,7 +24,10 @@ from fedrepro.runs.run import Run
 
 
 def result_sources(paper: str, source: str, params: Params, paths: Paths) -> ResultSources:
-    """What is gathered of an experiment, or of its study, `<experiment>-<study>`. Raises UserError for what is unknown."""
+    """Return what is gathered for an experiment or, named `<experiment>-<study>`, for a study of one.
+
+    Raises UserError for an unknown name.
+    """
     if paper not in params.papers:
         raise unknown_name("paper", paper, params.papers)
     experiment, study = split_results_name(source)
@@ -40,14 +43,20 @@ def result_sources(paper: str, source: str, params: Params, paths: Paths) -> Res
 
 
 class Reports:
-    """The reports of the active scale. `planned`, `studies`: paper -> experiment -> its runs, and its studies by name;
-    `requested`: paper -> the artifacts that a command asks for alone, none where it asks for all."""
+    """The reports of the active scale.
+
+    Args:
+        papers: the specification of each paper's artifacts.
+        planned: the experiments.
+        studies: paper -> experiment -> its studies by name.
+        requested: paper -> the artifacts that a command asks for; all if the paper is missing.
+    """
 
     def __init__(
         self,
         params: Params,
         papers: Mapping[str, Paper],
-        planned: Mapping[str, Mapping[str, PlannedExperiment]],
+        planned: Plan,
         studies: Mapping[str, Mapping[str, Mapping[str, PlannedStudy]]],
         requested: Mapping[str, Collection[str]],
     ) -> None:
@@ -55,76 +64,77 @@ class Reports:
         self.folder = Path("reports", params.scale)
         self.code = provenance.report_digest()
 
-    def gathering(self, paper: str, keys: Collection[str] | None = None) -> list[ResultSources]:
-        """What is gathered for some artifacts of a paper (None: for all, and the documents)."""
-        found = []
+    def sources(self, paper: str, keys: Collection[str] | None = None) -> list[ResultSources]:
+        """Return what is gathered for some artifacts of a paper; by default for all, and for the documents."""
+        sources: list[ResultSources] = []
         for source in self.papers[paper].sources(keys):
             experiment, study = split_results_name(source)
-            found.append(
-                study_plan.result_sources(self.studies[paper][experiment][study], self.params)
-                if study
-                else plan.result_sources(self.plan[paper][experiment], self.params)
-            )
-        return found
+            if study:
+                sources.append(study_plan.result_sources(self.studies[paper][experiment][study], self.params))
+            else:
+                sources.append(plan.result_sources(self.plan[paper][experiment], self.params))
+        return sources
 
-    def evidence(self, paper: str) -> PaperData:
-        """A paper's results as far as they are known before anything is run: their notes."""
-        results = {given.note["experiment"]: Results(given.note, []) for given in self.gathering(paper)}
-        return spec.paper_data(self.papers[paper], results, {})
+    def paper_data(self, paper: str) -> PaperData:
+        """Return a paper's results as they are before anything is run: notes without numbers."""
+        results = {source.note["experiment"]: Results(source.note, []) for source in self.sources(paper)}
+        return paper_spec.paper_data(self.papers[paper], results, {})
 
     @cached_property
     def shown(self) -> dict[str, list[str]]:
-        """Paper -> the artifacts that have something to show once all is run that a scale runs."""
-        return {paper: artifacts.available_artifacts(own, self.evidence(paper)) for paper, own in self.papers.items()}
+        """The artifacts of each paper that show something once all runs of the scale are finished."""
+        return {paper: artifacts.available_artifacts(spec, self.paper_data(paper)) for paper, spec in self.papers.items()}
 
-    def keys(self, paper: str) -> list[str]:
-        """The artifacts that the paper's job makes."""
+    def artifact_keys(self, paper: str) -> list[str]:
+        """Return the artifacts that the paper's job makes."""
         requested = self.requested.get(paper)
         return [key for key in self.shown[paper] if not requested or key in requested]
 
-    def gathered(self, paper: str) -> list[ResultSources]:
-        """What that job gathers."""
-        return self.gathering(paper, self.keys(paper) if self.requested.get(paper) else None)
+    def requested_sources(self, paper: str) -> list[ResultSources]:
+        """Return what the paper's job gathers."""
+        return self.sources(paper, self.artifact_keys(paper) if self.requested.get(paper) else None)
 
-    def finished(self, paper: str) -> list[Path]:
-        """The files that say that all runs and studies behind its artifacts are over."""
-        return list(dict.fromkeys(path for given in self.gathered(paper) for path in given.keeps_existing))
+    def done_files(self, paper: str) -> list[Path]:
+        """Return the files that exist exactly if all runs and studies are finished that the paper's job gathers."""
+        return list(dict.fromkeys(path for source in self.requested_sources(paper) for path in source.keeps_existing))
 
     def digest(self, paper: str) -> str:
-        """Of the settings, the planned runs and the code that a paper's artifacts follow from."""
-        return provenance.value_digest([spec.spec_digest(self.papers[paper]), self.code, str(self.gathering(paper))])
+        """Return the hash of the settings, the planned runs and the code that determine a paper's artifacts."""
+        return provenance.value_digest([paper_spec.spec_digest(self.papers[paper]), self.code, str(self.sources(paper))])
 
     def files(self, paper: str) -> list[str]:
-        """What the job makes: artifacts, and the numbers that they are drawn from."""
-        own, keys = self.papers[paper], self.keys(paper)
-        named = [name for key in keys for name in artifacts.artifact_files(own, key)]
-        numbers = [f"data/{given.note['experiment']}.{ending}" for given in self.gathered(paper) for ending in ("csv", "json")]
-        return [str(self.folder / paper / name) for name in (*named, *numbers)]
+        """Return the files that the paper's job makes: artifacts, and the numbers from which they are drawn."""
+        names: list[str] = []
+        for key in self.artifact_keys(paper):
+            names += artifacts.artifact_files(self.papers[paper], key)
+        for source in self.requested_sources(paper):
+            names += [f"data/{source.note['experiment']}.{ending}" for ending in ("csv", "json")]
+        return [str(self.folder / paper / name) for name in names]
 
-    def made(self, paper: str, key: str) -> list[str]:
-        """The files of one artifact; none where it has nothing to show."""
+    def artifact_files(self, paper: str, key: str) -> list[str]:
+        """Return the files of one artifact; none if it shows nothing."""
         names = artifacts.artifact_files(self.papers[paper], key) if key in self.shown[paper] else []
         return [str(self.folder / paper / name) for name in names]
 
-    def in_report(self, paper: str, file: str) -> dict[str, Any] | None:
-        """What `snakemake --report` says of an artifact's file; None of one that it does not show."""
-        key, room = Path(file).stem, Path(file).parent.name
-        group = {("figures", ".png"): "Figures", ("tables", ".csv"): "Tables"}.get((room, Path(file).suffix))
+    def snakemake_labels(self, paper: str, file: str) -> dict[str, Any] | None:
+        """Return the arguments with which `snakemake --report` shows an artifact's file; None if it does not."""
+        key, folder = Path(file).stem, Path(file).parent.name
+        group = {("figures", ".png"): "Figures", ("tables", ".csv"): "Tables"}.get((folder, Path(file).suffix))
         if group is None or key == VERDICTS:
             return None
-        own = self.papers[paper]
-        return {"category": own.title, "subcategory": group, "labels": {"name": key, "title": own[key].title}}
+        spec = self.papers[paper]
+        return {"category": spec.title, "subcategory": group, "labels": {"name": key, "title": spec[key].title}}
 
     @property
     def unfinished(self) -> dict[str, dict[str, tuple[Run, ...]]]:
-        """Paper -> experiment -> its runs that are not finished, where only what is finished is reported."""
+        """The unfinished runs by paper and experiment, with `report_only`."""
         return {paper: {name: item.unfinished for name, item in group.items()} for paper, group in self.plan.items()}
 
     @property
     def notebooks(self) -> list[Path]:
-        """Of each paper that of the first figure that is shown: `fedrepro notebook` writes any other."""
-        found = []
-        for paper, own in self.papers.items():
-            figures = [key for key in self.shown[paper] if key in own.figures]
-            found += [self.folder / "notebooks" / f"{paper}_{key}.ipynb" for key in figures[:1]]
-        return found
+        """The notebook of the first figure that each paper shows; `fedrepro notebook` writes any other."""
+        notebooks: list[Path] = []
+        for paper, spec in self.papers.items():
+            figures = [key for key in self.shown[paper] if key in spec.figures]
+            notebooks += [self.folder / "notebooks" / f"{paper}_{key}.ipynb" for key in figures[:1]]
+        return notebooks

@@ -1,4 +1,4 @@
-"""From settings to the configs of runs: an experiment at a scale, a series' own settings, every option written out."""
+"""Resolution of settings into the configs of runs: scale overlays, a series' overrides, defaults of every option."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,13 +14,12 @@ from fedrepro.data import datasets, partitions
 from fedrepro.runs.reasons import MissingKind, MissingReason
 from fedrepro.training.batches import augmentation
 
-CHOSEN = ("dataset", "partition", "model", "algorithm", "schedule", "task")  # by name, each with options of its own
-BESIDE = {"series", "seeds", "studies"}  # what an experiment says beside the training that its runs share
+CHOICES = ("dataset", "partition", "model", "algorithm", "schedule", "task")  # settings that are a name with options
+NOT_TRAINING = {"series", "seeds", "studies"}  # settings of an experiment that are not the training that its runs share
 
 
-def check(params: Params) -> None:
-    """Raise UserError for a name or number that cannot be at one of the scales that are not asked for: so that nobody learns of
-    it when that one begins."""
+def check_other_scales(params: Params) -> None:
+    """Raise UserError for an invalid name or number at any other scale, so that it is noticed before that scale is run."""
     for scale in [name for name in params.scales if name != params.scale]:
         other = params.model_copy(update={"scale": scale})
         for paper, settings in params.paper_settings.items():
@@ -32,8 +31,11 @@ def check(params: Params) -> None:
 
 @contextlib.contextmanager
 def error_prefix_at_scale(params: Params, paper: str, name: str) -> Iterator[str]:
-    """Give the file and key of an experiment at the active scale. A UserError of the block is raised again as one about
-    experiments.yaml where the experiment alone has the mistake."""
+    """Yield the file and key of an experiment's settings at the active scale.
+
+    If the block raises a UserError and the mistake is in the experiment without its scale's overlay, the error names
+    experiments.yaml instead.
+    """
     folder, overlay = params.paper_settings[paper].folder, params.overlay(paper, name)
     alone = f"{folder / EXPERIMENTS}: {name}"
     try:
@@ -47,19 +49,19 @@ def error_prefix_at_scale(params: Params, paper: str, name: str) -> Iterator[str
 
 
 def _check(params: Params, paper: str, name: str, overlay: dict[str, Any], where: str) -> None:
-    training = _laid_over(params, paper, name, overlay, where)
+    training = _with_overlay(params, paper, name, overlay, where)
     for label, choice in training.series.items():
-        config = next(run_configs(params, training, choice, f"{where}: series.{label}"))  # the seed has no say in it
+        config = next(run_configs(params, training, choice, f"{where}: series.{label}"))  # the seed does not matter
         for study, settings in training.studies.items():
             if settings is not None:
                 check_study(study, settings, config, where)
 
 
 def experiment_at_scale(params: Params, paper: str, name: str, where: str) -> Experiment | MissingReason:
-    """An experiment with the active scale's overlay; where that does not list it, why."""
+    """Return an experiment with the active scale's overlay, or the reason why the scale leaves it out."""
     overlay = params.overlay(paper, name)
     if overlay is not None:
-        return _laid_over(params, paper, name, overlay, where)
+        return _with_overlay(params, paper, name, overlay, where)
     others = [scale for scale in params.scales if params.overlay(paper, name, scale) is not None]
     advice = (
         f"run it at scale {' or '.join(others)}" if others else f"{params.paper_settings[paper].folder / SCALES} may list it"
@@ -67,78 +69,80 @@ def experiment_at_scale(params: Params, paper: str, name: str, where: str) -> Ex
     return MissingReason(MissingKind.LEFT_OUT, f"not part of scale {params.scale}; {advice}")
 
 
-def _laid_over(params: Params, paper: str, name: str, overlay: dict[str, Any], where: str) -> Experiment:
+def _with_overlay(params: Params, paper: str, name: str, overlay: dict[str, Any], where: str) -> Experiment:
     values = params.paper_settings[paper].experiments[name]
     _check_series(values, overlay, where)
     training = parse(Experiment, merge(values, overlay), where)
-    for study, settings in training.studies.items():  # so that nobody learns of a misspelt one after the runs that it looks at
+    for study, settings in training.studies.items():  # so that a misspelt one is noticed before its runs are trained
         with error_prefix(where):
             studies.settings(study, settings)
     return training
 
 
-def _check_series(values: dict, overlay: dict, where: str) -> None:
-    """That what an overlay changes of a series, and does not name a method for, is there to be changed."""
-    known, changed = (given.get("series") if isinstance(given.get("series"), dict) else {} for given in (values, overlay))
+def _check_series(values: dict[str, Any], overlay: dict[str, Any], where: str) -> None:
+    """Raise UserError if an overlay changes a series that the experiment does not have, without naming a method for it."""
+    existing, changed = values.get("series"), overlay.get("series")
+    existing, changed = (series if isinstance(series, dict) else {} for series in (existing, changed))
     for label, choice in changed.items():
-        if label not in known and isinstance(choice, dict) and "name" not in choice:
-            raise UserError(f"{where}: {unknown_name('series', label, list(known))}")
+        if label not in existing and isinstance(choice, dict) and "name" not in choice:
+            raise UserError(f"{where}: {unknown_name('series', label, list(existing))}")
 
 
 def check_study(name: str, values: dict[str, Any], config: RunConfig, where: str) -> None:
-    """That a run with this config can meet a study's settings. Raises UserError, beginning with `where`."""
+    """Raise UserError, beginning with `where`, if a study's settings do not suit a run with this config."""
     with error_prefix(f"{where}: studies.{name}"):
         studies.create(name, values, config).check()
 
 
 def run_configs(params: Params, training: Experiment, choice: Choice, where: str) -> Iterator[RunConfig]:
-    """One per seed, resolved."""
-    shared = training.model_dump(exclude=BESIDE)
-    own = dict(choice.options)
-    shared = merge(shared, _overrides(own.pop("overrides", {}), where))
+    """Yield the resolved config of a series for each seed."""
+    options = dict(choice.options)
+    shared = merge(training.model_dump(exclude=NOT_TRAINING), _overrides(options.pop("overrides", {}), where))
     for seed in training.seeds or params.active_scale.seeds:
-        values = shared | {"algorithm": {"name": choice.name, **own}, "seed": seed}
+        values = shared | {"algorithm": {"name": choice.name, **options}, "seed": seed}
         config = parse(RunConfig, values, where)
         with error_prefix(where):
             config = resolve(config)
-            _suited(config)
+            _check_config(config)
         yield config
 
 
-def _suited(config: RunConfig) -> None:
-    """What can be told before any data are there; the rest fails when the partition is drawn."""
+def _check_config(config: RunConfig) -> None:
+    """Raise UserError for settings that do not suit each other, as far as that needs no data."""
     shape, train, test = datasets.extent(config.dataset)
     augmentation.check(config, shape[0], datasets.is_real(config.dataset))
-    for key, asked, there in (("train_images", config.train_images, train), ("test_images", config.test_images, test)):
-        if asked and asked > there:
-            raise UserError(f"{key}: {config.dataset.name} has {there} (got {asked})")
+    for key, images, available in (("train_images", config.train_images, train), ("test_images", config.test_images, test)):
+        if images and images > available:
+            raise UserError(f"{key}: {config.dataset.name} has {available} (got {images})")
     clients, images = config.partition.options["clients"], config.train_images or train
     if clients > images:
         raise UserError(f"partition.clients: at most the {images} train images of {config.dataset.name} (got {clients})")
-    left = images - partitions.proxy_size(config.proxy, images) if config.proxy and config.proxy.removed else images
-    if clients > left:
-        told = f"removed: true takes its images from the clients' {images}, and leaves {left} for {clients} clients"
-        raise UserError(f"proxy.share: {told} (got {config.proxy.share:g})")
+    left = images
+    if config.proxy and config.proxy.removed:
+        left -= partitions.proxy_size(config.proxy, images)
+        if clients > left:
+            problem = f"removed: true takes its images from the clients' {images}, and leaves {left} for {clients} clients"
+            raise UserError(f"proxy.share: {problem} (got {config.proxy.share:g})")
     classes = len(datasets.classes(config.dataset))
     partitions.check(config.partition, left, classes, datasets.has_devices(config.dataset))
     algorithms.check(config, classes)
 
 
 def _overrides(values: Any, where: str) -> dict[str, Any]:
-    """What a series sets for itself beside its algorithm's options."""
+    """Check the training settings that a series overrides."""
     if not isinstance(values, dict):
-        raise UserError(f"{where}: with: expected settings of the training, e.g. {{lr: 0.01}} (got {values!r})")
-    if refused := {"seed", "algorithm", *BESIDE} & set(values):
-        raise UserError(f"{where}: with: {', '.join(sorted(refused))} cannot be set for one series")
+        raise UserError(f"{where}: overrides: expected settings of the training, e.g. {{lr: 0.01}} (got {values!r})")
+    if refused := {"seed", "algorithm", *NOT_TRAINING} & set(values):
+        raise UserError(f"{where}: overrides: {', '.join(sorted(refused))} cannot be set for one series")
     return values
 
 
 def resolve(config: RunConfig) -> RunConfig:
-    """With every option of every choice written out. Raises UserError for an unknown name or option."""
-    filled = {
-        kind: {"name": choice.name, **registry.parse_options(f"{kind}s", choice).model_dump(mode="json")}
-        for kind, choice in ((kind, getattr(config, kind)) for kind in CHOSEN)
-    }
+    """Return a config with every option of every choice written out. Raises UserError for an unknown name or option."""
+    filled: dict[str, dict[str, Any]] = {}
+    for kind in CHOICES:
+        choice = getattr(config, kind)
+        filled[kind] = {"name": choice.name, **registry.parse_options(f"{kind}s", choice).model_dump(mode="json")}
     resolved = parse(RunConfig, config.model_dump() | filled, "run")
     clients = filled["partition"]["clients"]
     if resolved.clients_per_round > clients:

@@ -1,7 +1,8 @@
-"""Runs as one file, for a machine that has only `src/` and the data: `plan --export` writes it, `train --runs` reads it."""
+"""A list of runs as a file, for a machine with only `src/` and the data: `plan --export` writes it, `train --runs` reads it."""
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,23 @@ from fedrepro.runs.run import Run, code_digest, run_id
 EXPORT = "write it with: fedrepro plan --export"
 
 
-def write(runs: list[Run], path: Path, beside: dict[Path, dict[str, Any]] | None = None) -> None:
-    """Write unfinished runs, and those with work `beside` them (by folder)."""
-    beside = beside or {}
-    wanted = [run for run in runs if run.folder in beside or not run.summary.exists()]
-    listed = [run.config_record() | {"folder": str(run.folder)} | beside.get(run.folder, {}) for run in wanted]
+def write(runs: list[Run], path: Path, extra: Mapping[Path, dict[str, Any]] | None = None) -> None:
+    """Write the unfinished runs, and those with `extra` keys (by run folder), which are written with them."""
+    extra = extra or {}
+    listed = [run for run in runs if run.folder in extra or not run.summary.exists()]
+    records = [run.config_record() | {"folder": str(run.folder)} | extra.get(run.folder, {}) for run in listed]
     try:
-        path.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def read(path: Path, paths: Paths) -> list[Run]:
-    """Read what `write` wrote. Raises UserError where the code is not what the runs were planned with, and for a folder that is
-    not named after its run, as one with other settings or data would be."""
+    """Read a list of runs that `write` wrote.
+
+    Raises UserError if the runs were planned with other code, or if a folder is not named after its run, as with changed
+    settings or data.
+    """
     if not path.exists():
         raise UserError(f"{path}: cannot be read: no such file; {EXPORT}")
     runs = []

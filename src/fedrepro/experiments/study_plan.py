@@ -1,11 +1,10 @@
-"""Studies (fedrepro.studies) as work: which runs they look at, where their answers lie. `study_runner.py` makes them.
+"""The plan of studies (fedrepro.studies): which runs they examine, and their files. `study_runner.py` makes them.
 
-A study is a function of a run and its own settings. It leaves two files in the run's folder, named by the study and the hash of
-settings and code: `<study>-<hash>.csv`, and `<study>-<hash>.json`, which is there exactly if the study is over. Until then
-`<study>-<hash>.begun` holds its table, which grows unit by unit, so that a killed study goes on after the last complete one; in
-a job of Snakemake's until the whole job is done, since of one that fails all notes are deleted.
-A run that was kept has no weights: there a study that was kept with it counts, or one in the run's original folder where that
-still exists.
+A study is a function of a run and of its own settings. It leaves two files in the run's folder, named by the study and the hash
+of settings and code: the table `<study>-<hash>.csv`, and `<study>-<hash>.json`, which exists exactly if the study is finished.
+Until then `<study>-<hash>.begun` holds the rows so far, so that a killed study continues after its last complete unit. In a job
+of Snakemake, which deletes all outputs if one fails, it stays until the whole job is done.
+A kept run has no weights: its study is one that was kept with it, or one made from the run's original folder if that exists.
 """
 
 import json
@@ -48,90 +47,95 @@ class StudyRun:
 
     @property
     def is_kept(self) -> bool:
-        """Whether it was kept with its run; then there is no file of its own, and its table's path only names it."""
+        """Whether the study was kept with its run; then `table` is only a name, without a file."""
         return is_kept(self.table.parent)
 
     @property
     def done_file(self) -> Path:
-        """The file that exists exactly if the study is over."""
+        """The file that exists exactly if the study is finished."""
         return self.run.summary if self.is_kept else self.table.with_suffix(".json")
 
     @property
     def partial_file(self) -> Path:
-        """The rows so far of a study that is not over."""
+        """The file with the rows so far of an unfinished study."""
         return self.table.with_suffix(".begun")
 
 
 @dataclass(frozen=True)
 class PlannedStudy:
-    """One study of an experiment's series, seed by seed; `skipped` says why there are no cases."""
+    """One study of an experiment: of each run of each series. `skipped` says why there are none."""
 
-    planned: PlannedExperiment
-    study: str
+    experiment: PlannedExperiment
+    study_name: str
     series: dict[str, tuple[StudyRun, ...]]
     skipped: MissingReason | None = None
 
     @property
     def study_runs(self) -> tuple[StudyRun, ...]:
-        return tuple(case for cases in self.series.values() for case in cases)
+        return tuple(study_run for group in self.series.values() for study_run in group)
 
 
 @dataclass(frozen=True)
 class Snapshots:
-    """Run folder -> the rounds before which its training stores its state. They change no result: as an object Snakemake leaves
-    them out when it compares, so that no run is asked for again because of a study."""
+    """The rounds before which trainings store their state, for studies. They change no result: as an object Snakemake leaves
+    them out when it compares parameters, so that a study causes no run to be trained again."""
 
-    rounds: dict[Path, frozenset[int]]
-
-
-def plan_studies(planned: PlannedExperiment, params: Params, paths: Paths) -> dict[str, PlannedStudy]:
-    """Every study there is, of an experiment at the active scale. Raises UserError for settings that cannot be met."""
-    return {name: _plan(name, planned, params, paths) for name in registry.names("studies")}
+    rounds: dict[Path, frozenset[int]]  # by run folder
 
 
-def _plan(name: str, planned: PlannedExperiment, params: Params, paths: Paths) -> PlannedStudy:
+def plan_studies(experiment: PlannedExperiment, params: Params, paths: Paths) -> dict[str, PlannedStudy]:
+    """Plan every study of an experiment at the active scale, by name. Raises UserError for settings that are not valid."""
+    return {name: _plan(name, experiment, params, paths) for name in registry.names("studies")}
+
+
+def _plan(name: str, experiment: PlannedExperiment, params: Params, paths: Paths) -> PlannedStudy:
     title = registry.find("studies", name).Study.title
-    values = planned.training.studies.get(name) if planned.training else None
-    if planned.skipped or values is None:
-        return PlannedStudy(planned, name, {}, planned.skipped or MissingReason(MissingKind.NO_STUDY, study=title))
-    with error_prefix_at_scale(params, planned.paper, planned.name) as where:
-        for run in planned.runs:
-            check_study(name, values, run.config, where)
-    found = {
-        series.label: [find_study(run, name, values, paths, planned.paper) for run in series.runs] for series in planned.series
-    }
-    cases = [case for group in found.values() for case in group]
-    if None in cases:
-        reason = MissingReason(MissingKind.WEIGHTS_GONE, missing=cases.count(None), total=len(cases), study=title)
-        return PlannedStudy(planned, name, {}, reason)
-    missing = [case for case in cases if not case.done_file.exists()] if params.report_only else []
-    if missing:
-        reason = MissingReason(MissingKind.NOT_FINISHED, missing=len(missing), total=len(cases), study=title)
-        return PlannedStudy(planned, name, {}, reason)
-    return PlannedStudy(planned, name, {label: tuple(group) for label, group in found.items()})
+    settings = experiment.training.studies.get(name) if experiment.training else None
+    if experiment.skipped or settings is None:
+        reason = experiment.skipped or MissingReason(MissingKind.NO_STUDY, study=title)
+        return PlannedStudy(experiment, name, {}, reason)
+    with error_prefix_at_scale(params, experiment.paper, experiment.name) as where:
+        for run in experiment.runs:
+            check_study(name, settings, run.config, where)
+    series: dict[str, tuple[StudyRun, ...]] = {}
+    total = without_weights = unfinished = 0
+    for one in experiment.series:
+        study_runs = [find_study(run, name, settings, paths, experiment.paper) for run in one.runs]
+        possible = tuple(study_run for study_run in study_runs if study_run is not None)
+        total += len(study_runs)
+        without_weights += len(study_runs) - len(possible)
+        unfinished += sum(not study_run.done_file.exists() for study_run in possible)
+        series[one.label] = possible
+    reason = None
+    if without_weights:
+        reason = MissingReason(MissingKind.WEIGHTS_GONE, missing=without_weights, total=total, study=title)
+    elif unfinished and params.report_only:
+        reason = MissingReason(MissingKind.NOT_FINISHED, missing=unfinished, total=total, study=title)
+    return PlannedStudy(experiment, name, {} if reason else series, reason)
 
 
-def find_study(run: Run, name: str, values: dict[str, Any], paths: Paths, paper: str) -> StudyRun | None:
-    """The study of a run, done or to be done; None where it cannot be, because nothing is left of a kept run to start from."""
-    study = studies.create(name, values, run.config)
+def find_study(run: Run, name: str, settings: dict[str, Any], paths: Paths, paper: str) -> StudyRun | None:
+    """Return the study of a run, finished or not; None for a kept run without the weights to start from."""
+    study = studies.create(name, settings, run.config)
     if is_kept(run.folder):
-        if done := finished_in(run.folder, study):
-            return StudyRun(run, study, done[0])
-        run = finished_runs.stored_runs(paths.runs(paper)).get(finished_runs.run_key(run.config, run.data))
-        if run is None or not study.can_start(run.folder):
+        if tables := finished_in(run.folder, study):
+            return StudyRun(run, study, tables[0])
+        original = finished_runs.stored_runs(paths.runs(paper)).get(finished_runs.run_key(run.config, run.data))
+        if original is None or not study.can_start(original.folder):
             return None
+        run = original
     return StudyRun(run, study, run.folder / f"{file_stem(study)}.csv")
 
 
 def finished_in(folder: Path, study: Study) -> list[Path]:
-    """The tables of a run's finished studies with these settings, whatever code made them, today's first."""
-    own = {stem: note for stem, note in integrity.load_studies(folder).items() if stem.startswith(f"{study.name}-")}
-    same = [stem for stem, note in own.items() if _asks(note["settings"], study)]
-    return [folder / f"{stem}.csv" for stem in sorted(same, key=lambda stem: own[stem]["code"] != study_code_digest(study))]
+    """Return the tables of a run's finished studies with these settings, whatever code made them; today's first."""
+    notes = {stem: note for stem, note in integrity.load_studies(folder).items() if stem.startswith(f"{study.name}-")}
+    stems = [stem for stem, note in notes.items() if _has_settings(study, note["settings"])]
+    return [folder / f"{stem}.csv" for stem in sorted(stems, key=lambda stem: notes[stem]["code"] != study_code_digest(study))]
 
 
-def _asks(stored: dict[str, Any], study: Study) -> bool:
-    """Whether stored settings are the study's, in today's words: a setting that came later counts at its default."""
+def _has_settings(study: Study, stored: dict[str, Any]) -> bool:
+    """Return whether stored settings are the study's; a setting that was added later has its default."""
     try:
         return studies.settings(study.name, stored) == study.settings
     except UserError:
@@ -139,112 +143,117 @@ def _asks(stored: dict[str, Any], study: Study) -> bool:
 
 
 def study_code_digest(study: Study) -> str:
-    """Hash of the code that makes it."""
+    """Return the hash of the code that makes a study."""
     return provenance.code_digest(*executed_modules(study))
 
 
 def executed_modules(study: Study) -> tuple[tuple[str, ...], str]:
-    """The modules that a study executes, and where it starts, as `provenance.code_digest` takes them."""
+    """Return the modules that a study executes and the one in which it starts, as `provenance.code_digest` takes them."""
     return provenance.modules(study.config), f"fedrepro.studies.{study.name}"
 
 
 def file_stem(study: Study) -> str:
-    """The name of its files: a hash of settings and code."""
+    """Return the name of a study's files without ending: its own name, and a hash of settings and code."""
     key = provenance.value_digest([study.settings.model_dump(mode="json"), study_code_digest(study)])
     return f"{study.name}-{key}"
 
 
-def work_items(studied: Iterable[PlannedStudy]) -> list[WorkItem[StudyRun]]:
-    """Every study that is not kept, once, named by the first experiment and series that need it."""
-    first: dict[Path, WorkItem[StudyRun]] = {}
-    for item in studied:
-        for label, cases in item.series.items():
-            for case in cases:
-                experiment = f"{item.study}_{item.planned.paper}_{item.planned.name}"
-                first.setdefault(case.table, WorkItem(experiment, f"{label}_s{case.run.config.seed}", case, case.done_file))
-    return [piece for piece in first.values() if not piece.work.is_kept]
+def work_items(planned: Iterable[PlannedStudy]) -> list[WorkItem[StudyRun]]:
+    """Return every study that is not kept, once, named after the first experiment and series that need it."""
+    items: dict[Path, WorkItem[StudyRun]] = {}
+    for study in planned:
+        name = f"{study.study_name}_{study.experiment.paper}_{study.experiment.name}"
+        for label, study_runs in study.series.items():
+            for study_run in study_runs:
+                item = WorkItem(name, f"{label}_s{study_run.run.config.seed}", study_run, study_run.done_file)
+                items.setdefault(study_run.table, item)
+    return [item for item in items.values() if not item.work.is_kept]
 
 
 def unfinished(chosen: Iterable[PlannedExperiment], params: Params, paths: Paths) -> list[StudyRun]:
-    """The studies of some experiments that are not over."""
-    found = work_items(item for planned in chosen for item in plan_studies(planned, params, paths).values())
-    return [piece.work for piece in found if not piece.done_file.exists()]
+    """Return the unfinished studies of some experiments."""
+    items = work_items(study for experiment in chosen for study in plan_studies(experiment, params, paths).values())
+    return [item.work for item in items if not item.done_file.exists()]
 
 
-def snapshots(cases: Iterable[StudyRun]) -> Snapshots:
-    """What the trainings of the studied runs store on the way."""
-    found: dict[Path, frozenset[int]] = defaultdict(frozenset)
-    for case in cases:
-        if rounds := case.study.snapshots():
-            found[case.run.folder] |= rounds
-    return Snapshots(dict(found))
+def snapshots(study_runs: Iterable[StudyRun]) -> Snapshots:
+    """Return the states that the trainings of studied runs have to store."""
+    rounds: dict[Path, frozenset[int]] = defaultdict(frozenset)
+    for study_run in study_runs:
+        if needed := study_run.study.snapshots():
+            rounds[study_run.run.folder] |= needed
+    return Snapshots(dict(rounds))
 
 
-def by_run_folder(cases: Iterable[StudyRun]) -> dict[Path, dict[str, Any]]:
-    """Run folder -> its studies, as `export.write` takes them along."""
-    found: dict[Path, dict[str, Any]] = {}
-    for case in cases:
-        own = found.setdefault(case.run.folder, {"studies": {}})["studies"].setdefault(case.study.name, [])
-        own.append(case.study.settings.model_dump(mode="json"))
-    return found
+def by_run_folder(study_runs: Iterable[StudyRun]) -> dict[Path, dict[str, Any]]:
+    """Return the settings of studies by run folder, as `run_list.write` stores them with the runs."""
+    records: dict[Path, dict[str, Any]] = {}
+    for study_run in study_runs:
+        by_name = records.setdefault(study_run.run.folder, {"studies": {}})["studies"]
+        by_name.setdefault(study_run.study.name, []).append(study_run.study.settings.model_dump(mode="json"))
+    return records
 
 
 def from_run_list(path: Path, paths: Paths) -> list[StudyRun]:
-    """The studies in a list of runs. Raises UserError where they are none."""
+    """Read the studies in a list of runs. Raises UserError if they are damaged."""
     runs, records = run_list.read(path, paths), json.loads(path.read_text(encoding="utf-8"))
-    found = []
+    study_runs: list[StudyRun | None] = []
     for run, record in zip(runs, records, strict=True):
-        asked = record.get("studies", {})
-        if not isinstance(asked, dict) or not all(isinstance(every, list) for every in asked.values()):
+        by_name = record.get("studies", {})
+        if not isinstance(by_name, dict) or not all(isinstance(every, list) for every in by_name.values()):
             raise UserError(
                 f"{path}: {run.id}: studies: expected name -> list of settings; write it with: fedrepro plan --export"
             )
-        for name, settings in asked.items():
-            found += [find_study(run, name, values, paths, run.folder.parent.name) for values in settings]
-    return [case for case in found if case is not None]
+        for name, every in by_name.items():
+            study_runs += [find_study(run, name, settings, paths, run.folder.parent.name) for settings in every]
+    return [study_run for study_run in study_runs if study_run is not None]
 
 
-def done_files(studied: Iterable[PlannedStudy]) -> list[Path]:
-    """The files that say that studies are over."""
-    return list(dict.fromkeys(case.done_file for item in studied for case in item.study_runs))
+def done_files(planned: Iterable[PlannedStudy]) -> list[Path]:
+    """Return the files that exist exactly if studies are finished."""
+    return list(dict.fromkeys(study_run.done_file for study in planned for study_run in study.study_runs))
 
 
-def study_files(case: StudyRun) -> list[Path]:
-    """What a study leaves and looks at, and the folder that holds it: a kept run may still owe its study its weights."""
+def study_files(study_run: StudyRun) -> list[Path]:
+    """Return all files that a study writes or reads in its run's folder, and that folder: a run that was kept meanwhile may
+    still be needed for its weights."""
     from fedrepro.training.replay import snapshot_path
 
-    folder = case.table.parent
-    states = [snapshot_path(folder, round) for round in case.study.snapshots()]
-    return [folder, case.table, case.done_file, case.partial_file, *states, *(path.with_suffix(".clients") for path in states)]
+    folder = study_run.table.parent
+    states = [snapshot_path(folder, round) for round in study_run.study.snapshots()]
+    client_states = [path.with_suffix(".clients") for path in states]
+    return [folder, study_run.table, study_run.done_file, study_run.partial_file, *states, *client_states]
 
 
-def required_files(case: StudyRun, paths: Paths) -> list[Path]:
-    """The files without which a study cannot be made."""
-    run = case.run
+def required_files(study_run: StudyRun, paths: Paths) -> list[Path]:
+    """Return the files without which a study cannot be made."""
+    run = study_run.run
     return [run.summary, paths.prepared(run.config.dataset) / "meta.json", paths.partition(run.config, run.data)]
 
 
-def study_note(studied: PlannedStudy, params: Params) -> dict[str, Any]:
-    """What the gathered results of a study say beside their numbers."""
-    asked = studied.planned.training.studies.get(studied.study) if studied.planned.training else None
-    settings = studies.settings(studied.study, asked)
-    own = {"experiment": f"{studied.planned.name}-{studied.study}", **reasons.to_note(studied.skipped)}
-    own |= {"study": studied.study, "settings": settings and settings.model_dump(mode="json")}
-    shared = experiments.experiment_note(studied.planned, params)
-    if studied.skipped:
-        shared.pop("missing", None)
-    return shared | own | ({"series": {}} if studied.skipped else {})
+def study_note(study: PlannedStudy, params: Params) -> dict[str, Any]:
+    """Return the description of a study that is stored with its results."""
+    experiment, name = study.experiment, study.study_name
+    settings = studies.settings(name, experiment.training.studies.get(name) if experiment.training else None)
+    note = experiments.experiment_note(experiment, params)
+    note |= {"experiment": f"{experiment.name}-{name}", **reasons.to_note(study.skipped)}
+    note |= {"study": name, "settings": settings and settings.model_dump(mode="json")}
+    if study.skipped:
+        note.pop("missing", None)
+        note["series"] = {}
+    return note
 
 
-def result_sources(studied: PlannedStudy, params: Params) -> ResultSources:
-    """What reports get of a study of an experiment."""
-    runs = () if studied.skipped else studied.planned.runs
-    over = [*(run.summary for run in runs), *done_files([studied])]
-    folders = {} if studied.skipped else experiments.run_folders(studied.planned)
-    tables = {label: [case.table for case in cases] for label, cases in studied.series.items()}
-    return ResultSources(study_note(studied, params), folders, tables, over)
+def result_sources(study: PlannedStudy, params: Params) -> ResultSources:
+    """Return what reports read of a study of an experiment."""
+    runs = () if study.skipped else study.experiment.runs
+    finished = [*(run.summary for run in runs), *done_files([study])]
+    folders = {} if study.skipped else experiments.run_folders(study.experiment)
+    tables = {label: [study_run.table for study_run in study_runs] for label, study_runs in study.series.items()}
+    return ResultSources(study_note(study, params), folders, tables, finished)
 
 
-def cost_bound(case: StudyRun) -> Run:
-    """A run that costs what the study does at most."""
-    return Run(case.table.parent, case.study.cost_bound(case.run.folder), case.run.data, case.run.code)
+def cost_bound(study_run: StudyRun) -> Run:
+    """Return a run that costs at least as much as a study."""
+    run, folder = study_run.run, study_run.table.parent
+    return Run(folder, study_run.study.cost_bound(run.folder), run.data, run.code)

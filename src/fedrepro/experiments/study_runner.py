@@ -1,4 +1,4 @@
-"""Make a list of studies one after the other in one process, bringing along what they need: data, partition."""
+"""Make studies one after the other in one process, providing the data and partitions that they need."""
 
 import csv
 import logging
@@ -11,7 +11,7 @@ import torch
 from fedrepro.config.params import Gpus
 from fedrepro.core import provenance
 from fedrepro.core.errors import Failures, UserError, shared_failures
-from fedrepro.core.files import atomic_write, check_no_links, read_json, sha256, write_json
+from fedrepro.core.files import DELETE_ADVICE, atomic_write, check_no_links, read_json, sha256, write_json
 from fedrepro.experiments import study_plan
 from fedrepro.experiments.study_plan import StudyRun
 from fedrepro.runs.paths import Paths
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def run_studies(
-    cases: Iterable[StudyRun],
+    study_runs: Iterable[StudyRun],
     paths: Paths,
     *,
     mirror: str | None = None,
@@ -35,85 +35,100 @@ def run_studies(
     together: bool = False,
     failures: Failures | None = None,
 ) -> list[StudyRun]:
-    """Bring every study to its end; finished ones cost nothing. `together`: one that fails takes the notes of all with it, as
-    in a job of Snakemake's. Returns those that `deadline`, on the monotonic clock, cut off after a whole unit. One that fails
-    does not keep the others from their end; what failed goes to `failures`, else it is raised at the end: a UserError where
-    weights or data are not the run's, or the code is not that of the plan."""
-    limits, cases = Limits(deadline=deadline), tuple(cases)
+    """Finish every study; those that are finished cost nothing. A study that fails does not stop the others.
 
-    def do(case: StudyRun, place: torch.device) -> bool:
-        if case.table.stem != study_plan.file_stem(case.study):
+    Args:
+        deadline: seconds on the monotonic clock; ends a study after a whole unit.
+        together: keep the partial files until all are finished: a job of Snakemake's loses all its outputs if one study fails.
+        failures: collects what failed; without it that is raised at the end.
+
+    Returns the studies that `deadline` left unfinished.
+
+    Raises UserError if weights or data are not the run's, or the code is not the plan's.
+    """
+    limits, study_runs = Limits(deadline=deadline), tuple(study_runs)
+
+    def do(study_run: StudyRun, device: torch.device) -> bool:
+        if study_run.table.stem != study_plan.file_stem(study_run.study):
             raise UserError(CODE_CHANGED)
-        done = _conduct(case, _scene(case, paths, mirror, place, limits), limits)
-        if done and not together:
-            case.partial_file.unlink(missing_ok=True)
-        return done
+        finished = _run_study(study_run, _context(study_run, paths, mirror, device, limits), limits)
+        if finished and not together:
+            study_run.partial_file.unlink(missing_ok=True)
+        return finished
 
     with shared_failures(failures) as failed:
-        limited = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
-        left = runner.run_all(cases, do, name=lambda case: case.id, over=lambda case: case.done_file.exists(), **limited)
-    for case in cases:
-        if case.done_file.exists():
-            case.partial_file.unlink(missing_ok=True)
+        options = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
+        left = runner.run_all(study_runs, do, name=lambda one: one.id, over=lambda one: one.done_file.exists(), **options)
+    for study_run in study_runs:
+        if study_run.done_file.exists():
+            study_run.partial_file.unlink(missing_ok=True)
     return left
 
 
-def _scene(case: StudyRun, paths: Paths, mirror: str | None, place: torch.device, limits: Limits) -> StudyContext:
-    run = case.run
+def _context(study_run: StudyRun, paths: Paths, mirror: str | None, device: torch.device, limits: Limits) -> StudyContext:
+    run = study_run.run
     data = runner.dataset(run.config.dataset, paths, mirror)
     if data.meta["identity"] != run.data:
         raise UserError(f"{data.name}: not the data that {run.id} was trained on; delete data/prepared and start again")
     partition = runner.partition(run.config, run.data, paths, mirror)
-    return StudyContext(run.folder, data, partition, place, _executor(run, place), limits.forbid)
+    return StudyContext(run.folder, data, partition, device, recorded_executor(run, device), limits.forbid)
 
 
-def _executor(run: Run, place: torch.device) -> str:
-    """How the run was trained: another executor rounds its sums differently."""
-    path = run.folder / "environment.json"
-    told = (read_json(path, "executor") or {"executor": "auto"})["executor"]
-    return told if told in executors.available(place) else "auto"
+def recorded_executor(run: Run, device: torch.device) -> str:
+    """Return the executor that trained a run, since another one rounds sums differently; auto if this device lacks it."""
+    environment = read_json(run.folder / "environment.json", "executor") or {"executor": "auto"}
+    return environment["executor"] if environment["executor"] in executors.available(device) else "auto"
 
 
-def _conduct(case: StudyRun, scene: StudyContext, limits: Limits) -> bool:
-    study, last = case.study, 0.0
+def _run_study(study_run: StudyRun, context: StudyContext, limits: Limits) -> bool:
+    """Return whether the study was finished before a limit."""
+    study, last_seconds = study_run.study, 0.0
     executed = (*provenance.modules(study.config), f"studies.{study.name}")
-    check_no_links(case.run.folder)
-    environment = provenance.environment(scene.device, executed)  # at the start, as of a run
-    rows = _begun(case)
-    done, answer = {int(row[0]) for row in rows}, study.begin(scene)
+    check_no_links(study_run.run.folder)
+    environment = provenance.environment(context.device, executed)  # at the start, as of a run
+    rows = _stored_rows(study_run)
+    done, compute = {int(row[0]) for row in rows}, study.begin(context)
     for unit in study.units():
         if unit in done:
             continue
-        if limits.forbid(last):  # the next unit will take about as long as the last
+        if limits.forbid(last_seconds):  # the next unit will take about as long as the last
             return False
-        began = time.monotonic()
-        found = answer(unit)
-        if found is None:
+        start = time.monotonic()
+        unit_rows = compute(unit)
+        if unit_rows is None:
             return False
-        rows += [["" if cell is None else str(cell) for cell in (unit, *row)] for row in found]
-        write_json(case.partial_file, {"run": case.run.id, "rows": rows})
-        last = time.monotonic() - began
+        rows += [["" if cell is None else str(cell) for cell in (unit, *row)] for row in unit_rows]
+        write_json(study_run.partial_file, {"run": study_run.run.id, "rows": rows})
+        last_seconds = time.monotonic() - start
         log.info("%s: %s %d is done", study.title, study.columns[0], unit)
-    _finish(case, rows, environment)
+    _write_results(study_run, rows, environment)
     return True
 
 
-def _begun(case: StudyRun) -> list[list[str]]:
-    """The rows of the units that are done, as text, so that they are written as they were. Raises UserError where the file is
-    damaged or another run's."""
-    told = read_json(case.partial_file, "run", "rows", advice="delete it to begin the study anew") or {
-        "run": case.run.id,
-        "rows": [],
-    }
-    if told["run"] != case.run.id:
-        raise UserError(f"{case.partial_file}: belongs to the run {told['run']}; delete it to begin the study anew")
-    return told["rows"]
+def _stored_rows(study_run: StudyRun) -> list[list[str]]:
+    """Return the rows of the units that are done, as text, so that they are written again as they were.
+
+    Raises UserError if the file is damaged or belongs to another run.
+    """
+    path = study_run.partial_file
+    stored = read_json(path, "run", "rows")
+    if stored is None:
+        return []
+    if stored["run"] != study_run.run.id:
+        raise UserError(f"{path}: belongs to the run {stored['run']}; {DELETE_ADVICE}")
+    return stored["rows"]
 
 
-def _finish(case: StudyRun, rows: list[list[str]], environment: dict[str, Any]) -> None:
-    """The table, and last the note: whoever sees it sees a whole study."""
-    study = case.study
-    with atomic_write(case.table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+def _write_results(study_run: StudyRun, rows: list[list[str]], environment: dict[str, Any]) -> None:
+    """Write the table, then the note, whose existence says that the study is finished."""
+    study, table = study_run.study, study_run.table
+    with atomic_write(table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([study.columns, *rows])
-    told = {"run": case.run.id, "settings": study.settings.model_dump(mode="json"), "code": study_plan.study_code_digest(study)}
-    write_json(case.done_file, told | {"table": sha256(case.table.read_bytes()), "environment": environment})
+    note = {
+        "run": study_run.run.id,
+        "settings": study.settings.model_dump(mode="json"),
+        "code": study_plan.study_code_digest(study),
+        "table": sha256(table.read_bytes()),
+        "environment": environment,
+    }
+    write_json(study_run.done_file, note)
