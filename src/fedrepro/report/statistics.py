@@ -45,14 +45,21 @@ class Estimate:
     mean: float
     std: float | None
     n: int
+    degrees: float | None = None  # of freedom; None: n - 1
+
+    @property
+    def standard_error(self) -> float | None:
+        return None if self.std is None else self.std / math.sqrt(self.n)
 
     @property
     def half_width(self) -> float | None:
-        if self.std is None:
-            return None
+        return None if self.standard_error is None else self.quantile(0.975) * self.standard_error
+
+    def quantile(self, probability: float) -> float:
+        """Return the quantile of Student's t with this estimate's degrees of freedom."""
         from scipy.special import stdtrit  # slow to import
 
-        return round(float(stdtrit(self.n - 1, 0.975)), 3) * self.std / math.sqrt(self.n)  # rounded as printed tables have it
+        return float(stdtrit(self.degrees or self.n - 1, probability))
 
     @property
     def low(self) -> float | None:
@@ -71,7 +78,7 @@ class Estimate:
             return 1.0 if abs(self.mean) < ROUNDING else None
         from scipy.special import stdtr
 
-        return float(2 * stdtr(self.n - 1, -abs(self.mean) * math.sqrt(self.n) / self.std))
+        return float(2 * stdtr(self.degrees or self.n - 1, -abs(self.mean) * math.sqrt(self.n) / self.std))
 
     def seeds_needed(self, difference: float) -> int | None:
         """How many seeds would show a true difference (not 0): in `POWER` of all tries their interval would lie on its side of
