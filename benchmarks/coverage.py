@@ -56,9 +56,8 @@ def main() -> None:
         for size in (8, 20):
             for limit in (4.0, 1e6):
                 plain, shrunk, width = coverage(law, size, families, limit, np.random.default_rng(size))
-                write(
-                    f"| {law} | {size} | {'4' if limit == 4 else 'no limit'} | {100 * plain:.1f} % | {100 * shrunk:.1f} % | {width:.2f} |\n"
-                )
+                most = "4" if limit == 4 else "no limit"
+                write(f"| {law} | {size} | {most} | {100 * plain:.1f} % | {100 * shrunk:.1f} % | {width:.2f} |\n")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fedrepro.report import inference
-from fedrepro.report.statistics import Estimate, estimate
+from fedrepro.report.statistics import Estimate, benjamini_hochberg, estimate, holm
 
 
 def test_a_prior_is_recovered_from_many_variances():
@@ -77,7 +77,7 @@ def test_equivalence_is_two_one_sided_tests():
     )
     assert edge < 0.05 and inference.is_equivalent(found, 0.001)
     reach = abs(found.mean) + stats.t.ppf(0.95, 3) * found.standard_error
-    assert inference.is_equivalent(found, reach + 1e-12) and not inference.is_equivalent(found, reach - 1e-9)
+    assert inference.is_equivalent(found, reach) and not inference.is_equivalent(found, reach - 1e-6)
     assert not inference.is_equivalent(Estimate(0.0, None, 1), 1.0)
 
 
@@ -102,6 +102,6 @@ def test_welch_against_scipy():
 
 def test_corrections_for_many_tests_by_hand():
     p = {"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}
-    assert inference.holm(p) == pytest.approx({"d": 0.02, "a": 0.03, "c": 0.06, "b": 0.06})
-    assert inference.benjamini_hochberg(p) == pytest.approx({"d": 0.02, "a": 0.02, "c": 0.04, "b": 0.04})
-    assert inference.holm({}) == inference.benjamini_hochberg({}) == {}
+    assert holm(p) == pytest.approx({"d": 0.02, "a": 0.03, "c": 0.06, "b": 0.06})
+    assert benjamini_hochberg(p) == pytest.approx({"d": 0.02, "a": 0.02, "c": 0.04, "b": 0.04})
+    assert holm({}) == benjamini_hochberg({}) == {}

@@ -49,10 +49,10 @@ def reports(paper, tmp_path_factory) -> Path:
 def test_rounds_to_target_by_hand(reports):
     first, second, third = rows(reports / "p" / "tables" / "rounds.csv")
     assert (first["panel"], first["series"], first["target_percent"]) == ("first", "FedMMD", "90")
-    half = "12.706"  # of t, times sqrt 2 / sqrt 2
+    half = "12.706205"  # of t, times sqrt 2 / sqrt 2
     assert [first[f"rounds{end}"] for end in ("", "_half_width", "_n")] == ["5", half, "2"]  # 4 and 6
     assert [first[f"rounds_mean_of_5{end}"] for end in ("", "_half_width")] == ["9", half]  # five values of 95 %
-    assert [first[f"saved_vs_fedavg_percent{end}"] for end in ("", "_half_width")] == ["50", "127.06"]  # 60 % and 40 %
+    assert [first[f"saved_vs_fedavg_percent{end}"] for end in ("", "_half_width")] == ["50", "127.062047"]  # 60 % and 40 %
     assert (first["final_accuracy_percent"], first["mb_per_round"]) == ("95", "2")  # 1.5 down and 0.5 up
     assert (second["series"], second["rounds"], second["rounds_half_width"]) == ("FedAvg", "10", "0")
     assert (second["saved_vs_fedavg_percent"], second["saved_vs_fedavg_percent_n"]) == ("", "")

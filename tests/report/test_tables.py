@@ -337,7 +337,7 @@ def test_files_and_documents(tmp_path):
     assert json.loads((tmp_path / "p" / "tables" / "verdicts.json").read_text())[0]["ours"] == "50.0 ± 0.0 % (n = 2)"
     with (tmp_path / "p" / "tables" / "table1.csv").open(encoding="utf-8", newline="") as file:
         first = next(csv.DictReader(file))
-    assert (first["a_percent"], first["a_percent_half_width"], first["a_percent_n"]) == ("94.75", "3.1765", "2")  # 94.5, 95
+    assert (first["a_percent"], first["a_percent_half_width"], first["a_percent_n"]) == ("94.75", "3.176551", "2")  # 94.5, 95
     assert first["a_paper_percent"] == "89.89" and "a_paper_percent_n" not in first
     shown = (tmp_path / "p" / "index.html").read_text(encoding="utf-8")
     for words in (

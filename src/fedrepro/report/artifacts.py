@@ -2,17 +2,17 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from fedrepro.report.inputs import gathered
-from fedrepro.report.inputs.gathered import LazyResults, Results
+from fedrepro.report.inputs.gathered import LazyResults
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper, paper_data, read_curves
+from fedrepro.report.statistics import Estimate, benjamini_hochberg, holm
 from fedrepro.report.tables import _latex
 from fedrepro.report.verdicts import latex_macros, paper_curves, summary
-from fedrepro.report.verdicts.claim import Claim
-from fedrepro.report.verdicts.decide import Verdict, decide
+from fedrepro.report.verdicts.decide import Verdict, decide, shared_variances
 from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED
 from fedrepro.report.verdicts.summary import VERDICTS
 
@@ -25,7 +25,7 @@ ARTIFACT_FOLDERS = {
 VERDICT_FIELDS = (
     *("claim", "source", "reported", "ours", "asked", "verdict", "why"),
     *("note", "key", "experiment", "artifact", "tolerance", "by", "registered_after_results"),
-    *("mean", "half_width", "seeds", "p", "p_holm", "reported_number", "seeds_needed"),
+    *("mean", "half_width", "half_width_t", "interval", "seeds", "p", "p_holm", "p_bh", "reported_number", "seeds_needed"),
 )
 LATEX_FIELDS = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
 TABLE_ENDINGS = ("csv", "tex")
@@ -104,30 +104,35 @@ def write_table(spec: Paper, key: str, found: PaperData, folder: Path) -> None:
 
 
 def decide_all(spec: Paper, evidence: PaperData) -> list[Verdict]:
-    """The verdicts on all of a paper's claims; none at a scale that is not compared."""
-    given = {key: (claim, [evidence.results[name] for name in claim.sources]) for key, claim in spec.claims.items()}
-    return [
-        _verdict(spec, key, claim, found, others, evidence)
-        for key, (claim, [found, *others]) in given.items()
-        if found.compare != "none"
-    ]
+    """Return the verdicts on all of a paper's claims; none at a scale that is not compared.
+
+    All are decided twice: what is tested at first is the family whose variances moderate each other.
+    """
+    claims = [key for key, claim in spec.claims.items() if evidence.results[claim.sources[0]].compare != "none"]
+    shared = shared_variances([_verdict(spec, key, evidence, {}) for key in claims])
+    return [_verdict(spec, key, evidence, shared) for key in claims]
 
 
-def _verdict(spec: Paper, key: str, claim: Claim, found: Results, others: list[Results], evidence: PaperData) -> Verdict:
+def _verdict(spec: Paper, key: str, evidence: PaperData, shared: Mapping[Estimate, Estimate]) -> Verdict:
+    claim = spec.claims[key]
+    found, *others = [evidence.results[name] for name in claim.sources]
     measure, held = (
         claim.ref.resolved(spec.experiments).measure,
         paper_curves.sign_share(spec.experiments, claim, evidence.curves),
     )
     looked = spec.experiments[claim.experiment].seeds_at_first_look.get(found.scales[0])
-    return decide(key, claim, found, measure, spec.calibrations_of(claim), others, held, looked)
+    return decide(key, claim, found, measure, spec.calibrations_of(claim), others, held, looked, shared)
 
 
 def write_verdicts(spec: Paper, key: str, found: PaperData, folder: Path) -> None:
     """`tables/verdicts.json` and `.tex`, which is one sentence where there are none."""
     verdicts, out = decide_all(spec, found), folder / "tables"
     records = [_record(spec, verdict, found) for verdict in verdicts]
-    corrected = summary.holm_corrected(records)
-    records = [record | {"p_holm": corrected.get(summary.test_key(record))} for record in records]
+    tests = summary.distinct_tests(records)
+    family_wise, false_discovery = holm(tests), benjamini_hochberg(tests)
+    for record in records:
+        key_of_test = summary.test_key(record)
+        record |= {"p_holm": family_wise.get(key_of_test), "p_bh": false_discovery.get(key_of_test)}
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [found.results[name] for name in spec.sources([key])]
@@ -155,7 +160,12 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str
     ]
     beside.append("yes" if claim.registered_after_results else "no")
     ours = verdict.ours
-    numbers = [ours and ours.mean, ours and ours.half_width, ours and ours.n, verdict.p, None]  # p_holm: when all are known
+    plain = verdict.plain or ours
+    interval = (
+        ours and ours.half_width and ("t" if ours == plain and not ours.degrees else "moderated" if plain != ours else "panels")
+    )
+    numbers = [ours and ours.mean, ours and ours.half_width, plain and plain.half_width, interval, ours and ours.n, verdict.p]
+    numbers += [None, None]  # corrected p: when all are known
     reported = None if isinstance(claim.reported, str) else claim.reported
     return dict(zip(VERDICT_FIELDS, [*found, *beside, *numbers, reported, verdict.seeds_needed], strict=True))
 

@@ -1,13 +1,11 @@
 """Inference beyond one sample's t interval: shared variances, several panels, equivalence, new runs, many tests."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-import numpy as np
-
-from fedrepro.core.rng import numpy_generator
-from fedrepro.report.statistics import EQUAL, Estimate, estimate, mean
+from fedrepro.report.statistics import EPSILON, ROUNDING, Estimate, estimate, mean
 
 MOST_PRIOR_DEGREES = 4.0  # larger ones are too bold in small families (benchmarks/coverage.py)
 SMALLEST_FAMILY = 8  # differences; fewer do not tell how variances scatter
@@ -26,6 +24,7 @@ def prior_variance(variances: Sequence[float], degrees: Sequence[int]) -> tuple[
     Returns:
         The prior's degrees of freedom, infinite where the variances scatter no more than chance makes them, and its variance.
     """
+    import numpy as np  # like scipy slow to import
     from scipy.special import digamma, polygamma
 
     half = np.asarray(degrees, float) / 2
@@ -57,14 +56,14 @@ def moderated(family: Sequence[Estimate]) -> list[Estimate]:
     The prior counts for at most `MOST_PRIOR_DEGREES`. A family of fewer than `SMALLEST_FAMILY` estimates that have a variance
     stays as it is, and so does an estimate of one seed or of equal values.
     """
-    usable = [one for one in family if one.std is not None and one.std > EQUAL]
+    usable = [one for one in family if one.std is not None and one.std > ROUNDING]
     if len(usable) < SMALLEST_FAMILY:
         return list(family)
     prior, variance = prior_variance([one.std**2 for one in usable if one.std], [one.n - 1 for one in usable])
     prior = min(prior, MOST_PRIOR_DEGREES)
 
     def shrunk(one: Estimate) -> Estimate:
-        if one.std is None or one.std <= EQUAL:
+        if one.std is None or one.std <= ROUNDING:
             return one
         degrees = prior + one.n - 1
         pooled = (prior * variance + (one.n - 1) * one.std**2) / degrees
@@ -84,7 +83,7 @@ def over_panels(panels: Sequence[Sequence[float]]) -> Estimate:
     if len(errors) < len(samples):
         return Estimate(centre, None, pairs)
     total = sum(errors)
-    if total < EQUAL**2:
+    if total < ROUNDING**2:
         return Estimate(centre, 0.0, pairs)
     degrees = total**2 / sum(error**2 / (one.n - 1) for error, one in zip(errors, samples, strict=True))
     return Estimate(centre, math.sqrt(total * pairs) / len(samples), pairs, degrees)
@@ -95,13 +94,18 @@ def probability_of_improvement(
 ) -> tuple[float, float, float]:
     """Return P(ours > other) for a random run of each, averaged over panels, with its 95 % bootstrap interval.
 
-    Agarwal et al. (2021), "Deep reinforcement learning at the edge of the statistical precipice": runs are resampled within each
+    Agarwal et al. (2021),
+        "Deep reinforcement learning at the edge of the statistical precipice": runs are resampled within each
     panel (stratified bootstrap); a tie counts half.
     """
+    import numpy as np
+
+    from fedrepro.core.rng import numpy_generator  # imports torch
+
     draw = numpy_generator(0, "probability of improvement")
     pairs = [(np.asarray(one), np.asarray(other)) for one, other in zip(ours, others, strict=True)]
 
-    def drawn(values: np.ndarray) -> np.ndarray:
+    def drawn(values: Any) -> Any:
         return values[draw.integers(len(values), size=(RESAMPLES, len(values)))]
 
     whole = mean([float(_superiority(one[None], other[None])[0]) for one, other in pairs])
@@ -110,21 +114,21 @@ def probability_of_improvement(
     return whole, float(low), float(high)
 
 
-def _superiority(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return the share of pairs (a, b) with a > b in each row of one (R, N) and other (R, M)."""
-    ahead = np.sign(one[:, :, None] - other[:, None, :])
-    return (1 + ahead.mean((1, 2))) / 2
+def _superiority(one: Any, other: Any) -> Any:
+    """Return the share of pairs (a, b) with a > b in each row of the arrays one (R, N) and other (R, M); ties count half."""
+    difference = one[:, :, None] - other[:, None, :]
+    return ((difference > 0).mean((1, 2)) + (difference >= 0).mean((1, 2))) / 2
 
 
-def is_equivalent(found: Estimate, margin: float, level: float = 0.05) -> bool:
-    """Return whether two one-sided tests at `level` show that the mean lies within +-margin (Schuirmann 1987).
+def is_equivalent(found: Estimate, margin: float, around: float = 0.0, level: float = 0.05) -> bool:
+    """Return whether two one-sided tests at `level` show that the mean lies within `around` +- `margin` (Schuirmann 1987).
 
     That is so where the interval of 1 - 2 level, at 5 % the 90 % interval, lies within the margin.
     """
     error = found.standard_error
     if error is None:
         return False
-    return abs(found.mean) + found.quantile(1 - level) * error <= margin
+    return abs(found.mean - around) + found.quantile(1 - level) * error <= margin + EPSILON
 
 
 def prediction_half_width(found: Estimate) -> float | None:
@@ -141,23 +145,3 @@ def welch_half_width(found: Estimate, std: float, n: int) -> float | None:
     ours, theirs = found.std**2 / found.n, std**2 / n
     degrees = (ours + theirs) ** 2 / (ours**2 / (found.n - 1) + theirs**2 / (n - 1))
     return replace(found, degrees=degrees).quantile(0.975) * math.sqrt(ours + theirs)
-
-
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Return each p value adjusted for the chance of a single false positive among all (Holm 1979)."""
-    ordered = sorted(p_values, key=lambda key: p_values[key])
-    adjusted, largest = {}, 0.0
-    for rank, key in enumerate(ordered):
-        largest = max(largest, min(1.0, (len(ordered) - rank) * p_values[key]))
-        adjusted[key] = largest
-    return adjusted
-
-
-def benjamini_hochberg(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Return each p value adjusted for the expected share of false positives (Benjamini and Hochberg 1995)."""
-    ordered = sorted(p_values, key=lambda key: p_values[key], reverse=True)
-    adjusted, smallest = {}, 1.0
-    for above, key in enumerate(ordered):
-        smallest = min(smallest, len(ordered) / (len(ordered) - above) * p_values[key])
-        adjusted[key] = smallest
-    return adjusted

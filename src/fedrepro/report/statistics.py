@@ -1,9 +1,11 @@
 """Reductions: from a run's curve to one number, from seeds to a mean with its interval. A cell names the one it used."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+T = TypeVar("T", bound=Hashable)
 Curve = Sequence[tuple[int, float]]  # (round, value), in the order of rounds
 ROUNDING = 1e-12  # less is the rounding of float64, where numbers are about 1
 EPSILON = 1e-9  # the last bits of a number decide nothing: what lies on an edge lies on it
@@ -92,6 +94,10 @@ class Estimate:
         missed = (nctdtr(n - 1, effect * math.sqrt(n), stdtrit(n - 1, 0.975)) for n in range(2, MAX_SEEDS + 1))
         return next((n for n, share in enumerate(missed, 2) if share <= 1 - POWER), MAX_SEEDS + 1)
 
+    def upper(self, level: float) -> float:
+        """Return the upper bound of the one-sided interval of a level; infinite for a single seed."""
+        return math.inf if self.standard_error is None else self.mean + self.quantile(level) * self.standard_error
+
     def side(self, of: float = 0.0) -> int:
         """1 where the whole interval lies above a value, -1 where it lies below, 0 where that cannot be said."""
         if self.half_width is None:
@@ -128,3 +134,23 @@ def smoothed(curve: Curve, smooth: int) -> dict[int, float]:
 
 def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
+
+
+def holm(p_values: Mapping[T, float]) -> dict[T, float]:
+    """Return each p value adjusted for the chance of a single false positive among all (Holm 1979)."""
+    ordered = sorted(p_values, key=lambda key: p_values[key])
+    adjusted, largest = {}, 0.0
+    for rank, key in enumerate(ordered):
+        largest = max(largest, min(1.0, (len(ordered) - rank) * p_values[key]))
+        adjusted[key] = largest
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Mapping[T, float]) -> dict[T, float]:
+    """Return each p value adjusted for the expected share of false positives (Benjamini and Hochberg 1995)."""
+    ordered = sorted(p_values, key=lambda key: p_values[key], reverse=True)
+    adjusted, smallest = {}, 1.0
+    for above, key in enumerate(ordered):
+        smallest = min(smallest, len(ordered) / (len(ordered) - above) * p_values[key])
+        adjusted[key] = smallest
+    return adjusted

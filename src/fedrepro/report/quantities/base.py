@@ -12,7 +12,7 @@ from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import PERCENT, Unit, format_target
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
-from fedrepro.report.statistics import Curve
+from fedrepro.report.statistics import Curve, Estimate, estimate
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Expected:
 
     sign: int = 1
     tested: bool = True  # against zero, so that there is a p
-    minimum: float | None = None  # a smaller lead does not count
+    is_lead: bool = False  # so that one below `minimum_lead` counts as none
 
 
 class Quantity(Frozen):
@@ -106,9 +106,17 @@ class Quantity(Frozen):
         """Which seeds do not get to the target."""
         return []
 
-    def contrasts(self, panel: ExperimentView) -> list[list[float]]:
-        """What has to lie on one side of zero where a claim reports a word, each seed by seed."""
-        return [self.values(panel)]
+    def estimate(self, panel: ExperimentView) -> Estimate:
+        """Estimate the mean over seeds of `values`."""
+        return estimate(self.values(panel))
+
+    def contrasts(self, panel: ExperimentView) -> list[Estimate]:
+        """Estimate the differences that must all lie on one side of zero where a claim reports a word."""
+        return [self.estimate(panel)]
+
+    def minimum_lead(self, panel: ExperimentView) -> float:
+        """Return the smallest lead that counts, of a quantity that expects one."""
+        raise NotImplementedError
 
     def rounds_needed(self, reported: float | str, tolerance: float) -> int:
         """Rounds that a run must have to say anything of a claim."""

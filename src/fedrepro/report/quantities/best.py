@@ -5,7 +5,7 @@ from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import ExperimentView
 from fedrepro.report.numbers import Unit, measure_unit
 from fedrepro.report.quantities import base
-from fedrepro.report.statistics import Curve
+from fedrepro.report.statistics import Curve, Estimate, estimate
 
 
 class Quantity(base.TargetQuantity):
@@ -30,8 +30,8 @@ class Quantity(base.TargetQuantity):
     def rounds_needed(self, reported: str, tolerance: float) -> int:
         return self.round or 0
 
-    def contrasts(self, panel: ExperimentView) -> list[list[float]]:
-        return [[panel.sign * (value - self.target) for value in self.values(panel)]]
+    def contrasts(self, panel: ExperimentView) -> list[Estimate]:
+        return [estimate([panel.sign * (value - self.target) for value in self.values(panel)])]
 
     def _counted(self, curve: Curve) -> Curve:
         return [point for point in curve if point[0] <= (self.round or point[0])]

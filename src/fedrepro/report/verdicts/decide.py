@@ -1,17 +1,18 @@
 """One verdict per claim, a paper's or one that we ask, computed from its cell over seeds. Nothing here is typed in by hand."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fedrepro.core.formatting import count
 from fedrepro.core.metrics import MEASURES, Measure
 from fedrepro.data import source_label
+from fedrepro.report.inference import moderated
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView
 from fedrepro.report.numbers import NO_VALUE, Unit
 from fedrepro.report.quantities.base import Quantity
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason, reasons_sentence
-from fedrepro.report.statistics import Estimate, estimate
+from fedrepro.report.statistics import Estimate
 from fedrepro.report.verdicts import rules
 from fedrepro.report.verdicts.claim import Claim
 from fedrepro.report.verdicts.rules import Status
@@ -32,6 +33,8 @@ class Verdict:
     arrivals: str = ""
     condition: str = ""  # at a scale with another target or other rounds than the paper's: which
     p: float | None = None  # of a claim that something is better: of no difference
+    plain: Estimate | None = None  # `ours` with the standard deviation of its own seeds alone
+    tested: tuple[Estimate, ...] = ()  # the differences that `p` is of
 
     @property
     def why(self) -> str:
@@ -91,6 +94,7 @@ def decide(
     others: Sequence[Results] = (),
     sign_share: float | None = None,
     seeds_at_first_look: int | None = None,
+    shared: Mapping[Estimate, Estimate] | None = None,
 ) -> Verdict:
     """The verdict on a claim at the scale that the results were made at; it names data that are not the official release.
     `chosen`: series -> what was chosen by what the paper reports of it. `others`: of the experiments that its cell needs beside
@@ -98,7 +102,7 @@ def decide(
     `looked`: how many seeds had been looked at when more were added, if any were."""
     beside = dict(zip(claim.quantity.other_experiments, others, strict=True))
     verdict = _decide(
-        key, claim, ExperimentView(claim.experiment, DisplayOptions(measure=measure), results, beside), sign_share
+        key, claim, ExperimentView(claim.experiment, DisplayOptions(measure=measure), results, beside), sign_share, shared or {}
     )
     if verdict.status in (Status.NOT_RUN, Status.NOT_COMPARED):
         return verdict
@@ -107,6 +111,15 @@ def decide(
     copies = [name for name in data if source_label.described(name)[1] != source_label.OFFICIAL]
     on = [make_reason(ReasonKind.COPIES, data=", ".join(copies))] if copies else []
     return replace(verdict, reasons=[*verdict.reasons, *on, *_seen(verdict, seeds_at_first_look)])
+
+
+def shared_variances(verdicts: Iterable[Verdict]) -> dict[Estimate, Estimate]:
+    """Return each tested difference with the variance that its family lends it: the differences of one paper and unit."""
+    families: dict[str, dict[Estimate, None]] = {}
+    for verdict in verdicts:
+        family = families.setdefault(verdict.unit.name, {})
+        family.update(dict.fromkeys(one for one in verdict.tested if one.degrees is None))
+    return {one: better for family in families.values() for one, better in zip(family, moderated(list(family)), strict=True)}
 
 
 def _seen(verdict: Verdict, looked: int | None) -> list[Reason]:
@@ -126,7 +139,7 @@ def _calibrated(verdict: Verdict, chosen: Mapping[str, str]) -> Verdict:
     return replace(verdict, status=status, reasons=[*verdict.reasons, *reasons])
 
 
-def _decide(key: str, claim: Claim, panel: ExperimentView, held: float | None) -> Verdict:
+def _decide(key: str, claim: Claim, panel: ExperimentView, held: float | None, shared: Mapping[Estimate, Estimate]) -> Verdict:
     def verdict(status: Status, reasons: list[Reason], *found: Estimate | str | None) -> Verdict:
         return Verdict(key, claim, MEASURES[panel.display.measure], status, reasons, *found)
 
@@ -136,14 +149,18 @@ def _decide(key: str, claim: Claim, panel: ExperimentView, held: float | None) -
         if absent := results.missing_reason or (unfinished(missing) if missing else None):
             return verdict(Status.NOT_RUN, [make_reason(ReasonKind.NOT_RUN, text=str(absent))])
     values, reasons = cell.evaluate(panel)
-    ours = estimate(values) if values else None
+    plain = cell.estimate(panel) if values else None
+    ours = plain and shared.get(plain, plain)
     arrived = "" if cell.diverged(panel) or cell.missing(panel) or not (reasons or claim.expected) else _arrivals(cell, panel)
     asked = "" if panel.comparable else rules.condition(claim, cell, panel.measure)
     if beyond := rules.not_testable(claim, cell, panel, held):
-        return verdict(Status.NOT_COMPARED, beyond, ours, arrived, asked)
-    p = None if reasons else rules.p_value(claim, cell, panel, ours)
-    status, reasons = rules.judge(claim, cell, panel, ours, reasons)
-    return verdict(rules.OWN.get(status, status) if claim.is_own_question else status, reasons, ours, arrived, asked, p)
+        return verdict(Status.NOT_COMPARED, beyond, plain, arrived, asked)
+    contrasts = [shared.get(one, one) for one in cell.contrasts(panel)] if claim.expected and values else []
+    p = None if reasons else rules.p_value(claim, cell, contrasts, ours)
+    status, reasons = rules.judge(claim, cell, panel, contrasts, ours, reasons)
+    tested = (contrasts or [ours]) if p is not None else []
+    found = verdict(rules.OWN.get(status, status) if claim.is_own_question else status, reasons, ours, arrived, asked, p)
+    return replace(found, plain=plain, tested=tuple(tested))
 
 
 def _arrivals(cell: Quantity, panel: ExperimentView) -> str:

@@ -33,7 +33,7 @@ def contradiction(experiments: Mapping[str, DisplayOptions], claim: Claim, plott
     if reasons:
         return reasons_sentence([replace(one, seeds=()) for one in reasons])
     if claim.expected:
-        agrees = all(value * claim.expected.sign > EPSILON for contrast in cell.contrasts(panel) for value in contrast)
+        agrees = all(contrast.mean * claim.expected.sign > EPSILON for contrast in cell.contrasts(panel))
     else:
         agrees = abs(values[0] - claim.reported) <= claim.tolerance + EPSILON
     return "" if agrees else cell.unit(panel.measure).format(values[0], decimals(claim, panel.measure))

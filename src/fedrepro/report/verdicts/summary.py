@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from fedrepro.core.files import read_records
-from fedrepro.report.statistics import POWER
+from fedrepro.report.statistics import POWER, holm
 from fedrepro.report.verdicts.rules import RULES, Status
 
 VERDICTS = "verdicts"  # the table that every paper has
@@ -35,16 +34,13 @@ def claimed_by(verdicts: Iterable[Mapping[str, str]], by: str) -> list[Mapping[s
 def differences(verdicts: Iterable[Mapping[str, Any]]) -> tuple[int, int, int]:
     """How many differences were tested against zero, each once, how many have an interval without it, and what is left of them
     when all are corrected together."""
-    found = holm_corrected(verdicts)
-    return len(found), sum(test[-1] < LEVEL for test in found), sum(p <= LEVEL for p in found.values())
+    tests = distinct_tests(verdicts)
+    return len(tests), sum(p < LEVEL for p in tests.values()), sum(p <= LEVEL for p in holm(tests).values())
 
 
-def holm_corrected(verdicts: Iterable[Mapping[str, Any]]) -> dict[tuple, float]:
-    """Each test against zero, once however many claims share it, with its p when all are corrected together (Holm 1979)."""
-    tests = sorted({test_key(verdict) for verdict in verdicts if verdict["p"] is not None}, key=lambda one: one[-1])
-    factors = range(len(tests), 0, -1)
-    found = [min(1.0, times * p) for times, (*_, p) in zip(factors, tests, strict=True)]
-    return dict(zip(tests, accumulate(found, max), strict=True))
+def distinct_tests(verdicts: Iterable[Mapping[str, Any]]) -> dict[tuple, float]:
+    """Return the p value of each test against zero, once however many claims share it."""
+    return {test_key(verdict): verdict["p"] for verdict in verdicts if verdict["p"] is not None}
 
 
 def test_key(verdict: Mapping[str, Any]) -> tuple:
