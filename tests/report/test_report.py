@@ -317,7 +317,7 @@ def test_the_proposed_method_is_emphasised(tmp_path):
     curves = dict.fromkeys(json.loads(CURVES), [(1, 0.5)])
     lines = drawn(_layout.compose(paper.figures["one"], spec.paper_data(paper, found, curves)))
     assert lines["L2 (1 of 2 seeds)"].get_linewidth() > lines["FedMMD"].get_linewidth() == lines["FedAvg"].get_linewidth()
-    plain, heavier = (palette.SeriesStyle("#000000", "o", heavy).marks["markersize"] for heavy in (False, True))
+    plain, heavier = (palette.SeriesStyle("#000000", "o", heavy).marker_options["markersize"] for heavy in (False, True))
     assert plain == palette.SIZES["o"] < heavier
     assert "Heavier: the paper's own methods." in paper.figures["one"].caption(spec.paper_data(paper, found, curves))
     usual = read(tmp_path, PAPER)
