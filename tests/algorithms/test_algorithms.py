@@ -44,12 +44,12 @@ from support.federation import (
 from support.networks import classifying, fits
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-WITH_NEUTRAL = [name for name in ALGORITHMS if registry.find("algorithms", name).Algorithm.neutral is not None]
+WITH_NEUTRAL = [name for name in ALGORITHMS if registry.find("algorithms", name).Algorithm.fedavg_params is not None]
 BITWISE = ("fedmax", "activation_l2", "fedprox")  # whose weight of zero leaves every bit
 
 
 def neutral(name: str) -> dict:
-    return {"name": name, **registry.find("algorithms", name).Algorithm.neutral}
+    return {"name": name, **registry.find("algorithms", name).Algorithm.fedavg_params}
 
 
 def sent(federation, state, shares=(0.2, 0.3, 0.5)):
@@ -126,7 +126,7 @@ def test_same_seed_agrees_and_two_seeds_differ(name):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_local_training_leaves_what_was_received_alone(name):
     """Running statistics too, where the method takes a network that has them."""
-    buffers = registry.find("algorithms", name).Algorithm.buffers
+    buffers = registry.find("algorithms", name).Algorithm.supports_buffers
     fed = federation(config(algorithm={"name": name}, lr=0.01, model={"norm": "batch" if buffers else "none"}))
     start, _ = fed.start()
     before = {key: tensor.clone() for key, tensor in start.weights.items()}
@@ -146,7 +146,7 @@ def test_dropout_reaches_every_objective_and_no_test(name):
     x, y = train_part(fed, 0)
     drawn = models.dropout_masks(fed.algorithm.net, len(x), rng.generator(0, "dropout"))
     own = fed.algorithm.prepare(received, RoundExecution(fed, start, {}).client(0))
-    batch = Batch(x, y, fed.algorithm.reference_outputs(received, x, own), own=own)
+    batch = Batch(x, y, fed.algorithm.reference_outputs(received, x, own), constants=own)
 
     def loss(*masks):
         return fed.algorithm.loss(received, received, batch._replace(masks=masks)).item()
@@ -482,7 +482,7 @@ def three_layers(name: str, options: dict):
     weights = start | {key: 0.5 * tensor for key, tensor in noise.items()}
     x, y = torch.randn(6, 2, 1, 2, generator=draw, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 0])
     batches, classes = [Batch(x, y)], y.bincount(minlength=3)
-    server = Server(2, 4, 0.25, moved(algorithm.start(weights)), lambda: iter(batches))
+    server = Server(2, 4, 0.25, moved(algorithm.initial_state(weights)), lambda: iter(batches))
     server = replace(server, state=algorithm.server_prepare(weights, server))
     received = algorithm.broadcast(weights, server)
     client = Client(0, 6, 2, 0.5, 0.0, {}, lambda: classes, lambda: iter(batches))
@@ -507,7 +507,7 @@ def in_numpy(scene: Scene) -> Scene:
 def test_loss_and_gradient_by_hand(name, options, pull, fuse):
     algorithm, scene, own, moved = three_layers(name, options)
     leaves = {key: moved[key].requires_grad_() for key in algorithm.trained}
-    batch = Batch(scene.x, scene.y, algorithm.reference_outputs(scene.received, scene.x, own), own=own)
+    batch = Batch(scene.x, scene.y, algorithm.reference_outputs(scene.received, scene.x, own), constants=own)
     loss = algorithm.loss(moved | leaves, scene.received, batch)
     gradient = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
     value, slopes = by_hand(arrays(moved), in_numpy(scene), pull, fuse)
@@ -519,8 +519,8 @@ def test_loss_and_gradient_by_hand(name, options, pull, fuse):
 def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
     """The first step starts at the received weights, where most methods are FedAvg still; the second does not."""
     algorithm, scene, own, _ = three_layers(name, options)
-    batch = Batch(scene.x, scene.y, algorithm.reference_outputs(scene.received, scene.x, own), own=own)
-    feed = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, own=own, start=scene.received, velocity={})
+    batch = Batch(scene.x, scene.y, algorithm.reference_outputs(scene.received, scene.x, own), constants=own)
+    feed = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, constants=own, start=scene.received, velocity={})
     executor = Sequential(algorithm, config(batch_size=6), None)
     [(trained, loss, _)] = executor.train(scene.received, [feed], 0.5, algorithm.trained)
     at, losses = in_numpy(scene)._replace(training=True), []

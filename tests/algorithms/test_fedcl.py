@@ -48,7 +48,9 @@ def test_only_sums_over_a_batch_depend_on_its_size(definition):
 def test_how_many_gradients_are_held_at_once_changes_nothing(definition, monkeypatch):
     algorithm, weights, batch = linear()
     whole = importance(definition, algorithm, weights, [batch])
-    monkeypatch.setattr(_importance, "HELD", 4 * sum(tensor.numel() for tensor in weights.values()))  # of 4, 4 and 1 images
+    monkeypatch.setattr(
+        _importance, "MAX_GRADIENT_NUMBERS", 4 * sum(tensor.numel() for tensor in weights.values())
+    )  # of 4, 4 and 1 images
     few = importance(definition, algorithm, weights, [batch])
     assert all(torch.allclose(few[name], whole[name], rtol=1e-12) for name in whole)
 
@@ -109,7 +111,7 @@ def test_fedcurv_is_the_published_sum():
         return dict(zip(leaves, torch.autograd.grad(penalty(leaves), list(leaves.values())), strict=True))
 
     def published(w):
-        total = fed.algorithm.fit(fed.algorithm.forward(w, batch.images), batch)
+        total = fed.algorithm.task_loss(fed.algorithm.forward(w, batch.images), batch)
         for j in (0, 1, 3):
             kept = state.clients[j].tensors
             for name in w:
@@ -118,7 +120,7 @@ def test_fedcurv_is_the_published_sum():
                 total = total + 0.3 * (fisher * (w[name] - ended).square()).sum()
         return total
 
-    ours = slope(lambda w: fed.algorithm.loss(w, received, batch._replace(own=own)))
+    ours = slope(lambda w: fed.algorithm.loss(w, received, batch._replace(constants=own)))
     assert_close(ours, slope(published), 1e-10)
 
 

@@ -120,8 +120,8 @@ class Kept:
         self.networks, self.clients, self.calls = networks, tuple(range(len(networks))), []
         self.classes = classes if classes is not None else torch.ones(len(networks), 10, dtype=torch.int64)
 
-    def train(self, received, clients=None, *, lr=None, epochs=None, trained=None, starts=None, back=None):
-        self.calls.append({"received": received, "trained": trained, "back": back, "lr": lr, "epochs": epochs})
+    def train(self, received, clients=None, *, lr=None, epochs=None, trained=None, starts=None, uploaded=None):
+        self.calls.append({"received": received, "trained": trained, "uploaded": uploaded, "lr": lr, "epochs": epochs})
         for number, network in enumerate(self.networks):
             client = Client(number, 10, 1, 0.1, 0.0, {}, lambda number=number: self.classes[number], lambda: iter(()))
             yield ClientUpdate(client, 1 / len(self.networks), starts[number] if len(self.calls) > 1 else network)
@@ -237,7 +237,7 @@ def test_phases_of_a_round():
     work = Kept(weights, shuffled(net, weights))
     fedma(net).round(weights, Server(1, 2, 1.0, {}, lambda: iter(())), work)
     names = [list(net.names(block)) for block in ("conv1", "conv2", "fc1", "head")]
-    assert [list(call["back"]) for call in work.calls] == names
+    assert [list(call["uploaded"]) for call in work.calls] == names
     assert [call["trained"] for call in work.calls] == [None, sum(names[1:], []), sum(names[2:], []), names[3]]
     assert [list(call["received"]) for call in work.calls] == [list(weights), *names[:3]]
     assert [(call["lr"], call["epochs"]) for call in work.calls] == [(None, None)] * 3 + [(pytest.approx(0.01), 3)]

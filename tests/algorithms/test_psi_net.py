@@ -193,7 +193,7 @@ def test_where_all_hold_all_groups_the_mean_is_fedavgs_to_the_bit():
         item._replace(message={key: item.message[key].reshape(tensor.shape) for key, tensor in state.weights.items()})
         for item in sent
     ]
-    assert_same(ours, algorithms.base.mean(state.weights, whole))
+    assert_same(ours, algorithms.base.weighted_mean(state.weights, whole))
 
 
 def test_a_mean_of_equal_groups_does_not_drift():
@@ -248,7 +248,7 @@ def test_the_softmax_of_a_trimmed_client_by_hand():
     assert own["trimmed"].logical_not().nonzero().flatten().tolist() == [0, 1, 4, 5]  # class 1 shares its group with class 0
     logits = torch.randn(4, 10, generator=rng.generator(0, "logits"), requires_grad=True)
     labels = torch.tensor([0, 0, 4, 0])
-    value = algorithm.fit(Outputs(logits, logits, logits, {}), Batch(logits, labels, own=own))
+    value = algorithm.task_loss(Outputs(logits, logits, logits, {}), Batch(logits, labels, constants=own))
     assert torch.allclose(value, F.cross_entropy(logits[:, [0, 1, 4, 5]], torch.tensor([0, 0, 2, 0])))
     (slope,) = torch.autograd.grad(value, logits)
     assert slope.isfinite().all() and (slope[:, [2, 3, 6, 7, 8, 9]] == 0).all() and (slope[:, [0, 1, 4, 5]] != 0).all()

@@ -233,7 +233,7 @@ def test_two_rounds_of_the_server_by_hand(name, options, by_hand, norm):
     draw = rng.generator(3, "servers")
     method = classifying(name, options, assembled(blocks(norm), (2, 1, 2)).double())
     weights = {key: near(tensor, draw) for key, tensor in method.net.state_dict().items()}
-    state, kept = method.start(weights), {}
+    state, kept = method.initial_state(weights), {}
     x, y = torch.randn(6, 2, 1, 2, generator=draw, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 0])
     for round in (1, 2):
         clients = Clients(method, kept, Batch(x, y), draw)

@@ -28,7 +28,7 @@ from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
 from fedrepro.studies.newcomers import Adaptation, Params, Study, draw_new_clients
 from fedrepro.training import evaluation
-from fedrepro.training.evaluation import measured
+from fedrepro.training.evaluation import evaluate
 from fedrepro.training.federation import Federation
 from support.federation import advance, assert_close, config, federation, images, local, partition, scores
 from support.results import OFFICIAL, record, rows, store
@@ -125,7 +125,7 @@ def test_as_the_clients_of_a_round_do(algorithm, monkeypatch):
 
     def seen(algorithm, measures, weights, *rest):
         tested.append({name: tensor.clone() for name, tensor in weights.items()})
-        return measured(algorithm, measures, weights, *rest)
+        return evaluate(algorithm, measures, weights, *rest)
 
     monkeypatch.setattr(evaluation, "measured", seen)
     curve = list(found.follow(2))

@@ -377,7 +377,7 @@ def test_of_a_participants_trainings_in_a_round_the_last_counts():
     first, other, second = (
         SimpleNamespace(client=SimpleNamespace(number=number), phase=phase) for phase, number in enumerate((4, 2, 4))
     )
-    assert replay.Replayed(State(0, {}, {}), State(1, {}, {}), [first, other, second]).last == {4: second, 2: other}
+    assert replay.ReplayedRound(State(0, {}, {}), State(1, {}, {}), [first, other, second]).last == {4: second, 2: other}
 
 
 def test_a_way_that_is_cut_off_goes_on(tmp_path, monkeypatch):
@@ -391,7 +391,7 @@ def test_a_way_that_is_cut_off_goes_on(tmp_path, monkeypatch):
 
 
 def test_a_long_way_is_stored_now_and_then(tmp_path, monkeypatch):
-    monkeypatch.setattr(replay, "SECONDS", 0)
+    monkeypatch.setattr(replay, "STORE_SECONDS", 0)
     stored, original = [], replay.store_snapshot
     monkeypatch.setattr(
         replay, "store_snapshot", lambda folder, state: stored.append(state.round + 1) or original(folder, state)

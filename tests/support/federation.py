@@ -19,7 +19,7 @@ from fedrepro.data.datasets import Dataset
 from fedrepro.experiments.resolve import resolve
 from fedrepro.runs.run import STEP_CACHE_FIELDS, Row, Run
 from fedrepro.training import run
-from fedrepro.training.evaluation import measured
+from fedrepro.training.evaluation import evaluate
 from fedrepro.training.federation import Federation, State
 from fedrepro.training.round import RoundExecution
 from fedrepro.training.run import Limits
@@ -113,7 +113,7 @@ def receive(federation: Federation, state: State) -> dict[str, torch.Tensor]:
 def local(federation: Federation, received: dict, clients, round: int = 1, lr: float = 0.1) -> list[tuple[dict, torch.Tensor]]:
     """Weights and mean loss of these clients after their local training in a round."""
     work = RoundExecution(federation, State(round - 1, {}, {}), {})
-    asked = work.task(received, lr=lr)
+    asked = work.create_task(received, lr=lr)
     feeds = [work.client_batches(work.client(client, asked), asked) for client in clients]
     ends = federation.executor.train(received, feeds, lr, federation.algorithm.trained)
     return [(weights, loss) for weights, loss, _ in ends]
@@ -122,7 +122,7 @@ def local(federation: Federation, received: dict, clients, round: int = 1, lr: f
 def scores(federation: Federation, weights: dict, x: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
     """Accuracy and loss of weights on labelled images."""
     names = ("test_accuracy", "test_loss")
-    return tuple(measured(federation.algorithm, {name: MEASURES[name] for name in names}, weights, x, y).values())
+    return tuple(evaluate(federation.algorithm, {name: MEASURES[name] for name in names}, weights, x, y).values())
 
 
 def advance(federation: Federation, rounds: int | None = None) -> tuple[State, list[Row]]:

@@ -11,7 +11,7 @@ from torchvision.transforms.v2 import functional
 
 from fedrepro.core import rng
 from fedrepro.training.batches import augmentation
-from fedrepro.training.batches.prefetch import MANY, prefetch
+from fedrepro.training.batches.prefetch import AHEAD, prefetch
 
 SHAPES = [(32, 32), (28, 28), (9, 24), (24, 9), (40, 5)]
 
@@ -22,7 +22,7 @@ def crop(images, seed=0):
 
 def drawn(count, height, width, seed=0):
     """First row, rows, first column, columns, each (count,)."""
-    rows, columns = augmentation.boxes(count, height, width, rng.generator(seed, "augment"))
+    rows, columns = augmentation.random_boxes(count, height, width, rng.generator(seed, "augment"))
     return *rows, *columns
 
 
@@ -68,7 +68,7 @@ def test_boxes_are_torchvisions_in_distribution():
 
 @pytest.mark.parametrize(("height", "width"), [*SHAPES, (7, 7)])
 def test_where_no_try_fits(height, width, monkeypatch):
-    monkeypatch.setattr(augmentation, "AREAS", (9.0, 9.0))
+    monkeypatch.setattr(augmentation, "CROP_AREAS", (9.0, 9.0))
     expected = v2.RandomResizedCrop(1, scale=(9.0, 9.0)).make_params([torch.empty(1, height, width)])
     expected = [expected[key] for key in ("top", "height", "left", "width")]
     assert torch.stack(drawn(3, height, width)).T.tolist() == [expected] * 3
@@ -77,7 +77,7 @@ def test_where_no_try_fits(height, width, monkeypatch):
 def test_the_first_fitting_try_is_taken(monkeypatch):
     """One try in ten is not enough for a wide image, ten are."""
     many = torch.stack(drawn(2000, 9, 24))
-    monkeypatch.setattr(augmentation, "TRIES", 1)
+    monkeypatch.setattr(augmentation, "CROP_TRIES", 1)
     once = torch.stack(drawn(2000, 9, 24))
     whole = [(boxes[1] == 9).double().mean().item() for boxes in (many, once)]
     assert whole[0] < whole[1]
@@ -97,7 +97,7 @@ def test_same_transforms_give_torchvisions_pictures(height, width):
     """Turn, shear and enlargement; but for the pixels that lie halfway, where rounding decides."""
     x = 1 + 254 * torch.rand(40, 3, height, width, generator=rng.generator(0, "x"), dtype=torch.float64)
     ours = augmentation.apply(x, ("affine",), rng.generator(0, "augment"))
-    angles = [part.tolist() for part in augmentation.transforms(40, rng.generator(0, "augment"))]
+    angles = [part.tolist() for part in augmentation.random_transforms(40, rng.generator(0, "augment"))]
     same = []
     for image, mine, turn, shear, zoom in zip(x, ours, *angles, strict=True):
         theirs = functional.affine(image, math.degrees(turn), [0, 0], zoom, [math.degrees(shear), 0])
@@ -106,7 +106,7 @@ def test_same_transforms_give_torchvisions_pictures(height, width):
 
 
 def test_transforms_stay_in_their_ranges():
-    turn, shear, zoom = augmentation.transforms(4000, rng.generator(0, "augment"))
+    turn, shear, zoom = augmentation.random_transforms(4000, rng.generator(0, "augment"))
     for values, low, high in ((turn, -math.pi, math.pi), (shear, -math.pi / 5, math.pi / 5), (zoom, 1, 1.125)):
         assert low <= values.min() < low + 0.01 * (high - low) and high - 0.01 * (high - low) < values.max() <= high
 
@@ -141,7 +141,7 @@ def test_ahead_items_come_in_order_and_before_they_are_asked_for():
     made = []
     items = prefetch(made.append(item) or item for item in range(20))
     assert next(items) == 0
-    while len(made) < MANY:  # a thread makes them
+    while len(made) < AHEAD:  # a thread makes them
         time.sleep(0.001)
     assert list(items) == list(range(1, 20)) and made == list(range(20))
     assert list(prefetch(iter(()))) == []

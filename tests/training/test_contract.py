@@ -138,7 +138,7 @@ class Curious(FedAvg):
         return {"mark": torch.tensor(float(client.number))}
 
     def loss(self, weights, received, batch):
-        return super().loss(weights, received, batch) + 0 * batch.own["mark"]
+        return super().loss(weights, received, batch) + 0 * batch.constants["mark"]
 
     def finish(self, weights, received, client):
         return ClientOutput(weights, {"times": client.state.get("times", 0) + torch.ones(1)})
@@ -181,7 +181,7 @@ class Remembering(FedAvg):
 
     def loss(self, weights, received, batch):
         found = self.outputs(weights, batch)
-        return self.fit(found, batch) + (found.logits - batch.reference_outputs[0]).square().mean()
+        return self.task_loss(found, batch) + (found.logits - batch.reference_outputs[0]).square().mean()
 
     def finish(self, weights, received, client):
         return ClientOutput(weights, dict(weights))

@@ -85,7 +85,7 @@ from pretended_cuda.device import library
 
 contexts = lambda: [number for number in range(3) if library.pretended_context(number)]
 planned = [devices.planned_device("auto").type, provenance.hardware(torch.device("cuda")), contexts()]
-other = next(devices._locks(Gpus()))[1].open("w")
+other = next(devices.lock_files(Gpus()))[1].open("w")
 fcntl.flock(other, fcntl.LOCK_EX)
 devices.acquire_device("cuda")
 torch.ones(3, device="cuda").sum()

@@ -21,7 +21,7 @@ from fedrepro.training.compiled_step import cuda_graph, fx_passes
 from fedrepro.training.compiled_step.scalar_pass import hoist_scalars
 from fedrepro.training.compiled_step.step import Step
 from fedrepro.training.evaluation import activations
-from fedrepro.training.executors import EXECUTORS, HIDING, SMALL_STEP, STACK, available, pick
+from fedrepro.training.executors import EXECUTORS, LAUNCH_BOUND_STEP, SMALL_STEP, STACK_NUMBERS, available, pick
 from fedrepro.training.federation import Federation
 from fedrepro.training.round import RoundExecution
 from support.federation import (
@@ -139,7 +139,7 @@ def test_running_statistics(monkeypatch, name):
 
 def test_a_cohort_too_large_for_one_stack_is_cut(monkeypatch):
     whole, _ = advance(federation(config(clients_per_round=4), executor="stacked"))
-    monkeypatch.setattr("fedrepro.training.executors.STACK", 1)
+    monkeypatch.setattr("fedrepro.training.executors.STACK_NUMBERS", 1)
     fed = federation(config(clients_per_round=4), executor="stacked")
     assert fed.executor.stack_size == 1
     assert_close(advance(fed)[0].weights, whole.weights, 1e-11)
@@ -151,14 +151,15 @@ def test_a_stack_counts_what_the_layers_put_out():
     fed = federation(config(model={"width": 0.125}, batch_size=64), images(shape=(1, 28, 28)), "stacked")
     wide = activations(fed.algorithm, (1, 28, 28))
     weights = sum(tensor.numel() for tensor in fed.algorithm.net.state_dict().values())
-    assert wide > 2 * 4 * 28 * 28 and fed.executor.stack_size == STACK // (weights + 64 * wide)
+    assert wide > 2 * 4 * 28 * 28 and fed.executor.stack_size == STACK_NUMBERS // (weights + 64 * wide)
     for model, expected in (({"name": "logistic"}, 10), ({"name": "mlp", "units": 7}, 7 + 7 + 10)):
         assert activations(federation(config(model=model)).algorithm, (1, 12, 12)) == expected
 
 
 @pytest.mark.parametrize(("device", "operations", "clients", "name"), [
     ("cpu", SMALL_STEP, 4, "stacked"), ("cpu", SMALL_STEP, 3, "sequential"), ("cpu", SMALL_STEP + 8, 4, "sequential"),
-    ("cuda", HIDING, 2, "stacked+graph"), ("cuda", HIDING, 1, "sequential+graph"), ("cuda", HIDING + 8, 4, "sequential+graph"),
+    ("cuda", LAUNCH_BOUND_STEP, 2, "stacked+graph"), ("cuda", LAUNCH_BOUND_STEP, 1, "sequential+graph"),
+    ("cuda", LAUNCH_BOUND_STEP + 8, 4, "sequential+graph"),
 ])  # fmt: skip
 def test_auto_chooses_by_the_device(device, operations, clients, name):
     """On CUDA by what hides a launch, and always a graph."""
@@ -207,7 +208,7 @@ def test_a_recorded_step_is_autograd_and_sgd(name, options, optimiser):
     for _ in range(2):
         with torch.no_grad():
             own = fed.algorithm.prepare(received, RoundExecution(fed, start, {}).client(0))
-            batch = Batch(images, labels, fed.algorithm.reference_outputs(received, images, own), own=own)
+            batch = Batch(images, labels, fed.algorithm.reference_outputs(received, images, own), constants=own)
         fed.algorithm.net.train()
         loss = fed.algorithm.loss(leaves, received, batch)
         fed.algorithm.net.eval()
@@ -417,7 +418,7 @@ def test_the_oldest_recordings_go(monkeypatch):
     fed, few = (federation(config(partition=UNEVEN), recordings={}) for _ in (0, 1))
     state, _ = advance(fed, 1)
     assert len(fed.executor.step.recordings) > 2
-    monkeypatch.setattr("fedrepro.training.compiled_step.step.MANY", 2)
+    monkeypatch.setattr("fedrepro.training.compiled_step.step.MAX_RECORDINGS", 2)
     assert_same(advance(few, 1)[0].weights, state.weights)
     assert len(few.executor.step.recordings) == 2
 
@@ -544,9 +545,9 @@ def test_what_an_objective_compares_with_is_rounded_too(name, options):
     weights = receive(fed, state)
     own = fed.algorithm.prepare(weights, RoundExecution(fed, state, {}).client(0))
     exact = fed.algorithm.reference_outputs(weights, pictures, own)
-    with fed.algorithm.rounding(True):
+    with fed.algorithm.autocast(True):
         rough = fed.algorithm.reference_outputs(weights, pictures, own)
-        with fed.algorithm.rounding(False):
+        with fed.algorithm.autocast(False):
             assert all(map(torch.equal, exact, fed.algorithm.reference_outputs(weights, pictures, own)))
     assert bool(exact) == fed.algorithm.needs_reference and {rows.dtype for rows in rough} <= {torch.float32}
     assert not any(map(torch.equal, exact, rough))

@@ -111,7 +111,7 @@ def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
     assert not train(tmp_path / "run", settings, Stops(3))
     told = json.loads((tmp_path / "run/progress.json").read_text())
     assert told.keys() == {"round", "rounds", "measure", "value"} and (told["round"], told["rounds"]) == (0, 4)
-    monkeypatch.setattr(progress_bar, "SECONDS", 0.0)
+    monkeypatch.setattr(progress_bar, "STORE_SECONDS", 0.0)
     assert not train(tmp_path / "run", settings, Stops(0))
     rows = runs.read_metrics(tmp_path / "run/metrics.csv")
     told = json.loads((tmp_path / "run/progress.json").read_text())
@@ -318,7 +318,7 @@ def test_a_log_that_cannot_be_written_is_one_message(tmp_path, capsys, caplog, m
     def full(handler: logging.FileHandler) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(engine._LogFile, "flush", full)
+    monkeypatch.setattr(engine.LogFile, "flush", full)
     failures = Failures()
     with failures.collect("one"):
         train(tmp_path / "run", config())

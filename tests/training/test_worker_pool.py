@@ -27,13 +27,13 @@ class Here(worker_pool._WorkerProcess):
     """A helper in this process, which starts at once; what it is told and what it tells go through a stream all the same."""
 
     def __init__(self):
-        self.helper, self._process = None, SimpleNamespace(stdout=None)
+        self.helper, self.process = None, SimpleNamespace(stdout=None)
 
     def write(self, message):
         if self.helper is None:
             self.helper = Worker(_sent(message))
         else:
-            self._process.stdout = _stream(self.helper.answer(_sent(message)))
+            self.process.stdout = _stream(self.helper.answer(_sent(message)))
 
     def end(self):
         pass
@@ -52,10 +52,10 @@ def _sent(message):
 
 def one_and_shared(monkeypatch, **changes):
     """State and rows of a run on one core, and on two; the helper was asked."""
-    monkeypatch.setattr(worker_pool, "_WorkerProcess", Here)
+    monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
     feds = [federation(config(**changes), executor="sequential", cores=cores) for cores in (1, 2)]
     found = [advance(fed) for fed in feds]
-    assert feds[1].cores == 2 and len(feds[1].worker_pool._helpers) == 1
+    assert feds[1].cores == 2 and len(feds[1].worker_pool.workers) == 1
     return found
 
 
@@ -99,16 +99,16 @@ def test_a_helper_is_a_process_that_ends_with_its_run():
         alone, same = advance(federation(run, executor="sequential"), 1)
         assert_same(state.weights, alone.weights)
         assert rows == same
-        first, second = (helper._process for helper in shared.worker_pool._helpers)
+        first, second = (worker.process for worker in shared.worker_pool.workers)
         first.stdin.close()  # as the system does where the run is killed
         assert first.wait(timeout=60) == 0
-        shared.worker_pool._helpers.pop(0)
+        shared.worker_pool.workers.pop(0)
         second.kill()
         with pytest.raises(UserError, match="killed, .*cores_per_run"):
             shared.advance(state)
     finally:
         shared.close()
-    assert not shared.worker_pool._helpers and second.poll() is not None
+    assert not shared.worker_pool.workers and second.poll() is not None
 
 
 def test_a_helper_ends_with_a_run_that_was_killed():
@@ -127,9 +127,9 @@ def test_a_helper_that_is_stopped_is_told_and_ended(monkeypatch, caplog):
     try:
         state, _ = advance(shared, 1)
         assert not caplog.records
-        process = shared.worker_pool._helpers[0]._process
+        process = shared.worker_pool.workers[0].process
         process.send_signal(signal.SIGSTOP)
-        for name, value in (("LOOK", 0.25), ("WARNED", 2), ("ENDED", 4)):
+        for name, value in (("CHECK_SECONDS", 0.25), ("CHECKS_BEFORE_WARNING", 2), ("CHECKS_BEFORE_KILL", 4)):
             monkeypatch.setattr(worker_pool, name, value)
         with pytest.raises(UserError, match="stopped or frozen for 1 s"):
             shared.advance(state)
@@ -142,14 +142,14 @@ def test_a_helper_that_is_stopped_is_told_and_ended(monkeypatch, caplog):
 
 ORPHANED = """
 import sys
-from fedrepro.training.worker_pool import _WorkerProcess
-helper = _WorkerProcess()
+from fedrepro.training.worker_pool import WorkerProcess
+helper = WorkerProcess()
 helper.write({})
 helper.write({})
 try:
     helper.read()
 except RuntimeError:  # it is at work: nothing is known to it
-    print(helper._process.pid, flush=True)
+    print(helper.process.pid, flush=True)
 sys.stdin.read()
 """
 
@@ -178,16 +178,16 @@ def _state(pid):
 
 
 def test_what_fails_in_a_helper_is_told(monkeypatch):
-    monkeypatch.setattr(worker_pool, "_WorkerProcess", Here)
+    monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
     fed = federation(config(), executor="sequential", cores=2)
     state, _ = advance(fed, 1)
-    monkeypatch.setattr(fed.worker_pool._helpers[0].helper.federation.algorithm, "finish", None)
+    monkeypatch.setattr(fed.worker_pool.workers[0].helper.federation.algorithm, "finish", None)
     with pytest.raises(RuntimeError, match=r"(?s)^TypeError: .*in perform"):
         fed.advance(state)
 
 
 def test_a_helper_of_other_code_trains_nothing(monkeypatch):
-    monkeypatch.setattr(worker_pool, "_WorkerProcess", Here)
+    monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
     monkeypatch.setattr("fedrepro.runs.run.code_digest", lambda _: "edited")
     with pytest.raises(UserError, match="code changed since the work was planned"):
         advance(federation(config(), executor="sequential", cores=2), 1)
@@ -195,7 +195,7 @@ def test_a_helper_of_other_code_trains_nothing(monkeypatch):
 
 def test_a_run_tells_the_cores_that_it_took(monkeypatch, tmp_path):
     """Beside its time nothing in its folder depends on them."""
-    monkeypatch.setattr(worker_pool, "_WorkerProcess", Here)
+    monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
     settings, data, found = config(algorithm={"name": "scaffold"}), images(), []
     for cores in (1, 2):
         run = a_run(tmp_path / str(cores) / "run", settings)

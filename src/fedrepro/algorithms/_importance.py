@@ -21,13 +21,15 @@ from torch.func import grad, vmap
 
 from fedrepro.algorithms.base import Batch, FedAvg, Weights
 
-HELD = 2**23  # numbers in gradients of single images held at a time: 32 MiB, the largest block that training/devices.py keeps
+MAX_GRADIENT_NUMBERS = (
+    2**23
+)  # numbers in gradients of single images held at a time: 32 MiB, the largest block that training/devices.py keeps
 
 Objective = Callable[[FedAvg, Weights, Batch], Tensor]
 
 
 def _loss(algorithm: FedAvg, weights: Weights, batch: Batch) -> Tensor:
-    return algorithm.fit(algorithm.forward(weights, batch.images), batch)
+    return algorithm.task_loss(algorithm.forward(weights, batch.images), batch)
 
 
 def _outputs(algorithm: FedAvg, weights: Weights, batch: Batch) -> Tensor:
@@ -69,7 +71,7 @@ def _terms(definition: str, algorithm: FedAvg, weights: Weights, batch: Batch) -
         one = Batch(image[None], label[None])
         return grad(lambda own: _loss(algorithm, weights | own, one))(trained)
 
-    together = max(1, HELD // sum(tensor.numel() for tensor in trained.values()))
+    together = max(1, MAX_GRADIENT_NUMBERS // sum(tensor.numel() for tensor in trained.values()))
     for images, labels in zip(batch.images.split(together), batch.labels.split(together), strict=True):
         slopes = vmap(alone)(images, labels)
         yield {name: BY_IMAGE[definition](slope) for name, slope in slopes.items()}

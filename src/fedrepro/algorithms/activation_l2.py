@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights, without_hidden
+from fedrepro.algorithms.base import Batch, FedAvg, Weights, missing_hidden_layer
 from fedrepro.config.types import Frozen, NonNegative
 from fedrepro.models import Block, Head
 
@@ -24,14 +24,14 @@ class Algorithm(FedAvg):
         beta: NonNegative = 0.001
         norm: Literal["frobenius", "samples"] = "frobenius"
 
-    neutral: ClassVar[dict] = {"beta": 0.0}
+    fedavg_params: ClassVar[dict] = {"beta": 0.0}
 
     @classmethod
     def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
-        return without_hidden(blocks)
+        return missing_hidden_layer(blocks)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         outputs = self.outputs(weights, batch)
         activations = outputs.penultimate
         size = activations.norm() if self.params.norm == "frobenius" else activations.norm(dim=1).mean()
-        return self.fit(outputs, batch) + self.params.beta * size
+        return self.task_loss(outputs, batch) + self.params.beta * size

@@ -42,7 +42,7 @@ class Batch(NamedTuple):
     labels: Tensor
     reference_outputs: tuple[Tensor, ...] = ()
     masks: tuple[Tensor, ...] = ()
-    own: Weights = {}
+    constants: Weights = {}
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class RoundRunner(Protocol):
         epochs: int | None = None,
         trained: Iterable[str] | None = None,
         starts: Mapping[int, Weights] | None = None,
-        back: Iterable[str] | None = None,
+        uploaded: Iterable[str] | None = None,
     ) -> Iterator[ClientUpdate]:
         """Send, train, finish: what comes back, client by client, to be read once. None: the participants, the settings' rate
         and epochs, every weight that the network trains.
@@ -132,9 +132,9 @@ class FedAvg:
     class Params(Frozen):
         pass
 
-    neutral: ClassVar[dict | None] = {}  # the Params at which the method equals FedAvg; None where there are none
-    buffers: ClassVar[bool] = True  # whether it takes networks with running statistics
-    keeps_momentum: ClassVar[bool] = True  # whether it allows `keep_momentum`
+    fedavg_params: ClassVar[dict | None] = {}  # the Params at which the method equals FedAvg; None where there are none
+    supports_buffers: ClassVar[bool] = True  # whether it takes networks with running statistics
+    supports_kept_momentum: ClassVar[bool] = True  # whether it allows `keep_momentum`
 
     @classmethod
     def warning(cls, params: Params, precision: str) -> str | None:
@@ -153,13 +153,13 @@ class FedAvg:
 
     def __init__(self, params: Params, net: Net, generator: torch.Generator, task: Task) -> None:
         self.params, self.task = params, task
-        self.half = False  # whether its networks compute in bfloat16
-        self.net = self.wrap(net, generator).eval()  # the engine switches to training mode where it trains
+        self.computes_in_bfloat16 = False  # whether its networks compute in bfloat16
+        self.net = self.wrap_net(net, generator).eval()  # the engine switches to training mode where it trains
         self.names = tuple(self.net.state_dict())
         self.trained = self.net.trained
         self.fixed = tuple(name for name, _ in self.net.named_parameters() if name not in self.trained)
 
-    def wrap(self, net: Net, generator: torch.Generator) -> Net:
+    def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
         """The network that is trained: `net`, or one made from it, its new weights drawn from `generator`."""
         return net
 
@@ -173,35 +173,35 @@ class FedAvg:
 
     def apply_module(self, part: nn.Module, weights: Weights, *inputs) -> Any:
         """What a part of the network puts out. Within `rounding` it computes in bfloat16, and puts out float32 again."""
-        if not self.half:
+        if not self.computes_in_bfloat16:
             return functional_call(part, weights, inputs)
         with torch.autocast(inputs[0].device.type, torch.bfloat16, cache_enabled=False):
             found = functional_call(part, weights, inputs)
         return found.single() if isinstance(found, Outputs) else found.float()
 
     @contextmanager
-    def rounding(self, half: bool) -> Iterator[None]:
+    def autocast(self, half: bool) -> Iterator[None]:
         """If `half`, networks compute in bfloat16 within, trained and received ones alike; what an objective makes of what they
         put out does not."""
-        before, self.half = self.half, half
+        before, self.computes_in_bfloat16 = self.computes_in_bfloat16, half
         try:
             yield
         finally:
-            self.half = before
+            self.computes_in_bfloat16 = before
 
     @property
-    def passes(self) -> int:
+    def trainings_per_round(self) -> int:
         """How many local trainings a round asks of a participant, for estimates of what it costs."""
         return 1
 
-    def round(self, weights: Weights, server: Server, work: RoundRunner) -> tuple[Weights, Weights]:
+    def round(self, weights: Weights, server: Server, runner: RoundRunner) -> tuple[Weights, Weights]:
         """New global weights and server state."""
         server = replace(server, state=self.server_prepare(weights, server))
-        return self.aggregate(weights, server, work.train(self.broadcast(weights, server)))
+        return self.aggregate(weights, server, runner.train(self.broadcast(weights, server)))
 
     # the server, before the clients
 
-    def start(self, weights: Weights) -> Weights:
+    def initial_state(self, weights: Weights) -> Weights:
         """The server's own state before round 1."""
         return {}
 
@@ -220,7 +220,7 @@ class FedAvg:
         those of every client, whatever it kept, since some are trained in a stack."""
         return {}
 
-    def reference_outputs(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
+    def reference_outputs(self, received: Weights, images: Tensor, constants: Weights) -> tuple[Tensor, ...]:
         """Per-image results of networks that do not change in the round, which the loss needs: of the one received, or one of
         the client's `own` from `prepare`. A row for each of `images`; networks are in evaluation mode here. The engine asks
         this once per image and round where images are not augmented."""
@@ -235,14 +235,14 @@ class FedAvg:
         """What the local objective sees of the trained network."""
         return self.forward(weights, batch.images, batch.masks)
 
-    def fit(self, outputs: Outputs, batch: Batch) -> Tensor:
+    def task_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
         """The task's own loss, a scalar: what every objective starts from."""
         return self.task.loss(outputs.logits, batch.labels)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         """The local objective on one batch, a scalar. The network is in training mode: what another one than the trained says
         of the images comes from `frozen`."""
-        return self.fit(self.outputs(weights, batch), batch)
+        return self.task_loss(self.outputs(weights, batch), batch)
 
     def personalised_weights(self, weights: Weights, received: Weights) -> Weights:
         """What a client is tested with after its local training: its weights, and what it needs beside them."""
@@ -254,32 +254,32 @@ class FedAvg:
 
     # the server, after the clients
 
-    def aggregate(self, weights: Weights, server: Server, sent: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
+    def aggregate(self, weights: Weights, server: Server, updates: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
         """New global weights and server state. Messages come one by one as the clients finish, to be read once: a mean then
         needs the memory of one client, however many take part (on several cores of all of them)."""
-        return self.average(weights, sent), server.state
+        return self.average(weights, updates), server.state
 
-    def average(self, like: Weights, sent: Iterable[ClientUpdate]) -> Weights:
+    def average(self, like: Weights, updates: Iterable[ClientUpdate]) -> Weights:
         """Mean, weighted by shares, of the tensors named in `like`; a weight that is not trained stays, where a mean of equal
         ones could round."""
-        return mean(like, sent) | {name: like[name] for name in self.fixed}
+        return weighted_mean(like, updates) | {name: like[name] for name in self.fixed}
 
     def evaluation_weights(self, weights: Weights, state: Weights) -> Weights:
         """What the global model is tested with: its weights, and what it needs beside them of the server's `state`."""
         return weights
 
 
-def without_hidden(blocks: Sequence[Block | Head]) -> str | None:
+def missing_hidden_layer(blocks: Sequence[Block | Head]) -> str | None:
     """The misfit of a method that looks at what enters the last layer: where that are the images themselves, no weight has a
     say in it, and the method would be FedAvg under another name."""
     return None if len(blocks) > 1 else "it needs a hidden layer before the last; choose another model"
 
 
-def mean(like: Weights, sent: Iterable[ClientUpdate]) -> Weights:
+def weighted_mean(like: Weights, updates: Iterable[ClientUpdate]) -> Weights:
     """Mean, weighted by shares, of the tensors named in `like`, summed in float64 in the given order; integers (counters) are
     rounded."""
     totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in like.items()}
-    for _, share, message in sent:
+    for _, share, message in updates:
         for name, total in totals.items():
             total.add_(message[name], alpha=share)
     return {

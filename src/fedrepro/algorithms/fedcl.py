@@ -27,7 +27,7 @@ class Algorithm(FedAvg):
         every: Count = 1
         fallback: Literal["local", "identity", "none"] = "local"
 
-    neutral: ClassVar[dict] = {"weight": 0.0}
+    fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     @classmethod
     def needs_proxy(cls, params: Params) -> bool:
@@ -51,7 +51,7 @@ class Algorithm(FedAvg):
         fitted = super().loss(weights, received, batch)
         if self.params.importance != "identity" and self.params.fallback == "none" and not _sent(received):
             return fitted
-        omega = {name: received.get(OMEGA + name, batch.own.get(name, 1)) for name in self.trained}
+        omega = {name: received.get(OMEGA + name, batch.constants.get(name, 1)) for name in self.trained}
         return fitted + self.params.weight * sum(
             (omega[name] * (weights[name] - received[name]).square()).sum() for name in self.trained
         )

@@ -29,9 +29,9 @@ class Algorithm(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 1.0
 
-    neutral: ClassVar[dict] = {"weight": 0.0}
+    fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
-    def start(self, weights: Weights) -> Weights:
+    def initial_state(self, weights: Weights) -> Weights:
         return {kind + name: torch.zeros_like(weights[name]).double() for kind in (CURVATURE, PULL) for name in self.trained}
 
     def broadcast(self, weights: Weights, server: Server) -> Weights:
@@ -45,7 +45,9 @@ class Algorithm(FedAvg):
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         pulls = (
-            (batch.own[CURVATURE + name] * weights[name].square() - 2 * batch.own[PULL + name] * weights[name]).sum()
+            (
+                batch.constants[CURVATURE + name] * weights[name].square() - 2 * batch.constants[PULL + name] * weights[name]
+            ).sum()
             for name in self.trained
         )
         return super().loss(weights, received, batch) + self.params.weight * sum(pulls)
@@ -59,11 +61,11 @@ class Algorithm(FedAvg):
         change = {name: (value - before[name]).to(value.dtype) for name, value in found.items()}
         return ClientOutput(weights | change, {name: before[name] + value for name, value in change.items()})
 
-    def aggregate(self, weights: Weights, server: Server, sent: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
+    def aggregate(self, weights: Weights, server: Server, updates: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
         sums = dict(server.state)
 
         def added() -> Iterator[ClientUpdate]:
-            for item in sent:
+            for item in updates:
                 sums.update({name: total + item.message[name] for name, total in sums.items()})
                 yield item
 

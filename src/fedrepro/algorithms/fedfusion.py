@@ -38,14 +38,14 @@ class Algorithm(FedAvg):
         ema: Fraction = 0.9  # of multi and single; 0: a plain mean
         tested_with: Literal["previous", "new"] = "previous"
 
-    neutral: ClassVar[None] = None
+    fedavg_params: ClassVar[None] = None
 
     @classmethod
     def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
         fused = blocks[0] is not blocks[-1] and not blocks[0].flat
         return None if fused else "it needs convolutions, whose maps it fuses; choose another model"
 
-    def wrap(self, net: Net, generator: torch.Generator) -> Net:
+    def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
         fusion = OPERATORS[self.params.operator](net.channels, self.params.bias, generator)
         return Fused(net, fusion.to(net.head.weight))
 
@@ -57,16 +57,16 @@ class Algorithm(FedAvg):
     def outputs(self, weights: Weights, batch: Batch) -> Outputs:
         return self.call(weights, batch.images, batch.reference_outputs[0], batch.masks)
 
-    def reference_outputs(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
+    def reference_outputs(self, received: Weights, images: Tensor, constants: Weights) -> tuple[Tensor, ...]:
         """The maps E_g(x)."""
         return (self._maps(received, EXTRACTOR, images),)
 
     def personalised_weights(self, weights: Weights, received: Weights) -> Weights:
         return weights | _as_reference(received)
 
-    def aggregate(self, weights: Weights, server: Server, sent: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
+    def aggregate(self, weights: Weights, server: Server, updates: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
         """The last lambda sent is the moving average so far; the server keeps the extractor that was sent."""
-        new, _ = super().aggregate(weights, server, sent)
+        new, _ = super().aggregate(weights, server, updates)
         if GATE in new:
             new[GATE] = self.params.ema * weights[GATE] + (1 - self.params.ema) * new[GATE]
         return new, _as_reference(weights) if self.params.tested_with == "previous" else {}

@@ -64,9 +64,9 @@ class Algorithm(FedAvg):
         last_lr: Positive = 0.1
         last_epochs: Count = 3
 
-    neutral: ClassVar[None] = None
-    buffers: ClassVar[bool] = False
-    keeps_momentum: ClassVar[bool] = False  # its weights change their shapes
+    fedavg_params: ClassVar[None] = None
+    supports_buffers: ClassVar[bool] = False
+    supports_kept_momentum: ClassVar[bool] = False  # its weights change their shapes
 
     @classmethod
     def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
@@ -83,7 +83,7 @@ class Algorithm(FedAvg):
                 return f"norm: {block.name} has '{block.norm}': choose none"
         return None
 
-    def wrap(self, net: Net, generator: torch.Generator) -> Net:
+    def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
         self.task.needs_scores("algorithm fedma")
         if len(net.trained) < len(list(net.parameters())):
             raise UserError(f"algorithm fedma: model {net.plan.model}: frozen: it averages all weights: expected [], for none")
@@ -98,34 +98,34 @@ class Algorithm(FedAvg):
         hidden = len(self.layers) - 1
         return hidden + self.params.last_epochs if hidden else 1
 
-    def round(self, weights: Weights, server: Server, work: RoundRunner) -> tuple[Weights, Weights]:
+    def round(self, weights: Weights, server: Server, runner: RoundRunner) -> tuple[Weights, Weights]:
         blocks, state = list(self.layers), {}
-        own = self.cut(weights, server, work)
-        sent = _in_order(work.train(self.broadcast(weights, server), starts=own, back=self.layers[blocks[0]]))
+        own = self.cut(weights, server, runner)
+        sent = _in_order(runner.train(self.broadcast(weights, server), starts=own, uploaded=self.layers[blocks[0]]))
         for place, (block, after) in enumerate(pairwise(blocks), 1):
             units, layer = self.merged(block, [item.message for item in sent], server.round)
             state[UNITS + block] = _table(units, sent, server.clients)
-            work.count_bytes(down=INDEX * sum(map(len, units)))
+            runner.count_bytes(down=INDEX * sum(map(len, units)))
             own = {
                 item.client.number: self.followed(item.message, layer, after, theirs)
                 for item, theirs in zip(sent, units, strict=True)
             }
             above = [name for later in blocks[place:] for name in self.layers[later]]
-            last = {"lr": work.lr * self.params.last_lr, "epochs": work.epochs * self.params.last_epochs}
+            last = {"lr": runner.lr * self.params.last_lr, "epochs": runner.epochs * self.params.last_epochs}
             how = last if after == blocks[-1] else {}
-            sent = _in_order(work.train(layer, starts=own, trained=above, back=self.layers[after], **how))
+            sent = _in_order(runner.train(layer, starts=own, trained=above, uploaded=self.layers[after], **how))
         classes = torch.stack([item.client.classes() for item in sent])
-        work.count_bytes(up=INDEX * classes.numel())
+        runner.count_bytes(up=INDEX * classes.numel())
         head = {name: _by_class([item.message[name] for item in sent], classes) for name in self.layers[blocks[-1]]}
         return sent[0].message | head, state
 
-    def cut(self, weights: Weights, server: Server, work: RoundRunner) -> dict[int, Weights]:
+    def cut(self, weights: Weights, server: Server, runner: RoundRunner) -> dict[int, Weights]:
         """What each participant makes of the global network: its own units of it; in round 1 all of it."""
-        found = {number: dict(weights) for number in work.clients} if server.state else {}
+        found = {number: dict(weights) for number in runner.clients} if server.state else {}
         for block, after in pairwise(self.layers if found else ()):
             weight, (into, *_) = self.layers[block][0], self.layers[after]
             table = server.state[UNITS + block].cpu()
-            work.count_bytes(down=INDEX * len(found) * table.shape[1])
+            runner.count_bytes(down=INDEX * len(found) * table.shape[1])
             for number, own in found.items():
                 units = table[number]
                 own |= {name: own[name][units] for name in self.layers[block]}
@@ -168,9 +168,9 @@ class Algorithm(FedAvg):
         return own | layer | {into: inputs.reshape(len(known), -1, *own[into].shape[2:])}
 
 
-def _in_order(sent: Iterable[ClientUpdate]) -> list[ClientUpdate]:
+def _in_order(updates: Iterable[ClientUpdate]) -> list[ClientUpdate]:
     """By the clients' numbers."""
-    return sorted(sent, key=lambda item: item.client.number)
+    return sorted(updates, key=lambda item: item.client.number)
 
 
 def _rows(tensor: Tensor) -> np.ndarray:

@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights, without_hidden
+from fedrepro.algorithms.base import Batch, FedAvg, Weights, missing_hidden_layer
 from fedrepro.config.types import Frozen, NonNegative
 from fedrepro.models import Block, Head
 
@@ -30,18 +30,18 @@ class Algorithm(FedAvg):
         direction: Literal["uniform_activation", "activation_uniform"] = "uniform_activation"
         reduction: Literal["elements", "samples"] = "elements"
 
-    neutral: ClassVar[dict] = {"beta": 0.0}
+    fedavg_params: ClassVar[dict] = {"beta": 0.0}
 
     @classmethod
     def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
-        return without_hidden(blocks)
+        return missing_hidden_layer(blocks)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         outputs = self.outputs(weights, batch)
         divergence = from_uniform(outputs.penultimate, self.params.direction).mean()
         if self.params.reduction == "elements":
             divergence = divergence / outputs.penultimate.shape[1]
-        return self.fit(outputs, batch) + self.params.beta * divergence
+        return self.task_loss(outputs, batch) + self.params.beta * divergence
 
 
 def from_uniform(activations: Tensor, direction: str) -> Tensor:

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights, without_hidden
+from fedrepro.algorithms.base import Batch, FedAvg, Weights, missing_hidden_layer
 from fedrepro.config.types import Frozen, NonNegative
 from fedrepro.models import Block, Head, Outputs
 
@@ -29,7 +29,7 @@ class Algorithm(FedAvg):
         kernel: Literal["fixed19", "mean_distance"] = "fixed19"
         floor: NonNegative = 1e-4
 
-    neutral: ClassVar[dict] = {"weight": 0.0}
+    fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     @classmethod
     def warning(cls, params: Params, precision: str) -> str | None:
@@ -43,15 +43,15 @@ class Algorithm(FedAvg):
 
     @classmethod
     def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
-        return without_hidden(blocks) if params.outputs == "features" else None
+        return missing_hidden_layer(blocks) if params.outputs == "features" else None
 
-    def reference_outputs(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
+    def reference_outputs(self, received: Weights, images: Tensor, constants: Weights) -> tuple[Tensor, ...]:
         return (self._compared(self.forward(received, images)),)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         outputs = self.outputs(weights, batch)
         discrepancy = mmd2(batch.reference_outputs[0], self._compared(outputs), self.params.kernel).clamp(min=self.params.floor)
-        return self.fit(outputs, batch) + self.params.weight * discrepancy
+        return self.task_loss(outputs, batch) + self.params.weight * discrepancy
 
     def _compared(self, outputs: Outputs) -> Tensor:
         return outputs.logits if self.params.outputs == "logits" else outputs.penultimate

@@ -17,13 +17,13 @@ from fedrepro.algorithms.base import Client, ClientUpdate, FedAvg, Server, Weigh
 
 
 class Algorithm(FedAvg):
-    keeps_momentum: ClassVar[bool] = False  # its norm is that of steps that begin without
-    neutral: ClassVar[None] = None  # whether it is FedAvg depends on the clients, not on its settings
+    supports_kept_momentum: ClassVar[bool] = False  # its norm is that of steps that begin without
+    fedavg_params: ClassVar[None] = None  # whether it is FedAvg depends on the clients, not on its settings
 
-    def aggregate(self, weights: Weights, server: Server, sent: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
+    def aggregate(self, weights: Weights, server: Server, updates: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
         totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in weights.items()}
         effective = 0.0
-        for client, share, message in sent:
+        for client, share, message in updates:
             steps = norm(client)
             effective += share * steps
             for name, total in totals.items():

@@ -17,7 +17,7 @@ class Algorithm(FedAvg):
         mu: NonNegative = 0.01
         norm: Literal["sum", "mean"] = "sum"
 
-    neutral: ClassVar[dict] = {"mu": 0.0}
+    fedavg_params: ClassVar[dict] = {"mu": 0.0}
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         entropy = super().loss(weights, received, batch)

@@ -16,12 +16,12 @@ class Algorithm(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 0.001  # lambda
 
-    neutral: ClassVar[dict] = {"weight": 0.0}
+    fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
-    def reference_outputs(self, received: Weights, images: Tensor, own: Weights) -> tuple[Tensor, ...]:
+    def reference_outputs(self, received: Weights, images: Tensor, constants: Weights) -> tuple[Tensor, ...]:
         return (self.forward(received, images).logits,)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         outputs = self.outputs(weights, batch)
         distance = 0.5 * (batch.reference_outputs[0] - outputs.logits).square().sum()
-        return self.fit(outputs, batch) + self.params.weight * distance
+        return self.task_loss(outputs, batch) + self.params.weight * distance

@@ -24,7 +24,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, Client, ClientOutput, ClientUpdate, FedAvg, Weights, mean
+from fedrepro.algorithms.base import Batch, Client, ClientOutput, ClientUpdate, FedAvg, Weights, weighted_mean
 from fedrepro.config.types import Count, Frozen
 from fedrepro.models import ClassMap, Net, Outputs, with_groups
 
@@ -40,9 +40,9 @@ class Algorithm(FedAvg):
         trim: bool = True
         softmax: Literal["held", "all"] = "held"
 
-    neutral: ClassVar[dict] = {"groups": 1, "norm": "model"}
+    fedavg_params: ClassVar[dict] = {"groups": 1, "norm": "model"}
 
-    def wrap(self, net: Net, generator: torch.Generator) -> Net:
+    def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
         given = self.params
         self.task.needs_scores("algorithm psi_net")
         return with_groups(
@@ -67,10 +67,10 @@ class Algorithm(FedAvg):
         groups = self.net.groups
         return {"trimmed": ~groups.of_classes(groups.present(client.classes()))}
 
-    def fit(self, outputs: Outputs, batch: Batch) -> Tensor:
-        if "trimmed" in batch.own:
-            outputs = outputs._replace(logits=outputs.logits.masked_fill(batch.own["trimmed"], -torch.inf))
-        return super().fit(outputs, batch)
+    def task_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
+        if "trimmed" in batch.constants:
+            outputs = outputs._replace(logits=outputs.logits.masked_fill(batch.constants["trimmed"], -torch.inf))
+        return super().task_loss(outputs, batch)
 
     def finish(self, weights: Weights, received: Weights, client: Client) -> ClientOutput:
         """All of the shared layers, of the grouped ones what the client holds (held, N / groups, ...)."""
@@ -82,10 +82,12 @@ class Algorithm(FedAvg):
         message = {name: groups.split(tensor)[held] if name in self.grouped else tensor for name, tensor in weights.items()}
         return ClientOutput(message | {HELD: held})
 
-    def average(self, like: Weights, sent: Iterable[ClientUpdate]) -> Weights:
+    def average(self, like: Weights, updates: Iterable[ClientUpdate]) -> Weights:
         shared = {name: tensor for name, tensor in like.items() if name not in self.grouped}
         groups = Grouped({name: self.net.groups.split(like[name]) for name in like if name in self.grouped})
-        found = mean(shared, groups.watched(sent)) | {name: tensor.flatten(0, 1) for name, tensor in groups.mean().items()}
+        found = weighted_mean(shared, groups.watched(updates)) | {
+            name: tensor.flatten(0, 1) for name, tensor in groups.mean().items()
+        }
         return {name: like[name] if name in self.fixed else found[name] for name in like}
 
 
@@ -98,9 +100,9 @@ class Grouped:
         self.shares: Tensor | None = None  # of those that sent each group (groups,)
         self.lacked: Tensor | None = None  # whether somebody did not send it
 
-    def watched(self, sent: Iterable[ClientUpdate]) -> Iterable[ClientUpdate]:
+    def watched(self, updates: Iterable[ClientUpdate]) -> Iterable[ClientUpdate]:
         """The same, counted as they pass."""
-        for item in sent:
+        for item in updates:
             if self.like:
                 self._add(item)
             yield item

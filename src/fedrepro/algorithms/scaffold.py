@@ -27,9 +27,9 @@ class Algorithm(FedAvg):
     class Params(Frozen):
         server_lr: Positive = 1.0
 
-    neutral: ClassVar[None] = None
+    fedavg_params: ClassVar[None] = None
 
-    def start(self, weights: Weights) -> Weights:
+    def initial_state(self, weights: Weights) -> Weights:
         return {CONTROL + name: torch.zeros_like(weights[name]) for name in self.trained}
 
     def broadcast(self, weights: Weights, server: Server) -> Weights:
@@ -41,7 +41,7 @@ class Algorithm(FedAvg):
         return {name: received[CONTROL + name] - known.get(name, 0) for name in self.trained}
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
-        pull = sum((batch.own[name] * weights[name]).sum() for name in self.trained)
+        pull = sum((batch.constants[name] * weights[name]).sum() for name in self.trained)
         return super().loss(weights, received, batch) + pull
 
     def finish(self, weights: Weights, received: Weights, client: Client) -> ClientOutput:
@@ -51,8 +51,8 @@ class Algorithm(FedAvg):
         state = {name: client.state.get(name, 0) + tensor for name, tensor in change.items()}
         return ClientOutput(weights | {CONTROL + name: tensor for name, tensor in change.items()}, state)
 
-    def aggregate(self, weights: Weights, server: Server, sent: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
-        ends = self.average(weights | server.state, sent)
+    def aggregate(self, weights: Weights, server: Server, updates: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
+        ends = self.average(weights | server.state, updates)
         state = {name: control + server.share * ends[name] for name, control in server.state.items()}
         moved = {name: weights[name] + self.params.server_lr * (ends[name] - weights[name]) for name in self.trained}
         return {name: moved.get(name, ends[name]) for name in weights}, state

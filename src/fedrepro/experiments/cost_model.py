@@ -29,7 +29,7 @@ from fedrepro.models import tasks
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.training import executors
-from fedrepro.training.evaluation import flops, measured
+from fedrepro.training.evaluation import evaluate, flops
 from fedrepro.training.federation import Federation
 from fedrepro.training.round import RoundExecution
 
@@ -198,7 +198,7 @@ def _count(config: RunConfig, shape: tuple[int, int, int], classes: int) -> dict
     task, draw = tasks.create(config.task, classes), rng.generator(0, "estimate")
     net = copy.deepcopy(_network(config.model.model_dump_json(), shape, task.outputs))  # a method may change it
     method = algorithms.create(config.algorithm, net, draw, task)
-    return {"operations": flops(method, shape), "passes": method.passes, "looks": int(method.needs_reference)}
+    return {"operations": flops(method, shape), "passes": method.trainings_per_round, "looks": int(method.needs_reference)}
 
 
 @functools.lru_cache(maxsize=1)
@@ -228,7 +228,7 @@ def measure_speed(config: RunConfig, cache: SpeedCache, executor: str, device: t
     updates = train()
 
     def test() -> None:
-        measured(algorithm, federation.measures, received, data.test_x, data.test_y, federation.chunk)
+        evaluate(algorithm, federation.measures, received, data.test_x, data.test_y, federation.chunk)
 
     return {
         "operations": federation.flops,
@@ -236,7 +236,7 @@ def measure_speed(config: RunConfig, cache: SpeedCache, executor: str, device: t
         "evaluate": median_seconds(test, device) / len(data.test_x),
         "aggregate": median_seconds(lambda: algorithm.aggregate(state.weights, server, updates), device) / len(updates),
         "survey": 0 if data.partition.proxy is None else median_seconds(survey, device) / len(data.partition.proxy),
-        "passes": algorithm.passes,
+        "passes": algorithm.trainings_per_round,
         "looks": int(algorithm.needs_reference),
     }
 

@@ -147,6 +147,6 @@ def resolve(config: RunConfig) -> RunConfig:
     clients = filled["partition"]["clients"]
     if resolved.clients_per_round > clients:
         raise UserError(f"clients_per_round: at most the {clients} clients of the partition (got {resolved.clients_per_round})")
-    if resolved.keep_momentum and not registry.find("algorithms", resolved.algorithm.name).Algorithm.keeps_momentum:
+    if resolved.keep_momentum and not registry.find("algorithms", resolved.algorithm.name).Algorithm.supports_kept_momentum:
         raise UserError(f"keep_momentum: {resolved.algorithm.name} begins each round without (got true)")
     return resolved

@@ -18,7 +18,7 @@ from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import CODE_CHANGED, Run
 from fedrepro.studies.base import StudyContext
 from fedrepro.training import executors, runner
-from fedrepro.training.devices import ANY
+from fedrepro.training.devices import ANY_GPU
 from fedrepro.training.run import Limits
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ def run_studies(
     *,
     mirror: str | None = None,
     device: str = "auto",
-    gpus: Gpus = ANY,
+    gpus: Gpus = ANY_GPU,
     deadline: float | None = None,
     together: bool = False,
     failures: Failures | None = None,
@@ -58,7 +58,7 @@ def run_studies(
 
     with shared_failures(failures) as failed:
         options = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
-        left = runner.run_all(study_runs, do, name=lambda one: one.id, over=lambda one: one.done_file.exists(), **options)
+        left = runner.run_all(study_runs, do, name=lambda one: one.id, is_done=lambda one: one.done_file.exists(), **options)
     for study_run in study_runs:
         if study_run.done_file.exists():
             study_run.partial_file.unlink(missing_ok=True)
@@ -67,10 +67,10 @@ def run_studies(
 
 def _context(study_run: StudyRun, paths: Paths, mirror: str | None, device: torch.device, limits: Limits) -> StudyContext:
     run = study_run.run
-    data = runner.dataset(run.config.dataset, paths, mirror)
+    data = runner.provide_dataset(run.config.dataset, paths, mirror)
     if data.meta["identity"] != run.data:
         raise UserError(f"{data.name}: not the data that {run.id} was trained on; delete data/prepared and start again")
-    partition = runner.partition(run.config, run.data, paths, mirror)
+    partition = runner.provide_partition(run.config, run.data, paths, mirror)
     return StudyContext(run.folder, data, partition, device, recorded_executor(run, device), limits.forbid)
 
 

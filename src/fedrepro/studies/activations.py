@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fedrepro.training.federation import Federation
-    from fedrepro.training.replay import Replayed
+    from fedrepro.training.replay import ReplayedRound
     from fedrepro.training.round import LocalTraining
 
 CHUNK = 500  # images per forward pass
@@ -39,11 +39,11 @@ class Study(RoundsStudy):
     def rounds(self) -> Sequence[int]:
         return range(1, self.config.rounds + 1, self.settings.every)
 
-    def measure(self, federation: Federation, replayed: Replayed) -> Iterator[tuple[int, float]]:
+    def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, float]]:
         import torch
 
-        means = [mean(federation, replayed.round, trained) for trained in replayed.last.values()]
-        yield from zip(replayed.last, divergences(torch.stack(means)).tolist(), strict=True)
+        means = [mean(federation, replayed.round, trained) for trained in replayed.last_trainings.values()]
+        yield from zip(replayed.last_trainings, divergences(torch.stack(means)).tolist(), strict=True)
 
 
 def mean(federation: Federation, round: int, trained: LocalTraining) -> Tensor:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fedrepro.data.datasets import Dataset
     from fedrepro.data.partitions import Partition
     from fedrepro.training.federation import Federation, State
-    from fedrepro.training.replay import Replayed
+    from fedrepro.training.replay import ReplayedRound
 
 Rows = Iterable[tuple]  # of a unit of work, without the unit
 FINAL = "model.safetensors"
@@ -126,7 +126,7 @@ class RoundsStudy(Study):
         if (last := self.rounds()[-1]) > self.config.rounds:
             raise UserError(f"rounds: the run has {self.config.rounds} (got {last})")
 
-    def measure(self, federation: Federation, replayed: Replayed) -> Rows:
+    def measure(self, federation: Federation, replayed: ReplayedRound) -> Rows:
         """The rows of one round."""
         raise NotImplementedError
 

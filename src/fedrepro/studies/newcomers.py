@@ -131,12 +131,12 @@ class Adaptation:
         or the epochs are over. NaN, and the end, after an epoch with a loss that is not finite."""
         import torch
 
-        from fedrepro.training.evaluation import measured
+        from fedrepro.training.evaluation import evaluate
 
         algorithm, data, step = self.federation.algorithm, self.federation.data, self.federation.executor.step
         weights = {name: self.received[name].clone() for name in algorithm.names}
         velocity, part = step.velocity(weights, algorithm.trained), data.test_part(client, 0)
-        feed = self.round.client_batches(self.round.client(client), self.round.task(self.received))
+        feed = self.round.client_batches(self.round.client(client), self.round.create_task(self.received))
         batches = len(feed.sizes) // self.settings.epochs
         for epoch in range(self.settings.epochs + 1):
             steps = range((epoch - 1) * batches, epoch * batches) if epoch else ()
@@ -145,7 +145,7 @@ class Adaptation:
                 yield epoch, float("nan")
                 return
             own = algorithm.personalised_weights(weights, self.received)
-            accuracy = measured(algorithm, OWN, own, *part, self.federation.chunk)["personal_accuracy"]
+            accuracy = evaluate(algorithm, OWN, own, *part, self.federation.chunk)["personal_accuracy"]
             yield epoch, accuracy
             if accuracy >= self.settings.target:
                 return

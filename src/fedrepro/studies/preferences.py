@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fedrepro.algorithms import FedAvg
     from fedrepro.algorithms.base import Weights
     from fedrepro.training.federation import Federation
-    from fedrepro.training.replay import Replayed
+    from fedrepro.training.replay import ReplayedRound
 
 NONE = -1  # in the place of a top class
 
@@ -49,10 +49,10 @@ class Study(RoundsStudy):
     def rounds(self) -> Sequence[int]:
         return self.settings.rounds or (self.config.rounds,)
 
-    def measure(self, federation: Federation, replayed: Replayed) -> Iterator[tuple[int, str, int, int, float | None]]:
+    def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, str, int, int, float | None]]:
         data, algorithm = federation.data, federation.algorithm
         images, labels = (tensor[: self.settings.images] for tensor in (data.test_x, data.test_y))
-        for client, trained in replayed.last.items():
+        for client, trained in replayed.last_trainings.items():
             own = algorithm.personalised_weights(trained.weights, trained.received)
             found = preferences(algorithm, own, images, labels, self.settings.over_images == "mean", federation.chunk)
             for block, matrix in found.items():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fedrepro.training.federation import Federation
-    from fedrepro.training.replay import Replayed
+    from fedrepro.training.replay import ReplayedRound
     from fedrepro.training.round import LocalTraining
 
 PERPLEXITY, RATE = 30.0, 200.0
@@ -54,12 +54,12 @@ class Study(RoundsStudy):
     def rounds(self) -> Sequence[int]:
         return self.settings.rounds
 
-    def measure(self, federation: Federation, replayed: Replayed) -> Iterator[tuple[int, int, float, float, float]]:
+    def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, int, float, float, float]]:
         """Nothing in a round in which none of the clients takes part, or the training diverges."""
         import torch
 
         chosen = self.settings.clients
-        shown = [last for number, last in sorted(replayed.last.items()) if chosen is None or number in chosen]
+        shown = [last for number, last in sorted(replayed.last_trainings.items()) if chosen is None or number in chosen]
         if not shown:
             return
         found = [self._activations(federation, replayed.round, trained) for trained in shown]

@@ -19,14 +19,14 @@ from fedrepro.core.files import atomic_write, sha256
 from fedrepro.runs.run import Row
 from fedrepro.training.state import ClientState, State
 
-ANEW = "delete it to start the run anew"
+RESTART_REMEDY = "delete it to start the run anew"
 
 
 def save(path: Path, state: State, rows: list[Row], run: str) -> None:
     """Write a run's state and metrics so far. Python's repr of floats keeps every bit."""
     if not path.exists():
         delete(path)  # what a save that was cut off left of clients
-    kept = {_of_client(path, number, kept.round): kept for number, kept in state.clients.items()}
+    kept = {_client_file(path, number, kept.round): kept for number, kept in state.clients.items()}
     for file, own in kept.items():
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
@@ -36,14 +36,14 @@ def save(path: Path, state: State, rows: list[Row], run: str) -> None:
     clients = {number: kept.round for number, kept in state.clients.items()}
     note = {"round": state.round, "diverged": state.diverged, "clients": clients, "rows": rows, "run": run}
     _write(path, tensors, note)
-    tidy(path, state)
+    delete_unreferenced(path, state)
 
 
-def tidy(path: Path, state: State) -> None:
+def delete_unreferenced(path: Path, state: State) -> None:
     """Delete the files of clients that a stored state does not name. Who goes on from it has to: what a save that was cut off
     left would pass for what another machine or executor makes of the same round."""
-    named = {_of_client(path, number, kept.round) for number, kept in state.clients.items()}
-    for file in _clients(path).glob("*.safetensors"):
+    named = {_client_file(path, number, kept.round) for number, kept in state.clients.items()}
+    for file in _client_folder(path).glob("*.safetensors"):
         if file not in named:
             file.unlink()
 
@@ -53,7 +53,7 @@ def load(path: Path, run: str) -> tuple[State, list[Row]]:
     tensors, note = _read(path, run, "round", "diverged", "clients", "rows")
     clients = {}
     for number, round in note["clients"].items():
-        clients[int(number)] = ClientState(round, _read(_of_client(path, int(number), round), run, "round")[0])
+        clients[int(number)] = ClientState(round, _read(_client_file(path, int(number), round), run, "round")[0])
 
     def part(prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
@@ -64,15 +64,15 @@ def load(path: Path, run: str) -> tuple[State, list[Row]]:
 def delete(path: Path) -> None:
     """What `save` wrote, the clients' files too."""
     path.unlink(missing_ok=True)
-    shutil.rmtree(_clients(path), ignore_errors=True)
+    shutil.rmtree(_client_folder(path), ignore_errors=True)
 
 
-def _clients(path: Path) -> Path:
+def _client_folder(path: Path) -> Path:
     return path.with_suffix(".clients")
 
 
-def _of_client(path: Path, number: int, round: int) -> Path:
-    return _clients(path) / f"{number}-{round}.safetensors"
+def _client_file(path: Path, number: int, round: int) -> Path:
+    return _client_folder(path) / f"{number}-{round}.safetensors"
 
 
 def _write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
@@ -91,11 +91,11 @@ def _read(path: Path, run: str, *keys: str) -> tuple[dict[str, Tensor], dict[str
             note = json.loads(file.metadata()["state"])
             written, missing = note.pop("digest", None), [key for key in keys if key not in note]
     except (SafetensorError, OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not a checkpoint of this program ({error}); {ANEW}") from None
+        raise UserError(f"{path}: not a checkpoint of this program ({error}); {RESTART_REMEDY}") from None
     if missing or written not in (None, _digest(tensors, note)):
-        raise UserError(f"{path}: damaged since it was written; {ANEW}")
+        raise UserError(f"{path}: damaged since it was written; {RESTART_REMEDY}")
     if note.get("run", run) != run:
-        raise UserError(f"{path}: belongs to the run {note['run']}; {ANEW}")
+        raise UserError(f"{path}: belongs to the run {note['run']}; {RESTART_REMEDY}")
     return tensors, note
 
 

@@ -10,7 +10,7 @@ from fedrepro.config.params import RunConfig
 from fedrepro.core import rng
 from fedrepro.core.metrics import Measure
 from fedrepro.training.batches.client_data import FederatedData
-from fedrepro.training.evaluation import measured
+from fedrepro.training.evaluation import evaluate
 from fedrepro.training.executors import Executor
 from fedrepro.training.worker_pool import WorkerPool
 
@@ -44,7 +44,7 @@ class FederationContext:
             return [1 / len(images)] * len(images)
         return [count / sum(images) for count in images]
 
-    def share(self, participants: list[int], round: int) -> float:
+    def cohort_share(self, participants: list[int], round: int) -> float:
         """What these clients count for among all clients in a round."""
         if self.config.weighting == "uniform":
             return len(participants) / self.clients
@@ -56,8 +56,8 @@ class FederationContext:
         """Those of the measures that are of the global model on the whole test set."""
         wanted = {name: measure for name, measure in measures.items() if measure.model == "global"}
         shown = self.algorithm.evaluation_weights(weights, state)
-        return measured(self.algorithm, wanted, shown, self.data.test_x, self.data.test_y, self.chunk)
+        return evaluate(self.algorithm, wanted, shown, self.data.test_x, self.data.test_y, self.chunk)
 
-    def config_for(self, epochs: int | None) -> RunConfig:
+    def with_epochs(self, epochs: int | None) -> RunConfig:
         """The settings, of a local training of so many epochs."""
         return self.config if epochs is None else self.config.model_copy(update={"local_epochs": epochs})

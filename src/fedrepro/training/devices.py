@@ -25,9 +25,9 @@ from fedrepro.core.formatting import count
 
 log = logging.getLogger(__name__)
 
-ANY = Gpus()
-SECONDS = 1.0  # between two looks at GPUs that are all taken
-LOCKS = f"fedrepro-gpus-{os.getuid()}"  # folder of the lock files, where temporary files lie
+ANY_GPU = Gpus()
+POLL_SECONDS = 1.0  # between two looks at GPUs that are all taken
+LOCK_FOLDER = f"fedrepro-gpus-{os.getuid()}"  # folder of the lock files, where temporary files lie
 held_locks: list[IO[str]] = []  # the lock of this process
 
 
@@ -62,7 +62,7 @@ def max_parallel_jobs(name: str, gpus: Gpus, cores: int) -> int:
     return min(cores, len(gpu_indices(gpus)) * gpus.jobs) if here else cores
 
 
-def gpu_indices(gpus: Gpus = ANY) -> list[int]:
+def gpu_indices(gpus: Gpus = ANY_GPU) -> list[int]:
     """The GPUs that may be taken, by torch's numbers, which count from 0 what CUDA_VISIBLE_DEVICES leaves. Raises UserError for
     one that is not there."""
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0  # the driver may be too old for those that it counts
@@ -71,7 +71,9 @@ def gpu_indices(gpus: Gpus = ANY) -> list[int]:
     return list(range(there) if gpus.numbers is None else gpus.numbers)
 
 
-def acquire_device(name: str, gpus: Gpus = ANY, forbid: Callable[[float], bool] = lambda seconds: False) -> torch.device | None:
+def acquire_device(
+    name: str, gpus: Gpus = ANY_GPU, forbid: Callable[[float], bool] = lambda seconds: False
+) -> torch.device | None:
     """The named device, made ready. A GPU is this process's for as long as it lives: one of those that have fewer jobs than
     they may have, the emptiest first. Where there is none it waits; `forbid` is told the seconds of a further wait, and may end
     it: None."""
@@ -79,21 +81,21 @@ def acquire_device(name: str, gpus: Gpus = ANY, forbid: Callable[[float], bool] 
     if device.type == "cuda" and not held_locks:
         told = f"every GPU ({_list(gpu_indices(gpus))}) has its {count(gpus.jobs, 'job')}, the most by gpu_jobs_per_device"
         for waited in itertools.count():
-            if (number := _taken(gpus)) is not None:
+            if (number := _lock_gpu(gpus)) is not None:
                 break
-            if forbid(SECONDS):
+            if forbid(POLL_SECONDS):
                 log.warning("%s, and the time is over", told)
                 return None
             if not waited:
                 log.info("%s: waiting", told)
-            time.sleep(SECONDS)
+            time.sleep(POLL_SECONDS)
         torch.cuda.set_device(number)  # from here on `cuda` is this one
     return device
 
 
-def _taken(gpus: Gpus) -> int | None:
+def _lock_gpu(gpus: Gpus) -> int | None:
     """The GPU of which a lock could be had."""
-    for number, path in _locks(gpus):
+    for number, path in lock_files(gpus):
         file = path.open("w", encoding="utf-8")
         if taken := lock(file):
             held_locks.append(file)
@@ -105,9 +107,9 @@ def _taken(gpus: Gpus) -> int | None:
     return None
 
 
-def _locks(gpus: Gpus) -> Iterator[tuple[int, Path]]:
+def lock_files(gpus: Gpus) -> Iterator[tuple[int, Path]]:
     """Every GPU's first place, then every GPU's second."""
-    folder = Path(tempfile.gettempdir(), LOCKS)
+    folder = Path(tempfile.gettempdir(), LOCK_FOLDER)
     folder.mkdir(mode=0o700, exist_ok=True)
     for place, number in itertools.product(range(gpus.jobs), gpu_indices(gpus)):
         yield number, folder / f"{torch.cuda.get_device_properties(number).uuid}-{place}"
@@ -118,8 +120,8 @@ def _list(numbers: Iterable[int]) -> str:
 
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # mallopt(3)
-NEVER = -1
-LARGEST = 2**25  # bytes: glibc takes no larger threshold; what is larger still comes from the system each time
+NO_TRIM = -1
+LARGEST_THRESHOLD = 2**25  # bytes: glibc takes no larger threshold; what is larger still comes from the system each time
 
 
 def disable_malloc_trim() -> bool:
@@ -133,4 +135,4 @@ def disable_malloc_trim() -> bool:
     if not sys.platform.startswith("linux"):
         return False
     tell = getattr(ctypes.CDLL(None), "mallopt", None)
-    return tell is not None and all([tell(TRIM_THRESHOLD, NEVER), tell(MMAP_THRESHOLD, LARGEST)])
+    return tell is not None and all([tell(TRIM_THRESHOLD, NO_TRIM), tell(MMAP_THRESHOLD, LARGEST_THRESHOLD)])

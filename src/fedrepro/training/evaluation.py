@@ -11,24 +11,27 @@ from fedrepro.algorithms.base import Weights
 from fedrepro.core.metrics import Measure
 from fedrepro.models import Weighted
 
-WORK = {"cpu": 1e9, "cuda": 1e12}  # operations of a forward pass: enough to keep the device busy, little enough for its cache
+OPERATIONS_PER_PASS = {
+    "cpu": 1e9,
+    "cuda": 1e12,
+}  # operations of a forward pass: enough to keep the device busy, little enough for its cache
 
 
 def flops(algorithm: FedAvg, shape: tuple[int, int, int]) -> int:
     """Floating-point operations of one image of `shape` (C, H, W) on its way through dense and convolution layers: two for each
     weight, at each place of the layer's outputs. (torch's own counter imports its compiler, which takes seconds.)"""
     layers = [layer for layer in algorithm.net.modules() if isinstance(layer, Weighted)]
-    return _counted(algorithm, shape, layers, lambda layer, outputs: 2 * layer.weight.numel() * outputs[0, 0].numel())
+    return _sum_over_calls(algorithm, shape, layers, lambda layer, outputs: 2 * layer.weight.numel() * outputs[0, 0].numel())
 
 
 def activations(algorithm: FedAvg, shape: tuple[int, int, int]) -> int:
     """Numbers that all layers put out for one image of `shape` (C, H, W)."""
     layers = [layer for layer in algorithm.net.modules() if not list(layer.children())]
-    return _counted(algorithm, shape, layers, lambda layer, outputs: outputs.numel())
+    return _sum_over_calls(algorithm, shape, layers, lambda layer, outputs: outputs.numel())
 
 
 @torch.no_grad()
-def _counted(
+def _sum_over_calls(
     algorithm: FedAvg, shape: tuple[int, int, int], layers: list[nn.Module], count: Callable[[nn.Module, Tensor], int]
 ) -> int:
     """The sum of what is counted at each call of these layers for one image."""
@@ -40,12 +43,12 @@ def _counted(
     return sum(found)
 
 
-def chunk(flops: int, device: torch.device) -> int:
+def images_per_pass(flops: int, device: torch.device) -> int:
     """How many images of so many operations to show a network at a time."""
-    return max(1, round(WORK[device.type] / flops))
+    return max(1, round(OPERATIONS_PER_PASS[device.type] / flops))
 
 
-def measured(
+def evaluate(
     algorithm: FedAvg, measures: dict[str, Measure], weights: Weights, images: Tensor, labels: Tensor, chunk: int = 100
 ) -> dict[str, float]:
     """The named measures of `weights` on images (N, C, H, W) with labels (N,), seen once, `chunk` at a time; NaN without."""
@@ -54,7 +57,7 @@ def measured(
     if len(labels) == 0:
         return dict.fromkeys(measures, math.nan)
     decided, loss = predict(algorithm, weights, images, labels, chunk)
-    return {name: loss if measure.score == "loss" else _scored(measure, decided, labels) for name, measure in measures.items()}
+    return {name: loss if measure.score == "loss" else _score(measure, decided, labels) for name, measure in measures.items()}
 
 
 @torch.no_grad()
@@ -68,7 +71,7 @@ def predict(algorithm: FedAvg, weights: Weights, images: Tensor, labels: Tensor,
     return torch.cat(decided), loss.item() / len(labels)
 
 
-def _scored(measure: Measure, decided: Tensor, labels: Tensor) -> float:
+def _score(measure: Measure, decided: Tensor, labels: Tensor) -> float:
     """Of all images at once, or the mean over batches of them in the order of the test set."""
     size = measure.batch or len(labels)
     scores = [SCORES[measure.score](*pair) for pair in zip(decided.split(size), labels.split(size), strict=True)]

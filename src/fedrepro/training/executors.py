@@ -24,12 +24,12 @@ from fedrepro.training.batches.client_data import FederatedData
 from fedrepro.training.compiled_step.step import Step
 from fedrepro.training.evaluation import activations
 
-Ends = Iterator[tuple[Weights, Tensor, Weights]]
+TrainedClients = Iterator[tuple[Weights, Tensor, Weights]]
 SMALL_STEP = 8_000_000  # floating-point operations of a client's forward pass over a batch
-FEW = 4  # clients
+MIN_STACKED_CLIENTS = 4  # clients
 # Of the same operations: three times as many take a GPU as long, at 1e13 a second, as 50 nodes of a graph take to begin
-HIDING = 300_000_000
-STACK = 2**26  # numbers in the weights and in what the layers put out of one stack; a step has a few times as many
+LAUNCH_BOUND_STEP = 300_000_000
+STACK_NUMBERS = 2**26  # numbers in the weights and in what the layers put out of one stack; a step has a few times as many
 
 
 class Executor:
@@ -49,7 +49,7 @@ class Executor:
         self.algorithm, self.config, self.data = algorithm, config, data
         self.step = Step(algorithm, config, self.stacked, captured, self.plain, recordings)
 
-    def train(self, received: Weights, feeds: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> Ends:
+    def train(self, received: Weights, clients: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
         """Local training from where a feed starts: mini-batch SGD over its batches, on the `trained` weights. Yields for each
         feed, in order, the weights, the mean loss over the steps (a scalar tensor, not yet read from the device), and, where
         the settings keep it, the momentum of each trained weight."""
@@ -61,7 +61,7 @@ class Sequential(Executor):
 
     name = "sequential"
 
-    def train(self, received: Weights, feeds: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> Ends:
+    def train(self, received: Weights, feeds: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
         for feed in feeds:
             weights = {name: feed.start[name].clone() for name in self.algorithm.names}
             velocity = self.step.velocity(weights, trained, feed.velocity)
@@ -94,39 +94,39 @@ class Stacked(Executor):
         """Clients in one stack."""
         weights = sum(tensor.numel() for tensor in self.algorithm.net.state_dict().values())
         images = min(self.config.batch_size, len(self.data.train_x))
-        return max(1, STACK // (weights + images * activations(self.algorithm, self.data.train_x.shape[1:])))
+        return max(1, STACK_NUMBERS // (weights + images * activations(self.algorithm, self.data.train_x.shape[1:])))
 
-    def train(self, received: Weights, feeds: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> Ends:
+    def train(self, received: Weights, feeds: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
         waiting = iter(feeds)
         while stack := list(islice(waiting, self.stack_size)):
             yield from self._train(received, stack, lr, trained)
 
-    def _train(self, received: Weights, feeds: list[ClientBatches], lr: float, trained: tuple[str, ...]) -> Ends:
+    def _train(self, received: Weights, feeds: list[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
         weights = {name: torch.stack([feed.start[name] for feed in feeds]) for name in self.algorithm.names}
-        own = {name: torch.stack([feed.own[name] for feed in feeds]) for name in feeds[0].own}
-        velocity = self.step.velocity(weights, trained, self._moving(feeds, trained))
+        own = {name: torch.stack([feed.constants[name] for feed in feeds]) for name in feeds[0].constants}
+        velocity = self.step.velocity(weights, trained, self._stack_velocity(feeds, trained))
         total = torch.zeros(len(feeds), dtype=torch.float64, device=self.data.device)
         for step in range(max(len(feed.sizes) for feed in feeds)):
-            for clients in _alike(feeds, step):
+            for clients in _group_by_batch_size(feeds, step):
                 batch = stack_batches([feeds[client] for client in clients], step, own)
                 if len(clients) == len(feeds):
                     total += self.step(weights, velocity, received, batch, lr, trained).double()
                 else:
-                    losses = self._some(weights, velocity, received, batch, lr, trained, clients).double()
+                    losses = self._step_some(weights, velocity, received, batch, lr, trained, clients).double()
                     torch._foreach_add_([total[client] for client in clients], list(losses))
         kept = dict(zip(trained, velocity, strict=True)) if self.config.keep_momentum else {}
         for client, feed in enumerate(feeds):
             ended = {name: tensor[client] for name, tensor in weights.items()}
             yield ended, total[client] / len(feed.sizes), {name: tensor[client].clone() for name, tensor in kept.items()}
 
-    def _moving(self, feeds: list[ClientBatches], trained: tuple[str, ...]) -> Weights:
+    def _stack_velocity(self, feeds: list[ClientBatches], trained: tuple[str, ...]) -> Weights:
         """The momentum that clients start with, stacked; nothing where none has any."""
         if not any(feed.velocity for feed in feeds):
             return {}
         none = torch.zeros_like
         return {name: torch.stack([feed.velocity.get(name, none(feed.start[name])) for feed in feeds]) for name in trained}
 
-    def _some(
+    def _step_some(
         self,
         weights: Weights,
         velocity: list[Tensor],
@@ -140,7 +140,7 @@ class Stacked(Executor):
         rows = torch.tensor(clients).to(self.data.device, non_blocking=True)
         part = {name: tensor[rows] for name, tensor in weights.items()}
         moving = [tensor[rows] for tensor in velocity]
-        batch = batch._replace(own={name: tensor[rows] for name, tensor in batch.own.items()})
+        batch = batch._replace(constants={name: tensor[rows] for name, tensor in batch.constants.items()})
         loss = self.step(part, moving, received, batch, lr, trained)
         for whole, changed in zip([*weights.values(), *velocity], [*part.values(), *moving], strict=True):
             torch._foreach_copy_([whole[client] for client in clients], list(changed))
@@ -181,11 +181,11 @@ def pick(config: RunConfig, flops: int, device: torch.device) -> str:
     for two clients already, unless arithmetic hides the launches (reckoned, not measured: no GPU has run it)."""
     operations = config.batch_size * flops
     if device.type == "cuda":
-        return "stacked+graph" if operations <= HIDING and config.clients_per_round > 1 else "sequential+graph"
-    return "stacked" if operations <= SMALL_STEP and config.clients_per_round >= FEW else "sequential"
+        return "stacked+graph" if operations <= LAUNCH_BOUND_STEP and config.clients_per_round > 1 else "sequential+graph"
+    return "stacked" if operations <= SMALL_STEP and config.clients_per_round >= MIN_STACKED_CLIENTS else "sequential"
 
 
-def _alike(feeds: list[ClientBatches], step: int) -> list[list[int]]:
+def _group_by_batch_size(feeds: list[ClientBatches], step: int) -> list[list[int]]:
     """The clients that have a batch left, grouped by its size."""
     sizes = [(feed.sizes[step], client) for client, feed in enumerate(feeds) if step < len(feed.sizes)]
     return [[client for _, client in group] for _, group in groupby(sorted(sizes), key=itemgetter(0))]

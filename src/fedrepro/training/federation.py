@@ -21,7 +21,7 @@ from fedrepro.training import executors, schedules
 from fedrepro.training.batches import precision
 from fedrepro.training.batches.client_data import FederatedData
 from fedrepro.training.context import FederationContext
-from fedrepro.training.evaluation import chunk, flops
+from fedrepro.training.evaluation import flops, images_per_pass
 from fedrepro.training.round import LocalTraining, RoundExecution
 from fedrepro.training.state import ClientState, State
 from fedrepro.training.worker_pool import WorkerPool, unpack
@@ -65,15 +65,15 @@ class Federation(FederationContext):
         net = net.to(device, precision.dtype(config.precision))
         self.algorithm = algorithms.create(config.algorithm, net, rng.generator(config.seed, "algorithm"), task)
         self.flops = flops(self.algorithm, self.data.train_x.shape[1:])
-        self.chunk = chunk(self.flops, device)
+        self.chunk = images_per_pass(self.flops, device)
         self.executor = executors.create(executor, self.algorithm, config, self.data, self.flops, recordings)
         if min(cores, config.clients_per_round) > 1 and executors.uses_worker_pool(self.executor.name, device):
             self.worker_pool = WorkerPool(config, dataset, partition, self.executor.name, cores)
 
     @classmethod
-    def in_worker(cls, begun: Mapping[str, Any], device: torch.device) -> "Federation":
+    def in_worker(cls, setup: Mapping[str, Any], device: torch.device) -> "Federation":
         """From what its crew tells a helper first."""
-        return cls(RunConfig.model_validate_json(begun["config"]), *unpack(begun), device, begun["executor"])
+        return cls(RunConfig.model_validate_json(setup["config"]), *unpack(setup), device, setup["executor"])
 
     @property
     def cores(self) -> int:
@@ -93,7 +93,7 @@ class Federation(FederationContext):
     def start(self) -> tuple[State, Row]:
         """The state of round 0 and its row: the untrained model's test accuracy."""
         weights = self.to_device({name: tensor.detach().clone() for name, tensor in self.algorithm.net.state_dict().items()})
-        state = State(0, weights, self.to_device(self.algorithm.start(weights)))
+        state = State(0, weights, self.to_device(self.algorithm.initial_state(weights)))
         tested = self.evaluate_global(state.weights, state.server, self.measures)
         return state, dict.fromkeys(columns(self.config)) | {"round": 0, "bytes_down": 0, "bytes_up": 0} | tested
 
@@ -113,17 +113,17 @@ class Federation(FederationContext):
         if not (row["train_loss"] is None or math.isfinite(row["train_loss"])) or not finite:
             return State(number, state.weights, state.server, state.clients, diverged=True), row
         state = self.state_to_device(
-            State(number, new, kept, state.clients | round.kept)
+            State(number, new, kept, state.clients | round.client_states)
         )  # as it would be loaded, in layout too
         return state, row | (self.evaluate_global(state.weights, state.server, self.measures) if due else {})
 
     def server_view(self, state: State) -> Server:
         """What the server knows before the round after `state`."""
         number = state.round + 1
-        share = self.share(self.cohort(number), number)
-        return Server(number, self.clients, share, state.server, lambda: self._proxy(number))
+        share = self.cohort_share(self.cohort(number), number)
+        return Server(number, self.clients, share, state.server, lambda: self._proxy_batches(number))
 
-    def _proxy(self, round: int) -> Iterator[Batch]:
+    def _proxy_batches(self, round: int) -> Iterator[Batch]:
         """The server's own images once, in batches."""
         if (proxy := self.config.proxy) is None:
             raise UserError(f"algorithm {self.config.algorithm.name}: needs proxy images: set proxy, e.g. {{share: 0.01}}")

@@ -12,7 +12,7 @@ from fedrepro.core.metrics import MEASURES
 from fedrepro.runs.run import Row, Run
 
 SHOWN_AS_BAR = {"shown_as_bar": True}  # marks the log records that a bar replaces
-SECONDS = 1.0  # between two writes of the file; a round may take milliseconds
+WRITE_SECONDS = 1.0  # between two writes of the file; a round may take milliseconds
 
 
 @contextlib.contextmanager
@@ -34,7 +34,7 @@ def report_progress(run: Run, rows: list[Row]) -> Iterator[Callable[[], None]]:
 
         def report() -> None:
             advance(rows[-1][measure])
-            if time.monotonic() - written >= SECONDS:
+            if time.monotonic() - written >= WRITE_SECONDS:
                 write()
 
         yield report

@@ -19,14 +19,14 @@ from fedrepro.training import checkpoint
 from fedrepro.training.federation import Federation, State
 from fedrepro.training.round import LocalTraining
 
-SECONDS = 30  # between two states that are stored on the way to a round
+STORE_SECONDS = 30  # between two states that are stored on the way to a round
 # Of its value that the train loss of a round may differ by, when it is trained again: our choice. On the same kind of machine
 # it is the same to the bit; elsewhere sums are rounded otherwise, and what that has grown to is seen here.
-APART = 1e-3
+LOSS_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayedRound:
     """A round that was trained again, with its local trainings in their order: one of each participant, or one in each phase of
     a method that owns its round."""
 
@@ -39,7 +39,7 @@ class Replayed:
         return self.after.round
 
     @property
-    def last(self) -> dict[int, LocalTraining]:
+    def last_trainings(self) -> dict[int, LocalTraining]:
         """Participant -> its last training in the round."""
         return {trained.client.number: trained for trained in self.trained}
 
@@ -77,12 +77,12 @@ class Replay:
         self.state: State | None = None
         self._stored: list[Path] = []
         table = folder / "metrics.csv"
-        self._told = {row["round"]: row["train_loss"] for row in read_metrics(table)} if table.exists() else {}
+        self._recorded_losses = {row["round"]: row["train_loss"] for row in read_metrics(table)} if table.exists() else {}
 
     def reach(self, round: int) -> bool:
         """Bring `state` to the one before a round, or to that in which the run diverged. False: `forbid`, which is told the
         seconds that a round takes, came first; how far it got is stored."""
-        self.state, passed = self._nearest(round), None
+        self.state, passed = self._latest_state_before(round), None
         saved, last = time.monotonic(), 0.0
         while self.state.round + 1 < round and not self.state.diverged:
             began = time.monotonic()
@@ -91,19 +91,19 @@ class Replay:
                 return False
             self.state = self._advance(self.state)
             last = time.monotonic() - began
-            if time.monotonic() - saved >= SECONDS and self.state.round + 1 < round and not self.state.diverged:
+            if time.monotonic() - saved >= STORE_SECONDS and self.state.round + 1 < round and not self.state.diverged:
                 before, passed, saved = passed, self._store(), time.monotonic()
-                _forget(before)
+                _delete(before)
         if round in self.rounds and not self.state.diverged and not snapshot_path(self.folder, round).exists():
             self._store()
-        _forget(passed)
+        _delete(passed)
         return True
 
-    def round(self) -> Replayed:
+    def round(self) -> ReplayedRound:
         """Train the round after `state`, which goes on by it."""
         before, seen = self.state, []
         self.state = self._advance(before, seen.append)
-        return Replayed(before, self.state, seen)
+        return ReplayedRound(before, self.state, seen)
 
     def _store(self) -> Path:
         self._stored.append(store_snapshot(self.folder, self.state))
@@ -112,18 +112,22 @@ class Replay:
     def _advance(self, state: State, watch: Callable[[LocalTraining], None] | None = None) -> State:
         """The state after the next round. Raises UserError where its train loss is not that of the run."""
         after, row = self.federation.advance(state, watch)
-        told, found = self._told.get(row["round"]), row["train_loss"]
-        if told is not None and math.isfinite(told) and not (found is not None and math.isclose(found, told, rel_tol=APART)):
+        told, found = self._recorded_losses.get(row["round"]), row["train_loss"]
+        if (
+            told is not None
+            and math.isfinite(told)
+            and not (found is not None and math.isclose(found, told, rel_tol=LOSS_TOLERANCE))
+        ):
             where = f"{self.folder}: round {row['round']}"
             for path in self._stored:  # other states than the run's were on the way
-                _forget(path)
+                _delete(path)
             raise UserError(
                 f"{where}, trained again here, has the train loss {found} and had {told}, so it is not the run's; study it on "
                 "the kind of machine that trained it"
             )
         return after
 
-    def _nearest(self, round: int) -> State:
+    def _latest_state_before(self, round: int) -> State:
         """The latest known state before a round."""
         known = max((number for number in stored_rounds(self.folder) if number <= round), default=0)
         if self.state and known - 1 <= self.state.round < round:
@@ -133,6 +137,6 @@ class Replay:
         return self.federation.state_to_device(checkpoint.load(snapshot_path(self.folder, known), self.folder.name)[0])
 
 
-def _forget(path: Path | None) -> None:
+def _delete(path: Path | None) -> None:
     if path:
         checkpoint.delete(path)

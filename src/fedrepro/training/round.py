@@ -13,7 +13,7 @@ from fedrepro.core.metrics import MEASURES, Measure
 from fedrepro.training.batches.client_batches import ClientBatches, batch_sizes
 from fedrepro.training.client_task import ClientResult, ClientTask, Values
 from fedrepro.training.context import FederationContext
-from fedrepro.training.evaluation import measured
+from fedrepro.training.evaluation import evaluate
 from fedrepro.training.state import ClientState, State
 
 MOMENTUM = "momentum/"  # begins the names of what a client keeps of it, among those of its method's state
@@ -33,19 +33,21 @@ class RoundExecution:
 
     def __init__(
         self,
-        site: FederationContext,
+        context: FederationContext,
         state: State,
         measures: dict[str, Measure],
         watch: Callable[[LocalTraining], None] | None = None,
     ) -> None:
-        self.site, self.state, self.number, self.watch = site, state, state.round + 1, watch
-        self.clients, self.lr = tuple(site.cohort(self.number)), site.lr(self.number)
-        self.epochs = site.config.local_epochs
-        self.own = {name: measure for name, measure in measures.items() if measure.over}
+        self.context, self.state, self.number, self.watch = context, state, state.round + 1, watch
+        self.clients, self.lr = tuple(context.cohort(self.number)), context.lr(self.number)
+        self.epochs = context.config.local_epochs
+        self.client_measures = {name: measure for name, measure in measures.items() if measure.over}
         self.phases, self.down, self.up = 0, 0, 0
         self.losses: list[Tensor] = []
-        self.seen: dict[str, dict[int, float]] = {name: {} for name in self.own}  # measure -> client -> value
-        self.kept: dict[int, ClientState] = {}
+        self.client_values: dict[str, dict[int, float]] = {
+            name: {} for name in self.client_measures
+        }  # measure -> client -> value
+        self.client_states: dict[int, ClientState] = {}
 
     def train(
         self,
@@ -56,85 +58,87 @@ class RoundExecution:
         epochs: int | None = None,
         trained: Iterable[str] | None = None,
         starts: Mapping[int, Weights] | None = None,
-        back: Iterable[str] | None = None,
+        uploaded: Iterable[str] | None = None,
     ) -> Iterator[ClientUpdate]:
         """As `algorithms.base.Work.train`. What was received is measured in the first phase, what was trained in every one."""
-        site, phase = self.site, f"/{self.phases}" * (self.phases > 0)
-        back = None if back is None else frozenset(back)
+        site, phase = self.context, f"/{self.phases}" * (self.phases > 0)
+        uploaded = None if uploaded is None else frozenset(uploaded)
         numbers = self.clients if clients is None else tuple(clients)
         chosen = {"lr": lr, "trained": trained and tuple(trained), "epochs": epochs, "starts": starts}
         chosen = {name: value for name, value in chosen.items() if value is not None}
-        asked = self.task(received, phase=phase, measures=tuple(self.own), first=not phase, **chosen)
+        asked = self.create_task(received, phase=phase, measures=tuple(self.client_measures), first=not phase, **chosen)
         self.phases += 1
         self.down += len(numbers) * message_bytes(received)
         members = [self.client(number, asked) for number in numbers]
         shares = site.shares([client.images for client in members])
-        for client, share, ended in zip(members, shares, self._performed(asked, numbers), strict=True):
+        for client, share, ended in zip(members, shares, self._perform_task(asked, numbers), strict=True):
             self.losses.append(ended.loss)
-            self._see(client.number, ended.values)
-            self.up += message_bytes({name: part for name, part in ended.message.items() if back is None or name in back})
+            self._record(client.number, ended.values)
+            self.up += message_bytes(
+                {name: part for name, part in ended.message.items() if uploaded is None or name in uploaded}
+            )
             if ended.state:
-                self.kept[client.number] = ClientState(self.number, self._beside(client.number, ended.state))
+                self.client_states[client.number] = ClientState(self.number, self._merge_state(client.number, ended.state))
             yield ClientUpdate(client, share, ended.message)
         if received.keys() >= set(site.algorithm.names):  # else it goes on with what only participants have
             self._measure_others(received, first=not phase)
 
-    def _beside(self, number: int, state: Weights) -> Weights:
+    def _merge_state(self, number: int, state: Weights) -> Weights:
         """What a client keeps now, with the momentum of weights that this phase did not train, and with what its method kept
         before where it keeps nothing new."""
-        if not self.site.config.keep_momentum:
+        if not self.context.config.keep_momentum:
             return state
         own = any(not name.startswith(MOMENTUM) for name in state)
         before = self.client_state(number).items()
         return {name: tensor for name, tensor in before if name.startswith(MOMENTUM) or not own} | state
 
-    def _performed(self, asked: ClientTask, numbers: Sequence[int]) -> Iterator[ClientResult]:
+    def _perform_task(self, task: ClientTask, clients: Sequence[int]) -> Iterator[ClientResult]:
         """`perform`, shared out where there are helpers; who watches a round does so here."""
-        crew = None if self.watch or len(numbers) < 2 else self.site.worker_pool
-        return crew.perform(self, asked, numbers) if crew else self.perform(asked, numbers)
+        crew = None if self.watch or len(clients) < 2 else self.context.worker_pool
+        return crew.perform(self, task, clients) if crew else self.perform(task, clients)
 
-    def perform(self, asked: ClientTask, numbers: Sequence[int]) -> Iterator[ClientResult]:
+    def perform(self, task: ClientTask, clients: Sequence[int]) -> Iterator[ClientResult]:
         """What these clients do, one after the other or, as the executor has it, at once."""
-        site, members = self.site, [self.client(number, asked) for number in numbers]
+        site, members = self.context, [self.client(number, task) for number in clients]
         ended: Iterable = ((None, None, {}) for _ in members)
-        if asked.trains:
-            feeds = (self.client_batches(client, asked) for client in members)
-            ended = site.executor.train(asked.received, feeds, asked.lr, asked.trained)
+        if task.trains:
+            feeds = (self.client_batches(client, task) for client in members)
+            ended = site.executor.train(task.received, feeds, task.lr, task.trained)
         for client, (weights, loss, velocity) in zip(members, ended, strict=True):
-            values = self._measured(client.number, asked, weights)
-            if not asked.sends:
+            values = self._measure_client(client.number, task, weights)
+            if not task.sends:
                 yield ClientResult(loss, values)
                 continue
             if self.watch:
-                self.watch(LocalTraining(client, asked.received, weights))
-            message, kept = site.algorithm.finish(weights, asked.received, client)
+                self.watch(LocalTraining(client, task.received, weights))
+            message, kept = site.algorithm.finish(weights, task.received, client)
             yield ClientResult(loss, values, message, kept | {MOMENTUM + name: tensor for name, tensor in velocity.items()})
 
     def count_bytes(self, down: int = 0, up: int = 0) -> None:
         self.down, self.up = self.down + down, self.up + up
 
     def evaluate(self, weights: Weights, state: Weights) -> dict[str, float]:
-        return self.site.evaluate_global(weights, state, MEASURES)
+        return self.context.evaluate_global(weights, state, MEASURES)
 
     def row(self) -> dict[str, float | int | None]:
         """What the round's row says of the clients."""
         loss = torch.stack(self.losses).mean().item() if self.losses else None
-        means = {name: _mean(list(values.values())) for name, values in self.seen.items()}
+        means = {name: _mean(list(values.values())) for name, values in self.client_values.items()}
         return means | {"train_loss": loss, "bytes_down": self.down, "bytes_up": self.up}
 
     def client_state(self, number: int) -> Weights:
         """What a client kept when it took part last."""
-        kept = self.kept.get(number) or self.state.clients.get(number)
+        kept = self.client_states.get(number) or self.state.clients.get(number)
         return kept.tensors if kept else {}
 
-    def task(self, received: Weights, **chosen: Any) -> ClientTask:
+    def create_task(self, received: Weights, **chosen: Any) -> ClientTask:
         """What a round asks of its clients, but for what is chosen."""
-        return ClientTask(received, self.lr, self.site.algorithm.trained)._replace(**chosen)
+        return ClientTask(received, self.lr, self.context.algorithm.trained)._replace(**chosen)
 
     def client(self, number: int, asked: ClientTask | None = None) -> Client:
         """A client as its method sees it in this round."""
-        site, round, asked = self.site, self.number, asked or self.task({})
-        config, data = site.config_for(asked.epochs), site.data
+        site, round, asked = self.context, self.number, asked or self.create_task({})
+        config, data = site.with_epochs(asked.epochs), site.data
         index = data.train_index(number, round)
         # as large as the server's, so that an estimate that depends on their size has one scale on either side
         together = config.proxy.batch_size if config.proxy else config.batch_size
@@ -161,51 +165,51 @@ class RoundExecution:
             batches=batches,
         )
 
-    def client_batches(self, client: Client, asked: ClientTask) -> ClientBatches:
+    def client_batches(self, client: Client, task: ClientTask) -> ClientBatches:
         """The batches of its local training, after `prepare`, and where that starts."""
-        site, received = self.site, asked.received
+        site, received = self.context, task.received
         with torch.no_grad():
             own = site.algorithm.prepare(received, client)
-        start = asked.starts.get(client.number)
+        start = task.starts.get(client.number)
         start = site.to_device(start) if start else received
-        config, before = site.config_for(asked.epochs), self.client_state(client.number)
+        config, before = site.with_epochs(task.epochs), self.client_state(client.number)
         velocity = {name.removeprefix(MOMENTUM): kept for name, kept in before.items() if name.startswith(MOMENTUM)}
         return ClientBatches(
-            site.algorithm, config, site.data, received, client.number, self.number, own, asked.phase, start, velocity
+            site.algorithm, config, site.data, received, client.number, self.number, own, task.phase, start, velocity
         )
 
-    def _measured(self, client: int, asked: ClientTask, weights: Weights | None) -> Values:
+    def _measure_client(self, client: int, asked: ClientTask, weights: Weights | None) -> Values:
         """Own-test measures of one client, each model's at once; `weights` after its training, None where it did not train."""
-        site, received, found = self.site, asked.received, {}
+        site, received, found = self.context, asked.received, {}
         models = {"received": received} if asked.first else {}
         if weights is not None:
             models["trained"] = site.algorithm.personalised_weights(weights, received)
         for model, tested in models.items():
             if wanted := {name: MEASURES[name] for name in asked.measures if MEASURES[name].model == model}:
-                found |= measured(site.algorithm, wanted, tested, *site.data.test_part(client, self.number), site.chunk)
+                found |= evaluate(site.algorithm, wanted, tested, *site.data.test_part(client, self.number), site.chunk)
         return found
 
-    def _see(self, client: int, values: Values) -> None:
+    def _record(self, client: int, values: Values) -> None:
         for name, value in values.items():
-            self.seen[name][client] = value
+            self.client_values[name][client] = value
 
     def _measure_others(self, received: Weights, first: bool) -> None:
         """The same of the clients that do not take part, where a measure is over all of them: they train to be measured."""
-        measures = {name: measure for name, measure in self.own.items() if measure.over == "clients"}
-        others = [number for number in range(self.site.clients) if number not in self.clients] if measures else []
+        measures = {name: measure for name, measure in self.client_measures.items() if measure.over == "clients"}
+        others = [number for number in range(self.context.clients) if number not in self.clients] if measures else []
         trains = any(measure.model == "trained" for measure in measures.values())
         chosen = {"measures": tuple(measures), "first": first, "trains": trains, "sends": False}
-        asked = self.task(received, phase=OTHERS, **chosen)
-        for client, ended in zip(others, self._performed(asked, others), strict=True):
-            self._see(client, ended.values)
+        asked = self.create_task(received, phase=OTHERS, **chosen)
+        for client, ended in zip(others, self._perform_task(asked, others), strict=True):
+            self._record(client, ended.values)
 
 
-def perform_task(site: FederationContext, asked: Mapping[str, Any]) -> list[ClientResult]:
+def perform_task(context: FederationContext, request: Mapping[str, Any]) -> list[ClientResult]:
     """What some clients do in a round of which nothing else is known here: what a crew asks of its helper."""
-    before = asked["round"] - 1
-    kept = {client: ClientState(before, tensors) for client, tensors in asked["states"].items()}
-    round = RoundExecution(site, State(before, {}, {}, kept), {})
-    return list(round.perform(ClientTask(*asked["assignment"]), asked["clients"]))
+    before = request["round"] - 1
+    kept = {client: ClientState(before, tensors) for client, tensors in request["states"].items()}
+    round = RoundExecution(context, State(before, {}, {}, kept), {})
+    return list(round.perform(ClientTask(*request["assignment"]), request["clients"]))
 
 
 def message_bytes(message: Weights) -> int:

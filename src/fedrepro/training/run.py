@@ -64,8 +64,8 @@ def is_finished(run: Run) -> bool:
     if not (run.folder / "model.safetensors").exists():
         return False
     check_no_links(run.folder)
-    state, rows = _stored(run, run.folder / "model.safetensors")
-    _close(run, state, rows)
+    state, rows = _load_state(run, run.folder / "model.safetensors")
+    _write_summary(run, state, rows)
     return True
 
 
@@ -84,9 +84,9 @@ def train(
     rounds before which its state is stored for studies; `recordings`: see `compiled_step.step.Step`, `cores`: `Federation`."""
     if is_finished(run):
         return True
-    _make(run.folder)
+    _create_folder(run.folder)
     check_no_links(run.folder)
-    with single_process(run.log, wait=False), _Log(run.log):
+    with single_process(run.log, wait=False), _LogToFile(run.log):
         # at the start: what is committed while this process trains is not what it runs
         environment = provenance.environment(device, provenance.modules(run.config))
         write_json(run.folder / "config.json", run.config_record() | {"dataset": source_label.describe(dataset.meta)})
@@ -102,13 +102,15 @@ def train(
                 federation.close()
     name = federation.executor.name if federation else executor
     cores = federation.cores if federation else 1
-    raise _full(run.config, device, name, cores)  # outside, since an error that is being handled keeps the tensors of its calls
+    raise _memory_error(
+        run.config, device, name, cores
+    )  # outside, since an error that is being handled keeps the tensors of its calls
 
 
 def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int], environment: dict[str, Any]) -> bool:
     state, rows = _resume(run, federation)
     clock = _Clock(run, state.round, federation.cores)
-    state = _rounds(run, federation, state, rows, limits, snapshots, clock)
+    state = _train_rounds(run, federation, state, rows, limits, snapshots, clock)
     if state.round < run.config.rounds and not state.diverged:
         log.info("stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds)
         return False
@@ -119,7 +121,7 @@ def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozense
     return True
 
 
-def _full(config: RunConfig, device: torch.device, executor: str, cores: int) -> UserError:
+def _memory_error(config: RunConfig, device: torch.device, executor: str, cores: int) -> UserError:
     """What to say, and to do, where the memory did not suffice."""
     stacked = executor.startswith("stacked")
     first = "choose executor: sequential, which holds one client at a time, or lower" if stacked else "lower"
@@ -135,25 +137,25 @@ def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
     if not path.exists():
         state, row = federation.start()
         return state, [row]
-    state, rows = _stored(run, path)
-    checkpoint.tidy(path, state)
+    state, rows = _load_state(run, path)
+    checkpoint.delete_unreferenced(path, state)
     log.info("resumed after round %d", state.round)
     return federation.state_to_device(state), rows
 
 
-def _stored(run: Run, path: Path) -> tuple[State, list[Row]]:
+def _load_state(run: Run, path: Path) -> tuple[State, list[Row]]:
     """A state of this run with a row for each of its rounds. Raises UserError where that is not what the file holds."""
     state, rows = checkpoint.load(path, run.id)
     rounds = [row.get("round") for row in rows]
     known = set(run.config.measures) <= set(rows[0]) if rows else False
     if state.round > run.config.rounds or rounds != list(range(state.round + 1)) or not known:
-        raise UserError(f"{path}: round {state.round} with {len(rows)} rows cannot be of this run; {checkpoint.ANEW}")
+        raise UserError(f"{path}: round {state.round} with {len(rows)} rows cannot be of this run; {checkpoint.RESTART_REMEDY}")
     if not state.diverged and not all(tensor.isfinite().all() for tensor in state.weights.values()):
-        raise UserError(f"{path}: its weights are not finite; {checkpoint.ANEW}")
+        raise UserError(f"{path}: its weights are not finite; {checkpoint.RESTART_REMEDY}")
     return state, rows
 
 
-def _rounds(
+def _train_rounds(
     run: Run,
     federation: Federation,
     state: State,
@@ -190,23 +192,23 @@ def _rounds(
 def _save(run: Run, state: State, rows: list[Row], clock: "_Clock") -> None:
     checkpoint.save(run.folder / "checkpoint.safetensors", state, rows, run.id)
     clock.write(state.round)
-    _write(run.folder / "metrics.csv", to_csv(rows))
+    _write_text(run.folder / "metrics.csv", to_csv(rows))
 
 
 def _finish(run: Run, state: State, rows: list[Row], environment: dict[str, Any], clock: "_Clock") -> None:
     """The final files, summary last: whoever sees it sees a whole run."""
     if state.diverged:
         log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
-    _write(run.folder / "metrics.csv", to_csv(rows))
+    _write_text(run.folder / "metrics.csv", to_csv(rows))
     write_json(run.folder / "environment.json", environment)
     checkpoint.save(run.folder / "model.safetensors", state, rows, run.id)
     clock.write(state.round)
-    _close(run, state, rows)
+    _write_summary(run, state, rows)
     final = _summary(run, state, rows)["final"]
     log.info("finished: %s", ", ".join(f"{MEASURES[name].title} {value:.4f}" for name, value in final.items()))
 
 
-def _close(run: Run, state: State, rows: list[Row]) -> None:
+def _write_summary(run: Run, state: State, rows: list[Row]) -> None:
     """Clear away what only an unfinished run needs, then the summary."""
     checkpoint.delete(run.folder / "checkpoint.safetensors")
     run.progress.unlink(missing_ok=True)
@@ -232,12 +234,12 @@ def _summary(run: Run, state: State, rows: list[Row]) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, text: str) -> None:
+def _write_text(path: Path, text: str) -> None:
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _make(folder: Path) -> None:
+def _create_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -269,14 +271,14 @@ def _log_round(run: Run, row: Row) -> None:
     log.info(text, row["round"], run.config.rounds, MEASURES[name].title, value, loss, extra=progress_bar.SHOWN_AS_BAR)
 
 
-class _Log:
+class _LogToFile:
     """The package's log also goes to the run's own file while it trains."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def __enter__(self) -> None:
-        self.handler = _LogFile(self.path, encoding="utf-8")
+        self.handler = LogFile(self.path, encoding="utf-8")
         self.handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
         logging.getLogger("fedrepro").addHandler(self.handler)
 
@@ -286,7 +288,7 @@ class _Log:
             self.handler.close()
 
 
-class _LogFile(logging.FileHandler):
+class LogFile(logging.FileHandler):
     def handleError(self, record: logging.LogRecord) -> None:
         """Raise what logging would print with a traceback, such as a full disk."""
         error = sys.exception()

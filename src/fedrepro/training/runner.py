@@ -19,27 +19,27 @@ from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run, check_code_unchanged
 from fedrepro.training import devices
 from fedrepro.training import run as engine
-from fedrepro.training.devices import ANY
+from fedrepro.training.devices import ANY_GPU
 from fedrepro.training.run import Limits
 
 log = logging.getLogger(__name__)
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(folder: Path) -> Dataset:
+def _load_dataset(folder: Path) -> Dataset:
     return datasets.load(folder)
 
 
-def dataset(choice: Choice | str, paths: Paths, mirror: str | None) -> Dataset:
+def provide_dataset(choice: Choice | str, paths: Paths, mirror: str | None) -> Dataset:
     """The prepared data set; fetched and prepared first where it is not there."""
     folder = paths.prepared(choice)
     datasets.provide(choice, paths.raw, folder, mirror)
-    return _loaded(folder)
+    return _load_dataset(folder)
 
 
-def partition(config: RunConfig, identity: str, paths: Paths, mirror: str | None) -> partitions.Partition:
+def provide_partition(config: RunConfig, identity: str, paths: Paths, mirror: str | None) -> partitions.Partition:
     """The stored partition of a run; drawn and stored first where it is not there."""
-    return _store.provide(config, dataset(config.dataset, paths, mirror), paths.partition(config, identity))
+    return _store.provide(config, provide_dataset(config.dataset, paths, mirror), paths.partition(config, identity))
 
 
 def train(
@@ -48,7 +48,7 @@ def train(
     *,
     mirror: str | None = None,
     device: str = "auto",
-    gpus: Gpus = ANY,
+    gpus: Gpus = ANY_GPU,
     executor: str = "auto",
     cores: int = 1,
     checkpoint_seconds: float = 30,
@@ -73,7 +73,7 @@ def train(
             del recordings[kind]  # on a GPU each keeps its graphs' memory
         if (key := datasets.key(run.config.dataset)) not in failed.by_name:  # what cannot be had is told once
             with failed.collect(key):
-                data = dataset(run.config.dataset, paths, mirror)
+                data = provide_dataset(run.config.dataset, paths, mirror)
         if key in failed.by_name:
             return True
         check_code_unchanged(run.config, run.code)
@@ -82,12 +82,12 @@ def train(
             raise UserError(
                 f"{where}: other data than the run was planned with. Start the same command again; it plans with these."
             )
-        own, stored = partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
+        own, stored = provide_partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
         return engine.train(run, data, own, place, limits, executor, stored, recordings[run.step_cache_key], cores)
 
     with shared_failures(failures) as failed:
         limited = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
-        return run_all(runs, do, name=lambda run: run.id, over=engine.is_finished, **limited)
+        return run_all(runs, do, name=lambda run: run.id, is_done=engine.is_finished, **limited)
 
 
 def write_summaries(runs: Iterable[Run]) -> None:
@@ -103,11 +103,11 @@ log = logging.getLogger(__name__)
 
 
 def run_all(
-    pieces: Iterable[Piece],
-    do: Callable[[Piece, torch.device], bool],
+    work: Iterable[Piece],
+    execute: Callable[[Piece, torch.device], bool],
     *,
     name: Callable[[Piece], str],
-    over: Callable[[Piece], bool],
+    is_done: Callable[[Piece], bool],
     device: str,
     gpus: Gpus,
     limits: Limits,
@@ -117,15 +117,15 @@ def run_all(
     says False of a piece that a limit cut off; none is begun after it. One that fails, even when asked whether it is over, does
     not keep the others from their end: it goes to `failures`. Returns those that are not over yet."""
     place, left = None, []
-    for piece in pieces:
+    for piece in work:
         with failures.collect(name(piece)):
-            if over(piece):
+            if is_done(piece):
                 continue
             if not left and not limits.forbid(0):
                 place = place or devices.acquire_device(device, gpus, limits.forbid)
                 if place is not None:
                     log.info("%s on %s", name(piece), place)
-                    if do(piece, place):
+                    if execute(piece, place):
                         continue
             left.append(piece)
     return left

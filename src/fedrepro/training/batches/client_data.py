@@ -25,20 +25,24 @@ class FederatedData:
         self.train_x = dataset.train_x[train].to(device)
         self.train_y = dataset.train_y[train].to(device)
         self.test_y = dataset.test_y[test].to(device)
-        self.test_x = self._scaled(dataset.test_x[test].to(device))
+        self.test_x = self._scale(dataset.test_x[test].to(device))
         if partition.permutations is not None:
             self._permute_test()
         if not config.augment:
-            self.train_x = self._scaled(self.train_x)
-        self.held: dict[int, Tensor] = {}  # the last answers of `train_index`
-        self.plain = not config.augment and partition.permutations is None  # an image looks the same to every client
+            self.train_x = self._scale(self.train_x)
+        self._train_indices: dict[int, Tensor] = {}  # the last answers of `train_index`
+        self.identical_for_all = (
+            not config.augment and partition.permutations is None
+        )  # an image looks the same to every client
 
     def train_index(self, client: int, round: int) -> Tensor:
         """Which training images the client holds in a round."""
-        if self.partition.redraw_seed is None and client in self.held:
-            return self.held[client]
-        self.held[client] = torch.from_numpy(self.partition.train_of(client, round)).to(self.device, non_blocking=True)
-        return self.held[client]
+        if self.partition.redraw_seed is None and client in self._train_indices:
+            return self._train_indices[client]
+        self._train_indices[client] = torch.from_numpy(self.partition.train_of(client, round)).to(
+            self.device, non_blocking=True
+        )
+        return self._train_indices[client]
 
     def counts(self, index: Tensor) -> Tensor:
         """How many of these training images each class has, (classes,). (`bincount` would wait for the device.)"""
@@ -50,7 +54,7 @@ class FederatedData:
         index = torch.from_numpy(self.partition.test_of(client, round)).to(self.device)
         return self.test_x[index], self.test_y[index]
 
-    def images(self, index: Tensor, client: int | None, random: torch.Generator | augmentation.Drawn | None) -> Tensor:
+    def images(self, index: Tensor, client: int | None, random: torch.Generator | augmentation.RandomDraws | None) -> Tensor:
         """What the network sees of the training images `index`: augmented where there is a generator, or what was drawn from
         one, scaled, in the client's pixel order (None: as they are). Where the data are `plain`, neither is needed, and `index`
         may have any shape."""
@@ -60,19 +64,19 @@ class FederatedData:
             images = images.to(self.dtype)
             changed = images if random is None else augmentation.apply(images, self.config.augment, random)
             images = augmentation.scale(changed, self.config.pixel_scaling, self.dataset)
-        return self._permuted(images, client)
+        return self._permute(images, client)
 
-    def drawn(self, count: int, generator: torch.Generator) -> augmentation.Drawn:
+    def draw_changes(self, count: int, generator: torch.Generator) -> augmentation.RandomDraws:
         """What the augmentation of so many images takes."""
         return augmentation.draw(count, self.train_x.shape, self.config.augment, generator)
 
-    def _scaled(self, images: Tensor) -> Tensor:
+    def _scale(self, images: Tensor) -> Tensor:
         chunks = (
             augmentation.scale(chunk.to(self.dtype), self.config.pixel_scaling, self.dataset) for chunk in images.split(CHUNK)
         )
         return torch.cat(list(chunks))
 
-    def _permuted(self, images: Tensor, client: int | None) -> Tensor:
+    def _permute(self, images: Tensor, client: int | None) -> Tensor:
         if self.partition.permutations is None or client is None:
             return images
         order = torch.from_numpy(self.partition.permutations[client]).to(self.device, non_blocking=True)
@@ -88,4 +92,4 @@ class FederatedData:
             self.partition = replace(self.partition, test=np.split(np.arange(len(owned)), ends[:-1]))
         for client in range(self.partition.clients):
             index = torch.from_numpy(self.partition.test_of(client, 0)).to(self.device)
-            self.test_x[index] = self._permuted(self.test_x[index], client)
+            self.test_x[index] = self._permute(self.test_x[index], client)

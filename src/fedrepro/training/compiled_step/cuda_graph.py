@@ -21,34 +21,34 @@ class CudaGraphStep:
         self, function: Callable, tensors: Sequence[Tensor], read: list[int], changed: list[int], pool: object = None
     ) -> None:
         self.function = function  # the graph reads its constants where they lie
-        self.held = [tensor.clone() if place in read else tensor for place, tensor in enumerate(tensors)]
-        self.read, self.changed = _by_type(self.held, read), _by_type(self.held, changed)
-        self.replay, self.outputs = capture(lambda: function(*self.held), pool)
+        self.inputs = [tensor.clone() if place in read else tensor for place, tensor in enumerate(tensors)]
+        self.read, self.changed = _group_by_type(self.inputs, read), _group_by_type(self.inputs, changed)
+        self.replay, self.outputs = capture(lambda: function(*self.inputs), pool)
 
     def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         for places in self.read:
-            torch._foreach_copy_([self.held[place] for place in places], [tensors[place] for place in places])
+            torch._foreach_copy_([self.inputs[place] for place in places], [tensors[place] for place in places])
         self.replay()
         for places in self.changed:
-            torch._foreach_copy_([tensors[place] for place in places], [self.held[place] for place in places])
+            torch._foreach_copy_([tensors[place] for place in places], [self.inputs[place] for place in places])
         return self.outputs
 
 
-def _by_type(tensors: Sequence[Tensor], places: list[int]) -> list[list[int]]:
+def _group_by_type(tensors: Sequence[Tensor], places: list[int]) -> list[list[int]]:
     """Places of tensors of one type together: those are copied at once."""
     types = dict.fromkeys(tensors[place].dtype for place in places)
     return [[place for place in places if tensors[place].dtype == kind] for kind in types]
 
 
 @functools.cache
-def _aside(device: int) -> torch.cuda.Stream:
+def _capture_stream(device: int) -> torch.cuda.Stream:
     """One for all captures: libraries keep a workspace for each stream that they ever saw."""
     return torch.cuda.Stream(device)
 
 
 def capture(work: Callable[[], tuple[Tensor, ...]], pool: object) -> tuple[Callable[[], None], tuple[Tensor, ...]]:
     """What does `work` again, and the tensors that it then writes its results to."""
-    aside = _aside(torch.cuda.current_device())
+    aside = _capture_stream(torch.cuda.current_device())
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
         for _ in range(WARM_UP):

@@ -19,19 +19,22 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-LARGE = 2**15  # weights of a dense layer above which the cache does not hold them beside everything else
-LONG = 2**20  # multiply-adds of a product above which oneDNN's longer call pays
+LARGE_WEIGHT = 2**15  # weights of a dense layer above which the cache does not hold them beside everything else
+LONG_PRODUCT = 2**20  # multiply-adds of a product above which oneDNN's longer call pays
 MKL_AUTO = 2  # MKL_CBWR_AUTO in MKL's headers
 aten = torch.ops.aten
-FILLED = {  # operations that only take a tensor's shape from their first argument -> what they fill it with
+FILL_VALUES = {  # operations that only take a tensor's shape from their first argument -> what they fill it with
     aten.ones_like.default: 1,
     aten.zeros_like.default: 0,
     aten.new_ones.default: 1,
     aten.new_zeros.default: 0,
 }
-COUNTED = (aten.arange.default, aten.arange.start)  # they depend on nothing
-ADDED = {aten.mm.default: aten.addmm_.default, aten.bmm.default: aten.baddbmm_.default}  # product -> added to what is there
-CONSTANT = 2**16  # numbers in a constant that is kept
+ARANGES = (aten.arange.default, aten.arange.start)  # they depend on nothing
+ACCUMULATING = {
+    aten.mm.default: aten.addmm_.default,
+    aten.bmm.default: aten.baddbmm_.default,
+}  # product -> added to what is there
+MAX_CONSTANT = 2**16  # numbers in a constant that is kept
 VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default)
 
 
@@ -61,16 +64,16 @@ def remove_no_ops(recording: fx.GraphModule) -> None:
 def fold_constants(recording: fx.GraphModule) -> None:
     """Compute once what depends on shapes alone, such as the slope of a mean."""
     known: dict[fx.Node, Tensor] = {}
-    changing = sources(filter(is_mutation, recording.graph.nodes))
+    changing = with_ancestors(filter(is_mutation, recording.graph.nodes))
     for node in recording.graph.nodes:
-        if node.op != "call_function" or node in changing or _draws(node):
+        if node.op != "call_function" or node in changing or _is_random(node):
             continue
         like = value(node)
-        if isinstance(like, Tensor) and like.numel() > CONSTANT:
+        if isinstance(like, Tensor) and like.numel() > MAX_CONSTANT:
             continue
-        if node.target in FILLED:
-            known[node] = torch.full(like.shape, FILLED[node.target], dtype=like.dtype, device=like.device)
-        elif (node.all_input_nodes or node.target in COUNTED) and known.keys() >= set(node.all_input_nodes):
+        if node.target in FILL_VALUES:
+            known[node] = torch.full(like.shape, FILL_VALUES[node.target], dtype=like.dtype, device=like.device)
+        elif (node.all_input_nodes or node.target in ARANGES) and known.keys() >= set(node.all_input_nodes):
             known[node] = node.target(*fx.map_arg(node.args, known.get), **fx.map_arg(node.kwargs, known.get))
     for node, constant in known.items():
         if any(user not in known for user in node.users):
@@ -91,8 +94,12 @@ def fuse_sgd_step(recording: fx.GraphModule, slopes: dict[int, int]) -> None:
         step = recording.graph.call_function(neg, (rate,))
         for place, tensor in slopes.items():
             weight, slope = places[tensor], outputs[place]
-            product = slope.target in ADDED and list(slope.users) == [output] and stepping.isdisjoint(map(viewed, slope.args))
-            change, values = (ADDED[slope.target], slope.args) if product else (aten.add_.Tensor, (slope,))
+            product = (
+                slope.target in ACCUMULATING
+                and list(slope.users) == [output]
+                and stepping.isdisjoint(map(base_of_view, slope.args))
+            )
+            change, values = (ACCUMULATING[slope.target], slope.args) if product else (aten.add_.Tensor, (slope,))
             recording.graph.call_function(change, (weight, *values), {"alpha": step})
             outputs[place] = None
     output.args = (tuple(outputs),)
@@ -104,14 +111,16 @@ def choose_matmul_kernels(recording: fx.GraphModule, tensors: list[Tensor]) -> N
     if prefers_onednn():
         for target in (aten.mm.default, aten.addmm.default):
             for node in recording.graph.find_nodes(op="call_function", target=target):
-                if not node.kwargs and value(node).dtype == torch.float32 and _multiply_adds(node) >= LONG:
-                    _by_onednn(recording.graph, node)
+                if not node.kwargs and value(node).dtype == torch.float32 and _multiply_adds(node) >= LONG_PRODUCT:
+                    _use_onednn(recording.graph, node)
     else:
         places = recording.graph.find_nodes(op="placeholder")[1:]
-        large = {place for place, tensor in zip(places, tensors, strict=True) if tensor.dim() == 2 and tensor.numel() >= LARGE}
+        large = {
+            place for place, tensor in zip(places, tensors, strict=True) if tensor.dim() == 2 and tensor.numel() >= LARGE_WEIGHT
+        }
         for node in recording.graph.find_nodes(op="call_function", target=aten.addmm.default):
             if _transposed(node.args[2]) in large and not node.kwargs:
-                _weights_left(recording.graph, node)
+                _put_weights_left(recording.graph, node)
     eliminate_dead_code(recording)
 
 
@@ -140,7 +149,7 @@ def _multiply_adds(node: fx.Node) -> int:
     return math.prod(value(node.args[-2]).shape) * value(node).shape[1]
 
 
-def _by_onednn(graph: fx.Graph, node: fx.Node) -> None:
+def _use_onednn(graph: fx.Graph, node: fx.Node) -> None:
     """(bias +) x W with W given transposed, as a dense layer has it."""
     *bias, inputs, factor = node.args
     with graph.inserting_before(node):
@@ -149,7 +158,7 @@ def _by_onednn(graph: fx.Graph, node: fx.Node) -> None:
         node.replace_all_uses_with(graph.call_function(torch.ops.mkldnn._linear_pointwise.default, given))
 
 
-def _weights_left(graph: fx.Graph, node: fx.Node) -> None:
+def _put_weights_left(graph: fx.Graph, node: fx.Node) -> None:
     """bias + x W^T as (bias + W x^T)^T: with 10 images the library multiplies twice as fast so."""
     bias, inputs, transposed = node.args
     with graph.inserting_before(node):
@@ -167,7 +176,7 @@ def _transposed(node: fx.Node) -> fx.Node | None:
     return None
 
 
-def viewed(node: fx.Node) -> fx.Node:
+def base_of_view(node: fx.Node) -> fx.Node:
     """What a node is a view of, or itself."""
     while getattr(node.target, "is_view", False):
         node = node.args[0]
@@ -193,16 +202,16 @@ def mutated_inputs(recording: fx.GraphModule) -> set[fx.Node]:
         for argument in arguments:
             if argument.is_write:
                 given = named[argument.name]
-                found |= {viewed(one) for one in (given if isinstance(given, list | tuple) else [given])}
+                found |= {base_of_view(one) for one in (given if isinstance(given, list | tuple) else [given])}
     return found
 
 
-def _draws(node: fx.Node) -> bool:
+def _is_random(node: fx.Node) -> bool:
     """Whether it draws random numbers."""
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
-def sources(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+def with_ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
     """These nodes and all that they are computed from."""
     found, waiting = set(), list(nodes)
     while waiting:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from fedrepro.training.compiled_step.fx_passes import eliminate_dead_code, mutated_inputs, value, viewed
+from fedrepro.training.compiled_step.fx_passes import base_of_view, eliminate_dead_code, mutated_inputs, value
 
 aten = torch.ops.aten
 PRODUCTS = (aten.mul.Tensor, aten.mul.Scalar)
@@ -21,9 +21,9 @@ Number = fx.Node | float
 def hoist_scalars(recording: fx.GraphModule) -> None:
     """Multiply numbers together first, multiply a sum in place of its terms, and make one operation, `addcmul`, of a product
     and the addition that follows it. What is changed in place stays as it is."""
-    factors = _Factors(recording.graph, mutated_inputs(recording))
+    factors = _ScalarPass(recording.graph, mutated_inputs(recording))
     for node in list(recording.graph.nodes):
-        if node.target is aten.pow.Tensor_Scalar and node.args[1] == 1 and viewed(node.args[0]) not in factors.changed:
+        if node.target is aten.pow.Tensor_Scalar and node.args[1] == 1 and base_of_view(node.args[0]) not in factors.changed:
             node.replace_all_uses_with(node.args[0])
         elif node.target in PRODUCTS:
             factors.product(node)
@@ -35,26 +35,26 @@ def hoist_scalars(recording: fx.GraphModule) -> None:
 
 
 @dataclass(frozen=True)
-class _Factors:
+class _ScalarPass:
     graph: fx.Graph
     changed: set[fx.Node]  # tensors
 
     def product(self, node: fx.Node) -> None:
         """(x a) b as x (a b) and, of whole tensors, (x a) y as (x y) a. A product of two numbers is spread after it."""
-        one, other = map(_number, node.args)
+        one, other = map(_as_number, node.args)
         if one is not None and other is not None:
             if value(node).dim():
                 shape = list(value(node).shape)
                 self._replace(node, aten.expand.default, (self._times(node, one, other), shape))
-        elif (found := self._scaled(node)) is not None:
+        elif (found := self._scaled_tensor(node)) is not None:
             tensor, number = found
-            if (inner := self._scaled_for(node, tensor)) is not None:
+            if (inner := self._scaled_for_only(node, tensor)) is not None:
                 tensor, number = inner[0], self._times(node, inner[1], number)
             if (tensor, number) != node.args:
                 self._replace(node, aten.mul.Tensor, (tensor, number))
         elif one is None and other is None:
             for scaled, tensor in (node.args, node.args[::-1]):
-                if (inner := self._scaled_for(node, scaled)) is not None and _alike(inner[0], tensor):
+                if (inner := self._scaled_for_only(node, scaled)) is not None and _same_shape_and_type(inner[0], tensor):
                     product = self._call(node, aten.mul.Tensor, (inner[0], tensor), like=node)
                     whole = self._replace(node, aten.mul.Tensor, (product, inner[1]))
                     self.product(product)
@@ -63,32 +63,36 @@ class _Factors:
 
     def sum(self, node: fx.Node) -> None:
         """sum(x a) as sum(x) a."""
-        if (found := self._scaled_for(node, node.args[0])) is not None:
+        if (found := self._scaled_for_only(node, node.args[0])) is not None:
             added = self._call(node, aten.sum.default, found[:1], like=node)
             self._replace(node, aten.mul.Tensor, (added, found[1]))
 
     def addition(self, node: fx.Node) -> None:
         """x a + y in one pass."""
         for product, added in (node.args, node.args[::-1]):
-            if (found := self._scaled_for(node, product)) is not None and isinstance(added, fx.Node) and _alike(added, node):
+            if (
+                (found := self._scaled_for_only(node, product)) is not None
+                and isinstance(added, fx.Node)
+                and _same_shape_and_type(added, node)
+            ):
                 if isinstance(found[1], fx.Node):
                     self._replace(node, aten.addcmul.default, (added, *found))
                 else:
                     self._replace(node, aten.add.Tensor, (added, found[0]), {"alpha": found[1]})
                 return
 
-    def _scaled_for(self, user: fx.Node, factor: Number) -> tuple[fx.Node, Number] | None:
+    def _scaled_for_only(self, user: fx.Node, factor: Number) -> tuple[fx.Node, Number] | None:
         """As `_scaled`, of what nobody else uses."""
-        return self._scaled(factor) if isinstance(factor, fx.Node) and list(factor.users) == [user] else None
+        return self._scaled_tensor(factor) if isinstance(factor, fx.Node) and list(factor.users) == [user] else None
 
-    def _scaled(self, node: fx.Node) -> tuple[fx.Node, Number] | None:
+    def _scaled_tensor(self, node: fx.Node) -> tuple[fx.Node, Number] | None:
         """Of the product of a whole tensor, of the same type and shape, and a number, the two; None where either changes."""
         if node.target not in PRODUCTS or not value(node).dtype.is_floating_point:
             return None
         for tensor, number in (node.args, node.args[::-1]):
-            if (single := _number(number)) is not None and isinstance(tensor, fx.Node) and _number(tensor) is None:
-                still = self.changed.isdisjoint(viewed(given) for given in (tensor, single) if isinstance(given, fx.Node))
-                return (tensor, single) if still and _alike(tensor, node) else None
+            if (single := _as_number(number)) is not None and isinstance(tensor, fx.Node) and _as_number(tensor) is None:
+                still = self.changed.isdisjoint(base_of_view(given) for given in (tensor, single) if isinstance(given, fx.Node))
+                return (tensor, single) if still and _same_shape_and_type(tensor, node) else None
         return None
 
     def _times(self, before: fx.Node, one: Number, other: Number) -> Number:
@@ -115,12 +119,12 @@ class _Factors:
         return new
 
 
-def _alike(one: fx.Node, other: fx.Node) -> bool:
+def _same_shape_and_type(one: fx.Node, other: fx.Node) -> bool:
     """Whether two tensors have the same shape and type."""
     return value(one).shape == value(other).shape and value(one).dtype == value(other).dtype
 
 
-def _number(factor: Number) -> Number | None:
+def _as_number(factor: Number) -> Number | None:
     """The single number that a factor is, or is an expansion of."""
     if not isinstance(factor, fx.Node):
         return factor

@@ -20,7 +20,7 @@ from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.compiled_step.cuda_graph import CudaGraphStep
 from fedrepro.training.compiled_step.scalar_pass import hoist_scalars
 
-MANY = 256  # recordings that are held at a time: a method whose networks grow has others in every round
+MAX_RECORDINGS = 256  # recordings that are held at a time: a method whose networks grow has others in every round
 
 
 class Step:
@@ -41,9 +41,9 @@ class Step:
         simple = config.momentum == 0 and config.weight_decay == 0
         here = algorithm.net.head.weight.device.type == "cpu"
         # not on CUDA, where one fused call starts less, and not in a graph, which would fix the rate
-        self.descends = simple and here and not (captured or plain)
+        self.fuses_sgd = simple and here and not (captured or plain)
         self.recordings = {} if recordings is None or plain else recordings
-        self.pool = torch.cuda.graph_pool_handle() if captured else None
+        self.memory_pool = torch.cuda.graph_pool_handle() if captured else None
 
     def velocity(self, weights: Weights, trained: tuple[str, ...], kept: Weights | None = None) -> list[Tensor]:
         """Of the momentum, before the first step: what is `kept` of it, else zeros, or nothing where there is no momentum."""
@@ -69,14 +69,14 @@ class Step:
         tensors = inputs.flat()
         key = (self.stacked, trained, inputs.names(), tuple(tensor.shape for tensor in tensors))
         if key not in self.recordings:
-            if len(self.recordings) == MANY:
+            if len(self.recordings) == MAX_RECORDINGS:
                 del self.recordings[next(iter(self.recordings))]
             self.recordings[key] = self._record(trained, inputs, tensors)
         *slopes, loss = self.recordings[key](lr, *tensors)
-        if not self.descends:
+        if not self.fuses_sgd:
             sgd(
                 [weights[name] for name in trained],
-                [_laid_out(slope, weights[name]) for name, slope in zip(trained, slopes, strict=True)],
+                [_match_layout(slope, weights[name]) for name, slope in zip(trained, slopes, strict=True)],
                 velocity or [None] * len(slopes),
                 fused=True,
                 lr=lr,
@@ -94,7 +94,7 @@ class Step:
         shared = [like.is_received(place) for place in range(len(tensors))]
 
         def slopes(*tensors: Tensor) -> tuple[Tensor, ...]:
-            state, received, batch = like.filled(tensors)
+            state, received, batch = like.with_tensors(tensors)
             free = {name: state.pop(name) for name in trained}  # what is left are buffers, changed in place, and frozen weights
             found, loss = grad_and_value(self._loss)(free, state, received, batch)
             return *found.values(), loss
@@ -102,7 +102,7 @@ class Step:
         if self.stacked:
             slopes = vmap(slopes, in_dims=tuple(None if is_shared else 0 for is_shared in shared))
         if self.plain:
-            return partial(self._unrecorded, slopes)
+            return partial(self._run_plain, slopes)
         weights = list(like.weights)
         self.algorithm.net.train()
         try:
@@ -112,30 +112,30 @@ class Step:
         fx_passes.remove_no_ops(recorded)
         hoist_scalars(recorded)
         fx_passes.fold_constants(recorded)
-        if self.descends:
+        if self.fuses_sgd:
             fx_passes.fuse_sgd_step(recorded, {i: weights.index(name) for i, name in enumerate(trained)})
         if tensors[0].device.type == "cpu" and not self.stacked:
             fx_passes.choose_matmul_kernels(recorded, tensors)
         recorded.recompile()
-        return self._captured(recorded, tensors, weights, trained) if self.captured else recorded
+        return self._capture(recorded, tensors, weights, trained) if self.captured else recorded
 
-    def _unrecorded(self, slopes: Callable, rate: float, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def _run_plain(self, slopes: Callable, rate: float, *tensors: Tensor) -> tuple[Tensor, ...]:
         self.algorithm.net.train()
         try:
             return slopes(*tensors)
         finally:
             self.algorithm.net.eval()
 
-    def _captured(
+    def _capture(
         self, recorded: fx.GraphModule, tensors: list[Tensor], weights: list[str], trained: tuple[str, ...]
     ) -> Callable:
         read = fx_passes.used_inputs(recorded)
         buffers = [place for place, name in enumerate(weights) if name not in trained and place in read]
-        graph = CudaGraphStep(partial(recorded, 0.0), tensors, read, buffers, self.pool)
+        graph = CudaGraphStep(partial(recorded, 0.0), tensors, read, buffers, self.memory_pool)
         return lambda lr, *tensors: graph(*tensors)  # its steps are taken outside
 
     def _loss(self, trained: Weights, others: Weights, received: Weights, batch: Batch) -> Tensor:
-        with self.algorithm.rounding(self.config.precision == "bfloat16"):
+        with self.algorithm.autocast(self.config.precision == "bfloat16"):
             return self.algorithm.loss(trained | others, received, batch)
 
 
@@ -150,25 +150,25 @@ class Inputs(NamedTuple):
         batch = self.batch
         return [*self.weights.values(), *self.received.values(), batch.images, batch.labels, *batch.reference_outputs,
             *batch.masks,
-                *batch.own.values()]  # fmt: skip
+                *batch.constants.values()]  # fmt: skip
 
     def names(self) -> tuple:
         """What tells two flat lists of the same shapes apart."""
-        return (*self.weights, None, *self.received, None, len(self.batch.reference_outputs), *self.batch.own)
+        return (*self.weights, None, *self.received, None, len(self.batch.reference_outputs), *self.batch.constants)
 
     def is_received(self, place: int) -> bool:
         return len(self.weights) <= place < len(self.weights) + len(self.received)
 
-    def filled(self, tensors: Sequence[Tensor]) -> "Inputs":
+    def with_tensors(self, tensors: Sequence[Tensor]) -> "Inputs":
         """The same names with other tensors."""
         given = iter(tensors)
         weights, received = ({name: next(given) for name in names} for names in (self.weights, self.received))
         images, labels = next(given), next(given)
         frozen, masks = (tuple(next(given) for _ in rows) for rows in (self.batch.reference_outputs, self.batch.masks))
-        own = {name: next(given) for name in self.batch.own}
+        own = {name: next(given) for name in self.batch.constants}
         return Inputs(weights, received, Batch(images, labels, frozen, masks, own))
 
 
-def _laid_out(slope: Tensor, weight: Tensor) -> Tensor:
+def _match_layout(slope: Tensor, weight: Tensor) -> Tensor:
     """In the weight's memory layout: the fused step walks both as they lie."""
     return slope if slope.stride() == weight.stride() else torch.empty_like(weight).copy_(slope)
