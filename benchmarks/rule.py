@@ -49,7 +49,7 @@ def case(model: str, width: float, dataset: str, clients: int, batch: int, devic
     values |= {"clients_per_round": clients, "rounds": ROUNDS + 1, "evaluate_every": ROUNDS + 1, "local_epochs": 1}
     values |= {"batch_size": batch, "lr": 0.01, "algorithm": {"name": "fedavg"}, "seed": 0}
     config, made = parse(RunConfig, values, "rule"), _images(dataset, clients * STEPS * batch)
-    parts = partitions.of_run(config, made)
+    parts = partitions.for_run(config, made)
     federations = {name: Federation(config, made, parts, device, name) for name in available(device)}
     states = {name: federation.start()[0] for name, federation in federations.items()}
     spent: dict[str, list[float]] = {name: [] for name in federations}

@@ -35,14 +35,14 @@ class Material:
 
     def of(self, client: int) -> tuple[Tensor, Tensor]:
         """A client's training images and labels, copied."""
-        index = torch.from_numpy(self.partition.train_of(client, 1))
+        index = torch.from_numpy(self.partition.train_indices(client, 1))
         return self.train_x[index], self.train_y[index]
 
 
 def drawn(config: RunConfig, folder: str) -> tuple[Dataset, Partition]:
     """The prepared data set and the partition of the run."""
     dataset = datasets.load(Paths(Path(folder)).prepared(config.dataset))
-    return dataset, partitions.of_run(config, dataset)
+    return dataset, partitions.for_run(config, dataset)
 
 
 @functools.lru_cache(maxsize=1)

@@ -31,7 +31,7 @@ def run(task: Task, clock: Clock) -> None:
     from jax import numpy as jnp
 
     data = common.material(task)
-    owned = np.stack([data.partition.train_of(client, 1) for client in range(data.partition.clients)])
+    owned = np.stack([data.partition.train_indices(client, 1) for client in range(data.partition.clients)])
     train, test = ([jnp.asarray(array.cpu().numpy()) for array in pair] for pair in _pairs(data))
     weights = {name: jnp.asarray(value.numpy()) for name, value in common.fresh(task).cpu().state_dict().items()}
     advance, correct = _round(config, *train), _correct(*test)

@@ -148,7 +148,7 @@ SETS = {name: lambda name=name: provenance.dataset_digest(name) for name in ("ci
     ("data/partitions/iid.py", "params.clients)", "params.clients + 1)", {"permuted"}),  # which it is made of
     ("data/partitions/base.py", "order[:count]", "order[count:]", {*PARTS}),  # what deals for all of them
     ("data/datasets/base.py", "math.prod(", "math.fsum(", set()),
-    ("data/datasets/_fetch.py", "def bring(", "def bring_in(", set()),
+    ("data/datasets/_fetch.py", "def fetch_raw(", "def fetch_all(", set()),
     ("data/datasets/cifar100.py", "return", "pass\n    return", {"cifar100", "cifar100_20"}),
     ("data/datasets/_prepared.py", "import os", "import sys", {*SETS}),
 ])  # fmt: skip

@@ -38,7 +38,7 @@ from fedrepro.data.datasets import (
     mnist,
     synthetic,
 )
-from fedrepro.data.source_label import DIFFERS, NOTES, OFFICIAL, describe, described
+from fedrepro.data.source_label import DIFFERS, NOTES, OFFICIAL, format_label, parse_label
 from fedrepro.runs import kept
 from support.files import (
     IMAGES,
@@ -119,8 +119,8 @@ def test_every_module_declares_the_contract():
     ("Chest X-Ray Images (Pneumonia)", "folder", False, NOTES["folder"]),
 ])  # fmt: skip
 def test_the_label_of_data_reads_back(title, source, official, note):
-    phrase = describe({"title": title, "source": source, "official": official})
-    assert phrase == f"{title} ({note})" and described(phrase) == (title, note)
+    phrase = format_label({"title": title, "source": source, "official": official})
+    assert phrase == f"{title} ({note})" and parse_label(phrase) == (title, note)
 
 
 def test_options_name_the_folder_and_a_file_by_its_content(shapes, tmp_path, monkeypatch):
@@ -517,7 +517,7 @@ def test_class_folders_without_pictures(mirror, tmp_path):
 
 
 def test_class_folders_of_another_size_and_pooled(tmp_path, monkeypatch):
-    monkeypatch.setattr(chest_xray, "held_out", lambda labels, share, purpose: np.isin(np.arange(len(labels)), (1, 7)))
+    monkeypatch.setattr(chest_xray, "draw_test_part", lambda labels, share, purpose: np.isin(np.arange(len(labels)), (1, 7)))
     xrays(tmp_path / "mirror")
     data = provide({"name": "chest_xray", "size": 20, "pooled": True}, tmp_path)
     assert data.train_x.shape == (10, 1, 20, 20) and data.test_y.tolist() == [0, 1]
@@ -537,10 +537,10 @@ def test_grey_pictures_of_16_bits(tmp_path):
 
 def test_a_share_of_each_class_is_held_out_at_random():
     labels = np.repeat([0, 1, 3], [100, 39, 7])
-    test = _image_folders.held_out(labels, 0.15, "a split")
+    test = _image_folders.draw_test_part(labels, 0.15, "a split")
     assert np.bincount(labels[test], minlength=4).tolist() == [15, 5, 0, 1] and not test[:15].all()
-    assert np.array_equal(test, _image_folders.held_out(labels, 0.15, "a split"))
-    assert not np.array_equal(test, _image_folders.held_out(labels, 0.15, "another"))
+    assert np.array_equal(test, _image_folders.draw_test_part(labels, 0.15, "a split"))
+    assert not np.array_equal(test, _image_folders.draw_test_part(labels, 0.15, "another"))
 
 
 @pytest.mark.parametrize(("module", "options", "counts", "total"), [
@@ -549,7 +549,7 @@ def test_a_share_of_each_class_is_held_out_at_random():
 ], ids=["chest_xray", "aptos"])  # fmt: skip
 def test_the_sizes_that_are_planned_with(module, options, counts, total):
     """From the releases' counts of each class; the paper's totals."""
-    test = _image_folders.held_out(np.repeat(range(len(counts)), counts), 0.15, "sizes").sum()
+    test = _image_folders.draw_test_part(np.repeat(range(len(counts)), counts), 0.15, "sizes").sum()
     assert module.extent(module.Params(**options))[1:] == (sum(counts) - test, test) and sum(counts) == total
 
 
@@ -573,7 +573,7 @@ def retinas(root: Path, grades: dict = GRADES) -> Path:
 
 @pytest.fixture
 def few_retinas(monkeypatch):
-    monkeypatch.setattr(aptos, "held_out", lambda labels, share, purpose: np.arange(len(labels)) % 4 == 3)
+    monkeypatch.setattr(aptos, "draw_test_part", lambda labels, share, purpose: np.arange(len(labels)) % 4 == 3)
 
 
 @pytest.mark.parametrize("place", ["mirror", "raw"])
@@ -602,7 +602,7 @@ def test_retinas_of_two_sources_as_kaggle_and_a_file_manager_leave_them(place, f
 
 @pytest.mark.parametrize(("size", "expected"), [((60, 20), (60, 60)), ((30, 20), (30, 20))], ids=["wide", "dark"])
 def test_an_eye_beyond_the_picture_or_none(size, expected):
-    eye = aptos.eye(Image.new("RGB", size, (9, 9, 9) if size == (60, 20) else 0))
+    eye = aptos.crop_to_eye(Image.new("RGB", size, (9, 9, 9) if size == (60, 20) else 0))
     assert eye.size == expected and np.asarray(eye)[:20].max() == 0
 
 
@@ -647,9 +647,9 @@ def test_what_changes_behind_a_link_to_a_folder_is_noticed(few_retinas, tmp_path
     (tmp_path / "disk" / "ring").symlink_to(root)
     before = provide(EYES, tmp_path).meta["identity"]
     (tmp_path / "disk" / ".DS_Store").write_bytes(b"a note")
-    assert not _fetch.changed(root)
+    assert not _fetch.has_changed(root)
     Image.new("RGB", (60, 40), (9, 9, 9)).save(tmp_path / "disk" / "0_left.png")
-    assert _fetch.changed(root) and provide(EYES, tmp_path).meta["identity"] != before
+    assert _fetch.has_changed(root) and provide(EYES, tmp_path).meta["identity"] != before
 
 
 def test_preparing_pictures_holds_them_once(tmp_path):
@@ -795,7 +795,7 @@ def test_what_a_hostile_batch_asks_for_is_not_done(title):
     """In a process of its own: it may crash."""
     batch = b"\x80\x03}C\x04data" + HOSTILE[title] + b"sC\x06labels]I0\naI1\nas."
     code = "from fedrepro.data.datasets import _formats; from fedrepro.core.errors import UserError\n"
-    code += f"try: _formats._cifar_batch({batch!r}, 'labels', 'it')\nexcept UserError as error: print(error)"
+    code += f"try: _formats.cifar_batch({batch!r}, 'labels', 'it')\nexcept UserError as error: print(error)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stdout.startswith("it: not in the expected format"), done
 

@@ -14,7 +14,7 @@ import pytest
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
 from fedrepro.data.datasets import _download, _fetch, cifar10, mnist
-from fedrepro.data.source_label import describe
+from fedrepro.data.source_label import format_label
 from support.files import IMAGES, cifar10_files, declare, leftovers, md5, mnist_files, write_all
 
 
@@ -35,7 +35,7 @@ def test_official_download_then_nothing_to_do(release, tmp_path):
     assert len(release.log) == 4 and not leftovers(tmp_path)
     meta = datasets.prepare("mnist", tmp_path / "raw", tmp_path / "out")
     assert meta["source"] == "official" and meta["official"] and meta["identity"] == expected
-    assert describe(meta) == "MNIST (official release)"
+    assert format_label(meta) == "MNIST (official release)"
     datasets.fetch("mnist", tmp_path / "raw")
     assert len(release.log) == 4
     (folder / "source.json").unlink()  # files held by their checksums are adopted, not downloaded again

@@ -83,7 +83,7 @@ def test_parts_are_disjoint_and_cover(name, options):
     else:
         assert sorted(used) == list(range(400))
         assert sorted(np.concatenate(parts.test)) == list(range(200))
-    held = [parts.train_of(client, 3) for client in range(parts.clients)]
+    held = [parts.train_indices(client, 3) for client in range(parts.clients)]
     assert sorted(np.concatenate(held)) == sorted(used)
 
 
@@ -151,7 +151,7 @@ def test_a_stored_partition_that_is_not_the_run_s(damage, tmp_path):
     if damage in ("train", "test", "proxy"):
         partitions.save(replace(own, **{damage: getattr(own, damage)[::-1]}), path)
     elif damage == "foreign":
-        partitions.save(partitions.of_run(config(seed=1), data), path)
+        partitions.save(partitions.for_run(config(seed=1), data), path)
     elif damage == "pipe":
         path.unlink()
         os.mkfifo(path)
@@ -286,12 +286,12 @@ def test_classes():
 
 def test_classes_dealt_anew_every_round():
     parts, again = make("classes", clients=2, redraw=True), make("classes", clients=2, redraw=True)
-    deals = [parts.owned(0, round) for round in range(1, 9)]
-    assert deals == [again.owned(0, round) for round in range(1, 9)]
+    deals = [parts.parts_of(0, round) for round in range(1, 9)]
+    assert deals == [again.parts_of(0, round) for round in range(1, 9)]
     assert len({tuple(deal) for deal in deals}) > 4
     for round in range(1, 9):
-        assert sorted(parts.owned(0, round) + parts.owned(1, round)) == list(range(10))
-        assert set(TRAIN[parts.train_of(0, round)]) == set(TEST[parts.test_of(0, round)]) == set(deals[round - 1])
+        assert sorted(parts.parts_of(0, round) + parts.parts_of(1, round)) == list(range(10))
+        assert set(TRAIN[parts.train_indices(0, round)]) == set(TEST[parts.test_indices(0, round)]) == set(deals[round - 1])
 
 
 @pytest.mark.parametrize(("clients", "each"), [(4, 5), (10, 2), (20, 3), (5, 10)])
@@ -418,7 +418,7 @@ def test_who_has_run_out_of_classes_draws_others_around_the_prior():
             assert odds.tolist() == [0, 0.25, 0.75]
             return np.array([0, 1, count - 1])
 
-    found = dirichlet._remaining(np.array([1.0, 0, 0]), np.array([0.3, 0.5, 2.0]), 3, [[], [1, 2], [3, 4, 5]], Draw())
+    found = dirichlet.draw_remaining(np.array([1.0, 0, 0]), np.array([0.3, 0.5, 2.0]), 3, [[], [1, 2], [3, 4, 5]], Draw())
     assert found.tolist() == [2, 5, 4] and asked == [[0.5, 2.0]]
 
 
@@ -509,7 +509,7 @@ def test_what_a_file_of_a_partition_holds_names_its_runs(mine, tmp_path):
     assert first.partition.options["file"] == {"path": str(file), "sha256": sha256("0 1\n2 3\n")}
     assert resolve(first) == first  # as a stored run says it, whatever lies there now
     with pytest.raises(UserError, match="changed since the work was planned"):
-        partitions.of_run(first, images())
+        partitions.for_run(first, images())
     file.unlink()
     assert resolve(first) == first
     with pytest.raises(UserError, match=r"partition mine: file: .*clients\.txt: cannot be read \(No such file"):
@@ -554,7 +554,7 @@ def test_natural_owners():
     with pytest.raises(UserError, match=r"partition natural: clients: at most the 4 devices of the data \(got 5\)"):
         devices(5)
     with pytest.raises(UserError, match="partition natural: the data do not say which device"):
-        partitions.of_run(config(partition={"name": "natural", "clients": 4}), images())
+        partitions.for_run(config(partition={"name": "natural", "clients": 4}), images())
 
 
 def test_permuted():
@@ -570,14 +570,14 @@ def test_subsets_contain_one_another():
     assert set(small) < set(large) < set(whole) and len(small) == 20 and whole.tolist() == list(range(80))
     with pytest.raises(UserError, match=r"test_images: made has 40 test images \(got 41\)"):
         partitions.subset(dataset, 10, 41)
-    part = partitions.of_run(config(train_images=60, test_images=20), dataset)  # counts from zero in its subset
+    part = partitions.for_run(config(train_images=60, test_images=20), dataset)  # counts from zero in its subset
     assert sorted(np.concatenate(part.train)) == list(range(60)) and sorted(np.concatenate(part.test)) == list(range(20))
 
 
 def test_proxy_images_are_stored_and_kept_from_clients_where_asked(tmp_path):
     """The same images whether clients hold them too or not, and whatever the partition."""
     shared, removed, other = (
-        partitions.of_run(
+        partitions.for_run(
             config(train_images=60, proxy={"share": 0.25, "removed": kept}, partition={"name": name, "clients": 4}), images()
         )
         for kept, name in ((False, "iid"), (True, "iid"), (True, "shards"))
@@ -590,9 +590,9 @@ def test_proxy_images_are_stored_and_kept_from_clients_where_asked(tmp_path):
     assert [partitions.proxy_size(Proxy(share=0.25), count) for count in (1, 7, 9)] == [1, 2, 2]  # the nearest number, not none
     partitions.save(removed, tmp_path / "parts.npz")
     assert same(partitions.load(tmp_path / "parts.npz"), removed)
-    assert partitions.of_run(config(proxy=None), images()).proxy is None
+    assert partitions.for_run(config(proxy=None), images()).proxy is None
     with pytest.raises(UserError, match="cannot share 0 train images"):
-        partitions.of_run(config(proxy={"share": 1, "removed": True}), images())
+        partitions.for_run(config(proxy={"share": 1, "removed": True}), images())
 
 
 def test_partitions_are_drawn_without_torch(tmp_path):
@@ -614,4 +614,4 @@ def test_partitions_are_drawn_without_torch(tmp_path):
     first = written()
     assert set(first) == {"0.npz", "0.png"} and written() == first
     data = datasets.load(tmp_path / "out")
-    assert same(partitions.load(tmp_path / "out" / "parts" / "0.npz"), partitions.of_run(run, data))
+    assert same(partitions.load(tmp_path / "out" / "parts" / "0.npz"), partitions.for_run(run, data))

@@ -7,7 +7,7 @@ import pytest
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
 from fedrepro.data.datasets import _release, mnist
-from fedrepro.data.source_label import describe
+from fedrepro.data.source_label import format_label
 from support.files import declare, leftovers, mnist_files, write_all
 
 OTHER = {"release": "other digits", "pixels": "0" * 64}
@@ -34,7 +34,7 @@ def test_a_copy_is_planned_and_labelled_as_it_is_declared(mirror, tmp_path):
     assert datasets.identify("mnist", tmp_path / "raw", tmp_path / "out", str(mirror)) == pixels
     meta = provide(tmp_path, mirror)
     assert (meta["identity"], meta["release"]) == (pixels, "Small MNIST, v2.1")
-    assert describe(meta) == "MNIST (Small MNIST, v2.1; differs from the official release)"
+    assert format_label(meta) == "MNIST (Small MNIST, v2.1; differs from the official release)"
 
 
 @pytest.mark.parametrize("entries", [{}, {"mnist": OTHER}], ids=["none", "other pixels"])

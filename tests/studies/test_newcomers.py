@@ -128,7 +128,7 @@ def test_as_the_clients_of_a_round_do(algorithm, monkeypatch):
         return evaluate(algorithm, measures, weights, *rest)
 
     monkeypatch.setattr(evaluation, "measured", seen)
-    curve = list(found.follow(2))
+    curve = list(found.train_client(2))
     assert [epoch for epoch, _ in curve] == [0, 1, 2, 3]
     run = permuted(**changes | {"local_epochs": 3})
     fed = Federation(run.model_copy(update={"clients_per_round": 1}), images(), draw_new_clients(chosen, run, images()), CPU)
@@ -142,7 +142,7 @@ def test_as_the_clients_of_a_round_do(algorithm, monkeypatch):
 @pytest.mark.parametrize("name", registry.names("algorithms"))
 def test_every_method_serves_new_clients(name):
     found = adaptation(settings(target=NEVER, epochs=2), algorithm={"name": name}, proxy={"share": 0.25})
-    curve = list(found.follow(1))
+    curve = list(found.train_client(1))
     assert [epoch for epoch, _ in curve] == [0, 1, 2] and all(0 <= accuracy <= 1 for _, accuracy in curve)
 
 
@@ -164,27 +164,28 @@ def test_new_clients_get_the_importance_of_the_final_weights():
 def test_dropout_and_augmentation():
     chosen, changes = settings(epochs=2, target=NEVER), {"augment": ("resized_crop", "flip"), "model": {"dropout": 0.2}}
     found = adaptation(chosen, **changes)
-    assert list(found.follow(1)) == list(found.follow(1)) != list(adaptation(chosen, **changes, seed=1).follow(1))
+    curve, again, other = (list(each.train_client(1)) for each in (found, found, adaptation(chosen, **changes, seed=1)))
+    assert curve == again != other
 
 
 def test_it_ends_at_the_target():
     apt = {"model": {"width": 0.25}, "lr": 0.02, "momentum": 0.9}
-    curve = list(adaptation(settings(target=0.6, epochs=60, images=80), **apt).follow(0))
+    curve = list(adaptation(settings(target=0.6, epochs=60, images=80), **apt).train_client(0))
     assert curve[-1][1] >= 0.6 > max(accuracy for _, accuracy in curve[:-1]) and 0 < curve[-1][0] < 60
-    assert list(adaptation(settings(target=1e-9, epochs=60, images=80), **apt).follow(0)) == curve[:2]
+    assert list(adaptation(settings(target=1e-9, epochs=60, images=80), **apt).train_client(0)) == curve[:2]
     reached = settings(target=curve[-1][1], epochs=60, images=80)
-    assert list(adaptation(reached, **apt).follow(0)) == curve  # at the target is served
+    assert list(adaptation(reached, **apt).train_client(0)) == curve  # at the target is served
 
 
 def test_a_loss_that_is_not_finite_ends_it():
-    curve = list(adaptation(settings(target=NEVER), lr=3e38, rounds=1, clients_per_round=1, local_epochs=1).follow(0))
+    curve = list(adaptation(settings(target=NEVER), lr=3e38, rounds=1, clients_per_round=1, local_epochs=1).train_client(0))
     assert math.isnan(curve[-1][1]) and curve[-1][0] < 4
 
 
 def test_the_order_of_clients_does_not_matter():
     found = adaptation(settings(epochs=1, target=NEVER))
-    forwards = [list(found.follow(client)) for client in range(3)]
-    assert [list(found.follow(client)) for client in (2, 1, 0)] == forwards[::-1]
+    forwards = [list(found.train_client(client)) for client in range(3)]
+    assert [list(found.train_client(client)) for client in (2, 1, 0)] == forwards[::-1]
 
 
 # ---- from settings to work

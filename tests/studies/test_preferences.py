@@ -14,7 +14,7 @@ from fedrepro.core.errors import UserError
 from fedrepro.models import Conv, Dense, Head, tasks
 from fedrepro.report.figures.maps import agreement
 from fedrepro.studies import preferences
-from fedrepro.studies.preferences import NONE, distances, top_classes
+from fedrepro.studies.preferences import NO_CLASS, distances, top_classes
 from fedrepro.training.replay import Replay
 from support.federation import config, federation, images
 from support.networks import assembled
@@ -44,7 +44,7 @@ def test_preferences_by_hand(mean, first, chunk):
     expected = torch.tensor([[35 / first, 4, 0], [0, 0, 14], [-4 / first, -1, -2]], dtype=torch.float64)
     assert list(found) == ["conv1", "fc1"]
     assert torch.equal(found["fc1"], expected) and torch.equal(found["conv1"], expected)
-    assert top_classes(expected).tolist() == [0, 2, NONE]
+    assert top_classes(expected).tolist() == [0, 2, NO_CLASS]
 
 
 def test_sum_and_mean_part_where_classes_are_unequal():
@@ -82,8 +82,10 @@ def test_distances_by_hand():
 
 def test_a_figures_agreement_by_hand():
     """Of four units one is dead somewhere; of the others two agree."""
-    tops = [[0, 1, 2, NONE], [0, 1, 1, 3], [0, 1, 2, 3]]
-    rows = [{"unit": str(unit), "class": "" if label == NONE else str(label)} for own in tops for unit, label in enumerate(own)]
+    tops = [[0, 1, 2, NO_CLASS], [0, 1, 1, 3], [0, 1, 2, 3]]
+    rows = [
+        {"unit": str(unit), "class": "" if label == NO_CLASS else str(label)} for own in tops for unit, label in enumerate(own)
+    ]
     assert agreement(rows, SimpleNamespace(column="unit", value="class")) == (2, 3, 4)
 
 
@@ -109,7 +111,7 @@ def test_a_dead_unit_has_no_distance():
     there = SimpleNamespace(data=SimpleNamespace(test_x=X, test_y=Y), algorithm=algorithm, chunk=100)
     study = preferences.Study(preferences.Params(), fed.config)
     rows = [row for row in study.measure(there, replayed) if row[1] == "fc1"]
-    assert [(top, distance is None) for *_, top, distance in rows] == [(NONE, True), (2, False), (NONE, True)]
+    assert [(top, distance is None) for *_, top, distance in rows] == [(NO_CLASS, True), (2, False), (NO_CLASS, True)]
 
 
 def test_units_are_asked_after_the_local_training():

@@ -446,7 +446,7 @@ def test_a_mean_activation_is_over_the_clients_own_images(augment, monkeypatch):
     changes = rng.generator(fed.config.seed, "activations", 1, client) if augment else None
     chunks = fed.data.train_index(client, 1).split(7)
     seen = [fed.algorithm.forward(own, fed.data.images(chunk, client, changes)).penultimate for chunk in chunks]
-    found = activations.mean(fed, 1, trained)
+    found = activations.mean_activation(fed, 1, trained)
     assert torch.allclose(found, torch.cat(seen).mean(0), rtol=1e-12, atol=1e-14) and found.abs().max() > 0
 
 
@@ -485,7 +485,7 @@ def test_a_plane_is_of_what_clients_end_with(monkeypatch):
     augmented; the accuracy is of the round's end, too."""
     settings = permuted(augment=("flip",), partition={"name": "iid", "clients": 4}, clients_per_round=4)
     fed, seen, tested = federation(settings), [], []
-    monkeypatch.setattr(tsne, "embedded", lambda rows: seen.append(rows) or np.zeros((len(rows), 2)))
+    monkeypatch.setattr(tsne, "embed", lambda rows: seen.append(rows) or np.zeros((len(rows), 2)))
     monkeypatch.setattr(fed, "evaluate_global", lambda *given: tested.append(given) or {"test_accuracy": 0.25})
     again = Replay(fed, Path("nowhere"), ())
     assert again.reach(2)
@@ -504,13 +504,13 @@ def test_a_plane_is_of_what_clients_end_with(monkeypatch):
 def test_clusters_stay_apart():
     noise = np.random.default_rng(0).normal(size=(30, 20))
     noise[15:] += 20
-    points = tsne.embedded(noise)
+    points = tsne.embed(noise)
     one, two = points[:15], points[15:]
     inside = max(np.linalg.norm(group - group.mean(0), axis=1).max() for group in (one, two))
     assert np.linalg.norm(one.mean(0) - two.mean(0)) > 2 * inside
-    assert np.array_equal(points, tsne.embedded(noise))
+    assert np.array_equal(points, tsne.embed(noise))
     np.random.seed(5)
-    assert np.array_equal(points, tsne.embedded(noise))
+    assert np.array_equal(points, tsne.embed(noise))
 
 
 @pytest.mark.parametrize(("points", "perplexity"), [(400, 30), (31, 10)])
@@ -525,13 +525,13 @@ def test_a_plane_is_laid_out_as_in_the_authors_code(points, perplexity, monkeypa
             return rows[:, :2]
 
     monkeypatch.setattr("sklearn.manifold.TSNE", Recorded)
-    tsne.embedded(np.random.default_rng(0).normal(size=(points, 3)))
+    tsne.embed(np.random.default_rng(0).normal(size=(points, 3)))
     assert asked == [{"init": "pca", "method": "exact", "perplexity": perplexity, "learning_rate": 200, "random_state": 0}]
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (8, 5)])
 def test_what_cannot_be_told_apart_is_in_the_middle(shape):
-    assert (tsne.embedded(np.zeros(shape)) == 0.5).all()
+    assert (tsne.embed(np.zeros(shape)) == 0.5).all()
 
 
 # ---- from settings to a kept result

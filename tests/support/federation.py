@@ -82,7 +82,7 @@ def images(train: int = 80, test: int = 40, shape: tuple[int, int, int] = (1, 12
 
 
 def partition(config: RunConfig, dataset: Dataset) -> partitions.Partition:
-    return partitions.of_run(config, dataset)
+    return partitions.for_run(config, dataset)
 
 
 def federation(

@@ -337,11 +337,11 @@ def test_redrawn_classes_reach_training():
     assert held[0] == tuple(fed.data.test_part(0, 1)[1].unique().tolist())
     start, parts = fed.start()[0], fed.data.partition
     for round in range(1, 6):
-        own = parts.train_of(0, round).tolist()
+        own = parts.train_indices(0, round).tolist()
         feed = ClientBatches(fed.algorithm, fed.config, fed.data, start.weights, 0, round)
         assert sorted(set(torch.cat(list(feed.index)).tolist())) == sorted(own)
         client = RoundExecution(fed, replace(start, round=round - 1), {}).client(0)
-        assert client.classes().nonzero().flatten().tolist() == parts.owned(0, round)
+        assert client.classes().nonzero().flatten().tolist() == parts.parts_of(0, round)
         assert sorted(torch.cat([batch.labels for batch in client.batches()]).tolist()) == sorted(
             fed.data.train_y[own].tolist()
         )

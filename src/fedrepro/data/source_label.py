@@ -11,7 +11,7 @@ NOTES = {  # by their source, of what is neither the official release nor a mirr
 }
 
 
-def describe(meta: dict[str, Any]) -> str:
+def format_label(meta: dict[str, Any]) -> str:
     """One honest phrase on prepared data, of their `meta.json`; of a copy with the name of its release."""
     source = meta["source"]
     note = NOTES.get(source, source)
@@ -20,7 +20,7 @@ def describe(meta: dict[str, Any]) -> str:
     return f"{meta['title']} ({OFFICIAL if meta['official'] and source != 'scikit-learn' else note})"
 
 
-def described(phrase: str) -> tuple[str, str]:
+def parse_label(phrase: str) -> tuple[str, str]:
     """The title and the note of such a phrase. Titles may have brackets of their own."""
     title, _, note = phrase.removesuffix(")").rpartition(" (")
     return title, note

@@ -265,7 +265,7 @@ def timing_federation(config: RunConfig, cache: SpeedCache, executor: str, devic
         training = {"partition": partition, "clients_per_round": clients, "local_epochs": 1, "proxy": proxy}
         short = config.model_copy(update=training | {"train_images": None, "test_images": None})
         dataset = Dataset(config.dataset.name, *part(clients * each), *part(tests), classes, meta)
-        return Federation(short, dataset, partitions.of_run(short, dataset), device, executor)
+        return Federation(short, dataset, partitions.for_run(short, dataset), device, executor)
 
     full = federation(config.clients_per_round)
     return full if isinstance(full.executor, executors.Stacked) else federation(1)

@@ -42,11 +42,11 @@ class Study(RoundsStudy):
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, float]]:
         import torch
 
-        means = [mean(federation, replayed.round, trained) for trained in replayed.last_trainings.values()]
+        means = [mean_activation(federation, replayed.round, trained) for trained in replayed.last_trainings.values()]
         yield from zip(replayed.last_trainings, divergences(torch.stack(means)).tolist(), strict=True)
 
 
-def mean(federation: Federation, round: int, trained: LocalTraining) -> Tensor:
+def mean_activation(federation: Federation, round: int, trained: LocalTraining) -> Tensor:
     """A participant's mean penultimate activation (D,) over its training images, augmented once where they are, in float64."""
     import torch
 

@@ -82,7 +82,7 @@ class Study:
         """Whether a finished run's folder still holds what the study starts from."""
         raise NotImplementedError
 
-    def begin(self, scene: StudyContext) -> Callable[[int], Rows | None]:
+    def begin(self, context: StudyContext) -> Callable[[int], Rows | None]:
         """A function that gives a unit's rows; None: the deadline came first."""
         raise NotImplementedError
 
@@ -97,17 +97,17 @@ class FinalWeightsStudy(Study):
     def can_start(self, folder: Path) -> bool:
         return (folder / FINAL).exists()
 
-    def begin(self, scene: StudyContext) -> Callable[[int], Rows]:
+    def begin(self, context: StudyContext) -> Callable[[int], Rows]:
         from fedrepro.training import checkpoint
 
-        path = scene.folder / FINAL
+        path = context.folder / FINAL
         if not path.exists():
             text = f"{self.title} start from it: copy it there, or delete the folder to train again"
             raise UserError(f"{path}: no such file; {text}")
-        state, _ = checkpoint.load(path, scene.folder.name)
-        return (lambda unit: ()) if state.diverged else self.follow(scene, state)
+        state, _ = checkpoint.load(path, context.folder.name)
+        return (lambda unit: ()) if state.diverged else self.rows_from(context, state)
 
-    def follow(self, scene: StudyContext, final: State) -> Callable[[int], Rows]:
+    def rows_from(self, context: StudyContext, final: State) -> Callable[[int], Rows]:
         """A function that gives a unit's rows from the final state, whose tensors lie on the CPU."""
         raise NotImplementedError
 
@@ -139,12 +139,12 @@ class RoundsStudy(Study):
     def can_start(self, folder: Path) -> bool:
         return True  # at worst from round 0
 
-    def begin(self, scene: StudyContext) -> Callable[[int], Rows | None]:
+    def begin(self, context: StudyContext) -> Callable[[int], Rows | None]:
         from fedrepro.training.federation import Federation
         from fedrepro.training.replay import Replay
 
-        federation = Federation(self.config, scene.dataset, scene.partition, scene.device, scene.executor)
-        replay = Replay(federation, scene.folder, self.snapshots(), scene.forbid)
+        federation = Federation(self.config, context.dataset, context.partition, context.device, context.executor)
+        replay = Replay(federation, context.folder, self.snapshots(), context.forbid)
 
         def rows(round: int) -> Rows | None:
             if not replay.reach(round):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fedrepro.data.partitions import Partition
     from fedrepro.training.federation import State
 
-OWN = {"personal_accuracy": MEASURES["personal_accuracy"]}
+ADAPTATION_MEASURES = {"personal_accuracy": MEASURES["personal_accuracy"]}
 
 
 class Params(Frozen):
@@ -67,9 +67,9 @@ class Study(FinalWeightsStudy):
     def units(self) -> Sequence[int]:
         return range(self.settings.clients)
 
-    def follow(self, scene: StudyContext, final: State) -> Callable[[int], Rows]:
+    def rows_from(self, context: StudyContext, final: State) -> Callable[[int], Rows]:
         weights = (final.weights, final.server)
-        return Adaptation(self.settings, self.config, scene.dataset, weights, scene.device).follow
+        return Adaptation(self.settings, self.config, context.dataset, weights, context.device).train_client
 
     def cost_bound(self, folder: Path) -> RunConfig:
         """If no client reaches the target."""
@@ -82,7 +82,7 @@ class Study(FinalWeightsStudy):
             options = options | {"clients": clients} | ({"whole": False} if "whole" in options else {})
         partition = Choice(name=self.config.partition.name, **options)
         changes = {"rounds": self.settings.epochs, "clients_per_round": self.settings.clients, "local_epochs": 1}
-        return self.config.model_copy(update=changes | {"partition": partition, "measures": tuple(OWN)})
+        return self.config.model_copy(update=changes | {"partition": partition, "measures": tuple(ADAPTATION_MEASURES)})
 
 
 def draw_new_clients(settings: Params, config: RunConfig, dataset: Dataset) -> Partition:
@@ -92,10 +92,10 @@ def draw_new_clients(settings: Params, config: RunConfig, dataset: Dataset) -> P
     import numpy as np
 
     from fedrepro.core import rng
-    from fedrepro.data.partitions import Partition, dealt_images, mean_client_images, proxy_images, subset
+    from fedrepro.data.partitions import Partition, images_for_clients, mean_client_images, proxy_images, subset
 
     train, test = subset(dataset, config.train_images, config.test_images)
-    own = dealt_images(config, len(train))
+    own = images_for_clients(config, len(train))
     images = settings.images or int(mean_client_images(config.partition, len(own)))
     pixels, numbers = dataset.train_x[0, 0].numel(), range(settings.clients)
 
@@ -126,7 +126,7 @@ class Adaptation:
         self.received = algorithm.broadcast(state.weights, server)
         self.round = RoundExecution(self.federation, state, {})
 
-    def follow(self, client: int) -> Iterator[tuple[int, float]]:
+    def train_client(self, client: int) -> Iterator[tuple[int, float]]:
         """(epoch, accuracy on the client's own test part, 0..1) from epoch 0, before its training, until the target is reached
         or the epochs are over. NaN, and the end, after an epoch with a loss that is not finite."""
         import torch
@@ -145,7 +145,7 @@ class Adaptation:
                 yield epoch, float("nan")
                 return
             own = algorithm.personalised_weights(weights, self.received)
-            accuracy = evaluate(algorithm, OWN, own, *part, self.federation.chunk)["personal_accuracy"]
+            accuracy = evaluate(algorithm, ADAPTATION_MEASURES, own, *part, self.federation.chunk)["personal_accuracy"]
             yield epoch, accuracy
             if accuracy >= self.settings.target:
                 return

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fedrepro.training.federation import Federation
     from fedrepro.training.replay import ReplayedRound
 
-NONE = -1  # in the place of a top class
+NO_CLASS = -1  # in the place of a top class
 
 
 class Params(Frozen):
@@ -93,7 +93,7 @@ def preferences(
 def top_classes(preferences: Tensor) -> Tensor:
     """The class (units,) that each row of preferences (units, classes) is greatest for; NONE where none is positive."""
     value, label = preferences.max(1)
-    return label.where(value > 0, NONE)
+    return label.where(value > 0, NO_CLASS)
 
 
 def distances(preferences: Tensor, negative: bool = False) -> Tensor:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fedrepro.training.round import LocalTraining
 
 PERPLEXITY, RATE = 30.0, 200.0
-TESTED = {"test_accuracy": MEASURES["test_accuracy"]}
+GLOBAL_MEASURES = {"test_accuracy": MEASURES["test_accuracy"]}
 
 
 class Params(Frozen):
@@ -66,10 +66,10 @@ class Study(RoundsStudy):
         together = torch.cat([activations for activations, _ in found])
         if not together.isfinite().all():  # the round in which a run diverged
             return
-        points = embedded(together.cpu().numpy())
+        points = embed(together.cpu().numpy())
         owners = [trained.client.number for trained, (_, labels) in zip(shown, found, strict=True) for _ in labels]
         classes = torch.cat([labels for _, labels in found]).tolist()
-        accuracy = federation.evaluate_global(replayed.after.weights, replayed.after.server, TESTED)["test_accuracy"]
+        accuracy = federation.evaluate_global(replayed.after.weights, replayed.after.server, GLOBAL_MEASURES)["test_accuracy"]
         for owner, label, (x, y) in zip(owners, classes, points.tolist(), strict=True):
             yield owner, label, x, y, accuracy
 
@@ -89,7 +89,7 @@ class Study(RoundsStudy):
         return outputs.penultimate.double(), data.train_y[index]
 
 
-def embedded(activations: np.ndarray) -> np.ndarray:
+def embed(activations: np.ndarray) -> np.ndarray:
     """(N, D) -> (N, 2) in 0..1, always the same for the same input; all in the middle where there is nothing to tell apart."""
     import numpy as np
     from sklearn.manifold import TSNE  # slow to import

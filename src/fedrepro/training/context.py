@@ -49,7 +49,7 @@ class FederationContext:
         if self.config.weighting == "uniform":
             return len(participants) / self.clients
         partition = self.data.partition
-        images = sum(len(partition.train_of(client, round)) for client in participants)
+        images = sum(len(partition.train_indices(client, round)) for client in participants)
         return images / sum(map(len, partition.train))
 
     def evaluate_global(self, weights: Weights, state: Weights, measures: dict[str, Measure]) -> dict[str, float]:

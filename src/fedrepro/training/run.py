@@ -89,7 +89,7 @@ def train(
     with single_process(run.log, wait=False), _LogToFile(run.log):
         # at the start: what is committed while this process trains is not what it runs
         environment = provenance.environment(device, provenance.modules(run.config))
-        write_json(run.folder / "config.json", run.config_record() | {"dataset": source_label.describe(dataset.meta)})
+        write_json(run.folder / "config.json", run.config_record() | {"dataset": source_label.format_label(dataset.meta)})
         federation = None
         try:
             federation = Federation(run.config, dataset, partition, device, executor, recordings, cores)

@@ -20,14 +20,14 @@ BACKOFF = 1.0  # seconds before the second attempt; doubles each time
 TIMEOUT = (10, 60)  # seconds to connect, seconds without a byte
 CHUNK = 1 << 18
 MAX_BYTES = 1 << 30  # of one file: twice the largest of any data set here
-WINDOW, SLOWEST = 60.0, 60 << 10  # seconds, and the bytes that have to arrive in each such time: 1 KiB/s
+WINDOW, MIN_BYTES = 60.0, 60 << 10  # seconds, and the bytes that have to arrive in each such time: 1 KiB/s
 
 
-class Absent(Exception):
+class NotFound(Exception):
     """A source says that it does not have the file: no use in asking it again."""
 
 
-class Silent(Absent):
+class Unresponsive(NotFound):
     """A source does not answer, or breaks off every time: no use in asking it for another file."""
 
 
@@ -36,7 +36,7 @@ def md5_of(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def download(urls: tuple[str, ...], target: Path, md5: str | None = None, most: int | None = None) -> None:
+def download(urls: tuple[str, ...], target: Path, md5: str | None = None, max_bytes: int | None = None) -> None:
     """Download one file from the first address that delivers it.
 
     What a broken-off attempt left is kept for the next one only if a checksum will tell whether it fits.
@@ -46,8 +46,8 @@ def download(urls: tuple[str, ...], target: Path, md5: str | None = None, most: 
     reasons, refused = [], False
     for url in urls:
         try:
-            reason = _attempts(url, part, md5, most or MAX_BYTES)
-        except Absent as absent:
+            reason = _attempts(url, part, md5, max_bytes or MAX_BYTES)
+        except NotFound as absent:
             reason, refused = str(absent), True
         if reason is None:
             os.replace(part, target)
@@ -56,7 +56,7 @@ def download(urls: tuple[str, ...], target: Path, md5: str | None = None, most: 
         reasons.append(f"{url}: {reason}")
     if md5 is None:
         part.unlink(missing_ok=True)
-    raise (Absent if refused else Silent)(f"cannot download {target.name} ({'; '.join(reasons)})")
+    raise (NotFound if refused else Unresponsive)(f"cannot download {target.name} ({'; '.join(reasons)})")
 
 
 def _attempts(url: str, part: Path, md5: str | None, most: int) -> str | None:
@@ -101,7 +101,7 @@ def _stream(url: str, part: Path, most: int) -> None:
         if start is None and (response.status_code in (408, 429) or response.status_code >= 500):
             response.raise_for_status()
         if start is None:
-            raise Absent(f"HTTP {response.status_code}")
+            raise NotFound(f"HTTP {response.status_code}")
         length = response.headers.get("Content-Length", "0")
         if not re.fullmatch("[0-9]+", length):
             raise requests.exceptions.InvalidHeader("Content-Length")
@@ -120,11 +120,11 @@ def _stream(url: str, part: Path, most: int) -> None:
                 start += file.write(chunk)
                 bar.update(len(chunk))
                 if time.monotonic() - since > WINDOW:
-                    if start - then < SLOWEST:
+                    if start - then < MIN_BYTES:
                         raise requests.exceptions.ReadTimeout("too slow")
                     since, then = time.monotonic(), start
     part.unlink()
-    raise Absent(f"more than {most} bytes, which no such file has")
+    raise NotFound(f"more than {most} bytes, which no such file has")
 
 
 def _answer(url: str, headers: dict[str, str]) -> Any:

@@ -16,7 +16,7 @@ from fedrepro.core import files
 from fedrepro.core.errors import DataUnavailable, UserError
 from fedrepro.core.files import read_json, write_json
 from fedrepro.data.datasets import _release
-from fedrepro.data.datasets._download import Absent, Silent, download, md5_of
+from fedrepro.data.datasets._download import NotFound, Unresponsive, download, md5_of
 from fedrepro.data.datasets._release import is_url
 
 STAMP = "source.json"
@@ -35,11 +35,11 @@ class File:
     md5: str
 
 
-_silent: dict[str, str] = {}  # mirror -> the error of one that does not answer: a process waits for it once
+_unresponsive_mirrors: dict[str, str] = {}  # mirror -> the error of one that does not answer: a process waits for it once
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def user_errors(folder: Path) -> Iterator[None]:
     """Turn an operating system's refusal into a UserError."""
     try:
         yield
@@ -70,7 +70,7 @@ def verified_stamp(folder: Path) -> dict:
 
 def delete_stamp(folder: Path) -> None:
     """Have the next call fetch the raw files again."""
-    with writing(folder):
+    with user_errors(folder):
         (folder / STAMP).unlink(missing_ok=True)
 
 
@@ -93,27 +93,27 @@ def folders(module: ModuleType) -> tuple[str, ...]:
     return getattr(module, "FOLDERS", ())
 
 
-def bring(module: ModuleType, folder: Path, mirror: str | None) -> None:
+def fetch_raw(module: ModuleType, folder: Path, mirror: str | None) -> None:
     """Make `folder` complete, one process at a time. Raises UserError."""
-    with writing(folder):
+    with user_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if is_complete(module, folder, mirror):
             return
         with files.single_process(folder.with_name(f".{folder.name}.fetch.lock")):
             if not is_complete(module, folder, mirror):  # by the process that this one waited for
-                (_bring_files if module.FILES else _stamp_own)(module, folder, mirror)
+                (_bring_files if module.FILES else _stamp_unpacked)(module, folder, mirror)
 
 
-def check(module: ModuleType, folder: Path, mirror: str | None) -> None:
+def check_available(module: ModuleType, folder: Path, mirror: str | None) -> None:
     """Raise what `bring` would, as far as the files on this machine tell it: Unavailable or UserError. Fetches nothing."""
-    with writing(folder):
+    with user_errors(folder):
         if is_complete(module, folder, mirror):
             return
-        _unpacked(module, folder, mirror)
+        _unpacked_folder(module, folder, mirror)
         if module.FILES and mirror and not is_url(mirror):
             absent = [[path for part in layout if not (path := _in_mirror(mirror, part)).is_file()] for layout in module.MIRROR]
             if all(absent):
-                raise _lacks(mirror, [f"{paths[0]} is not there" for paths in absent])
+                raise _incomplete_mirror(mirror, [f"{paths[0]} is not there" for paths in absent])
 
 
 def _bring_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
@@ -129,15 +129,15 @@ def _bring_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
     write_json(folder / STAMP, stamp)
 
 
-def _stamp_own(module: ModuleType, folder: Path, mirror: str | None) -> None:
+def _stamp_unpacked(module: ModuleType, folder: Path, mirror: str | None) -> None:
     """Of files without checksums: remember what lies there, so that a change is noticed. Raises Unavailable."""
     source = "folder" if folders(module) else getattr(module, "SOURCE", "own")
-    where = _unpacked(module, folder, mirror)
+    where = _unpacked_folder(module, folder, mirror)
     values = {"source": source, "files": {}, "lies": _listing(where)}
     write_json(folder / STAMP, values if where == folder else values | {"place": str(where.resolve())})
 
 
-def _unpacked(module: ModuleType, folder: Path, mirror: str | None) -> Path:
+def _unpacked_folder(module: ModuleType, folder: Path, mirror: str | None) -> Path:
     """Where the class folders are: in `folder`, or below the mirror. Raises Unavailable."""
     places = [folder, _in_mirror(mirror, folder.name)] if mirror and not is_url(mirror) else [folder]
     for where in places:
@@ -147,7 +147,7 @@ def _unpacked(module: ModuleType, folder: Path, mirror: str | None) -> Path:
     raise DataUnavailable(f"{module.TITLE}: no folders {', '.join(folders(module))} in {looked}. {module.HOW}")
 
 
-def reject(folder: Path, stamp: dict) -> str:
+def discard(folder: Path, stamp: dict) -> str:
     """Have raw files that cannot be read fetched again if they are a mirror's. Return what to do."""
     if stamp["source"] != "mirror":
         return "mend it and run again"
@@ -155,7 +155,7 @@ def reject(folder: Path, stamp: dict) -> str:
     return "mend it in the data mirror and run again: it is fetched again"
 
 
-def changed(folder: Path) -> bool:
+def has_changed(folder: Path) -> bool:
     """Whether other files lie there than when they were brought, of a set without checksums."""
     stamp = read_json(folder / STAMP) or {}
     where = files_folder(folder, stamp)
@@ -183,7 +183,7 @@ def _from_release(module: ModuleType, folder: Path) -> dict[str, str]:
             continue
         try:
             download(file.urls, path, file.md5)
-        except Absent as absent:
+        except NotFound as absent:
             raise UserError(f"{module.TITLE}: {absent}. {MIRROR_HELP}") from None
     return {file.name: file.md5 for file in module.FILES}
 
@@ -191,30 +191,30 @@ def _from_release(module: ModuleType, folder: Path) -> dict[str, str]:
 def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str) -> dict[str, str]:
     """The first layout that the mirror holds completely. File names come from the layout, never from the mirror. Raises
     Unavailable where a folder holds other sets only, UserError where there is no such folder or an address has nothing."""
-    if mirror in _silent:
-        raise UserError(_silent[mirror])
+    if mirror in _unresponsive_mirrors:
+        raise UserError(_unresponsive_mirrors[mirror])
     missing, brought = [], []
     try:
-        _release.bring(folder.parent, mirror)
+        _release.fetch_declaration(folder.parent, mirror)
         for layout in layouts:
             try:
                 for part in layout:
                     brought.append(folder / PurePosixPath(part).name)
                     _copy_from_mirror(mirror, part, brought[-1])
                 return {path.name: md5_of(path) for path in brought}
-            except Silent:
+            except Unresponsive:
                 raise
-            except Absent as absent:
+            except NotFound as absent:
                 missing.append(str(absent))
                 while brought:
                     brought.pop().unlink(missing_ok=True)
-    except Silent as silent:
-        _silent[mirror] = f"data mirror {mirror}: {silent}. Run it again when the mirror answers"
-        raise UserError(_silent[mirror]) from None
-    raise _lacks(mirror, missing)
+    except Unresponsive as silent:
+        _unresponsive_mirrors[mirror] = f"data mirror {mirror}: {silent}. Run it again when the mirror answers"
+        raise UserError(_unresponsive_mirrors[mirror]) from None
+    raise _incomplete_mirror(mirror, missing)
 
 
-def _lacks(mirror: str, missing: list[str]) -> UserError:
+def _incomplete_mirror(mirror: str, missing: list[str]) -> UserError:
     """The error for a mirror without a complete layout of a set. `missing`: the first absent file of each layout."""
     here = not is_url(mirror) and Path(mirror).expanduser().is_dir()
     return (DataUnavailable if here else UserError)(
@@ -232,6 +232,6 @@ def _copy_from_mirror(mirror: str, part: str, target: Path) -> None:
         return download((f"{mirror.rstrip('/')}/{part}",), target)
     source = _in_mirror(mirror, part)
     if not source.is_file():
-        raise Absent(f"{source} is not there")
+        raise NotFound(f"{source} is not there")
     with files.atomic_write(target) as copy:
         shutil.copyfile(source, copy)

@@ -182,12 +182,12 @@ def cifar(raw: Path, archive: str, folder: str, train: list[str], test: str, key
         for name in [*train, test]:
             with reading(raw / name):
                 batches[name] = ((raw / name).read_bytes(), raw / name)
-    parts = {name: _cifar_batch(data, key, where) for name, (data, where) in batches.items()}
+    parts = {name: cifar_batch(data, key, where) for name, (data, where) in batches.items()}
     x, y = (np.concatenate([parts[name][i] for name in train]) for i in (0, 1))
     return x, y, *parts[test]
 
 
-def _cifar_batch(data: bytes, key: str, where: Path | str) -> tuple[np.ndarray, np.ndarray]:
+def cifar_batch(data: bytes, key: str, where: Path | str) -> tuple[np.ndarray, np.ndarray]:
     record = unpickle(data, where)
     with reading(where):
         record = {k.decode() if isinstance(k, bytes) else k: v for k, v in record.items()}

@@ -20,7 +20,7 @@ SUFFIXES = (".jpeg", ".jpg", ".png")
 TWELVE_BITS = 4095  # the largest value of many X-ray detectors, stored in 16 bits
 
 
-def class_folders(folders: Sequence[Path], faults: list[str]) -> tuple[list[Path], np.ndarray]:
+def folder_images(folders: Sequence[Path], faults: list[str]) -> tuple[list[Path], np.ndarray]:
     """List the pictures of class folders: folder i holds those of class i. Append to `faults` the folders that have none.
 
     Returns paths in the order of class, then file name, and classes (N,).
@@ -30,7 +30,7 @@ def class_folders(folders: Sequence[Path], faults: list[str]) -> tuple[list[Path
     return [path for paths in found for path in paths], np.repeat(range(len(found)), [len(paths) for paths in found])
 
 
-def listed(
+def table_images(
     table: Path, columns: tuple[str, str], folder: Path, classes: int, faults: list[str]
 ) -> tuple[list[Path], np.ndarray]:
     """List the pictures that a .csv table names, without suffix, and grades. Append to `faults` what is wrong with it.
@@ -68,14 +68,14 @@ def _pictures_in(folder: Path) -> list[Path]:
     return []
 
 
-def refuse(faults: Sequence[str]) -> None:
+def raise_faults(faults: Sequence[str]) -> None:
     """Raises UserError with the first few faults and their number, if there are any."""
     if faults:
         more = f"; and {len(faults) - FEW} more" if len(faults) > FEW else ""
         raise UserError("; ".join(faults[:FEW]) + more)
 
 
-def parts(
+def decode_parts(
     paths: Sequence[Path], labels: np.ndarray, test: np.ndarray, size: int, mode: str, cut: Callable[[Any], Any] = lambda x: x
 ) -> Arrays:
     """Decode pictures into the training and the test part of a data set; `test` (N,) says which are in the latter.
@@ -90,15 +90,15 @@ def parts(
     for place, path in enumerate(paths[number] for number in order):
         try:
             with reading(path), Image.open(path) as image:
-                smaller = cut(_of_bytes(image, path).convert(mode)).resize((size, size), Image.Resampling.BILINEAR)
+                smaller = cut(_to_8_bits(image, path).convert(mode)).resize((size, size), Image.Resampling.BILINEAR)
                 images[place] = np.asarray(smaller).reshape(size, size, len(mode)).transpose(2, 0, 1)
         except UserError as error:
             faults.append(str(error))
-    refuse(faults)
+    raise_faults(faults)
     return images[:train], labels[order[:train]], images[train:], labels[order[train:]]
 
 
-def _of_bytes(image: Any, path: Path) -> Any:
+def _to_8_bits(image: Any, path: Path) -> Any:
     """Scale grey values of 16 bits to 8, which Pillow would cut off at 255. Raises UserError where their range is ambiguous."""
     from PIL import Image
 
@@ -111,7 +111,7 @@ def _of_bytes(image: Any, path: Path) -> Any:
     return Image.fromarray(((values.astype(np.uint32) + 128) // 257).astype(np.uint8))
 
 
-def held_out(labels: np.ndarray, share: float, purpose: str) -> np.ndarray:
+def draw_test_part(labels: np.ndarray, share: float, purpose: str) -> np.ndarray:
     """A random `share` of each class, rounded down, drawn once and for all: (N,) whether an image is a test image. Raises
     UserError if there is none."""
     draw = rng.numpy_generator(0, purpose)

@@ -15,25 +15,25 @@ IMAGES = ("train_x", "test_x")
 KEYS = ("train_x", "train_y", "test_x", "test_y", "train_owner", "test_owner")
 ARRAYS, META = "arrays.npz", "meta.json"
 CHUNK = 1 << 18  # pixels that are counted at a time: `bincount` makes eight bytes of each
-NEEDED = (
+REQUIRED_KEYS = (
     *("name", "title", "classes", "class_names", "shape", "pixels", "arrays", "identity", "official", "source", "mean", "std"),
 )
-ANEW = "delete the folder and prepare the data set again"
+PREPARE_AGAIN = "delete the folder and prepare the data set again"
 
 
 def read(out: Path, names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The description and those of the named arrays that the set has, which are as they were written. Raises UserError."""
-    meta = description(out)
-    with reading(out / ARRAYS, ANEW), np.load(out / ARRAYS, allow_pickle=False) as file:
+    meta = read_meta(out)
+    with reading(out / ARRAYS, PREPARE_AGAIN), np.load(out / ARRAYS, allow_pickle=False) as file:
         arrays = {name: file[name] for name in names if name in KEYS[:4] or name in file}
     if changed := [name for name, array in arrays.items() if meta["arrays"].get(name) != array_digest(name, array)]:
-        raise UserError(f"{out / ARRAYS}: {', '.join(changed)}: not what {META} says was prepared; {ANEW}")
+        raise UserError(f"{out / ARRAYS}: {', '.join(changed)}: not what {META} says was prepared; {PREPARE_AGAIN}")
     return meta, arrays
 
 
-def description(out: Path) -> dict[str, Any]:
+def read_meta(out: Path) -> dict[str, Any]:
     """What `write` wrote down about the arrays. Raises UserError."""
-    meta = files.read_json(out / META, *NEEDED, advice=ANEW)
+    meta = files.read_json(out / META, *REQUIRED_KEYS, advice=PREPARE_AGAIN)
     if meta is None:
         raise UserError(f"{out / META}: not there; prepare the data set first")
     return meta
@@ -42,15 +42,15 @@ def description(out: Path) -> dict[str, Any]:
 def pixels_digest(arrays: Arrays) -> str:
     """sha256 over name, type, shape and bytes of the arrays."""
     named = zip(KEYS, arrays, strict=False)
-    return files.sha256(*(part for name, array in named for part in _told(name, array)))
+    return files.sha256(*(part for name, array in named for part in _hashed_parts(name, array)))
 
 
 def array_digest(name: str, array: np.ndarray) -> str:
     """The same of one array."""
-    return files.sha256(*_told(name, array))
+    return files.sha256(*_hashed_parts(name, array))
 
 
-def _told(name: str, array: np.ndarray) -> tuple[str, memoryview]:
+def _hashed_parts(name: str, array: np.ndarray) -> tuple[str, memoryview]:
     return f"{name} {array.dtype.str} {array.shape}\n", memoryview(np.ascontiguousarray(array)).cast("B")
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from fedrepro.config.types import Frozen, parse
 from fedrepro.core import files
 from fedrepro.core.errors import UserError
-from fedrepro.data.datasets._download import Absent, Silent, download
+from fedrepro.data.datasets._download import NotFound, Unresponsive, download
 
 NAME = "release.json"
 MAX_BYTES = 1 << 20
@@ -43,16 +43,16 @@ def declared(raw: Path, mirror: str) -> dict[str, Release] | None:
     return {key: parse(Release, entry, f"{path}: {key}") for key, entry in values.items()}
 
 
-def bring(raw: Path, mirror: str) -> None:
+def fetch_declaration(raw: Path, mirror: str) -> None:
     """Keep a URL's declaration. Raises UserError if it is not what runs were planned with, Silent without an answer."""
     if not is_url(mirror):
         return
     path, before = declaration_path(raw, mirror), declared(raw, mirror) or {}
     try:
-        download((f"{mirror.rstrip('/')}/{NAME}",), path, most=MAX_BYTES)
-    except Silent:
+        download((f"{mirror.rstrip('/')}/{NAME}",), path, max_bytes=MAX_BYTES)
+    except Unresponsive:
         raise
-    except Absent:
+    except NotFound:
         path.unlink(missing_ok=True)
     try:
         changed = (declared(raw, mirror) or {}) != before
@@ -63,7 +63,7 @@ def bring(raw: Path, mirror: str) -> None:
         raise UserError(f"{mirror}/{NAME}: changed what it declares. Start the same command again, it plans with that.")
 
 
-def check(key: str, meta: dict, stamp: dict) -> str | None:
+def check_declared(key: str, meta: dict, stamp: dict) -> str | None:
     """The problem with the identity that was found for a mirror's copy, where there is one."""
     if "releases" not in stamp:  # not a mirror's, or fetched before mirrors declared anything
         return None

@@ -14,7 +14,7 @@ import numpy as np
 from fedrepro.config.types import Count, Frozen
 from fedrepro.core.errors import UserError
 from fedrepro.data.datasets._formats import Arrays
-from fedrepro.data.datasets._image_folders import held_out, listed, parts, refuse
+from fedrepro.data.datasets._image_folders import decode_parts, draw_test_part, raise_faults, table_images
 
 TITLE = "APTOS 2019 and diabetic retinopathy (resized)"
 CLASSES = ("none", "mild", "moderate", "severe", "proliferative")
@@ -44,15 +44,15 @@ def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
 def read(raw: Path, params: Params) -> Arrays:
     found, faults = [], []
     for name, (table, columns, inner) in SOURCES.items():
-        found.append(listed(raw / name / table, columns, raw / name / inner, len(CLASSES), faults))
-    refuse(faults)
+        found.append(table_images(raw / name / table, columns, raw / name / inner, len(CLASSES), faults))
+    raise_faults(faults)
     paths, labels = [path for part, _ in found for path in part], np.concatenate([grades for _, grades in found])
     if missing := sorted(set(range(len(CLASSES))) - set(labels.tolist())):
         raise UserError(f"{raw}: no picture of grade {missing[0]} ({CLASSES[missing[0]]})")
-    return parts(paths, labels, held_out(labels, 0.15, "aptos split"), params.size, "RGB", eye)
+    return decode_parts(paths, labels, draw_test_part(labels, 0.15, "aptos split"), params.size, "RGB", crop_to_eye)
 
 
-def eye(image: Any) -> Any:
+def crop_to_eye(image: Any) -> Any:
     """The square around the middle of a picture that is as wide as the eye: as many pixels of the middle row as are brighter
     than a tenth of its mean. What lies outside of the picture is black; a picture without any light stays as it is."""
     width, height = image.size

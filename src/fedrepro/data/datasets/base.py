@@ -52,7 +52,7 @@ class LabelledSubset:
     classes: int
     owners: np.ndarray | None = None  # (N,) int64: the device that each image comes from
 
-    def only(self, index: np.ndarray) -> LabelledSubset:
+    def select(self, index: np.ndarray) -> LabelledSubset:
         """Of the images `index`."""
         return LabelledSubset(self.labels[index], self.classes, None if self.owners is None else self.owners[index])
 
@@ -146,7 +146,7 @@ def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
     `mirror` is a folder or URL. Raises UserError.
     """
     name = origin(choice)
-    _fetch.bring(registry.find("datasets", name), raw / name, mirror)
+    _fetch.fetch_raw(registry.find("datasets", name), raw / name, mirror)
     return raw / name
 
 
@@ -158,19 +158,19 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
     stamp = _fetch.verified_stamp(folder)
     source = _fetch.files_folder(folder, stamp)
     try:
-        with _fetch.writing(source):
+        with _fetch.user_errors(source):
             arrays = module.read(source, *given)
         _prepared.check(f"{source}: {folder.name}", arrays, len(module.CLASSES), is_real(choice), extent(choice)[0])
         _check_counts(choice, arrays)
     except UserError as error:
         where = "" if str(source) in str(error) else f"{source}: "
-        raise UserError(f"{where}{error}; {_fetch.reject(folder, stamp)}") from None
+        raise UserError(f"{where}{error}; {_fetch.discard(folder, stamp)}") from None
     arrays = tuple(np.ascontiguousarray(a, a.dtype if a.ndim == 4 else np.int64) for a in arrays)
     meta = _meta(choice, stamp, arrays)
-    if problem := _release.check(key(choice), meta, stamp):
+    if problem := _release.check_declared(key(choice), meta, stamp):
         _fetch.delete_stamp(folder)
         raise UserError(problem)
-    with _fetch.writing(out):
+    with _fetch.user_errors(out):
         _prepared.write(out, arrays, meta)
     return meta
 
@@ -192,12 +192,12 @@ def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = Non
     UserError."""
     if (out / META).exists() and not _outdated(choice, raw, out):
         return
-    with _fetch.writing(raw), files.single_process(raw / f".{key(choice)}.provide.lock"):
+    with _fetch.user_errors(raw), files.single_process(raw / f".{key(choice)}.provide.lock"):
         if not (out / META).exists():
             fetch(choice, raw, mirror)
             prepare(choice, raw, out)
         elif _outdated(choice, raw, out):
-            if _fetch.changed(raw / origin(choice)):
+            if _fetch.has_changed(raw / origin(choice)):
                 (raw / origin(choice) / _fetch.STAMP).unlink()
                 fetch(choice, raw, mirror)
             prepare(choice, raw, out)
@@ -207,7 +207,7 @@ def load(out: Path) -> Dataset:
     """What `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
     import torch  # what only partitions data reads the labels and needs none
 
-    files.check_regular(out / _prepared.ARRAYS, _prepared.ANEW)
+    files.check_regular(out / _prepared.ARRAYS, _prepared.PREPARE_AGAIN)
     meta, arrays = _prepared.read(out, _prepared.KEYS)
     owners = {name: arrays.pop(name) for name in _prepared.KEYS[4:] if name in arrays}
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
@@ -216,7 +216,7 @@ def load(out: Path) -> Dataset:
 
 def labels(out: Path) -> DatasetLabels:
     """The labels of what `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
-    files.check_regular(out / _prepared.ARRAYS, _prepared.ANEW)
+    files.check_regular(out / _prepared.ARRAYS, _prepared.PREPARE_AGAIN)
     meta, arrays = _prepared.read(out, tuple(name for name in _prepared.KEYS if name not in _prepared.IMAGES))
     parts = (LabelledSubset(arrays[f"{part}_y"], meta["classes"], arrays.get(f"{part}_owner")) for part in ("train", "test"))
     return DatasetLabels(meta["name"], *parts, math.prod(meta["shape"][1:]), meta)
@@ -241,7 +241,7 @@ def is_identified(choice: Choice | str, raw: Path, prepared: Path, mirror: str |
 def planned_identity(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str | None:
     """The identity of what is prepared, else as the mirror declares it, else the pinned one: nothing is fetched or prepared.
     None where that cannot be told."""
-    if (meta := files.read_json(prepared / META, "identity", advice=_prepared.ANEW)) is not None:
+    if (meta := files.read_json(prepared / META, "identity", advice=_prepared.PREPARE_AGAIN)) is not None:
         return meta["identity"]
     releases = _release.declared(raw, mirror) if mirror and _module(choice)[0].FILES else {}
     if releases is None:
@@ -252,14 +252,14 @@ def planned_identity(choice: Choice | str, raw: Path, prepared: Path, mirror: st
 def check_available(choice: Choice | str, raw: Path, mirror: str | None = None) -> None:
     """Raise Unavailable or UserError for raw files that this machine can tell are nowhere. Fetches nothing."""
     name = origin(choice)
-    _fetch.check(registry.find("datasets", name), raw / name, mirror)
+    _fetch.check_available(registry.find("datasets", name), raw / name, mirror)
 
 
 def _outdated(choice: Choice | str, raw: Path, prepared: Path) -> bool:
     """Whether other code than today's read or drew what is prepared (where that is written down), or a user's own files are
     others by now, and it can be made anew: its raw files lie here, and so may the new ones."""
-    meta = files.read_json(prepared / META, advice=_prepared.ANEW) or {}
-    if meta.get("code", reader_digest(choice)) == reader_digest(choice) and not _fetch.changed(raw / origin(choice)):
+    meta = files.read_json(prepared / META, advice=_prepared.PREPARE_AGAIN) or {}
+    if meta.get("code", reader_digest(choice)) == reader_digest(choice) and not _fetch.has_changed(raw / origin(choice)):
         return False
     return (raw / origin(choice) / _fetch.STAMP).exists() and os.access(prepared, os.W_OK)
 
@@ -271,7 +271,7 @@ def reader_digest(choice: Choice | str) -> str:
 
 def is_copy(prepared: Path) -> bool:
     """Whether what lies there came from a mirror, and is not the official release."""
-    meta = files.read_json(prepared / META, "source", "official", advice=_prepared.ANEW)
+    meta = files.read_json(prepared / META, "source", "official", advice=_prepared.PREPARE_AGAIN)
     return bool(meta) and meta["source"] == "mirror" and not meta["official"]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedrepro.config.types import Count, Frozen
 from fedrepro.data.datasets._formats import Arrays
-from fedrepro.data.datasets._image_folders import class_folders, held_out, parts, refuse
+from fedrepro.data.datasets._image_folders import decode_parts, draw_test_part, folder_images, raise_faults
 
 TITLE = "Chest X-Ray Images (Pneumonia)"
 CLASSES = ("normal", "pneumonia")
@@ -38,9 +38,9 @@ def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
 def read(raw: Path, params: Params) -> Arrays:
     faults: list[str] = []
     there = (TRAIN, VAL, TEST) if all((raw / part).is_dir() for part in VAL) else (TRAIN, TEST)
-    found = [class_folders([raw / part for part in folders], faults) for folders in there]
-    refuse(faults)
+    found = [folder_images([raw / part for part in folders], faults) for folders in there]
+    raise_faults(faults)
     paths, labels = [path for part, _ in found for path in part], np.concatenate([classes for _, classes in found])
     test = np.arange(len(labels)) >= len(labels) - len(found[-1][1])
-    test = held_out(labels, 0.15, "chest_xray split") if params.pooled else test
-    return parts(paths, labels, test, params.size, "L")
+    test = draw_test_part(labels, 0.15, "chest_xray split") if params.pooled else test
+    return decode_parts(paths, labels, test, params.size, "L")

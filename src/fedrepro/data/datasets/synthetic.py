@@ -23,7 +23,7 @@ FILES = ()
 MIRROR = ()
 SOURCE = "drawn"
 REAL = DEVICES = True
-MOST = 1 << 30  # numbers that are in memory at once: 4 GiB of inputs
+MAX_NUMBERS = 1 << 30  # numbers that are in memory at once: 4 GiB of inputs
 
 
 def _finite(value: float) -> float:
@@ -32,12 +32,12 @@ def _finite(value: float) -> float:
     return value
 
 
-Spread = Annotated[NonNegative, AfterValidator(_finite)]
+Deviation = Annotated[NonNegative, AfterValidator(_finite)]
 
 
 class Params(Frozen):
-    alpha: Spread = 0.0  # how much the devices' networks differ
-    beta: Spread = 0.0  # how much their inputs differ
+    alpha: Deviation = 0.0  # how much the devices' networks differ
+    beta: Deviation = 0.0  # how much their inputs differ
     devices: Count = 10
     train: Count = 5000  # of each device
     test: Count = 1000
@@ -47,8 +47,8 @@ class Params(Frozen):
     @model_validator(mode="after")
     def _fits_memory(self) -> "Params":
         each, inputs = self.train + self.test, self.side**2
-        if (numbers := max(self.devices * each * inputs, (each + inputs) * self.hidden)) > MOST:
-            raise ValueError(f"devices, train, test, side and hidden: at most {MOST} numbers at once (got {numbers})")
+        if (numbers := max(self.devices * each * inputs, (each + inputs) * self.hidden)) > MAX_NUMBERS:
+            raise ValueError(f"devices, train, test, side and hidden: at most {MAX_NUMBERS} numbers at once (got {numbers})")
         return self
 
 

@@ -19,20 +19,20 @@ from fedrepro.data.datasets.base import Dataset, DatasetLabels
 from fedrepro.data.partitions import base
 from fedrepro.data.partitions.base import Partition
 
-AGAIN = "delete it, it is drawn again"
+DRAW_AGAIN = "delete it, it is drawn again"
 
 
 def provide(config: RunConfig | PartitionConfig, data: Dataset | DatasetLabels, path: Path) -> Partition:
     """A run's partition, stored at `path` where it was not there. Raises UserError where another is stored there."""
-    drawn = base.of_run(config, data)
+    drawn = base.for_run(config, data)
     if not path.exists():
         base.save(drawn, path)
         return drawn
-    check_regular(path, AGAIN)
-    with reading(path, AGAIN):
+    check_regular(path, DRAW_AGAIN)
+    with reading(path, DRAW_AGAIN):
         stored = base.load(path)
     if not all(_same(getattr(stored, field.name), getattr(drawn, field.name)) for field in fields(Partition)):
-        raise UserError(f"{path}: not the partition that the settings draw; {AGAIN}")
+        raise UserError(f"{path}: not the partition that the settings draw; {DRAW_AGAIN}")
     return drawn
 
 
@@ -42,7 +42,7 @@ def _same(left: Any, right: Any) -> bool:
     return np.array_equal(left, right) if isinstance(left, np.ndarray) or isinstance(right, np.ndarray) else left == right
 
 
-MARK = "Source"  # the text in the PNG
+PNG_KEY = "Source"  # the text in the PNG
 
 
 def heatmap_marker(partition: Path) -> str:
@@ -56,6 +56,6 @@ def is_heatmap_current(path: Path, partition: Path) -> bool:
 
     try:
         with Image.open(path) as image:
-            return image.info.get(MARK) == heatmap_marker(partition)
+            return image.info.get(PNG_KEY) == heatmap_marker(partition)
     except (FileNotFoundError, UnidentifiedImageError):
         return False

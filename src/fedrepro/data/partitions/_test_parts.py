@@ -30,7 +30,7 @@ def sampled_test_parts(
     client's train part. Where the test set has too few images of a class, the proportions stay and the part is smaller."""
     stock = [np.flatnonzero(test.labels == label) for label in range(train.classes)]
     there, size = np.array([len(images) for images in stock]), len(test.labels) // len(parts)
-    wanted = [_whole(np.where(there > 0, counts, 0), there, size) for counts in _counts(parts, train)]
+    wanted = [_round_counts(np.where(there > 0, counts, 0), there, size) for counts in _counts(parts, train)]
     return [
         np.concatenate([draw.choice(images, count, replace=False) for images, count in zip(stock, row, strict=True)])
         for row in wanted
@@ -42,7 +42,7 @@ def _counts(parts: list[np.ndarray], train: LabelledSubset) -> np.ndarray:
     return np.stack([np.bincount(train.labels[part], minlength=train.classes) for part in parts])
 
 
-def _whole(counts: np.ndarray, there: np.ndarray, size: int) -> np.ndarray:
+def _round_counts(counts: np.ndarray, there: np.ndarray, size: int) -> np.ndarray:
     """At most `size` images in the proportions of `counts` and at most as many as are `there`: (classes,) whole numbers, what
     rounding down leaves over going to the largest remainders."""
     if (total := counts.sum()) == 0:

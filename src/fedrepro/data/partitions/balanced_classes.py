@@ -38,7 +38,7 @@ def check(params: Params, images: int, classes: int) -> None:
 def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     labels, classes = train.labels, train.classes
     owners = _owners(params, classes, draw)
-    owners = _mixed(owners, params.clients, draw) if params.mixed else owners
+    owners = _trade_classes(owners, params.clients, draw) if params.mixed else owners
     parts: list[list[np.ndarray]] = [[] for _ in range(params.clients)]
     for label in range(classes):
         images = draw.permutation(np.flatnonzero(labels == label))
@@ -74,7 +74,7 @@ def _owners(params: Params, classes: int, draw: np.random.Generator) -> list[lis
     )
 
 
-def _mixed(owners: list[list[int]], clients: int, draw: np.random.Generator) -> list[list[int]]:
+def _trade_classes(owners: list[list[int]], clients: int, draw: np.random.Generator) -> list[list[int]]:
     """After trades: two clients pool the classes that one of them has alone, and share them out anew."""
     held = [{label for label, own in enumerate(owners) if client in own} for client in range(clients)]
     for _ in range(TRADES * clients if clients > 1 else 0):

@@ -39,22 +39,22 @@ class Partition:
     redraw_seed: int | None = None
     proxy: np.ndarray | None = None  # int64 train indices of the images that the server holds
 
-    def owned(self, client: int, round: int) -> list[int]:
+    def parts_of(self, client: int, round: int) -> list[int]:
         """The parts that `client` holds in `round`."""
         if self.redraw_seed is None:
             return [client]
         order = rng.numpy_generator(self.redraw_seed, "redraw", round).permutation(len(self.train))
         return sorted(int(part) for part in np.array_split(order, self.clients)[client])
 
-    def train_of(self, client: int, round: int) -> np.ndarray:
-        return np.concatenate([self.train[part] for part in self.owned(client, round)])
+    def train_indices(self, client: int, round: int) -> np.ndarray:
+        return np.concatenate([self.train[part] for part in self.parts_of(client, round)])
 
-    def test_of(self, client: int, round: int) -> np.ndarray:
-        return np.concatenate([self.test[part] for part in self.owned(client, round)])
+    def test_indices(self, client: int, round: int) -> np.ndarray:
+        return np.concatenate([self.test[part] for part in self.parts_of(client, round)])
 
     def counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
         """(clients, classes) number of train images in round 1, for the heat map."""
-        rows = [np.bincount(labels[self.train_of(client, 1)], minlength=classes) for client in range(self.clients)]
+        rows = [np.bincount(labels[self.train_indices(client, 1)], minlength=classes) for client in range(self.clients)]
         return np.stack(rows)
 
 
@@ -74,9 +74,9 @@ def subset(dataset: Dataset | DatasetLabels, train: int | None, test: int | None
     return chosen[0], chosen[1]
 
 
-def proxy_size(held: Proxy, images: int) -> int:
+def proxy_size(proxy: Proxy, images: int) -> int:
     """How many of so many training images in use the server holds."""
-    return max(1, round(held.share * images))
+    return max(1, round(proxy.share * images))
 
 
 def proxy_images(config: RunConfig | PartitionConfig, images: int) -> np.ndarray | None:
@@ -86,17 +86,17 @@ def proxy_images(config: RunConfig | PartitionConfig, images: int) -> np.ndarray
     return np.sort(rng.numpy_generator(config.seed, "proxy").permutation(images)[: proxy_size(config.proxy, images)])
 
 
-def dealt_images(config: RunConfig | PartitionConfig, images: int) -> np.ndarray:
+def images_for_clients(config: RunConfig | PartitionConfig, images: int) -> np.ndarray:
     """Which of the training images in use clients may hold, in order."""
     every = np.arange(images)
     return np.setdiff1d(every, proxy_images(config, images)) if config.proxy and config.proxy.removed else every
 
 
-def of_run(config: RunConfig | PartitionConfig, dataset: Dataset | DatasetLabels) -> Partition:
+def for_run(config: RunConfig | PartitionConfig, dataset: Dataset | DatasetLabels) -> Partition:
     """The partition that a run's settings name, over the images that it uses."""
     train, test = subset(dataset, config.train_images, config.test_images)
-    own = dealt_images(config, len(train))
-    parts = dataset.train.only(train[own]), dataset.test.only(test)
+    own = images_for_clients(config, len(train))
+    parts = dataset.train.select(train[own]), dataset.test.select(test)
     made = create(config.partition, *parts, pixels=dataset.pixels, seed=config.seed)
     return replace(made, train=[own[part] for part in made.train], proxy=proxy_images(config, len(train)))
 

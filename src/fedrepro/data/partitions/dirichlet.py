@@ -46,9 +46,9 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
         drawn = concentration[present]
         shares[present] = drawn / drawn.sum() if params.alpha == UNIFORM else draw.dirichlet(drawn)
         if params.overlap:
-            parts.append(_overlapping(shares, size, stock, draw))
+            parts.append(_draw_overlapping(shares, size, stock, draw))
         else:
-            parts.append(_remaining(shares, concentration, size, stock, draw))
+            parts.append(draw_remaining(shares, concentration, size, stock, draw))
     return parts
 
 
@@ -56,13 +56,13 @@ def split_test(params: Params, *given) -> list[np.ndarray]:
     return (_test_parts.sampled_test_parts if params.overlap else _test_parts.disjoint_test_parts)(params, *given)
 
 
-def _overlapping(shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator) -> np.ndarray:
+def _draw_overlapping(shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator) -> np.ndarray:
     wanted = np.minimum(np.floor(size * shares).astype(int), [len(images) for images in stock])
     chosen = [draw.choice(images, count, replace=False) for images, count in zip(stock, wanted, strict=True) if count]
     return np.concatenate(chosen) if chosen else np.empty(0, dtype=np.int64)
 
 
-def _remaining(
+def draw_remaining(
     shares: np.ndarray, concentration: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator
 ) -> np.ndarray:
     """`size` images from what is left. A class that runs out leaves its share to the others; if all of the client's classes

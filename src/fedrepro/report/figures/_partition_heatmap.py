@@ -41,7 +41,7 @@ def draw(config: PartitionConfig, data: DatasetLabels, stored: Partition, path: 
     set_print_style()
     drawing = heatmap(counts, data.meta["class_names"], f"{data.meta['title']}: {_options(config)}{anew}")
     with atomic_write(path.with_suffix(".png")) as temporary:
-        drawing.savefig(temporary, format="png", metadata={"Software": None, _store.MARK: _store.heatmap_marker(path)})
+        drawing.savefig(temporary, format="png", metadata={"Software": None, _store.PNG_KEY: _store.heatmap_marker(path)})
     plt.close(drawing)
 
 

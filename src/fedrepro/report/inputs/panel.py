@@ -98,7 +98,9 @@ class ExperimentView:
     @property
     def title(self) -> str:
         """Its name, data and what it is about."""
-        data = sorted({source_label.described(run["dataset"])[0] for run in self.results.runs()}) if self.display.about else []
+        data = (
+            sorted({source_label.parse_label(run["dataset"])[0] for run in self.results.runs()}) if self.display.about else []
+        )
         about = ", ".join(filter(None, [" and ".join(data), self.display.about]))
         return f"{self.name}: {about}" if about else self.name
 

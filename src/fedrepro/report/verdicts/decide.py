@@ -108,7 +108,7 @@ def decide(
         return verdict
     verdict = _calibrated(verdict, calibrations or {})
     data = sorted({run["dataset"] for found in (results, *others) for run in found.runs()})
-    copies = [name for name in data if source_label.described(name)[1] != source_label.OFFICIAL]
+    copies = [name for name in data if source_label.parse_label(name)[1] != source_label.OFFICIAL]
     on = [make_reason(ReasonKind.COPIES, data=", ".join(copies))] if copies else []
     return replace(verdict, reasons=[*verdict.reasons, *on, *_seen(verdict, seeds_at_first_look)])
 

@@ -39,7 +39,7 @@ class FederatedData:
         """Which training images the client holds in a round."""
         if self.partition.redraw_seed is None and client in self._train_indices:
             return self._train_indices[client]
-        self._train_indices[client] = torch.from_numpy(self.partition.train_of(client, round)).to(
+        self._train_indices[client] = torch.from_numpy(self.partition.train_indices(client, round)).to(
             self.device, non_blocking=True
         )
         return self._train_indices[client]
@@ -51,7 +51,7 @@ class FederatedData:
 
     def test_part(self, client: int, round: int) -> tuple[Tensor, Tensor]:
         """The client's own test images (under its permutation, where there is one) and labels."""
-        index = torch.from_numpy(self.partition.test_of(client, round)).to(self.device)
+        index = torch.from_numpy(self.partition.test_indices(client, round)).to(self.device)
         return self.test_x[index], self.test_y[index]
 
     def images(self, index: Tensor, client: int | None, random: torch.Generator | augmentation.RandomDraws | None) -> Tensor:
@@ -91,5 +91,5 @@ class FederatedData:
             self.test_x, self.test_y = self.test_x[copied], self.test_y[copied]
             self.partition = replace(self.partition, test=np.split(np.arange(len(owned)), ends[:-1]))
         for client in range(self.partition.clients):
-            index = torch.from_numpy(self.partition.test_of(client, 0)).to(self.device)
+            index = torch.from_numpy(self.partition.test_indices(client, 0)).to(self.device)
             self.test_x[index] = self._permute(self.test_x[index], client)
