@@ -27,5 +27,5 @@ def reports(scale: str, paths: Paths) -> Reports:
 def gathered(own: Reports, folder: Path, papers: Iterable[str]) -> None:
     """All that is gathered for some papers of a scale, into its `folder`."""
     for paper in papers:
-        for given in own.gathering(paper):
+        for given in own.sources(paper):
             gather(given, folder / paper / "data")
