@@ -1,6 +1,7 @@
 """Verdicts on claims, each from numbers that are worked out by hand; 12.706 and 4.303 are Student's t for 2 and 3 seeds."""
 
 import json
+import math
 import subprocess
 import sys
 
@@ -16,7 +17,7 @@ from fedrepro.report.reasons import ReasonKind
 from fedrepro.report.statistics import estimate, holm
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts import paper_curves, summary
-from fedrepro.report.verdicts.decide import Verdict, decide
+from fedrepro.report.verdicts.decide import Verdict, decide, shared_variances
 from fedrepro.report.verdicts.rules import NO_CLAIM, RULES, Status
 from support.results import OFFICIAL, arrives, ends, made, unfinished, waits
 from support.tables import OWN, SPEC, own, read
@@ -40,7 +41,9 @@ def verdict(cell: dict, method: dict, baseline: dict | None = None, compare: str
     """The verdict on a claim about FedMMD, with FedAvg as its baseline and L2 as the `whole`."""
     cell = {"series": "FedMMD", **({"baseline": "FedAvg"} if baseline is not None else {}), **cell}
     settings = {
-        key: options.pop(key) for key in ("calibrations", "seeds_at_first_look", "sign_share", "others") if key in options
+        key: options.pop(key)
+        for key in ("calibrations", "seeds_at_first_look", "sign_share", "others", "shared")
+        if key in options
     }
     dataset, whole = options.pop("dataset", OFFICIAL), options.pop("whole", None)
     series = {"FedMMD": method, "FedAvg": baseline, "L2": whole}
@@ -311,6 +314,40 @@ def test_what_is_kept_at_a_round_is_of_the_means_that_end_there():
     ours, baseline, whole = {0: [0.1, 0.5, 0.8]}, {0: [0.1, 0.4, 0.4]}, {0: [0.1, 0.6, 1.0]}
     cell = {"kind": "difference", "round": 2, "smooth": 2} | MOST
     assert verdict(cell, ours, baseline, whole=whole, reported="most").our_value == "+5.00 points (1 seed)"
+
+
+def test_a_mean_over_panels():
+    """Leads of 2 and 4 points here, of 1 and 3 there; then one panel diverges."""
+    pooled = LAST | {"series": "FedMMD", "baseline": "FedAvg", "also": ["other"]}
+    here = {"FedMMD": seeds((0.82, 0.85), ends), "FedAvg": seeds((0.80, 0.81), ends)}
+    there = {"FedMMD": seeds((0.71, 0.73), ends), "FedAvg": seeds((0.70, 0.70), ends)}
+    assert claim(pooled, reported="higher").sources == ["f", "other"]
+    told = decide("k", claim(pooled, reported="higher"), made(here), "test_accuracy", others=[made(there)])
+    assert (told.ours.mean, told.ours.n) == (pytest.approx(0.025), 4)
+    assert told.ours.standard_error == pytest.approx(0.01 / math.sqrt(2)) and told.ours.degrees == pytest.approx(2)
+    assert (told.status, whys(told)) == (UNDECIDED, [ReasonKind.CONTAINS_ZERO, ReasonKind.POOLED])  # +- 4.303 x 0.0071
+    values = told.reasons[1].values
+    assert (values["panels"], values["ahead"], values["pairs"]) == (2, 4, 4) and values["probability"].startswith("1.00 (")
+    lost = made(there, lost={("FedMMD", 1): "diverged"})
+    assert whys(decide("k", claim(pooled, reported="higher"), made(here), "test_accuracy", others=[lost])) == [
+        ReasonKind.DIVERGED
+    ]
+
+
+def test_eight_differences_share_their_variance():
+    """Seven with three equal steps of 1 point and one of 8 points: the wide one gets narrower, the narrow ones wider."""
+    found = [
+        verdict(LAST, seeds((0.8 + step, 0.85 + k / 100, 0.9 - step), ends), seeds((0.8, 0.85, 0.9), ends), reported="higher")
+        for k, step in enumerate([0.01] * 7 + [0.08])
+    ]
+    shared = shared_variances(found)
+    assert len(shared) == 8 and all(better.mean == one.mean for one, better in shared.items())
+    wide, narrow = found[-1].tested[0], found[0].tested[0]
+    assert shared[wide].std < wide.std and shared[narrow].std > narrow.std and 2 < shared[wide].degrees <= 6
+    assert all(one == better for one, better in shared_variances(found[1:]).items()), "seven are too few"
+    values = seeds((0.8 + 0.08, 0.85 + 7 / 100, 0.9 - 0.08), ends), seeds((0.8, 0.85, 0.9), ends)
+    told = verdict(LAST, *values, reported="higher", shared=shared)
+    assert (told.ours, told.plain) == (shared[wide], wide)
 
 
 def larger(here: tuple, there: tuple, baseline: tuple = (0.8, 0.81), **changes) -> Verdict:

@@ -48,6 +48,7 @@ class ReasonKind(StrEnum):
     SEEDS_NEEDED = "one as large as is reported would take {seeds} seeds to show"
     CALIBRATED = "{series}: {text}"
     COPIES = "on {data}"
+    POOLED = "{panels} panels; {ahead} of {pairs} pairs of one seed ahead; probability of improvement {probability}"
     SEEDS_ADDED = "{seeds} added after a look at {looked}"
     LISTED_LATE = "listed after its runs had been seen"
 

@@ -104,11 +104,6 @@ class Estimate:
             return 0
         return (self.low > of + EPSILON) - (self.high < of - EPSILON)
 
-    def within(self, distance: float, of: float) -> bool:
-        """Whether the whole interval lies at most so far from a value; one seed has none."""
-        reach = abs(self.mean - of) + (math.inf if self.half_width is None else self.half_width)
-        return reach <= distance + EPSILON
-
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Mean and sample standard deviation over seeds (at least one value)."""

@@ -110,6 +110,15 @@ class Quantity(Frozen):
         """Estimate the mean over seeds of `values`."""
         return estimate(self.values(panel))
 
+    @property
+    def panels(self) -> int:
+        """Return over how many experiments the mean is taken."""
+        return 1
+
+    def evidence(self, panel: ExperimentView) -> list[Reason]:
+        """Return what else supports a verdict on the values."""
+        return []
+
     def contrasts(self, panel: ExperimentView) -> list[Estimate]:
         """Estimate the differences that must all lie on one side of zero where a claim reports a word."""
         return [self.estimate(panel)]

@@ -9,12 +9,12 @@ from typing import ClassVar
 
 from fedrepro.config.types import Fraction
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inference import over_panels
+from fedrepro.report.inference import over_panels, probability_of_improvement
 from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import Unit, difference_unit, difference_unit_name
 from fedrepro.report.quantities import base, value
-from fedrepro.report.reasons import Reason
+from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import Curve, Estimate, estimate
 
 MINIMUM_LEAD = 0.04  # log odds: a smaller lead is none, our choice; of an accuracy 1 point at 50 %, 0.36 at 90 %, 0.04 at 99 %
@@ -102,6 +102,25 @@ class Quantity(value.Quantity):
         if self.than or self.whole:  # of no lead none is larger, and nothing can be kept
             return [estimate(self.lead(panel, self.whole or self.series)), found]
         return [replace(found, mean=found.mean + (self.slack or 0))] if panel.comparable else [found]
+
+    @property
+    def panels(self) -> int:
+        return 1 + len(self.also)
+
+    def evidence(self, panel: ExperimentView) -> list[Reason]:
+        if not self.also:
+            return []
+        values, leads = self.panel_values(panel), self.values(panel)
+        probability, low, high = probability_of_improvement([ours for ours, _ in values], [other for _, other in values])
+        return [
+            make_reason(
+                ReasonKind.POOLED,
+                panels=self.panels,
+                ahead=sum(lead > 0 for lead in leads),
+                pairs=len(leads),
+                probability=f"{probability:.2f} ({low:.2f} to {high:.2f})",
+            )
+        ]
 
     def minimum_lead(self, panel: ExperimentView) -> float:
         """Return the smallest lead that counts beside the baseline's level, in the unit of the measure."""

@@ -124,7 +124,7 @@ def shared_variances(verdicts: Iterable[Verdict]) -> dict[Estimate, Estimate]:
 
 def _seen(verdict: Verdict, looked: int | None) -> list[Reason]:
     """What of the test was settled after numbers of ours had been seen."""
-    added = verdict.ours.n - looked if looked and verdict.ours else 0
+    added = verdict.ours.n // verdict.claim.quantity.panels - looked if looked and verdict.ours else 0
     reasons = [make_reason(ReasonKind.SEEDS_ADDED, seeds=count(added, "seed"), looked=looked)] if added > 0 else []
     return [*reasons, make_reason(ReasonKind.LISTED_LATE)] if verdict.claim.registered_after_results else reasons
 
@@ -160,7 +160,8 @@ def _decide(key: str, claim: Claim, panel: ExperimentView, held: float | None, s
     status, reasons = rules.judge(claim, cell, panel, contrasts, ours, reasons)
     tested = (contrasts or [ours]) if p is not None else []
     found = verdict(rules.OWN.get(status, status) if claim.is_own_question else status, reasons, ours, arrived, asked, p)
-    return replace(found, plain=plain, tested=tuple(tested))
+    support = cell.evidence(panel) if values else []
+    return replace(found, reasons=[*found.reasons, *support], plain=plain, tested=tuple(tested))
 
 
 def _arrivals(cell: Quantity, panel: ExperimentView) -> str:
