@@ -37,7 +37,7 @@ def made(request, tmp_path_factory) -> tuple[Reports, Path]:
             keys = reports.artifact_keys(paper)
             artifacts.write_artifacts(spec, [key for key in keys if key not in spec.figures], folder / paper)
             for key in (key for key in keys if key in spec.figures):
-                artifacts.write_figure_csv(spec, key, artifacts.load_evidence(spec, folder / paper), folder / paper)
+                artifacts.write_figure_csv(spec, key, artifacts.load_paper_data(spec, folder / paper), folder / paper)
         hours = {paper: cost.core_hours(group, paths) for paper, group in reports.unfinished.items()}
         build.write_documents(reports.papers, folder, hours)
         assert not paths.data.exists()
@@ -79,7 +79,7 @@ def test_every_artifact_is_there_and_no_other(made):
 def test_a_series_that_is_not_finished_is_named_and_breaks_nothing(made, label):
     reports, folder = made
     for name, paper in reports.papers.items():
-        found = artifacts.load_evidence(paper, folder / name)
+        found = artifacts.load_paper_data(paper, folder / name)
         less = {name: unfinished(found.results[name], label) for name in paper.sources()}
         lacking = {name.partition("-")[0] for name, own in less.items() if label in own.unfinished_series}
         shown = replace(found, results=less)

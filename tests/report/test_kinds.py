@@ -149,14 +149,14 @@ def test_every_kind_makes_its_files(paper, results, tmp_path):
     for name, found in results.items():
         store(found, tmp_path / "data", name)
     shown = [
-        key for key in artifacts.available_artifacts(paper, artifacts.load_evidence(paper, tmp_path)) if key in paper.figures
+        key for key in artifacts.available_artifacts(paper, artifacts.load_paper_data(paper, tmp_path)) if key in paper.figures
     ]
     artifacts.write_artifacts(paper, shown, tmp_path)
     assert set(paper.figures) - set(shown) == {"absent"}
     for key in shown:
         assert (tmp_path / "figures" / f"{key}.pdf").read_bytes().startswith(b"%PDF"), key
         assert (tmp_path / "figures" / f"{key}.png").stat().st_size > 3000, key
-        text = paper.figures[key].caption(artifacts.load_evidence(paper, tmp_path))
+        text = paper.figures[key].caption(artifacts.load_paper_data(paper, tmp_path))
         assert paper.figures[key].kind == "panels" or len(rows(tmp_path / "figures" / f"{key}.csv")) > 1, key
         assert text.startswith(f"{paper.figures[key].title}. ") and "Scale paper: " in text, key
     used = {figure.kind for figure in paper.figures.values()} | {"newcomers"}

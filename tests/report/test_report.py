@@ -85,7 +85,7 @@ def notes(found, table=ROUNDS) -> str:
 
 def test_rounds_that_only_some_seeds_reach():
     row, baseline = build(made({"FedMMD": {0: arrives(4), 1: arrives(None)}, "FedAvg": {0: arrives(8), 1: arrives(8)}}))
-    assert (row["Rounds"], row["Saved vs FedAvg (%)"]) == ("4.0 (1 of 2 seeds arrive)", "-")
+    assert (row["Rounds"], row["Saved vs FedAvg (%)"]) == ("4.0 (1 of 2 seeds reach the target)", "-")
     row, baseline = build(made({"FedMMD": {0: arrives(4)}, "FedAvg": {0: arrives(None)}}))
     assert (row["Rounds"], row["Saved vs FedAvg (%)"], baseline["Rounds"]) == ("4", "-", "never")
 
@@ -152,7 +152,7 @@ def test_no_distance_where_ours_is_not_held_against_the_paper(compare):
     found = made({"FedAvg": {0: [0, 0.5]}}, compare)
     assert build(found, DISTANCE, {"c": [(1, 0.5)]}, reported={"FedAvg": "c"}) == []
     told = spec.parse_artifact("tables", DISTANCE, "test").description(evidence(found))
-    assert "is not held against the paper's curves." in told
+    assert "is not compared with the paper's curves." in told
 
 
 def test_distances_over_the_first_rounds():
@@ -238,7 +238,7 @@ def test_figure_files(reports):
 
 def test_what_was_not_run_is_not_drawn_and_what_is_no_more_defined_goes(paper, reports, tmp_path):
     folder = shutil.copytree(reports / "p", tmp_path / "p")
-    assert artifacts.available_artifacts(paper, artifacts.load_evidence(paper, folder)) == [
+    assert artifacts.available_artifacts(paper, artifacts.load_paper_data(paper, folder)) == [
         "one",
         "rounds",
         "apart",
@@ -318,7 +318,7 @@ def test_the_proposed_method_is_emphasised(tmp_path):
     lines = drawn(_layout.compose(paper.figures["one"], spec.paper_data(paper, found, curves)))
     assert lines["L2 (1 of 2 seeds)"].get_linewidth() > lines["FedMMD"].get_linewidth() == lines["FedAvg"].get_linewidth()
     plain, heavier = (palette.SeriesStyle("#000000", "o", heavy).marker_options["markersize"] for heavy in (False, True))
-    assert plain == palette.SIZES["o"] < heavier
+    assert plain == palette.MARKER_SIZES["o"] < heavier
     assert "Heavier: the paper's own methods." in paper.figures["one"].caption(spec.paper_data(paper, found, curves))
     usual = read(tmp_path, PAPER)
     assert spec.spec_digest(paper) != spec.spec_digest(usual)  # it is drawn anew
@@ -451,7 +451,7 @@ def test_the_papers_curves_only_where_they_may_be_compared():
 
 
 def test_captions(paper, reports):
-    one, two = (paper.figures[key].caption(artifacts.load_evidence(paper, reports / "p")) for key in ("one", "two"))
+    one, two = (paper.figures[key].caption(artifacts.load_paper_data(paper, reports / "p")) for key in ("one", "two"))
     for words in ("One. ", "test accuracy after every round. Mean and s.d. (band) over 1 to 2 seeds.", MIRROR,
                   "Thin and dashed: the paper's curves in the colours of ours", "Grey line: the target, 90 %.",
                   "Scale paper: how scale paper is", "Trained in float32 (sequential executor)."):  # fmt: skip
@@ -593,7 +593,7 @@ MORE_APART = MORE | {"artifact": "one", "quantity": LEAD | {"than": "second"}}
     (changed("tables", "rounds", "baseline", value="FedX"), "unknown series 'FedX'"),
     (changed("tables", "rounds", "savings", value={"L2": {"six": 0.4}}), "rounds.savings: unknown panel of this table 'six'"),
     (changed("tables", "rounds", "savings", value={"FedX": {"first": 0.4}}), "tables.rounds.savings: unknown series 'FedX'"),
-    (changed("tables", "rounds", "savings_from", value="its text"), "rounds.savings_from: what the paper tells of savings and"),
+    (changed("tables", "rounds", "savings_from", value="its text"), "rounds.savings_from: savings and savings_from need"),
     (changed("tables", "rounds", "kind", value=None), "tables.rounds.kind: unknown table 'None': choose from communication, c"),
     (changed("tables", "apart", "panels", value=["second"]), "unknown experiment with reported curves 'second': choose from f"),
 ], ids=lambda value: value[:40] if isinstance(value, str) else "")  # fmt: skip

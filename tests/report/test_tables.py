@@ -51,7 +51,7 @@ def test_deviations_that_the_paper_prints():
     asked = ENDS.model_copy(update={"deviations": {"FedAvg": {"a": 0.0012}}})
     fedavg, conv, _ = build(asked, a=A, b=B)
     assert (fedavg["a, paper (%)"], fedavg["b, paper (%)"], conv["a, paper (%)"]) == ("89.89 ± 0.12", "92.21", "90.11")
-    assert "In the paper's columns ± is its standard deviation." in asked.notes(evidence(a=A, b=B))
+    assert "In the paper's columns, ± is the standard deviation." in asked.notes(evidence(a=A, b=B))
     columns, first, *_ = asked.build(evidence(a=A, b=B)).csv_rows()
     assert dict(zip(columns, first, strict=True))["a_paper_percent_deviation"] == "0.12"  # no half width: no interval
     assert not {"a_paper_percent_half_width", "b_paper_percent_deviation"} & set(columns)
@@ -69,7 +69,7 @@ def test_the_row_of_improvements_by_hand():
         "b (%)": "+0.00",
         "b, paper (%)": "+0.32",
     }
-    assert "The last row: conv against the series with the best mean, seed by seed." in asked.notes(evidence(a=A, b=B))
+    assert "Last row: conv minus the other series with the best mean, seed by seed." in asked.notes(evidence(a=A, b=B))
     nothing = made({}, skipped="why")
     assert build(asked, a=nothing, b=nothing) == []
 
@@ -107,16 +107,16 @@ def test_convergence_of_what_was_not_run():
 def test_the_untrained_model_is_never_part_of_the_end():
     asked = table(kind="convergence", panels=["b"], last=9)
     assert build(asked, b=B)[0]["b (%)"] == "80.00 *"  # two rounds of nine
-    assert "b has 2 rounds only, all of which count." in asked.description(evidence(b=B))
+    assert "b has only 2 rounds, all of which count." in asked.description(evidence(b=B))
 
 
 def test_runs_of_different_lengths_are_told_apart():
     mixed = own(made({"FedAvg": {0: [0.1, 0.5, 0.7]}, "conv": {0: [0.1, 0.5, 0.8, 0.9, 0.9]}}))
     told = table(kind="convergence", panels=["a"], last=3).description(evidence(a=mixed))
-    assert "a, FedAvg has 2 rounds only, all of which count." in told and "a, conv" not in told
+    assert "a, FedAvg has only 2 rounds, all of which count." in told and "a, conv" not in told
     shorter = made({"FedAvg": {0: [0.1, 0.5, 0.7], 1: [0.1, 0.5, 0.7, 0.9, 0.9]}})  # it takes one of the seeds
     told = table(kind="convergence", panels=["b"], last=3).description(evidence(b=shorter))
-    assert "b has 2 rounds only, all of which count." in told
+    assert "b has only 2 rounds, all of which count." in told
 
 
 def test_what_stands_above_and_below_a_table():
@@ -124,7 +124,7 @@ def test_what_stands_above_and_below_a_table():
     assert ENDS.caption(found) == "Ends. n = 1 seed (FedAvg of a: 2; conv of a: 2); ± is half of the 95 % interval of the mean."
     assert ENDS.notes(found) == (
         "Mean of the last 2 rounds: the participants' mean own-test accuracy after local training (a), test accuracy (b). "
-        "Bold: the best of its column among the series that lost no run, even where intervals overlap. "
+        "Bold: the best of its column, even if intervals overlap; series with a diverged run are left out. "
         "a, multi: seed 1 diverged at round 2. "
         "Data: MNIST (official release). Scale paper: how scale paper is."
     )
@@ -175,7 +175,7 @@ def test_two_targets_by_hand():
         ("single", "94", "8.0 ± 0.0", "20.0 ± 0.0", "-", "-"),
         ("FedAvg", "95", "18.0 ± 25.4", "-", "256", "-"),
         ("conv", "95", "9.0 ± 12.7 *", "50.0 ± 0.0", "92 *", "64.1"),  # 1 - 92 / 256
-        ("single", "95", "20.0 (1 of 2 seeds arrive)", "-", "-", "-"),
+        ("single", "95", "20.0 (1 of 2 seeds reach the target)", "-", "-", "-"),
     ]
     assert "Rounds, mean of 1" not in found[0] and found[0]["Final accuracy (%)"] == "94.60 ± 5.08"  # 94.2 and 95
 
@@ -195,7 +195,7 @@ def test_one_that_only_some_seeds_reach_is_never_the_best():
     series |= {"multi": {0: reaches(9, None), 1: reaches(9, None)}}
     asked = table(kind="rounds_to_target", panels=["a"], baseline="FedAvg", targets={"paper": [0.94]})
     found = build(asked, a=own(made(series)))
-    assert [row["Rounds"] for row in found] == ["9.0 ± 0.0 *", "3.0 (1 of 2 seeds arrive)", "9.0 ± 0.0 *"]  # ties all
+    assert [row["Rounds"] for row in found] == ["9.0 ± 0.0 *", "3.0 (1 of 2 seeds reach the target)", "9.0 ± 0.0 *"]  # ties all
 
 
 def test_the_tables_targets_else_the_figures():
@@ -213,12 +213,12 @@ def test_the_tables_targets_else_the_figures():
 
 def test_notes_on_rounds():
     told = table(**ROUNDS, reported=TABLE2).notes(evidence(a=own(made(SERIES))))
-    assert told.startswith("Rounds: the first in which the participants' mean own-test accuracy after local training reaches ")
-    assert "Saved: 1 - rounds / rounds of FedAvg, seed by seed. Paper's rounds: as it prints them. Final accuracy: " in told
+    assert told.startswith("Rounds: the first round in which the participants' mean own-test accuracy after local training ")
+    assert "Saved: 1 - rounds / rounds of FedAvg, seed by seed. Paper's rounds: as printed. Final accuracy: " in told
     smooth = table(kind="rounds_to_target", panels=["b"], baseline="FedAvg", smooth=5)
     found = evidence(b=made({"FedAvg": {0: [0.1, 0.2]}}, "none"))
     told = smooth.notes(found)
-    assert "test accuracy reaches the target, or in which its mean with the 4 measured before does." in told
+    assert "test accuracy reaches the target, or in which its mean over the last 5 measured rounds does (mean of 5)." in told
     assert "Paper's rounds" not in told and told.endswith("Scale quick: how scale quick is.")
     assert smooth.description(found) == f"n = 1 seed, so without intervals. {told}"
 
@@ -232,7 +232,7 @@ def test_what_clients_receive_is_of_the_round_before(measure, late):
     panels = [{"experiment": "b", "measure": measure, "target": {"paper": 0.4}}]
     for kind in ("rounds_to_target", "communication"):
         told = table(kind=kind, panels=panels, baseline="FedAvg").notes(evidence(b=found))
-        assert ("What is received in round r has been trained for r - 1 rounds" in told) == late, kind
+        assert ("The model received in round r has been trained for r - 1 rounds" in told) == late, kind
 
 
 # ---- bytes
@@ -264,7 +264,7 @@ def test_communication_by_hand():
     assert (single["Bytes down"], single["More than FedAvg (%)"]) == ("300006", "+0.0015")  # 6 of 400,000 bytes
     assert [row["Target (%)"] for row in rows] == ["94"] * 3 + ["95"] * 3
     assert (rows[3]["MB to target"], rows[4]["MB to target"]) == ("36.00 ± 50.82", "20.70 ± 29.22 *")  # 20, 16; 10 and 8 rounds
-    assert rows[5]["MB to target"] == "40.00 (1 of 2 seeds arrive)"  # 20 rounds of 2.00003 MB
+    assert rows[5]["MB to target"] == "40.00 (1 of 2 seeds reach the target)"  # 20 rounds of 2.00003 MB
 
 
 def test_bytes_to_a_target_are_those_of_the_rounds_up_to_it():
@@ -288,7 +288,7 @@ def test_multiply_adds_where_they_were_counted():
     for run in found.runs("FedAvg"):
         run["operations"] = 2_469_134
     assert sorted(row["Multiply-adds"] for row in build(asked, a=found)) == ["-", "-", "1.235"]
-    assert "Multiply-adds: millions, of an image on its way through" in asked.description(evidence(a=found))
+    assert "Multiply-adds: millions per image" in asked.description(evidence(a=found))
 
 
 def test_weights_that_differ_from_seed_to_seed_are_all_told():
@@ -342,7 +342,7 @@ def test_files_and_documents(tmp_path):
     shown = (tmp_path / "p" / "index.html").read_text(encoding="utf-8")
     for words in (
         '<td class="number">66.0</td>',
-        "Paper&#39;s rounds: as it prints them.",
+        "Paper&#39;s rounds: as printed.",
         '<td class="number">300000</td>',
         "<dt>Runs</dt>",
         '<td class="number"><b>34</b></td>',

@@ -320,7 +320,7 @@ def test_files(tmp_path):
     assert all((tmp_path / "figures" / f"fig6.{kind}").stat().st_size for kind in ("pdf", "png"))
     assert [row["Mean epochs"] for row in rows(tmp_path / "figures" / "fig6.csv")] == ["2.00", "4.00"]
     store(told({}, skipped=MISSING), tmp_path / "data", "fig-newcomers")
-    assert "fig6" not in artifacts.available_artifacts(PAPER, artifacts.load_evidence(PAPER, tmp_path))
+    assert "fig6" not in artifacts.available_artifacts(PAPER, artifacts.load_paper_data(PAPER, tmp_path))
 
 
 SAVED = {"kind": "epochs", "series": "Conv", "baseline": "None"}

@@ -77,7 +77,7 @@ def build(folder: Path, papers: list[str], compare: str = "full") -> Path:
     given, place = read(folder, papers[0]), scale / papers[0]
     for name, found in results.items():
         store(found, place / "data", name)
-    shown = artifacts.available_artifacts(given, artifacts.load_evidence(given, place))
+    shown = artifacts.available_artifacts(given, artifacts.load_paper_data(given, place))
     artifacts.write_artifacts(given, ["fig1a", *(key for key in shown if key not in given.figures)], place)
     for name in (key for key in shown if key in given.figures and key != "fig1a"):
         for ending in ("pdf", "png", "csv"):

@@ -1,4 +1,4 @@
-"""Numbers over seeds, in the unit of their measure, and how they are told."""
+"""Numbers over seeds in the unit of their measure, and their formatting."""
 
 import math
 from collections.abc import Sequence
@@ -13,25 +13,25 @@ SCORE_NAMES = {"accuracy": "accuracy", "loss": "loss", "macro_f1": "macro-F1"}
 
 @dataclass(frozen=True)
 class Number:
-    """A cell of a table, in the unit of its column: a mean over seeds with its 95 % interval, or a word instead of it."""
+    """A table cell in the unit of its column: a mean over seeds with its 95 % interval, or a placeholder without a value."""
 
     value: float | None = None
     digits: int = 0
-    half_width: float | None = None  # of the interval; of a paper's number the standard deviation
-    n: int | None = None  # seeds behind it; None of a number that no seed has
-    placeholder: str = NO_VALUE  # where there is no value
-    qualifier: str = ""  # what restricts it: such a number is never the best
-    signed: bool = False  # whether a plus is shown too
+    half_width: float | None = None  # of the interval; for a paper's number, its standard deviation
+    n: int | None = None  # number of seeds; None if the number is no mean over seeds
+    placeholder: str = NO_VALUE  # shown if `value` is None
+    qualifier: str = ""  # limits what the number says; a qualified number is never the best
+    signed: bool = False  # show a plus sign too
     best: bool = False
 
     @property
     def value_text(self) -> str:
-        """The value as it is printed, without its interval."""
+        """Return the value as printed, without its interval."""
         return self.placeholder if self.value is None else f"{self.value:{'+' if self.signed else ''}z.{self.digits}f}"
 
     @property
     def half_width_text(self) -> str:
-        """Half of the interval as it is printed; empty without one."""
+        """Return half of the interval as printed; empty without an interval."""
         return "" if self.half_width is None else f"{self.half_width:.{self.digits}f}"
 
     def __str__(self) -> str:
@@ -42,68 +42,70 @@ class Number:
 
 @dataclass(frozen=True)
 class Unit:
-    """How a quantity is printed: its value times `factor`, with the unit's name behind it."""
+    """The unit that a quantity is printed in: its value times `factor`, followed by the unit's name."""
 
     name: str
-    difference_name: str  # of a distance between two values
+    difference_name: str  # of the difference between two values
     factor: int = 1
-    digits: int | None = None  # always; None: as many as are asked for, and `more`
+    digits: int | None = None  # decimals; None: as many as a call asks for, plus `extra_digits`
     extra_digits: int = 0
     signed: bool = False
 
     def format(self, value: float, digits: int = 1) -> str:
-        return self._text(value, digits, self.name, "+" if self.signed else "")
+        return self._with_unit(value, digits, self.name, "+" if self.signed else "")
 
     def format_distance(self, value: float, digits: int = 1) -> str:
-        """A distance between two values, which has no sign."""
-        return self._text(value, digits, self.difference_name)
+        """Format the size of a difference between two values, without a plus sign."""
+        return self._with_unit(value, digits, self.difference_name)
 
-    def format_interval(self, found: Estimate, digits: int = 1) -> str:
-        """A mean with its 95 % interval, where there is one."""
-        if found.half_width is None:
-            return self.format(found.mean, digits)
-        mean, name = self.format(found.mean, digits).rsplit(" ", 1)
-        return f"{mean} ± {self.format_distance(found.half_width, digits).rsplit(' ', 1)[0]} {name}"
+    def format_interval(self, estimate: Estimate, digits: int = 1) -> str:
+        """Format a mean with its 95 % interval; a single seed has no interval."""
+        if estimate.half_width is None:
+            return self.format(estimate.mean, digits)
+        mean, name = self.format(estimate.mean, digits).rsplit(" ", 1)
+        half_width, _ = self.format_distance(estimate.half_width, digits).rsplit(" ", 1)
+        return f"{mean} ± {half_width} {name}"
 
-    def format_mean(self, found: Estimate, digits: int = 1) -> str:
-        """The same with the number of seeds."""
-        return f"{self.format_interval(found, digits)} ({'1 seed' if found.half_width is None else f'n = {found.n}'})"
+    def format_mean(self, estimate: Estimate, digits: int = 1) -> str:
+        """Format a mean with its 95 % interval and the number of seeds."""
+        seeds = "1 seed" if estimate.half_width is None else f"n = {estimate.n}"
+        return f"{self.format_interval(estimate, digits)} ({seeds})"
 
-    def _text(self, value: float, digits: int, name: str, sign: str = "") -> str:
+    def _with_unit(self, value: float, digits: int, name: str, sign: str = "") -> str:
         digits = digits + self.extra_digits if self.digits is None else self.digits
         number = f"{self.factor * value:{sign}z.{digits}f}"
-        if name == "rounds":  # they are counted
+        if name == "rounds":  # a count: no decimals for a whole number
             number = number.removesuffix(".0")
             name = "round" if number == "1" else name
         return f"{number} {name}"
 
 
 PERCENT = Unit("%", "points", 100, 1)
-CHANGE = Unit("%", "points", 100, 1, signed=True)  # against a baseline
+CHANGE = Unit("%", "points", 100, 1, signed=True)  # relative to a baseline
 ROUNDS, EPOCHS = Unit("rounds", "rounds", digits=1), Unit("epochs", "epochs", digits=1)
 POINTS, NATS = Unit("points", "points", 100, signed=True), Unit("nats", "nats", extra_digits=1, signed=True)
 
 
 def measure_unit(measure: Measure) -> Unit:
-    """Unit of a value of the measure; a loss has one digit more than a percentage."""
+    """Return the unit of a value of the measure; a loss has one decimal more than a percentage."""
     return Unit("%", "points", 100) if measure.percent else replace(NATS, signed=False)
 
 
 def difference_unit(measure: Measure) -> Unit:
-    """Unit of a difference of two values of the measure."""
+    """Return the unit of the difference between two values of the measure."""
     return POINTS if measure.percent else NATS
 
 
 def mean_cell(values: Sequence[float], digits: int) -> Number:
-    """Mean over seeds; a dash without any."""
+    """Return the mean over seeds with its interval; a dash without values."""
     if not values:
         return Number(n=0)
-    found = estimate(values)
-    return Number(found.mean, digits, found.half_width, found.n)
+    result = estimate(values)
+    return Number(result.mean, digits, result.half_width, result.n)
 
 
 def display_factor(measure: Measure) -> int:
-    """From the stored to the shown number."""
+    """Return the factor from stored to shown values."""
     return 100 if measure.percent else 1
 
 
@@ -112,42 +114,42 @@ def measure_unit_name(measure: Measure) -> str:
 
 
 def difference_unit_name(measure: Measure) -> str:
-    """The unit of a difference."""
+    """Return the name of the unit of a difference."""
     return "points" if measure.percent else measure_unit_name(measure)
 
 
 def format_target(measure: Measure, value: float) -> str:
-    """A target as it is told: 90 %, 0.35 nats."""
+    """Format a target, such as 90 % or 0.35 nats."""
     return f"{display_factor(measure) * value:g} {measure_unit_name(measure)}"
 
 
 def column_title(title: str, measure: Measure) -> str:
-    """A table's column of values: Final accuracy (%)."""
+    """Return the title of a column of values, such as "Final accuracy (%)"."""
     return f"{title} {SCORE_NAMES[measure.score]} ({measure_unit_name(measure)})"
 
 
 def measure_cell(measure: Measure, values: Sequence[float]) -> Number:
-    """Values of the measure over seeds: two digits of a percentage, four of a loss."""
+    """Return the mean of the measure over seeds, with two decimals for a percentage and four for a loss."""
     return mean_cell([display_factor(measure) * value for value in values], 2 if measure.percent else 4)
 
 
 def reached_cell(values: Sequence[float | None], digits: int) -> Number:
-    """Mean over the seeds that arrive; None stands for one that does not, and their number is told."""
-    known = [float(value) for value in values if value is not None]
-    if len(known) == len(values):
-        return mean_cell(known, digits)
-    if not known:
+    """Return the mean over the seeds that reach a target, qualified by their number if some do not (None)."""
+    reached = [float(value) for value in values if value is not None]
+    if len(reached) == len(values):
+        return mean_cell(reached, digits)
+    if not reached:
         return Number(n=0, placeholder="never")
-    aside = f"{len(known)} of {len(values)} seeds arrive"
-    return Number(sum(known) / len(known), max(digits, 1), n=len(known), qualifier=aside)
+    qualifier = f"{len(reached)} of {len(values)} seeds reach the target"
+    return Number(sum(reached) / len(reached), max(digits, 1), n=len(reached), qualifier=qualifier)
 
 
 def significant_cell(value: float, digits: int) -> Number:
-    """With so many digits in all, before and after the point."""
-    size = math.floor(math.log10(abs(value))) if value else 0
-    return Number(value, max(0, digits - 1 - size))
+    """Return a number with this many significant digits."""
+    exponent = math.floor(math.log10(abs(value))) if value else 0
+    return Number(value, max(0, digits - 1 - exponent))
 
 
 def megabytes_per_round(run: dict) -> float:
-    """Sent down and up in a round by all participants together, mean over the run's rounds, in 10^6 bytes."""
+    """Return what all participants of a round receive and send together, averaged over the run's rounds, in 10^6 bytes."""
     return (run["bytes_down"] + run["bytes_up"]) / max(run["rounds"], 1) / 1e6

@@ -1,38 +1,33 @@
-"""How series look in figures: within a paper a name has one colour and one marker wherever it is drawn.
+"""Colours and markers of series in figures: within a paper, a series has the same ones in every figure.
 
-More than three series of one experiment that share their method, which is an algorithm with its options, differ in a setting,
-such as the learning rate: they are shades of an ordered scale.
+If more than three series of an experiment share a method (an algorithm with its options), they differ in a setting such as the
+learning rate and get shades of an ordered colour scale.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# Okabe and Ito's colours without their yellow: the colour-blind tell them apart, and grey print by the markers
+# Okabe and Ito's colours without their yellow: safe for the colour-blind; in grey print, the markers tell series apart
 PALETTE = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-EXTRA_COLOURS = ("#882255", "#999933", "#332288", "#AA4499")  # Paul Tol's, where those are used up
+EXTRA_COLOURS = ("#882255", "#999933", "#332288", "#AA4499")  # Paul Tol's, once PALETTE is used up
 MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">", "d", "p", "h")
-ALGORITHM_STYLES = {
-    "fedavg": 0,
-    "fedmmd": 1,
-    "l2": 2,
-    "fedprox": 3,
-    "fedfusion": 4,
-    "fedmax": 6,
-    "psi_net": 1,
-}  # the same in all papers
-METHOD_NAMES = {"fedprox": "FedProx", "fedmax": "FedMAX", "activation_l2": "L2 penalty"}  # of which figures sweep a setting
-MARKER_SIZES = {"o": 3.4, "s": 3.2, "D": 3.0, "h": 3.6, "p": 3.8}  # points, so that all look as large
+# index into PALETTE and MARKERS, the same in all papers
+ALGORITHM_STYLES = {"fedavg": 0, "fedmmd": 1, "l2": 2, "fedprox": 3, "fedfusion": 4, "fedmax": 6, "psi_net": 1}
+METHOD_NAMES = {"fedprox": "FedProx", "fedmax": "FedMAX", "activation_l2": "L2 penalty"}  # whose settings figures sweep
+MARKER_SIZES = {"o": 3.4, "s": 3.2, "D": 3.0, "h": 3.6, "p": 3.8}  # points, so that all look equally large
 DASHES = ((), (4, 1.5), (1, 1))
-MAX_INDIVIDUAL_STYLES = 3  # so many series of one method have looks of their own
+MAX_INDIVIDUAL_STYLES = 3  # with more series than this, the series of a method are shades
 
 Series = Mapping[str, str | Mapping[str, Any]]  # label -> algorithm, alone or with its options, as in experiments.yaml
+StyleKey = tuple[str, ...]  # the algorithm first; series with the same key share a style, or are shades
+ColourMarker = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class SeriesStyle:
-    """A series' colour and marker; `proposed`: the paper's own method, which is drawn heavier."""
+    """A series' colour and marker; `proposed` marks the paper's own method, which is drawn heavier."""
 
     colour: str
     marker: str
@@ -40,87 +35,105 @@ class SeriesStyle:
 
     @property
     def line_width(self) -> float:
-        """Points, of a line."""
+        """Return the width of the line, in points."""
         return 1.7 if self.proposed else 1.0
 
     @property
     def marker_options(self) -> dict[str, Any]:
-        """Of a line: its markers."""
+        """Return matplotlib's options for the line's markers."""
         size = MARKER_SIZES.get(self.marker, 4.2) + (0.4 if self.proposed else 0)
         return {"marker": self.marker, "markersize": size, "markeredgewidth": 0.4, "markeredgecolor": "w"}
 
 
 def assign_styles(experiments: Mapping[str, Series], proposed: Collection[str] = ()) -> dict[str, dict[str, SeriesStyle]]:
-    """Experiment -> series -> look; `proposed` are labels. Series that meet in an experiment differ in colour while there are
-    enough, and in marker."""
-    keys = {name: _keys(series) for name, series in experiments.items()}
-    pairs = _pairs(keys)
-    return {name: _of_experiment(own, pairs, proposed) for name, own in keys.items()}
+    """Return the style of every series, by experiment and label.
+
+    The series of an experiment differ in colour as long as there are enough colours, and in marker. `proposed` lists the labels
+    of the paper's own methods.
+    """
+    keys = {name: _style_keys(series) for name, series in experiments.items()}
+    colour_markers = _assign_colour_markers(keys)
+    return {name: _experiment_styles(series_keys, colour_markers, proposed) for name, series_keys in keys.items()}
 
 
 def shades(count: int) -> list[str]:
-    """Colours of an ordered scale, none of them too light on white."""
+    """Return colours of an ordered scale, none of them too light on white."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
     return [to_hex(colormaps["viridis"](0.82 * place / max(count - 1, 1))) for place in range(count)]
 
 
-def _keys(series: Series) -> dict[str, tuple[str, ...]]:
-    """Label -> its algorithm and what has a look together: the label alone, or a method with many settings."""
-    methods = {label: _method(label, given) for label, given in series.items()}
-    many = Counter(methods.values())
-    return {label: method if many[method] > MAX_INDIVIDUAL_STYLES else (method[0], label) for label, method in methods.items()}
+def _style_keys(series: Series) -> dict[str, StyleKey]:
+    """Return each label's style key: the algorithm and the label, or the method if many series share it."""
+    methods = {label: _method(label, algorithm) for label, algorithm in series.items()}
+    counts = Counter(methods.values())
+    return {
+        label: method if counts[method] > MAX_INDIVIDUAL_STYLES else (method[0], label) for label, method in methods.items()
+    }
 
 
-def _method(label: str, given: str | Mapping[str, Any]) -> tuple[str, ...]:
-    """Name and options, without the settings that a series overrides."""
-    if isinstance(given, str):
-        return (given,)
-    options = sorted(f"{key}={value!r}" for key, value in given.items() if key not in ("name", "overrides"))
-    return (given.get("name", label), *options)
+def _method(label: str, algorithm: str | Mapping[str, Any]) -> StyleKey:
+    """Return the algorithm's name and options, without the settings that the series overrides."""
+    if isinstance(algorithm, str):
+        return (algorithm,)
+    options = sorted(f"{key}={value!r}" for key, value in algorithm.items() if key not in ("name", "overrides"))
+    return (algorithm.get("name", label), *options)
 
 
-def _pairs(experiments: Mapping[str, Mapping[str, tuple]]) -> dict[tuple, tuple[str, str]]:
-    """Key -> colour and marker, in the order in which they come."""
-    found: dict[tuple, tuple[str, str]] = {}
-    order = list(dict.fromkeys(key for own in experiments.values() for key in own.values()))
-    claims = Counter(PALETTE[ALGORITHM_STYLES[name]] for name in {key[0] for key in order} & ALGORITHM_STYLES.keys())
+def _assign_colour_markers(experiments: Mapping[str, Mapping[str, StyleKey]]) -> dict[StyleKey, ColourMarker]:
+    """Assign a colour and a marker to each style key, in the order in which the keys first occur."""
+    assigned: dict[StyleKey, ColourMarker] = {}
+    keys_by_experiment = [list(series_keys.values()) for series_keys in experiments.values()]
+    order = list(dict.fromkeys(key for keys in keys_by_experiment for key in keys))
+    algorithms = {key[0] for key in order}
+    reserved = Counter(PALETTE[ALGORITHM_STYLES[name]] for name in algorithms & ALGORITHM_STYLES.keys())
     for key in order:
-        beside = {other for own in experiments.values() if key in own.values() for other in own.values()} & found.keys()
-        found[key] = _next(key[0], claims, [found[other] for other in beside], list(found.values()))
-    return found
+        neighbours = {other for keys in keys_by_experiment if key in keys for other in keys}
+        taken = [assigned[other] for other in neighbours & assigned.keys()]
+        assigned[key] = _choose_colour_marker(key[0], reserved, taken, list(assigned.values()))
+    return assigned
 
 
-def _next(algorithm: str, claims: Counter, beside: list[tuple], given: list[tuple]) -> tuple[str, str]:
-    """The algorithm's own pair where it is free, else the colour and the marker that the paper uses least."""
-    used, marks = claims + Counter(colour for colour, _ in given), Counter(marker for _, marker in given)
-    place = ALGORITHM_STYLES.get(algorithm)
-    taken = {other for other, _ in beside}
-    free = (
-        [colour for colour in PALETTE if colour not in taken]
-        or [colour for colour in EXTRA_COLOURS if colour not in taken]
-        or list(PALETTE)
-    )
-    colour = PALETTE[place] if place is not None and PALETTE[place] in free else min(free, key=used.__getitem__)
-    if place is not None and not marks[MARKERS[place]]:
-        return colour, MARKERS[place]
-    near, reserved = {marker for _, marker in beside}, {MARKERS[own] for own in ALGORITHM_STYLES.values()}
-    return colour, min(MARKERS, key=lambda marker: (marker in near, marks[marker], marker in reserved))
+def _choose_colour_marker(
+    algorithm: str, reserved: Counter[str], taken: Sequence[ColourMarker], assigned: Sequence[ColourMarker]
+) -> ColourMarker:
+    """Return the algorithm's own colour and marker if they are free, otherwise those that the paper uses least.
+
+    `reserved` counts the own colours of the paper's algorithms, `taken` lists the styles in the same experiments, `assigned`
+    those in the whole paper.
+    """
+    colour_counts = reserved + Counter(colour for colour, _ in assigned)
+    marker_counts = Counter(marker for _, marker in assigned)
+    own_index = ALGORITHM_STYLES.get(algorithm)
+    taken_colours, taken_markers = {colour for colour, _ in taken}, {marker for _, marker in taken}
+    free = [colour for colour in PALETTE if colour not in taken_colours]
+    free = free or [colour for colour in EXTRA_COLOURS if colour not in taken_colours] or list(PALETTE)
+    if own_index is not None and PALETTE[own_index] in free:
+        colour = PALETTE[own_index]
+    else:
+        colour = min(free, key=colour_counts.__getitem__)
+    if own_index is not None and not marker_counts[MARKERS[own_index]]:
+        return colour, MARKERS[own_index]
+    own_markers = {MARKERS[index] for index in ALGORITHM_STYLES.values()}
+    return colour, min(MARKERS, key=lambda marker: (marker in taken_markers, marker_counts[marker], marker in own_markers))
 
 
-def _of_experiment(own: Mapping[str, tuple], pairs: Mapping[tuple, tuple], proposed: Collection[str]) -> dict[str, SeriesStyle]:
-    groups: dict[tuple, list[str]] = {}
-    for label, key in own.items():
+def _experiment_styles(
+    series_keys: Mapping[str, StyleKey], colour_markers: Mapping[StyleKey, ColourMarker], proposed: Collection[str]
+) -> dict[str, SeriesStyle]:
+    groups: dict[StyleKey, list[str]] = {}
+    for label, key in series_keys.items():
         groups.setdefault(key, []).append(label)
-    found = {labels[0]: pairs[key] for key, labels in groups.items() if len(labels) == 1}
+    styles = {labels[0]: colour_markers[key] for key, labels in groups.items() if len(labels) == 1}
     for labels in groups.values():
         if len(labels) > 1:
-            found |= zip(labels, _shaded(len(labels), {marker for _, marker in found.values()}), strict=True)
-    return {label: SeriesStyle(*found[label], label in proposed) for label in own}
+            taken_markers = {marker for _, marker in styles.values()}
+            styles |= zip(labels, _shaded_styles(len(labels), taken_markers), strict=True)
+    return {label: SeriesStyle(*styles[label], label in proposed) for label in series_keys}
 
 
-def _shaded(count: int, taken: Collection[str]) -> list[tuple[str, str]]:
-    """Looks of the settings of one method, with none of the taken markers while there are others."""
-    marks = [marker for marker in MARKERS if marker not in taken] or list(MARKERS)
-    return [(shade, marks[place % len(marks)]) for place, shade in enumerate(shades(count))]
+def _shaded_styles(count: int, taken_markers: Collection[str]) -> list[ColourMarker]:
+    """Return the styles of one method's settings, with none of the taken markers while others are left."""
+    markers = [marker for marker in MARKERS if marker not in taken_markers] or list(MARKERS)
+    return [(shade, markers[place % len(markers)]) for place, shade in enumerate(shades(count))]

@@ -1,4 +1,4 @@
-"""The settings of an experiment as tables: what all its series share, what differs, and what a scale changes."""
+"""The settings of an experiment as tables: shared by all series, differing between series, changed by a scale."""
 
 import json
 from collections.abc import Mapping
@@ -10,40 +10,38 @@ from fedrepro.report.inputs.gathered import Results
 
 @dataclass(frozen=True)
 class Settings:
-    """Paths such as `algorithm.beta` with their values. `own`: series -> those that differ between series."""
+    """Values of settings by path, such as `algorithm.beta`; `differing` holds by series those that are not shared by all."""
 
     shared: dict[str, str]
     differing: dict[str, dict[str, str]]
 
 
 def collect_settings(results: Results) -> Settings:
-    """What the runs of these results were resolved to; nothing where none were made."""
-    configs = (
-        {}
-        if results.missing_reason
-        else {label: flatten_settings(series["config"]) for label, series in results.note["series"].items()}
-    )
+    """Return the resolved settings of the runs behind some results; empty if there are no runs."""
+    series = {} if results.missing_reason else results.note["series"]
+    configs = {label: flatten_settings(entry["config"]) for label, entry in series.items()}
     paths = dict.fromkeys(path for config in configs.values() for path in config if path != "seed")
     values = {path: [config.get(path, "") for config in configs.values()] for path in paths}
-    shared = {path: found[0] for path, found in values.items() if len(set(found)) == 1}
-    differing = {path: found for path, found in values.items() if path not in shared}
-    own = {label: {path: found[place] for path, found in differing.items()} for place, label in enumerate(configs)}
-    return Settings(shared, own)
+    shared = {path: by_series[0] for path, by_series in values.items() if len(set(by_series)) == 1}
+    differing = {
+        label: {path: config.get(path, "") for path in paths if path not in shared} for label, config in configs.items()
+    }
+    return Settings(shared, differing)
 
 
 def changed_settings(paper: Mapping[str, Any], overlay: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Setting, its value at the paper's size (empty where that is the default), and its value here, where they differ."""
-    usual, here = flatten_settings(paper), flatten_settings(overlay)
-    return [(path, usual.get(path, ""), value) for path, value in here.items() if usual.get(path) != value]
+    """Return what a scale's overlay changes: setting, value in the paper (empty: the default), value at the scale."""
+    original, here = flatten_settings(paper), flatten_settings(overlay)
+    return [(path, original.get(path, ""), value) for path, value in here.items() if original.get(path) != value]
 
 
-def flatten_settings(settings: Mapping[str, Any], above: str = "") -> dict[str, str]:
-    """Each setting by its path; a choice is the value of its kind, and its options lie below."""
-    found: dict[str, str] = {}
+def flatten_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return each setting's value by its path; a choice's name is the value at the choice's own path, its options are below."""
+    flat: dict[str, str] = {}
     for key, value in settings.items():
-        path = f"{above}{key}".removesuffix(".name")
+        path = f"{prefix}{key}".removesuffix(".name")
         if isinstance(value, Mapping):
-            found |= flatten_settings(value, f"{path}.")
+            flat |= flatten_settings(value, f"{path}.")
         else:
-            found[path] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return found
+            flat[path] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return flat

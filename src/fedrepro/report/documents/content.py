@@ -67,7 +67,7 @@ def _rounded(hours: float) -> str:
 
 def collect(key: str, spec: Paper, folder: Path, hours: Mapping[str, float]) -> PaperContent:
     """Read back a paper's artifacts from its `folder` (reports/<scale>/<paper>)."""
-    found = artifacts.load_evidence(spec, folder)
+    found = artifacts.load_paper_data(spec, folder)
     shown = artifacts.available_artifacts(spec, found)
     figures = [
         {

@@ -1,1 +1,1 @@
-"""What reports read: gathered results, the experiments that a figure shows, references between them."""
+"""Inputs of reports: gathered results, views of experiments, checks of names in a paper's file."""

@@ -1,11 +1,11 @@
-"""Gathered results, as reports read them."""
+"""Gathered results of experiments and studies."""
 
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from fedrepro import __version__
 from fedrepro.core.files import parse_rows, read_file, read_required_json
@@ -13,12 +13,13 @@ from fedrepro.report.statistics import Curve
 from fedrepro.runs import reasons
 from fedrepro.runs.reasons import MissingReason, unfinished
 
-Value, Default = TypeVar("Value"), TypeVar("Default")
+Value = TypeVar("Value")
+Default = TypeVar("Default")
 
 
 @dataclass(frozen=True)
 class Results:
-    """What `runs.gather` wrote for one experiment, or for one study of it."""
+    """The results that `runs.gather` wrote for one experiment or one study: metadata in `note`, metrics in `rows`."""
 
     note: dict[str, Any]
     rows: list[dict[str, str]]
@@ -29,11 +30,15 @@ class Results:
 
     @property
     def scales(self) -> tuple[str, ...]:
-        """The scale, and those that it is like, the nearest first."""
+        """Return the scale and the scales that it inherits from, nearest first."""
         return (self.note["scale"], *self.note.get("scale_like", ()))
 
-    def at_scale(self, by_scale: Mapping[str, Value], default: Default = None) -> Value | Default:
-        """What is said for the scale, else for the nearest that it is like; else what is usual."""
+    @overload
+    def at_scale(self, by_scale: Mapping[str, Value]) -> Value | None: ...
+    @overload
+    def at_scale(self, by_scale: Mapping[str, Value], default: Default) -> Value | Default: ...
+    def at_scale(self, by_scale: Mapping[str, Any], default: Any = None) -> Any:
+        """Return the value for the scale or for the nearest scale that it inherits from, otherwise the default."""
         return next((by_scale[scale] for scale in self.scales if scale in by_scale), default)
 
     @property
@@ -42,8 +47,10 @@ class Results:
 
     @property
     def latex_name(self) -> str:
-        """The paper in LaTeX's labels and commands; with the scale where it is not the paper's own, so that an article may have
-        both."""
+        """Return the paper's name in LaTeX labels and commands.
+
+        It includes the scale unless that is the paper's own, so that an article can show both.
+        """
         paper, scale = self.note["paper"], self.note["scale"]
         return paper if self.compare == "full" else f"{paper}-{scale}"
 
@@ -53,27 +60,27 @@ class Results:
 
     @property
     def unfinished_series(self) -> list[str]:
-        """The series that are not finished."""
+        """Return the labels of series whose runs are not finished."""
         return self.note.get("missing", [])
 
     def series_missing_reason(self, labels: Sequence[str] = ()) -> MissingReason | None:
-        """Why there is nothing of all of these series."""
+        """Return why none of the series has results; None if one has, or if no series is given."""
         return self.missing_reason or (unfinished(labels) if labels and set(labels) <= set(self.unfinished_series) else None)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """A study's."""
+        """Return the settings of a study."""
         return self.note["settings"]
 
     def runs(self, label: str | None = None) -> list[dict[str, Any]]:
-        """Provenance records of one series, none of one that is missing; or of all."""
+        """Return the provenance records of all series or of one; an unfinished series has none."""
         if label in self.unfinished_series:
             return []
         chosen = self.note["series"] if label is None else {label: self.note["series"][label]}
         return [run for series in chosen.values() for run in series["runs"]]
 
     def curves(self, label: str, measure: str) -> dict[int, Curve]:
-        """Seed -> (round, value) where it was measured. A diverged run has no curve: its numbers mean nothing."""
+        """Return seed -> (round, value) for the measured rounds of finished runs; numbers of a diverged run mean nothing."""
         curves: dict[int, list] = defaultdict(list)
         for row in self.finished_rows(label):
             if row.get(measure, "") != "":
@@ -81,25 +88,25 @@ class Results:
         return dict(curves)
 
     def finished_rows(self, label: str) -> list[dict[str, str]]:
-        """The rows of a series, without its diverged runs."""
+        """Return the rows of a series, without its diverged runs."""
         seeds = {str(run["seed"]) for run in self.runs(label) if run["status"] == "finished"}
         return [row for row in self._by_series.get(label, []) if row["seed"] in seeds]
 
     @functools.cached_property
     def _by_series(self) -> dict[str, list[dict[str, str]]]:
-        """Dozens of claims ask for the rows of a series, of thousands of rows in all."""
-        found: dict[str, list[dict[str, str]]] = {}
+        """Return the rows by series; cached, since dozens of claims need them and there are thousands of rows."""
+        by_series: dict[str, list[dict[str, str]]] = {}
         for row in self.rows:
-            found.setdefault(row["series"], []).append(row)
-        return found
+            by_series.setdefault(row["series"], []).append(row)
+        return by_series
 
     def diverged_runs(self, label: str) -> list[str]:
-        """What is to be said of the runs that diverged."""
+        """Describe each diverged run of a series, such as "seed 1 diverged at round 7"."""
         return [f"seed {run['seed']} {run['status']}" for run in self.runs(label) if run["status"] != "finished"]
 
 
 class LazyResults(dict):
-    """Gathered results in a folder by their name, each read when it is first asked for."""
+    """Gathered results in a folder by name, each read on first use."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -121,8 +128,8 @@ def version_text() -> str:
 
 
 def provenance_text(results: Iterable[Results]) -> str:
-    """Version, and the runs' commits with their dates, where they are known; the oldest first."""
-    runs = [run for found in results for run in found.runs()]
+    """Return the version and the runs' commits with their dates, if known, oldest first."""
+    runs = [run for result in results for run in result.runs()]
     commits = sorted({(run.get("commit_date") or "", run["commit"]) for run in runs})
     named = [f"{commit} ({date[:10]})" if date else commit for date, commit in commits]
-    return f"{version_text()}{'; runs at commit ' + ', '.join(named) if named else ''}"
+    return f"{version_text()}; runs at commit {', '.join(named)}" if named else version_text()

@@ -1,4 +1,4 @@
-"""What artifacts are made from: an experiment in one measure, with its results and what the paper shows of it."""
+"""Data behind a paper's artifacts: experiments in one measure, their results, the paper's digitised curves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,68 +10,69 @@ from fedrepro.config.types import Count, Frozen, NonNegative
 from fedrepro.core.errors import unknown_name_message
 from fedrepro.core.metrics import MEASURES, Measure
 from fedrepro.data import source_label
-from fedrepro.report import palette as looks
+from fedrepro.report import palette
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.palette import SeriesStyle
 from fedrepro.report.statistics import Curve, best, rounds_to
 from fedrepro.runs.reasons import MissingReason
 
 
-def _known(name: str) -> str:
+def _check_measure(name: str) -> str:
     if name not in MEASURES:
         raise ValueError(unknown_name_message("measure", name, MEASURES))
     return name
 
 
-MeasureName = Annotated[str, Field(json_schema_extra={"enum": list(MEASURES)}), AfterValidator(_known)]
+MeasureName = Annotated[str, Field(json_schema_extra={"enum": list(MEASURES)}), AfterValidator(_check_measure)]
 
 
 class DisplayOptions(Frozen):
-    """How an experiment is shown by every artifact that does not say otherwise."""
+    """How artifacts show an experiment, unless they say otherwise."""
 
     name: str = ""  # in the paper, e.g. Fig. 4a
-    about: str = ""  # what tells it from the others there, in words; its data are told by its runs
+    about: str = ""  # how it differs from the paper's other experiments, in words; captions add the data
     measure: MeasureName = "test_accuracy"
     target: dict[str, NonNegative] = {}  # by scale; 0..1, of a loss in nats
     reported: dict[str, str] = {}  # series -> key in the file of digitised curves
-    seeds_at_first_look: dict[str, Count] = {}  # by scale; how many seeds had been looked at when more were added
-    calibrated_on: Literal[False] | str | None = None  # which settings these curves were used to choose; false: none
+    seeds_at_first_look: dict[str, Count] = {}  # by scale; number of seeds whose results were known when more seeds were added
+    calibrated_on: Literal[False] | str | None = None  # the settings chosen with these curves; false: none
 
 
 def calibrated_curves(experiments: Mapping[str, DisplayOptions]) -> dict[str, list[str]]:
-    """Digitised curve -> what of ours was chosen by it, and in which experiment."""
-    told: dict[str, list[str]] = {}
-    for name, shown in experiments.items():
-        for curve in dict.fromkeys(shown.reported.values()) if shown.calibrated_on else ():
-            told.setdefault(curve, []).append(f"{shown.calibrated_on} ({name})")
-    return told
+    """Return digitised curve -> the settings that were chosen with it, each with its experiment."""
+    chosen: dict[str, list[str]] = {}
+    for name, display in experiments.items():
+        if display.calibrated_on:
+            for curve in dict.fromkeys(display.reported.values()):
+                chosen.setdefault(curve, []).append(f"{display.calibrated_on} ({name})")
+    return chosen
 
 
 class ExperimentRef(Frozen):
-    """An experiment in one measure. What is left out is as in the paper's section `experiments`; its target and curves belong
-    to the measure that is named there, so that they do not hold for another one."""
+    """An experiment in one measure. Keys that are left out are taken from the paper's section `experiments`, but target and
+    curves only if the measure is the same."""
 
     experiment: str
     measure: MeasureName | None = None
     target: dict[str, NonNegative] | None = None
     reported: dict[str, str] | None = None
-    name: str | None = None  # of the panel; else the experiment's
+    name: str | None = None  # of the panel; None: the experiment's
 
     @property
     def key(self) -> str:
         return self.name or self.experiment
 
     def resolved(self, experiments: Mapping[str, DisplayOptions]) -> DisplayOptions:
-        """With all that is left out."""
-        usual = experiments.get(self.experiment, DisplayOptions())
-        named = {"name": usual.name, "about": usual.about}
-        base = usual if self.measure in (None, usual.measure) else DisplayOptions(measure=self.measure, **named)
-        own = {"target": self.target, "reported": self.reported, "name": self.name}
-        return base.model_copy(update={key: value for key, value in own.items() if value is not None})
+        """Return the display options, completed from the paper's section `experiments`."""
+        base = experiments.get(self.experiment, DisplayOptions())
+        if self.measure is not None and self.measure != base.measure:
+            base = DisplayOptions(measure=self.measure, name=base.name, about=base.about)
+        changes = {"target": self.target, "reported": self.reported, "name": self.name}
+        return base.model_copy(update={key: value for key, value in changes.items() if value is not None})
 
 
 def setting_at(settings: Any, path: str) -> Any:
-    """What settings say at a path such as `algorithm.beta`; None where they say nothing."""
+    """Return the setting at a path such as `algorithm.beta`; None if it is not set."""
     for key in path.split("."):
         settings = settings.get(key) if isinstance(settings, dict) else None
     return settings
@@ -79,30 +80,29 @@ def setting_at(settings: Any, path: str) -> Any:
 
 @dataclass(frozen=True)
 class ExperimentView:
-    """An experiment's results as one artifact shows them; every curve that is read from them is in its measure."""
+    """An experiment's results in one measure, as an artifact shows them."""
 
     key: str
     display: DisplayOptions
     results: Results
-    other_results: Mapping[str, Results] = field(default_factory=dict)  # of the experiments that a claim holds it against
+    other_results: Mapping[str, Results] = field(default_factory=dict)  # of experiments that a claim compares with
 
     def sibling(self, experiment: str) -> "ExperimentView":
-        """One of these, in the same measure."""
+        """Return the view of one of the other experiments, in the same measure."""
         return ExperimentView(experiment, DisplayOptions(measure=self.display.measure), self.other_results[experiment])
 
     @property
     def name(self) -> str:
-        """What it is called in tables."""
+        """Return the name in tables."""
         return self.display.name or self.key
 
     @property
     def title(self) -> str:
-        """Its name, data and what it is about."""
-        data = (
-            sorted({source_label.parse_label(run["dataset"])[0] for run in self.results.runs()}) if self.display.about else []
-        )
-        about = ", ".join(filter(None, [" and ".join(data), self.display.about]))
-        return f"{self.name}: {about}" if about else self.name
+        """Return name, data and description."""
+        if not self.display.about:
+            return self.name
+        data = sorted({source_label.parse_label(run["dataset"])[0] for run in self.results.runs()})
+        return f"{self.name}: {', '.join(filter(None, [' and '.join(data), self.display.about]))}"
 
     @property
     def measure(self) -> Measure:
@@ -118,33 +118,33 @@ class ExperimentView:
 
     @property
     def target(self) -> float | None:
-        """At this scale."""
+        """Return the target at this scale."""
         return self.results.at_scale(self.display.target)
 
     @property
     def comparable(self) -> bool:
-        """Whether our numbers may be held against the paper's."""
+        """Return whether our numbers may be compared with the paper's."""
         return self.results.compare == "full"
 
     def setting(self, label: str, path: str) -> Any:
-        """A series' resolved setting by its path; None where it has none."""
+        """Return a series' resolved setting by its path; None if it is not set."""
         return setting_at(self.results.note["series"][label]["config"], path)
 
     def curves(self, label: str) -> dict[int, Curve]:
-        """Seed -> (round, value) of the finished runs; 0..1, of a loss in nats."""
+        """Return seed -> (round, value) of the finished runs; values are 0..1, of a loss in nats."""
         return self.results.curves(label, self.display.measure)
 
     def rounds_to(self, curve: Curve, target: float, smooth: int = 1) -> int | None:
-        """First round at the target; a loss comes down to it."""
+        """Return the first round at the target (for a loss: at or below it), as a mean over `smooth` measured rounds."""
         return rounds_to(self._rising(curve), self.sign * target, smooth)
 
     def best(self, curve: Curve, smooth: int = 1) -> float:
-        """The highest value, of a loss the lowest, averaged over `smooth` rounds."""
+        """Return the highest value (for a loss: the lowest) of means over `smooth` measured rounds."""
         return self.sign * best(self._rising(curve), smooth)
 
     @property
     def sign(self) -> int:
-        """1, of a loss -1: times it, a value is the better the higher it is."""
+        """Return 1, or -1 for a loss: multiplied by it, a higher value is better."""
         return -1 if self.measure.score == "loss" else 1
 
     def _rising(self, curve: Curve) -> Curve:
@@ -153,20 +153,20 @@ class ExperimentView:
 
 @dataclass(frozen=True)
 class PaperData:
-    """All that a paper's artifacts may be made from at one scale."""
+    """All data behind a paper's artifacts at one scale."""
 
     experiments: Mapping[str, DisplayOptions]
     results: Mapping[str, Results]  # by experiment, and by `<experiment>-<study>`
-    curves: Mapping[str, Curve]  # the paper's digitised ones
-    figures: Mapping[str, Any]  # for figures of several panels
-    styles: Mapping[str, Mapping[str, SeriesStyle]] = field(default_factory=dict)  # of each experiment's series
-    curves_from: str = ""  # where the digitised ones were read
+    curves: Mapping[str, Curve]  # digitised from the paper
+    figures: Mapping[str, Any]  # by key, for figures that combine others
+    styles: Mapping[str, Mapping[str, SeriesStyle]] = field(default_factory=dict)  # by experiment and series
+    curves_from: str = ""  # where the digitised curves were read
 
     def panel(self, ref: ExperimentRef) -> ExperimentView:
         return ExperimentView(ref.key, ref.resolved(self.experiments), self.results[ref.experiment])
 
     def curve_name(self, key: str) -> str:
-        """What a digitised curve is called: its own name of figure and series, `<figure>:<series>`."""
+        """Return the name of a digitised curve with the key `<figure>:<series>`, such as "Fig. 4: FedAvg"."""
         figure, _, series = key.partition(":")
         return f"Fig. {figure}: {series}" if series else key
 
@@ -174,21 +174,21 @@ class PaperData:
         return self.results[results_name(experiment, study)]
 
     def styles_of(self, results: Results) -> Mapping[str, SeriesStyle]:
-        """Series -> look: the paper's; where it does not know one of them, as if the paper had nothing else."""
+        """Return the style of each series: the paper's, or styles for this experiment alone if the paper lacks a series."""
         experiment, _ = split_results_name(results.note["experiment"])
-        known = self.styles.get(experiment, {})
-        if known.keys() >= results.note["series"].keys():
-            return known
-        own = {label: series["algorithm"] for label, series in results.note["series"].items()}
-        return looks.assign_styles({experiment: own})[experiment]
+        styles = self.styles.get(experiment, {})
+        if styles.keys() >= results.note["series"].keys():
+            return styles
+        algorithms = {label: series["algorithm"] for label, series in results.note["series"].items()}
+        return palette.assign_styles({experiment: algorithms})[experiment]
 
 
 def results_name(experiment: str, study: str | None) -> str:
-    """The name of gathered results."""
+    """Return the name of gathered results."""
     return f"{experiment}-{study}" if study else experiment
 
 
-def split_results_name(source: str) -> tuple[str, str]:
-    """Of such a name the experiment, and the study or nothing."""
-    experiment, _, study = source.partition("-")
+def split_results_name(name: str) -> tuple[str, str]:
+    """Return the experiment and the study (empty: none) in the name of gathered results."""
+    experiment, _, study = name.partition("-")
     return experiment, study

@@ -1,4 +1,4 @@
-"""What a paper's file may name: checked before anything is trained, so that nobody learns of a misspelt name after hours."""
+"""Checks of the names in a paper's file, made before any training so that a misspelt name does not cost hours."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -13,22 +13,25 @@ from fedrepro.report.inputs.panel import DisplayOptions, ExperimentRef, setting_
 
 @dataclass(frozen=True)
 class ReferenceChecker:
-    """Names that a paper's file may use; `key` is what is being checked. Every method raises a UserError that says where."""
+    """A checker of the names in a paper's file.
+
+    Every check raises a UserError that starts with the file and `key`, the key being checked.
+    """
 
     file: str
     key: str
-    experiments: Mapping[str, dict[str, Any]]  # the paper's, as experiments.yaml says
+    experiments: Mapping[str, dict[str, Any]]  # the paper's, as in experiments.yaml
     scales: Mapping[str, Scale]
-    curves: Collection[str]  # digitised
+    curves: Collection[str]  # keys of the digitised curves
     display_options: Mapping[str, DisplayOptions]
     figures: Mapping[str, Any]
 
     def at(self, *keys: str) -> "ReferenceChecker":
-        """The same for what lies below."""
+        """Return a checker for a key below this one."""
         return replace(self, key=".".join(filter(None, (self.key, *keys))))
 
     def check_names(self, kind: str, names: Iterable[str], valid: Collection[str]) -> None:
-        """That they are among the valid ones."""
+        """Check that all names are valid."""
         for name in names:
             if name not in valid:
                 self.fail(unknown_name_message(kind, name, valid))
@@ -37,56 +40,60 @@ class ReferenceChecker:
         raise UserError(f"{self.file}: {self.key}: {reason}")
 
     def check_experiment(self, name: str, series: Iterable[str | None] = ()) -> None:
-        """That it exists, with these series."""
+        """Check that the experiment and its series exist."""
         self.check_names("experiment", [name], self.experiments)
         self.check_names("series", [label for label in series if label], self.experiments[name].get("series", {}))
 
     def series(self, experiment: str) -> dict[str, dict[str, Any]]:
-        """What experiments.yaml says of each series, a name alone written out."""
-        found = self.experiments[experiment].get("series", {})
-        return {label: choice if isinstance(choice, dict) else {"name": choice} for label, choice in found.items()}
+        """Return each series as in experiments.yaml; an algorithm's name alone becomes `{"name": ...}`."""
+        series = self.experiments[experiment].get("series", {})
+        return {label: choice if isinstance(choice, dict) else {"name": choice} for label, choice in series.items()}
 
-    def check_numeric_setting(self, experiment: str, setting: str, leave: Collection[str] = (), log: bool = False) -> None:
-        """That a setting, such as `algorithm.beta`, is a number wherever the experiment's series state it, and that one of them
-        does. `leave`: series that need not. `log`: that it has a place on a logarithmic axis, too."""
-        shared, stated = self.experiments[experiment], {}
+    def check_numeric_setting(self, experiment: str, setting: str, exempt: Collection[str] = (), log: bool = False) -> None:
+        """Check that a setting, such as `algorithm.beta`, is a number in every series that sets it, and set in at least one.
+
+        Args:
+            exempt: series that are not checked.
+            log: whether the numbers must fit on a logarithmic axis.
+        """
+        shared, values = self.experiments[experiment], {}
         for label, choice in self.series(experiment).items():
-            own = merge(shared, choice.get("overrides", {})) | {"algorithm": choice}
-            if label not in leave and (value := setting_at(own, setting)) is not None:
-                stated[label] = value
-        wrong = [f"{label}: {value}" for label, value in stated.items() if not isinstance(value, int | float)]
-        if wrong or not stated:
-            found = f"{', '.join(wrong)} is no number" if wrong else "no series states it"
-            self.fail(f"'{setting}' of experiment '{experiment}': {found}")
-        if below := [f"{label}: {value:g}" for label, value in stated.items() if log and value <= 0]:
-            found = f"{', '.join(below)}: a logarithmic axis has numbers above 0 only; set log: false"
-            self.fail(f"'{setting}' of experiment '{experiment}': {found}")
+            value = setting_at(merge(shared, choice.get("overrides", {})) | {"algorithm": choice}, setting)
+            if label not in exempt and value is not None:
+                values[label] = value
+        where = f"'{setting}' of experiment '{experiment}'"
+        if not values:
+            self.fail(f"{where}: no series states it")
+        if wrong := [f"{label}: {value}" for label, value in values.items() if not isinstance(value, int | float)]:
+            self.fail(f"{where}: {', '.join(wrong)} is no number")
+        if log and (wrong := [f"{label}: {value:g}" for label, value in values.items() if value <= 0]):
+            self.fail(f"{where}: {', '.join(wrong)}: a logarithmic axis has numbers above 0 only; set log: false")
 
     def check_study(self, experiment: str, study: str, series: Iterable[str | None] = ()) -> None:
-        """That the experiment asks for it."""
+        """Check that the experiment has the study and the series."""
         self.check_experiment(experiment, series)
         if self.experiments[experiment].get("studies", {}).get(study) is None:  # {}: with its defaults
             self.fail(f"experiment '{experiment}' has no {study}")
 
     def check_ref(self, ref: ExperimentRef, series: Iterable[str | None] = ()) -> DisplayOptions:
-        """That the experiment measures it, and that its target and its curves are there."""
+        """Check that the experiment has the measure, and that scales, series and curves exist; return the display options."""
         self.check_experiment(ref.experiment, series)
-        shown = ref.resolved(self.display_options)
+        display = ref.resolved(self.display_options)
         measured = self.experiments[ref.experiment].get("measures", USUAL)
-        self.check_names(f"measure of experiment '{ref.experiment}'", [shown.measure], measured)
-        self.at("target").check_names("scale", shown.target, self.scales)
-        self.at("target").check_values(shown.measure, shown.target.values())
-        self.at("seeds_at_first_look").check_names("scale", shown.seeds_at_first_look, self.scales)
-        self.at("reported").check_names("series", shown.reported, self.experiments[ref.experiment].get("series", {}))
-        self.at("reported").check_names("curve", shown.reported.values(), self.curves)
-        return shown
+        self.check_names(f"measure of experiment '{ref.experiment}'", [display.measure], measured)
+        self.at("target").check_names("scale", display.target, self.scales)
+        self.at("target").check_values(display.measure, display.target.values())
+        self.at("seeds_at_first_look").check_names("scale", display.seeds_at_first_look, self.scales)
+        self.at("reported").check_names("series", display.reported, self.experiments[ref.experiment].get("series", {}))
+        self.at("reported").check_names("curve", display.reported.values(), self.curves)
+        return display
 
     def check_values(self, measure: str, values: Iterable[float]) -> None:
-        """That they are values of the measure."""
+        """Check that the values are possible for the measure."""
         if MEASURES[measure].percent and any(value > 1 for value in values):
             self.fail(f"{MEASURES[measure].title} is between 0 and 1 (got {max(values):g})")
 
     @property
     def compared_scales(self) -> list[str]:
-        """The scales at which our numbers are held against the paper's."""
+        """Return the scales at which our numbers are compared with the paper's."""
         return [name for name, scale in self.scales.items() if scale.compare == "full"]

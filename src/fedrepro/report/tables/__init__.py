@@ -1,1 +1,1 @@
-"""Tables: one small file per kind, with its own class `Table`; `base.py` says what one has."""
+"""Kinds of tables: one module per kind, each with a class `Table` derived from `base.Table`."""

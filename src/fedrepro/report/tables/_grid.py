@@ -1,25 +1,25 @@
-"""A table before it is text: page, CSV and LaTeX show the same grid."""
+"""Tables before formatting: columns and rows that the page, the CSV file and the LaTeX file share."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from fedrepro.report.numbers import NO_VALUE, Number
 
-Row = dict[str, str | Number]
+Row = dict[str, str | Number]  # column title -> cell
 SYMBOLS = {"%": " percent", "'": ""}
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Columns and rows; a column holds numbers, or text where no cell is a number."""
+    """Columns and rows of a table; a column is text if none of its cells is a number."""
 
     columns: list[str]
     rows: list[Row]
 
     @classmethod
     def from_rows(cls, rows: list[Row]) -> "Grid":
-        """Columns in the order in which the rows bring them."""
+        """Return a grid whose columns are in the order of their first occurrence in the rows."""
         return cls(list(dict.fromkeys(name for row in rows for name in row)) or ["Panel", "Series"], rows)
 
     def cells(self, column: str) -> list[str | Number]:
@@ -30,58 +30,71 @@ class Grid:
 
     @property
     def best_cells(self) -> set[tuple[int, int]]:
-        """(row, column) of the numbers that are best among those that they can be compared with, from 0."""
-        found = enumerate(self.rows)
-        return {(i, j) for i, row in found for j, name in enumerate(self.columns) if getattr(row.get(name), "best", False)}
+        """Return (row, column), from 0, of the numbers that are marked as best."""
+        best = set()
+        for j, column in enumerate(self.columns):
+            best |= {(i, j) for i, cell in enumerate(self.cells(column)) if isinstance(cell, Number) and cell.best}
+        return best
 
     def text_rows(self) -> list[list[str]]:
-        """The rows as they are read, without the columns."""
+        """Return the rows as printed, without the column titles."""
         return [[str(row.get(name, NO_VALUE)) for name in self.columns] for row in self.rows]
 
     def csv_rows(self) -> list[list]:
-        """Rows for other programs, the first with names of columns; a number that is not there is empty. Beside means over
-        seeds stand half of their 95 % interval and the seeds, `_half_width` and `_n`, beside a paper's its `_deviation`."""
-        names, parts = [], []
-        for column in self.columns:
-            name, cells = slug(column), self.cells(column)
-            if not self.is_numeric(column):
-                names, parts = [*names, name], [*parts, cells]
+        """Return the rows of the CSV file, the first with the column names; a missing number is empty.
+
+        A column of means over seeds is followed by half of the 95 % interval and the number of seeds (`_half_width`, `_n`), a
+        column of the paper's means by their standard deviation (`_deviation`).
+        """
+        columns: list[tuple[str, Sequence]] = []
+        for title in self.columns:
+            name, cells = slug(title), self.cells(title)
+            if not self.is_numeric(title):
+                columns.append((name, cells))
                 continue
-            numbers = [cell if isinstance(cell, Number) else Number() for cell in cells]
-            names, parts = [*names, name], [*parts, [_plain(number.value) for number in numbers]]
+            numbers = as_numbers(cells)
+            half_widths = [_csv_number(number.half_width) for number in numbers]
+            columns.append((name, [_csv_number(number.value) for number in numbers]))
             if any(number.n is not None for number in numbers):
-                names += [f"{name}_half_width", f"{name}_n"]
-                parts.append([_plain(number.half_width) for number in numbers])
-                parts.append(["" if number.n is None else number.n for number in numbers])
-            elif any(number.half_width is not None for number in numbers):
-                names, parts = [*names, f"{name}_deviation"], [*parts, [_plain(number.half_width) for number in numbers]]
-        return [names, *([part[i] for part in parts] for i in range(len(self.rows)))]
+                columns.append((f"{name}_half_width", half_widths))
+                columns.append((f"{name}_n", ["" if number.n is None else number.n for number in numbers]))
+            elif any(half_widths):
+                columns.append((f"{name}_deviation", half_widths))
+        rows = [[cells[i] for _, cells in columns] for i in range(len(self.rows))]
+        return [[name for name, _ in columns], *rows]
 
 
-def mark_best(rows: Sequence[Row], column: str, lowest: bool, excluded: Iterable[str] = ()) -> None:
-    """Mark the best number of a column, at the digits that are shown, ties all; among at least two whole ones, of series that
-    lost no run: the seeds that are left do not speak for the one that is lost."""
-    out = set(excluded)
-    rivals = [row for row in rows if row["Series"] not in out and _whole(row.get(column))]
-    seen = [float(row[column].value_text) for row in rivals]
-    if len(seen) < 2:
+def as_numbers(cells: Sequence[str | Number]) -> list[Number]:
+    """Return the cells of a column of numbers, with an empty number for each cell of text."""
+    return [cell if isinstance(cell, Number) else Number() for cell in cells]
+
+
+def mark_best(rows: Sequence[Row], column: str, lowest: bool, excluded: Collection[str] = ()) -> None:
+    """Mark the best numbers of a column, compared at the printed digits.
+
+    Qualified numbers and the `excluded` series, whose remaining seeds do not speak for a diverged run, are not compared; fewer
+    than two numbers are not marked.
+    """
+    compared: list[tuple[Row, Number]] = []
+    for row in rows:
+        cell = row.get(column)
+        if isinstance(cell, Number) and cell.value is not None and not cell.qualifier and row["Series"] not in excluded:
+            compared.append((row, cell))
+    if len(compared) < 2:
         return
-    first = min(seen) if lowest else max(seen)
-    for row, value in zip(rivals, seen, strict=True):
-        if value == first:
-            row[column] = replace(row[column], best=True)
-
-
-def _whole(cell: str | Number | None) -> bool:
-    return isinstance(cell, Number) and cell.value is not None and not cell.qualifier
+    values = [float(cell.value_text) for _, cell in compared]
+    best = min(values) if lowest else max(values)
+    for (row, cell), value in zip(compared, values, strict=True):
+        if value == best:
+            row[column] = replace(cell, best=True)
 
 
 def slug(title: str) -> str:
-    """A column's name for programs: `Saved vs FedAvg (%)` is `saved_vs_fedavg_percent`."""
+    """Return a column's name in the CSV file: `Saved vs FedAvg (%)` becomes `saved_vs_fedavg_percent`."""
     for symbol, text in SYMBOLS.items():
         title = title.replace(symbol, text)
     return re.sub("[^a-z0-9]+", "_", title.lower()).strip("_")
 
 
-def _plain(value: float | None) -> str:
+def _csv_number(value: float | None) -> str:
     return "" if value is None else format(round(value, 6), ".15g")

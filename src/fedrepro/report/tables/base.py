@@ -1,7 +1,8 @@
-"""What every kind of table has. A row maps column titles to text and numbers; what there is no row for is told below."""
+"""Base classes of all kinds of tables, and the sentences that their captions and notes share."""
 
 from collections import Counter
-from typing import Annotated, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
@@ -13,28 +14,28 @@ from fedrepro.report.quantities import rounds_to
 from fedrepro.report.tables._grid import Grid, Row
 from fedrepro.runs.reasons import MissingReason
 
-PanelRef = Annotated[
-    ExperimentRef,
-    BeforeValidator(
-        lambda given: {"experiment": given} if isinstance(given, str) else given, json_schema_input_type=str | ExperimentRef
-    ),
-]
+
+def _experiment_by_name(value: Any) -> Any:
+    return {"experiment": value} if isinstance(value, str) else value
+
+
+PanelRef = Annotated[ExperimentRef, BeforeValidator(_experiment_by_name, json_schema_input_type=str | ExperimentRef)]
 PanelRefs = Annotated[tuple[PanelRef, ...], Field(min_length=1)]
 
 
 class Table(Frozen):
-    """Rows over some experiments, each in its own measure: by name, or as `{experiment, measure, name}`. `name`: what the table
-    is called among others, after its number in the paper."""
+    """A table over some experiments, each by name or as `{experiment, measure, name}`. `name`: the table's short name on the
+    page, after its number in the paper."""
 
     title: str
     kind: str
     name: str | None = None
     panels: PanelRefs
-    series_settings: ClassVar[tuple[str, ...]] = ()  # the settings that name a series
-    best_among: ClassVar[str]  # among what the bold number is the best
+    series_settings: ClassVar[tuple[str, ...]] = ()  # the settings whose value is the label of a series
+    best_among: ClassVar[str]  # the numbers that the bold one is the best of, in words
 
-    def sources(self, figures: dict) -> list[str]:
-        """The gathered results that it is made from."""
+    def sources(self, figures: Mapping[str, Any]) -> list[str]:
+        """Return the names of the gathered results behind the table."""
         return list(dict.fromkeys(ref.experiment for ref in self.panels))
 
     @property
@@ -42,16 +43,16 @@ class Table(Frozen):
         return self.sources({})
 
     def check(self, checker: ReferenceChecker) -> None:
-        """That all that it names exists."""
-        named = [getattr(self, key) for key in self.series_settings]
+        """Check that all names in the table's settings exist."""
+        labels = [getattr(self, key) for key in self.series_settings]
         for ref in self.panels:
-            checker.at("panels").check_ref(ref, named)
+            checker.at("panels").check_ref(ref, labels)
         names = [ref.resolved(checker.display_options).name or ref.key for ref in self.panels]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             checker.at("panels").fail(f"{', '.join(repeated)}: give panels of one experiment a name each")
 
     def available_panels(self, evidence: PaperData) -> list[ExperimentView]:
-        """The panels that were run."""
+        """Return the panels that have results."""
         return [panel for panel in self._panels(evidence) if not panel.missing_reason]
 
     def _panels(self, evidence: PaperData) -> list[ExperimentView]:
@@ -61,165 +62,164 @@ class Table(Frozen):
         return Grid.from_rows(self.rows(self.available_panels(evidence), evidence))
 
     def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
-        """Of panels that were run."""
+        """Return the rows of panels that have results."""
         raise NotImplementedError
 
     def explanations(self, panels: list[ExperimentView]) -> list[str]:
-        """Sentences on what the numbers are, for panels that were run; there is at least one."""
+        """Return sentences that explain the numbers of panels with results (at least one panel)."""
         raise NotImplementedError
 
     def caption(self, evidence: PaperData) -> str:
-        """What stands above it: the title, the panel where it is one only, and how many seeds."""
+        """Return the text above the table: title, panel if there is only one, number of seeds."""
         panels = self.available_panels(evidence)
-        alone = [panels[0].title] if len(panels) == 1 and panels[0].display.about else []
-        return join_sentences([self.title, *alone, *seeds_sentence(panels)])
+        panel_titles = [panels[0].title] if len(panels) == 1 and panels[0].display.about else []
+        return join_sentences([self.title, *panel_titles, *seeds_sentence(panels)])
 
     def notes(self, evidence: PaperData) -> str:
-        """What stands below it: what the numbers are, what is not there, data and scale."""
+        """Return the text below the table: explanations, missing results, data, scale."""
         panels = self._panels(evidence)
         shown = self.available_panels(evidence)
         parts = [panel.title for panel in shown if panel.display.about and len(shown) > 1]
         parts += self.explanations(shown) if shown else []
         if self.build(evidence).best_cells:
-            parts.append(f"Bold: the best {self.best_among} among the series that lost no run, even where intervals overlap")
-        parts += [f"{panel.name}, {label}: {text}" for panel in shown for label, text in _lost(panel)]
+            parts.append(
+                f"Bold: the best {self.best_among}, even if intervals overlap; series with a diverged run are left out"
+            )
+        for panel in shown:
+            for label in panel.results.labels:
+                parts += [f"{panel.name}, {label}: {text}" for text in panel.results.diverged_runs(label)]
         parts += not_run_sentence(panels)
         if data := sorted({run["dataset"] for panel in shown for run in panel.results.runs()}):
             parts.append(f"Data: {', '.join(data)}")
-        parts += _images(shown)
+        parts += _training_images_sentence(shown)
         note = panels[0].results.note
         return join_sentences([*parts, f"Scale {note['scale']}: {note['scale_note']}"])
 
     def description(self, evidence: PaperData) -> str:
-        """Caption and notes without the title."""
+        """Return caption and notes, without the title."""
         return " ".join(filter(None, [join_sentences(seeds_sentence(self.available_panels(evidence))), self.notes(evidence)]))
 
 
 class TargetTable(Table):
-    """A table whose rows belong to targets: its own by scale, else each experiment's."""
+    """A table with rows per target: the targets that it lists by scale, otherwise each experiment's target."""
 
     baseline: str
     smooth: Count = 1
     targets: dict[str, tuple[NonNegative, ...]] = {}
     series_settings: ClassVar = ("baseline",)
-    best_among: ClassVar = "of its panel and target (of rounds, where every seed arrives)"
+    best_among: ClassVar = "of its panel and target (of rounds, if every seed reaches the target)"
 
     def check(self, checker: ReferenceChecker) -> None:
         super().check(checker)
         checker.at("targets").check_names("scale", self.targets, checker.scales)
 
     def targets_at(self, panel: ExperimentView) -> tuple[float, ...]:
-        """Targets at the panel's scale; none where nobody has any."""
+        """Return the targets at the panel's scale; empty if neither the table nor the experiment has one."""
         return panel.results.at_scale(self.targets, () if panel.target is None else (panel.target,))
 
 
 def join_sentences(parts: list[str]) -> str:
-    return " ".join(" ".join(f"{part}{'' if part[-1:] in '.?!' else '.'}" for part in parts).split())
+    """Join parts into one text and end each with a full stop, unless it ends with a punctuation mark."""
+    sentences = [part if part[-1:] in ".?!" else f"{part}." for part in parts]
+    return " ".join(" ".join(sentences).split())
 
 
-def measures_sentence(panels: list[ExperimentView]) -> str:
-    """The panels' measures in words."""
-    words = {panel.name: _whose(panel) for panel in panels}
+def measures_phrase(panels: list[ExperimentView]) -> str:
+    """Return the panels' measures in words, such as "test accuracy"."""
+    words = {panel.name: _measure_phrase(panel) for panel in panels}
     if len(set(words.values())) == 1:
         return next(iter(words.values()))
     return ", ".join(f"{text} ({name})" for name, text in words.items())
 
 
-def _whose(panel: ExperimentView) -> str:
+def _measure_phrase(panel: ExperimentView) -> str:
     measure = panel.measure
     return f"the {measure.over}' mean {measure.title}" if measure.over else measure.title
 
 
-def _lost(panel: ExperimentView) -> list[tuple[str, str]]:
-    return [(label, text) for label in panel.results.labels for text in panel.results.diverged_runs(label)]
-
-
-def _images(panels: list[ExperimentView]) -> list[str]:
-    """A sentence on training sets that were cut to different sizes: such panels are not to be compared with each other."""
-    sizes: dict[str, list[str]] = {}
+def _training_images_sentence(panels: Sequence[ExperimentView]) -> list[str]:
+    """Return a sentence if the panels' training sets differ in size, so that the panels cannot be compared with each other."""
+    panels_by_size: dict[str, list[str]] = {}
     for panel in panels:
-        own = {str(panel.setting(label, "train_images") or "all") for label in panel.results.labels}
-        sizes.setdefault(" or ".join(sorted(own)), []).append(panel.name)
-    if len(sizes) < 2:
+        sizes = {str(panel.setting(label, "train_images") or "all") for label in panel.results.labels}
+        panels_by_size.setdefault(" or ".join(sorted(sizes)), []).append(panel.name)
+    if len(panels_by_size) < 2:
         return []
-    told = [f"{size} ({', '.join(names)})" for size, names in sizes.items()]
-    return [f"Training images differ: {'; '.join(told)}"]
+    texts = [f"{size} ({', '.join(names)})" for size, names in panels_by_size.items()]
+    return [f"Training images differ: {'; '.join(texts)}"]
 
 
-def received_sentence(panels: list[ExperimentView]) -> list[str]:
-    """A sentence on measures of what clients receive, which is what the rounds before have made."""
-    late = any(panel.measure.model == "received" for panel in panels)
-    return (
-        ["What is received in round r has been trained for r - 1 rounds; it is told as round r, the paper's too"]
-        if late
-        else []
-    )
+def received_sentence(panels: Sequence[ExperimentView]) -> list[str]:
+    """Return a sentence if a measure is of the model that clients receive, which is the result of the round before."""
+    if not any(panel.measure.model == "received" for panel in panels):
+        return []
+    return [
+        "The model received in round r has been trained for r - 1 rounds; its values are those of round r here, as in the paper"
+    ]
 
 
-def not_run_sentence(panels: list[ExperimentView]) -> list[str]:
-    """A sentence on the panels that were not run, those with one reason together."""
-    reasons: dict[MissingReason, list[str]] = {}
+def not_run_sentence(panels: Sequence[ExperimentView]) -> list[str]:
+    """Return sentences on the panels that were not run, grouped by reason, and on unfinished series."""
+    panels_by_reason: dict[MissingReason, list[str]] = {}
     for panel in panels:
         if panel.missing_reason:
-            reasons.setdefault(panel.missing_reason, []).append(panel.name)
-    told = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
-    unfinished = {panel.name: panel.results.unfinished_series for panel in panels}
-    own = [f"{', '.join(labels)} ({name})" for name, labels in unfinished.items() if labels]
-    return ([f"Not run: {'; '.join(told)}"] if told else []) + ([f"Not finished: {'; '.join(own)}"] if own else [])
+            panels_by_reason.setdefault(panel.missing_reason, []).append(panel.name)
+    not_run = [f"{', '.join(names)} ({reason})" for reason, names in panels_by_reason.items()]
+    labels_by_panel = {panel.name: panel.results.unfinished_series for panel in panels}
+    unfinished = [f"{', '.join(labels)} ({name})" for name, labels in labels_by_panel.items() if labels]
+    sentences = [f"Not run: {'; '.join(not_run)}"] if not_run else []
+    return [*sentences, f"Not finished: {'; '.join(unfinished)}"] if unfinished else sentences
 
 
-def seeds_sentence(panels: list[ExperimentView]) -> list[str]:
-    """A sentence on how many seeds there are; where they differ, the usual number with its exceptions."""
+def seeds_sentence(panels: Sequence[ExperimentView]) -> list[str]:
+    """Return a sentence on the number of seeds: the most frequent one, and the series or panels with another one."""
     counts = {panel.name: {label: len(panel.curves(label)) for label in panel.results.labels} for panel in panels}
-    known = [count for own in counts.values() for count in own.values() if count]
-    if not known:
+    positive = [count for by_label in counts.values() for count in by_label.values() if count]
+    if not positive:
         return []
-    usual = max(Counter(known).items(), key=lambda item: (item[1], item[0]))[0]
-    others = [text for name, own in counts.items() for text in _other(name, own, usual, len(panels) > 1)]
-    exceptions = f" ({'; '.join(others)})" if others else ""
-    text = f"n = {usual} seed{'s' if usual > 1 else ''}{exceptions}"
-    return [f"{text}; ± is half of the 95 % interval of the mean" if max(known) > 1 else f"{text}, so without intervals"]
+    frequencies = Counter(positive)
+    usual = max(frequencies, key=lambda count: (frequencies[count], count))
+    exceptions = []
+    for name, by_label in counts.items():
+        exceptions += _other_counts(name, by_label, usual, len(panels) > 1)
+    text = f"n = {usual} seed{'s' if usual > 1 else ''}" + (f" ({'; '.join(exceptions)})" if exceptions else "")
+    return [f"{text}; ± is half of the 95 % interval of the mean" if max(positive) > 1 else f"{text}, so without intervals"]
 
 
-def _other(name: str, counts: dict[str, int], usual: int, several: bool) -> list[str]:
-    """The series of a panel with another number of seeds than usual; the panel, where all have the same."""
-    if several and len(set(counts.values())) == 1:
-        counts = {name: next(iter(counts.values()))}
-        several = False
-    where = f" of {name}" if several else ""
-    return [f"{label}{where}: {count}" for label, count in counts.items() if count not in (0, usual)]
+def _other_counts(panel: str, counts: Mapping[str, int], usual: int, several_panels: bool) -> list[str]:
+    """Return the series of a panel whose number of seeds is not the usual one; the panel itself if all have the same number."""
+    suffix = f" of {panel}" if several_panels else ""
+    if several_panels and len(set(counts.values())) == 1:
+        counts, suffix = {panel: next(iter(counts.values()))}, ""
+    return [f"{label}{suffix}: {count}" for label, count in counts.items() if count not in (0, usual)]
 
 
-def target_cell(panel: ExperimentView, value: float) -> Row:
-    """The column of targets, with the digits that it needs."""
-    text = f"{display_factor(panel.measure) * value:g}"
-    return {
-        f"Target ({measure_unit_name(panel.measure)})": Number(
-            display_factor(panel.measure) * value, len(text.partition(".")[2])
-        )
-    }
+def target_cell(panel: ExperimentView, target: float) -> Row:
+    """Return the column of targets, with as many decimals as the target needs."""
+    value = display_factor(panel.measure) * target
+    return {f"Target ({measure_unit_name(panel.measure)})": Number(value, len(f"{value:g}".partition(".")[2]))}
 
 
 def rounds_cell(panel: ExperimentView, label: str, target: float, smooth: int) -> Number:
-    """Rounds until the target."""
-    reached = [panel.rounds_to(curve, target, smooth) for curve in panel.curves(label).values()]
-    return reached_cell(reached, 1 if len(reached) > 1 else 0)
+    """Return the mean number of rounds until the target."""
+    rounds = [panel.rounds_to(curve, target, smooth) for curve in panel.curves(label).values()]
+    return reached_cell(rounds, 1 if len(rounds) > 1 else 0)
 
 
 def saved_cell(panel: ExperimentView, label: str, baseline: str, target: float) -> Number:
-    """Mean over seeds of the paired saving of rounds, in percent; only where every seed of both series arrives."""
+    """Return the mean saving of rounds, seed by seed, in percent; empty unless every seed of both series reaches the target."""
     if label == baseline:
         return Number()
     values, _ = rounds_to.Quantity(kind="rounds_to", series=label, baseline=baseline, target=target).evaluate(panel)
     return mean_cell([100 * value for value in values], 1) if values else Number()
 
 
-def no_target_sentence(panels: list[ExperimentView], targets: dict[str, tuple]) -> list[str]:
-    """A sentence on the panels that have none at this scale."""
+def no_target_sentence(panels: Sequence[ExperimentView], targets: Mapping[str, tuple]) -> list[str]:
+    """Return a sentence on the panels without a target at this scale."""
     names = [panel.name for panel in panels if not targets[panel.name]]
     return [f"No target at this scale: {', '.join(names)}"] if names else []
 
 
 def diverged_series(panel: ExperimentView) -> list[str]:
-    """The series that lost a run."""
+    """Return the labels of series with a diverged run."""
     return [label for label in panel.results.labels if panel.results.diverged_runs(label)]

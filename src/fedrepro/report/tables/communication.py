@@ -1,5 +1,8 @@
-"""What is computed and sent: multiply-adds of the network, bytes that a participant receives and sends in a round, how many
-more than with a baseline, and bytes until each target; one row for each panel, target and series."""
+"""Table of computation and communication: one row for each panel, target and series.
+
+It shows multiply-adds of the network, bytes that a participant receives and sends in a round, the overhead above a baseline,
+and bytes until each target.
+"""
 
 from fedrepro.report.inputs.panel import ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
@@ -9,79 +12,81 @@ from fedrepro.report.tables import base
 from fedrepro.report.tables._grid import Row, mark_best
 
 TOTAL = "MB to target"
-WORK = "Multiply-adds"
+MULTIPLY_ADDS = "Multiply-adds"
 
 
 class Table(base.TargetTable):
     def check(self, checker: ReferenceChecker) -> None:
         super().check(checker)
         for ref in self.panels:
-            if own := [
-                name
-                for name, choice in checker.series(ref.experiment).items()
-                if "clients_per_round" in choice.get("overrides", {})
-            ]:
-                checker.at("panels").fail(f"{ref.key}: {', '.join(own)} has its own clients_per_round")
+            series = checker.series(ref.experiment).items()
+            if labels := [label for label, choice in series if "clients_per_round" in choice.get("overrides", {})]:
+                checker.at("panels").fail(f"{ref.key}: {', '.join(labels)} has its own clients_per_round")
 
     def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
-        found: list[Row] = []
+        rows: list[Row] = []
         for panel in panels:
             for target in self.targets_at(panel) or (None,):
                 group = [self._row(panel, label, target) for label in panel.results.labels]
                 mark_best(group, TOTAL, lowest=True, excluded=base.diverged_series(panel))
-                found += group
-        return found
+                rows += group
+        return rows
 
     def _row(self, panel: ExperimentView, label: str, target: float | None) -> Row:
-        """Bytes of one participant in one round, mean over rounds and seeds; 10^6 bytes of all of them until the target."""
-        down, up = (_bytes(panel, label, way) for way in ("bytes_down", "bytes_up"))
-        more = Number()
+        down, up = _bytes(panel, label, "bytes_down"), _bytes(panel, label, "bytes_up")
+        overhead = Number()
         if label != self.baseline and self.baseline not in panel.results.unfinished_series:
-            usual = sum(_bytes(panel, self.baseline, way) for way in ("bytes_down", "bytes_up"))
-            more = Number(100 * ((down + up) / usual - 1), 4, signed=True)
-        row: Row = {"Panel": panel.name, "Series": label, "Weights": _weights(panel, label)} | _work(panel, label)
-        row |= {"Bytes down": Number(down), "Bytes up": Number(up), f"More than {self.baseline} (%)": more}
+            baseline_bytes = _bytes(panel, self.baseline, "bytes_down") + _bytes(panel, self.baseline, "bytes_up")
+            overhead = Number(100 * ((down + up) / baseline_bytes - 1), 4, signed=True)
+        row: Row = {"Panel": panel.name, "Series": label, "Weights": _weights(panel, label)} | _multiply_adds(panel, label)
+        row |= {"Bytes down": Number(down), "Bytes up": Number(up), f"More than {self.baseline} (%)": overhead}
         if target is None:
             return row
-        return row | base.target_cell(panel, target) | {TOTAL: self._megabytes(panel, label, target)}
+        return row | base.target_cell(panel, target) | {TOTAL: self._megabytes_to_target(panel, label, target)}
 
-    def _megabytes(self, panel: ExperimentView, label: str, target: float) -> Number:
-        """10^6 bytes that all participants have received and sent in the rounds up to the target."""
-        reached = {seed: panel.rounds_to(curve, target, self.smooth) for seed, curve in panel.curves(label).items()}
-        sent = {seed: _sent(panel, label, seed, last) for seed, last in reached.items() if last is not None}
-        return reached_cell([sent.get(seed) for seed in reached], 2)
+    def _megabytes_to_target(self, panel: ExperimentView, label: str, target: float) -> Number:
+        """Return the 10^6 bytes that all participants receive and send in the rounds up to the target."""
+        megabytes = []
+        for seed, curve in panel.curves(label).items():
+            last_round = panel.rounds_to(curve, target, self.smooth)
+            megabytes.append(None if last_round is None else _megabytes_until(panel, label, seed, last_round))
+        return reached_cell(megabytes, 2)
 
     def explanations(self, panels: list[ExperimentView]) -> list[str]:
         smooth = f" as a mean of {self.smooth} measured rounds" if self.smooth > 1 else ""
-        parts = ["Weights: of the model that is sent", "Bytes: of one participant in one round, mean over the rounds"]
-        parts.append(f"More than {self.baseline}: down and up together")
-        if any(_work(panel, label) for panel in panels for label in panel.results.labels):
-            parts.append(f"{WORK}: millions, of an image on its way through the network's convolutions and dense layers")
+        parts = [
+            "Weights: in the model that is sent",
+            "Bytes: received (down) and sent (up) by one participant in one round, mean over rounds and seeds",
+            f"More than {self.baseline}: down and up together",
+        ]
+        if any(_multiply_adds(panel, label) for panel in panels for label in panel.results.labels):
+            parts.append(f"{MULTIPLY_ADDS}: millions per image, in the network's convolutions and dense layers")
         if any(self.targets_at(panel) for panel in panels):
-            total = f"until {base.measures_sentence(panels)} first reaches the target{smooth}"
-            parts.append(f"{TOTAL}: millions of bytes, down and up, of all participants, {total}")
+            until = f"until {base.measures_phrase(panels)} first reaches the target{smooth}"
+            parts.append(f"{TOTAL}: millions of bytes that all participants receive and send {until}")
             parts += base.received_sentence(panels)
         return [*parts, *base.no_target_sentence(panels, {panel.name: self.targets_at(panel) for panel in panels})]
 
 
-def _sent(panel: ExperimentView, label: str, seed: int, last: int) -> float:
-    """10^6 bytes of all participants in the rounds of a seed's run up to the `last`."""
-    rows = [row for row in panel.results.finished_rows(label) if int(row["seed"]) == seed and int(row["round"]) <= last]
+def _megabytes_until(panel: ExperimentView, label: str, seed: int, last_round: int) -> float:
+    """Return the 10^6 bytes that all participants receive and send in the rounds of a seed's run up to the last one."""
+    rows = [row for row in panel.results.finished_rows(label) if int(row["seed"]) == seed and int(row["round"]) <= last_round]
     return sum(int(row["bytes_down"]) + int(row["bytes_up"]) for row in rows) / 1e6
 
 
 def _weights(panel: ExperimentView, label: str) -> Number:
-    found = sorted({run["weights"] for run in panel.results.runs(label)})
-    return Number(found[0]) if len(found) == 1 else Number(placeholder=", ".join(map(str, found)))
+    counts = sorted({run["weights"] for run in panel.results.runs(label)})
+    return Number(counts[0]) if len(counts) == 1 else Number(placeholder=", ".join(map(str, counts)))
 
 
-def _work(panel: ExperimentView, label: str) -> Row:
-    """The column of multiply-adds, two operations each; nothing where earlier code did not count them."""
-    found = {run.get("operations") for run in panel.results.runs(label)}
-    return {} if None in found or len(found) != 1 else {WORK: significant_cell(found.pop() / 2e6, 4)}
+def _multiply_adds(panel: ExperimentView, label: str) -> Row:
+    """Return the column of multiply-adds, two operations each; empty if the runs are of code that did not count operations."""
+    counts = {run.get("operations") for run in panel.results.runs(label)}
+    operations = counts.pop() if len(counts) == 1 else None
+    return {} if operations is None else {MULTIPLY_ADDS: significant_cell(operations / 2e6, 4)}
 
 
-def _bytes(panel: ExperimentView, label: str, way: str) -> float:
-    """Of one participant in one round, mean over the rounds and over the seeds."""
+def _bytes(panel: ExperimentView, label: str, direction: str) -> float:
+    """Return the bytes of one participant in one round, averaged over rounds and seeds."""
     participants = panel.results.note["training"]["clients_per_round"]
-    return mean([run[way] / max(run["rounds"], 1) / participants for run in panel.results.runs(label)])
+    return mean([run[direction] / max(run["rounds"], 1) / participants for run in panel.results.runs(label)])

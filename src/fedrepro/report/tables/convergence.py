@@ -1,4 +1,4 @@
-"""Series by panels: the mean of the last rounds, beside it what the paper reports."""
+"""Table of final values: the mean of the last rounds by series and panel, next to the value that the paper reports."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ from fedrepro.report.tables._grid import Row, mark_best
 
 
 class Table(base.Table):
-    """`reported`: what the paper's table prints, series -> {panel: value}, 0..1, of a loss in nats, and `deviations` the
-    standard deviations over seeds that it prints beside. `improvement`: the series whose distance from the best of the others
-    is a row of its own. `baseline`: the series above which the others' values are told, seed by seed."""
+    """`reported`: values that the paper prints, series -> {panel: value}, 0..1 or nats for a loss; `deviations`: their standard
+    deviations over seeds. `improvement`: the series for which a last row shows the difference to the best other series.
+    `baseline`: the series that is subtracted from the others, seed by seed."""
 
     last: Count
     reported: dict[str, dict[str, NonNegative]] = {}
@@ -38,81 +38,92 @@ class Table(base.Table):
                 checker.at("deviations", label, key).check_values(checker.check_ref(panels[key], [label]).measure, [value])
 
     def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
-        """What the paper reports stands there only where ours is held against it."""
+        """Return the rows of panels that have results; the paper's values only if they may be compared with ours."""
         rows: dict[str, Row] = {label: {"Series": label} for panel in panels for label in panel.results.labels}
         for panel in panels:
-            told = {label: values[panel.key] for label, values in self.reported.items() if panel.key in values}
-            title, loss = measure_unit_name(panel.measure), panel.sign < 0
-            ours, theirs = f"{panel.name} ({title})", f"{panel.name}, paper ({title})"
+            reported, is_loss = self._reported(panel), panel.sign < 0
+            ours, theirs = f"{panel.name} ({measure_unit_name(panel.measure)})", _paper_column(panel)
             if self.baseline:
                 ours = f"{panel.name}, above {self.baseline} ({difference_unit_name(panel.measure)})"
             for label, row in rows.items():
                 row[ours] = self._final(panel, label)
-                if told and panel.comparable:
-                    printed = _printed(panel, [told[label]] if label in told else [])
-                    spread = self.deviations.get(label, {}).get(panel.key)
-                    row[theirs] = (
-                        printed if spread is None else replace(printed, half_width=display_factor(panel.measure) * spread)
-                    )
-            mark_best(list(rows.values()), ours, loss, base.diverged_series(panel))
-            mark_best(list(rows.values()), theirs, loss)
-        return [*rows.values(), *([self._improvements(panels)] if self.improvement and panels else [])]
+                if reported and panel.comparable:
+                    cell = _reported_cell(panel, [reported[label]] if label in reported else [])
+                    deviation = self.deviations.get(label, {}).get(panel.key)
+                    if deviation is not None:
+                        cell = replace(cell, half_width=display_factor(panel.measure) * deviation)
+                    row[theirs] = cell
+            mark_best(list(rows.values()), ours, is_loss, base.diverged_series(panel))
+            mark_best(list(rows.values()), theirs, is_loss)
+        return [*rows.values(), *([self._improvements(panels, self.improvement)] if self.improvement and panels else [])]
+
+    def _reported(self, panel: ExperimentView) -> dict[str, float]:
+        """Return the values that the paper prints for a panel, by series."""
+        return {label: values[panel.key] for label, values in self.reported.items() if panel.key in values}
 
     def _final(self, panel: ExperimentView, label: str) -> Number:
-        ends = self._ends(panel, label)
+        values = self._final_values(panel, label)
         if not self.baseline:
-            return measure_cell(panel.measure, list(ends.values()))
-        usual = self._ends(panel, self.baseline) if label not in (self.baseline, *base.diverged_series(panel)) else {}
-        return _signed(panel, [value - usual[seed] for seed, value in ends.items() if seed in usual])
+            return measure_cell(panel.measure, list(values.values()))
+        if label in (self.baseline, *base.diverged_series(panel)):
+            return _difference_cell(panel, [])
+        baseline = self._final_values(panel, self.baseline)
+        return _difference_cell(panel, [value - baseline[seed] for seed, value in values.items() if seed in baseline])
 
-    def _ends(self, panel: ExperimentView, label: str) -> dict[int, float]:
-        """Seed -> value. A run that is shorter gives the mean of its rounds, without the untrained model."""
+    def _final_values(self, panel: ExperimentView, label: str) -> dict[int, float]:
+        """Return seed -> mean of the last rounds; for a shorter run, of all rounds after the untrained model."""
         curves = panel.curves(label) if label in panel.results.labels else {}
         return {seed: mean_last(curve, min(self.last, curve[-1][0])) for seed, curve in curves.items()}
 
-    def _improvements(self, panels: list[ExperimentView]) -> Row:
-        """The row of differences, seed by seed, from the series with the best mean among the others."""
-        row: Row = {"Series": f"{self.improvement} above the best other"}
+    def _improvements(self, panels: list[ExperimentView], improvement: str) -> Row:
+        """Return the row of differences, seed by seed, to the other series with the best mean."""
+        row: Row = {"Series": f"{improvement} above the best other"}
         for panel in panels:
-            title, best = measure_unit_name(panel.measure), min if panel.sign < 0 else max
-            ends = {
-                label: self._ends(panel, label) for label in panel.results.labels if label not in base.diverged_series(panel)
-            }
-            own = ends.pop(self.improvement, {})
-            others = [values for values in ends.values() if values.keys() == own.keys()]
-            rival = best(others, key=lambda values: mean(list(values.values())), default={}) if own else {}
-            row[f"{panel.name} ({title})"] = _signed(panel, [own[seed] - value for seed, value in rival.items()])
-            told = {label: values[panel.key] for label, values in self.reported.items() if panel.key in values}
-            if panel.comparable and self.improvement in told and len(told) > 1:
-                value = told.pop(self.improvement)
-                row[f"{panel.name}, paper ({title})"] = _printed(panel, [value - best(told.values())], signed=True)
+            best, diverged = min if panel.sign < 0 else max, base.diverged_series(panel)
+            labels = [label for label in panel.results.labels if label not in diverged]
+            values_by_series = {label: self._final_values(panel, label) for label in labels}
+            values = values_by_series.pop(improvement, {})
+            others = [other for other in values_by_series.values() if other.keys() == values.keys()]
+            rival = best(others, key=lambda other: mean(list(other.values())), default={}) if values else {}
+            differences = [values[seed] - value for seed, value in rival.items()]
+            row[f"{panel.name} ({measure_unit_name(panel.measure)})"] = _difference_cell(panel, differences)
+            reported = self._reported(panel)
+            if panel.comparable and improvement in reported and len(reported) > 1:
+                value = reported.pop(improvement)
+                row[_paper_column(panel)] = _reported_cell(panel, [value - best(reported.values())], signed=True)
         return row
 
     def explanations(self, panels: list[ExperimentView]) -> list[str]:
-        parts = [f"Mean of the last {'round' if self.last == 1 else f'{self.last} rounds'}: {base.measures_sentence(panels)}"]
-        if skipping := sorted({panel.results.note["training"]["evaluate_every"] for panel in panels} - {1}):
-            parts.append(f"Tested every {' or '.join(map(str, skipping))} rounds")
+        parts = [f"Mean of the last {'round' if self.last == 1 else f'{self.last} rounds'}: {base.measures_phrase(panels)}"]
+        if intervals := sorted({panel.results.note["training"]["evaluate_every"] for panel in panels} - {1}):
+            parts.append(f"Tested every {' or '.join(map(str, intervals))} rounds")
         if self.improvement:
-            parts.append(f"The last row: {self.improvement} against the series with the best mean, seed by seed")
+            parts.append(f"Last row: {self.improvement} minus the other series with the best mean, seed by seed")
         if any(panel.comparable and panel.key in values for panel in panels for values in self.deviations.values()):
-            parts.append("In the paper's columns ± is its standard deviation")
-        short = [(name, end) for panel in panels for name, end in _shortest(panel) if end < self.last]
-        return parts + [f"{name} has {end} rounds only, all of which count" for name, end in short]
+            parts.append("In the paper's columns, ± is the standard deviation")
+        for panel in panels:
+            lengths = _shortest_runs(panel).items()
+            parts += [f"{name} has only {rounds} rounds, all of which count" for name, rounds in lengths if rounds < self.last]
+        return parts
 
 
-def _signed(panel: ExperimentView, values: list[float]) -> Number:
+def _paper_column(panel: ExperimentView) -> str:
+    return f"{panel.name}, paper ({measure_unit_name(panel.measure)})"
+
+
+def _difference_cell(panel: ExperimentView, values: list[float]) -> Number:
     return replace(measure_cell(panel.measure, values), signed=True)
 
 
-def _printed(panel: ExperimentView, values: list[float], signed: bool = False) -> Number:
-    found = measure_cell(panel.measure, values)
-    return Number(found.value, found.digits, signed=signed)
+def _reported_cell(panel: ExperimentView, values: list[float], signed: bool = False) -> Number:
+    cell = measure_cell(panel.measure, values)
+    return Number(cell.value, cell.digits, signed=signed)
 
 
-def _shortest(panel: ExperimentView) -> list[tuple[str, int]]:
-    """The last round of its shortest finished run, by the panel's name; by each series' where they differ."""
+def _shortest_runs(panel: ExperimentView) -> dict[str, int]:
+    """Return the last round of the shortest finished run, by panel, or by series if their runs differ in length."""
     curves = {label: panel.curves(label).values() for label in panel.results.labels}
-    ends = {label: min(curve[-1][0] for curve in found) for label, found in curves.items() if found}
-    if len(set(ends.values())) < 2:
-        return [(panel.name, end) for end in set(ends.values())]
-    return [(f"{panel.name}, {label}", end) for label, end in ends.items()]
+    lengths = {label: min(curve[-1][0] for curve in seeds) for label, seeds in curves.items() if seeds}
+    if len(set(lengths.values())) == 1:
+        return {panel.name: next(iter(lengths.values()))}
+    return {f"{panel.name}, {label}": rounds for label, rounds in lengths.items()}

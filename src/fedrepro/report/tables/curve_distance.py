@@ -1,4 +1,4 @@
-"""How far our curves lie from the paper's: every series that has one there, with its root mean squared distance from it."""
+"""Table of distances: root mean squared difference between our curves and those that the paper plots, by series."""
 
 import math
 
@@ -6,7 +6,7 @@ from fedrepro.config.types import Count
 from fedrepro.report.inputs.panel import ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import Number, difference_unit_name, measure_cell
-from fedrepro.report.statistics import curve_distance
+from fedrepro.report.statistics import Curve, curve_distance
 from fedrepro.report.tables import base
 from fedrepro.report.tables._grid import Row, mark_best
 
@@ -14,47 +14,47 @@ CURVE = "Paper's curve"
 
 
 class Table(base.Table):
-    """Both curves averaged over `smooth` rounds, over the first `rounds` (None: all that both have)."""
+    """Both curves are averaged over `smooth` measured rounds and compared over the first `rounds` (None: all common rounds)."""
 
     smooth: Count = 1
     rounds: Count | None = None
-    best_among = "of those that are compared with the same curve"
+    best_among = "of the series compared with the same curve"
 
     def check(self, checker: ReferenceChecker) -> None:
         super().check(checker)
         for ref in self.panels:
             if not ref.resolved(checker.display_options).reported:
-                compared = [name for name, shown in checker.display_options.items() if shown.reported]
+                compared = [name for name, display in checker.display_options.items() if display.reported]
                 checker.at("panels").check_names("experiment with reported curves", [ref.experiment], compared)
 
     def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
-        found: list[Row] = []
+        rows: list[Row] = []
+        compared: list[Row] = []  # without series that have a diverged run
         for panel in panels:
-            if panel.comparable:
-                for label, key in panel.display.reported.items():
-                    reported = [point for point in evidence.curves[key] if point[0] <= (self.rounds or math.inf)]
-                    found.append(self._row(panel, label, evidence.curve_name(key), reported))
-        gone = {(panel.name, label) for panel in panels for label in base.diverged_series(panel)}
-        whole = [row for row in found if (row["Panel"], row["Series"]) not in gone]
-        for curve in dict.fromkeys(row[CURVE] for row in whole):
+            diverged = base.diverged_series(panel)
+            for label, key in panel.display.reported.items() if panel.comparable else ():
+                reported = [point for point in evidence.curves[key] if point[0] <= (self.rounds or math.inf)]
+                row = self._row(panel, label, evidence.curve_name(key), reported)
+                rows.append(row)
+                if label not in diverged:
+                    compared.append(row)
+        for curve in dict.fromkeys(row[CURVE] for row in compared):
             for title in {_title(panel) for panel in panels}:
-                mark_best([row for row in whole if row[CURVE] == curve], title, lowest=True)
-        return found
+                mark_best([row for row in compared if row[CURVE] == curve], title, lowest=True)
+        return rows
 
-    def _row(self, panel: ExperimentView, label: str, curve: str, reported: list) -> Row:
-        pairs = [curve_distance(found, reported, self.smooth) for found in panel.curves(label).values()]
-        values, counts = [both[0] for both in pairs if both], sorted({both[1] for both in pairs if both})
-        row: Row = {"Panel": panel.name, "Series": label, CURVE: curve, _title(panel): measure_cell(panel.measure, values)}
-        row["Rounds compared"] = (
-            Number(counts[0]) if len(counts) == 1 else Number(placeholder=" or ".join(map(str, counts)) or "none")
-        )
-        return row
+    def _row(self, panel: ExperimentView, label: str, curve: str, reported: Curve) -> Row:
+        results = [curve_distance(ours, reported, self.smooth) for ours in panel.curves(label).values()]
+        distances, counts = [result[0] for result in results if result], sorted({result[1] for result in results if result})
+        rounds = Number(counts[0]) if len(counts) == 1 else Number(placeholder=" or ".join(map(str, counts)) or "none")
+        row: Row = {"Panel": panel.name, "Series": label, CURVE: curve, _title(panel): measure_cell(panel.measure, distances)}
+        return row | {"Rounds compared": rounds}
 
     def explanations(self, panels: list[ExperimentView]) -> list[str]:
         smooth = f", both averaged over {self.smooth} measured rounds" if self.smooth > 1 else ""
         rounds = f", in the first {self.rounds} rounds" if self.rounds else ""
-        parts = [f"Root mean squared difference of {base.measures_sentence(panels)} from the paper's curve{smooth}{rounds}"]
-        return parts if panels[0].comparable else [f"Scale {panels[0].scale} is not held against the paper's curves", *parts]
+        parts = [f"Root mean squared difference of {base.measures_phrase(panels)} from the paper's curve{smooth}{rounds}"]
+        return parts if panels[0].comparable else [f"Scale {panels[0].scale} is not compared with the paper's curves", *parts]
 
 
 def _title(panel: ExperimentView) -> str:

@@ -1,4 +1,4 @@
-"""Rounds until each target, and the saving against a baseline: one row for each panel, target and series."""
+"""Table of rounds until each target, and of the saving against a baseline: one row for each panel, target and series."""
 
 from typing import Annotated
 
@@ -12,15 +12,15 @@ from fedrepro.report.statistics import mean, mean_last
 from fedrepro.report.tables import base
 from fedrepro.report.tables._grid import Row, mark_best
 
-FINAL = 5  # rounds whose mean is the final accuracy
-PRINTED, SAVING = "Paper's rounds", "Paper's saving"
-FOLLOWS = f"{SAVING} (%)"
+FINAL_ROUNDS = 5  # whose mean is the final accuracy
+PAPER_ROUNDS, PAPER_SAVING = "Paper's rounds", "Paper's saving"
+PAPER_SAVING_COLUMN = f"{PAPER_SAVING} (%)"
 
 
 class Table(base.TargetTable):
-    """`reported`: what the paper's table prints of a series, [rounds, ...], one number for each target of the scale that is
-    compared in full; where nothing is, the first crossing of its curve stands there. `savings`: where the paper tells ratios
-    alone, what they save, series -> {panel: share of the baseline's rounds}; `savings_from` says where."""
+    """`reported`: rounds that the paper prints, series -> [rounds, ...], one for each target of the fully compared scale; if
+    empty, the first crossing of the paper's plotted curve is shown. `savings`: for a paper that reports only ratios, series ->
+    {panel: share of the baseline's rounds that is saved}; `savings_from` says where it reports them."""
 
     reported: dict[str, Annotated[tuple[Count, ...], Field(min_length=1)]] = {}
     savings: dict[str, dict[str, FiniteFloat]] = {}
@@ -31,10 +31,10 @@ class Table(base.TargetTable):
         if self.reported and len(self.panels) != 1:
             checker.at("reported").fail("numbers of rounds need a table of one panel")
         for label, values in self.reported.items():
-            shown = checker.at("reported").check_ref(self.panels[0], [label])
+            display = checker.at("reported").check_ref(self.panels[0], [label])
             for scale in checker.compared_scales:
-                asked = len(self.targets.get(scale, [scale] if scale in shown.target else []))
-                if asked not in (0, len(values)):  # a scale of one's own may have none
+                targets = len(self.targets.get(scale, [scale] if scale in display.target else []))
+                if targets not in (0, len(values)):  # the user's own scale may have no targets
                     checker.at("reported", label).fail(f"needs one number for each target at scale {scale}")
         if self.reported and self.savings:
             checker.at("savings").fail("follow from the reported rounds: give one of them")
@@ -44,81 +44,77 @@ class Table(base.TargetTable):
             for key in values:
                 checker.at("savings").check_experiment(panels[key].experiment, [label])
         if bool(self.savings) != bool(self.savings_from):
-            checker.at("savings_from").fail("what the paper tells of savings and where it does go together")
+            checker.at("savings_from").fail("savings and savings_from need each other: give both or neither")
 
     def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
-        found: list[Row] = []
+        rows: list[Row] = []
         for panel in panels:
+            diverged, is_loss = base.diverged_series(panel), panel.sign < 0
             for index, target in enumerate(self.targets_at(panel)):
                 group = [self._row(panel, label, index, target, evidence) for label in panel.results.labels]
-                gone, loss = base.diverged_series(panel), panel.sign < 0
-                for name in ("Rounds", self._smoothed):
-                    mark_best(group, name, lowest=True, excluded=gone)
-                mark_best(group, column_title("Final", panel.measure), lowest=loss, excluded=gone)
-                mark_best(group, PRINTED, lowest=True)
-                found += group
-        return found
+                for column in ("Rounds", self._smoothed_column):
+                    mark_best(group, column, lowest=True, excluded=diverged)
+                mark_best(group, column_title("Final", panel.measure), lowest=is_loss, excluded=diverged)
+                mark_best(group, PAPER_ROUNDS, lowest=True)
+                rows += group
+        return rows
 
     @property
-    def _smoothed(self) -> str:
+    def _smoothed_column(self) -> str:
         return f"Rounds, mean of {self.smooth}"
 
     def _row(self, panel: ExperimentView, label: str, index: int, target: float, evidence: PaperData) -> Row:
         row: Row = {"Panel": panel.name, "Series": label, **base.target_cell(panel, target)}
         row["Rounds"] = base.rounds_cell(panel, label, target, 1)
         if self.smooth > 1:
-            row[self._smoothed] = base.rounds_cell(panel, label, target, self.smooth)
+            row[self._smoothed_column] = base.rounds_cell(panel, label, target, self.smooth)
         row[f"Saved vs {self.baseline} (%)"] = base.saved_cell(panel, label, self.baseline, target)
         if panel.comparable:
-            row |= self._papers(panel, label, index, target, evidence)
-        row[column_title("Final", panel.measure)] = measure_cell(
-            panel.measure, [mean_last(curve, FINAL) for curve in panel.curves(label).values()]
-        )
-        return row | {
-            "MB per round": significant_cell(mean([megabytes_per_round(run) for run in panel.results.runs(label)]), 3)
-        }
+            row |= self._paper_cells(panel, label, index, target, evidence)
+        final = [mean_last(curve, FINAL_ROUNDS) for curve in panel.curves(label).values()]
+        row[column_title("Final", panel.measure)] = measure_cell(panel.measure, final)
+        megabytes = mean([megabytes_per_round(run) for run in panel.results.runs(label)])
+        return row | {"MB per round": significant_cell(megabytes, 3)}
 
-    def _papers(self, panel: ExperimentView, label: str, index: int, target: float, evidence: PaperData) -> Row:
-        """What the paper has of it."""
+    def _paper_cells(self, panel: ExperimentView, label: str, index: int, target: float, evidence: PaperData) -> Row:
+        """Return the columns of the paper's rounds and saving, as far as the paper reports them."""
         if self.reported:
-            return self._printed(label, index)
+            return self._reported_cells(label, index)
         if self.savings:
-            saved = self.savings.get(label, {}).get(panel.key)
-            return {FOLLOWS: Number() if saved is None else Number(100 * saved, 1)}
-        return _plotted(panel, label, target, evidence)
+            saving = self.savings.get(label, {}).get(panel.key)
+            return {PAPER_SAVING_COLUMN: Number() if saving is None else Number(100 * saving, 1)}
+        return _plotted_cells(panel, label, target, evidence)
 
-    def _printed(self, label: str, index: int) -> Row:
-        """What the paper's table says, and the saving that follows from it."""
-        told = {name: values[index] for name, values in self.reported.items()}
-        pair = (told.get(label), told.get(self.baseline))
-        known = label != self.baseline and None not in pair
-        return {
-            PRINTED: Number(told[label]) if label in told else Number(),
-            FOLLOWS: Number(100 * (1 - pair[0] / pair[1]), 1) if known else Number(),
-        }
+    def _reported_cells(self, label: str, index: int) -> Row:
+        """Return the rounds that the paper prints, and the saving that follows from them."""
+        reported = {name: values[index] for name, values in self.reported.items()}
+        rounds, baseline = reported.get(label), reported.get(self.baseline)
+        saving = Number()
+        if label != self.baseline and rounds is not None and baseline is not None:
+            saving = Number(100 * (1 - rounds / baseline), 1)
+        return {PAPER_ROUNDS: Number() if rounds is None else Number(rounds), PAPER_SAVING_COLUMN: saving}
 
     def explanations(self, panels: list[ExperimentView]) -> list[str]:
-        smooth = f", or in which its mean with the {self.smooth - 1} measured before does" if self.smooth > 1 else ""
-        parts = [f"Rounds: the first in which {base.measures_sentence(panels)} reaches the target{smooth}"]
+        parts = [f"Rounds: the first round in which {base.measures_phrase(panels)} reaches the target"]
         parts += base.received_sentence(panels)
-        single = ", of single rounds" if self.smooth > 1 else ""
-        parts.append(f"Saved: 1 - rounds / rounds of {self.baseline}{single}, seed by seed")
+        saved = f"Saved: 1 - rounds / rounds of {self.baseline}, seed by seed"
+        if self.smooth > 1:
+            parts[0] += f", or in which its mean over the last {self.smooth} measured rounds does (mean of {self.smooth})"
+            saved += ", from values of single rounds"
+        parts.append(saved)
         if panels[0].comparable and self.savings:
-            parts.append(f"{SAVING}: {self.savings_from}")
+            parts.append(f"{PAPER_SAVING}: {self.savings_from}")
         elif panels[0].comparable:
-            parts.append(f"{PRINTED}: " + ("as it prints them" if self.reported else "the first crossing of its curve"))
-        parts += [f"{name}: mean of the last {FINAL} rounds" for name in dict.fromkeys(_final(panel) for panel in panels)]
-        parts.append("MB: millions of bytes, down and up, of all participants of a round")
+            parts.append(f"{PAPER_ROUNDS}: {'as printed' if self.reported else 'where its curve first reaches the target'}")
+        columns = [column_title("Final", panel.measure).rpartition(" (")[0] for panel in panels]
+        parts += [f"{column}: mean of the last {FINAL_ROUNDS} rounds" for column in dict.fromkeys(columns)]
+        parts.append("MB per round: millions of bytes that all participants of a round receive and send")
         return [*parts, *base.no_target_sentence(panels, {panel.name: self.targets_at(panel) for panel in panels})]
 
 
-def _final(panel: ExperimentView) -> str:
-    return column_title("Final", panel.measure).rpartition(" (")[0]
-
-
-def _plotted(panel: ExperimentView, label: str, target: float, evidence: PaperData) -> Row:
-    """From the paper's curve."""
+def _plotted_cells(panel: ExperimentView, label: str, target: float, evidence: PaperData) -> Row:
+    """Return the column of rounds until the paper's plotted curve reaches the target."""
     if label not in panel.display.reported:
-        return {PRINTED: Number()}
-    round = panel.rounds_to(evidence.curves[panel.display.reported[label]], target)
-    return {PRINTED: Number(placeholder="never") if round is None else Number(round)}
+        return {PAPER_ROUNDS: Number()}
+    rounds = panel.rounds_to(evidence.curves[panel.display.reported[label]], target)
+    return {PAPER_ROUNDS: Number(placeholder="never") if rounds is None else Number(rounds)}
