@@ -16,7 +16,7 @@ from fedrepro.experiments.plan import plan_experiments
 from fedrepro.runs.gather import ResultSources, gather
 from fedrepro.runs.kept import SUMS
 from fedrepro.runs.paths import Paths
-from fedrepro.runs.run import FILES
+from fedrepro.runs.run import RESULT_FILES
 from support.experiments import finish, params
 
 ROOT = Path(__file__).parents[2]
@@ -43,13 +43,13 @@ def test_what_is_no_commit_reaches_no_git(named, paths, tmp_path, monkeypatch):
     run = finish(item(paths).runs[0], commit=named)
     gathering = ResultSources(NOTE, {"A": [run.folder]})
     for work in (lambda: keep.keep([item(paths)], paths), lambda: gather(gathering, tmp_path / "out")):
-        with pytest.raises(UserError, match=r"environment\.json: commit: .* names no commit; delete .* to train the run anew"):
+        with pytest.raises(UserError, match=r"environment\.json: commit: .* names no commit; delete .* to train the run again"):
             work()
     table = run.folder / "tsne-1.csv"
     table.write_text("unit,x\n1,2\n")
     note = {"run": run.id, "table": sha256("unit,x\n1,2\n"), "code": "c", "settings": {}, "environment": {"commit": named}}
     table.with_suffix(".json").write_text(json.dumps(note))
-    with pytest.raises(UserError, match=r"tsne-1\.json: commit: .* names no commit; delete .* to make the study anew"):
+    with pytest.raises(UserError, match=r"tsne-1\.json: commit: .* names no commit; delete .* to repeat the study"):
         keep.study_commit(table, None)
 
 
@@ -69,7 +69,7 @@ def test_keep_refuses_a_commit_whose_code_is_not_here(date, git, words, paths, m
     assert run.summary.exists()
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", RESULT_FILES)
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
 def test_keep_refuses_what_is_no_file(name, make, paths):
     """And does not wait for a pipe."""
@@ -79,7 +79,7 @@ def test_keep_refuses_what_is_no_file(name, make, paths):
         with pytest.raises(UserError, match="lacks timing.json; delete the folder and run again"):
             keep.keep([item(paths)], paths)
     make(run.folder / name)
-    with pytest.raises(UserError, match=rf"{name}: not a file; delete .* to train the run anew"):
+    with pytest.raises(UserError, match=rf"{name}: not a file; delete .* to train the run again"):
         keep.keep([item(paths)], paths)
     assert not (paths.results / "kept").exists()
 

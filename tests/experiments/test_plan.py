@@ -593,7 +593,7 @@ def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
     """As after a copy of one machine's folder over another's."""
     run = finish(plan_experiments(params(), paths)["p"]["one"].runs[0])
     (run.folder / "metrics.csv").write_text("others")
-    with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run anew"):
+    with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run again"):
         keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     assert not paths.kept("p").exists()
 

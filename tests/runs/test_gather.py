@@ -143,7 +143,7 @@ def test_gather_what_is_not_finished(tmp_path):
 def test_numbers_that_the_run_did_not_write_are_not_shown(damaged, tmp_path):
     folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
     (folder / "metrics.csv").write_text(damaged, encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run anew"):
+    with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run again"):
         gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
@@ -156,7 +156,7 @@ def test_files_of_another_run_are_refused(tmp_path):
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | {"run": "mnist-fedavg-s1-0123456789"}))
     with pytest.raises(
-        UserError, match=r"summary\.json: of another run, mnist-fedavg-s1-0123456789; delete .* to train the run anew"
+        UserError, match=r"summary\.json: of another run, mnist-fedavg-s1-0123456789; delete .* to train the run again"
     ):
         gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
     for key in ("data", "code"):
@@ -178,7 +178,7 @@ def test_a_damaged_study_costs_no_training(damaged, text, words, tmp_path):
     (tmp_path / "study.json").write_text(json.dumps({"run": tmp_path.name, "table": sha256("unit,x\n1,2\n")}))
     assert integrity.load_study_rows(tmp_path / "study.csv") == [{"unit": "1", "x": "2"}]
     (tmp_path / damaged).unlink() if text is None else (tmp_path / damaged).write_text(text)
-    with pytest.raises(UserError, match=rf"{words}.*; delete .*/study.csv and study.json to make the study anew"):
+    with pytest.raises(UserError, match=rf"{words}.*; delete .*/study.csv and study.json to repeat the study"):
         integrity.load_study_rows(tmp_path / "study.csv")
 
 
@@ -187,7 +187,7 @@ def test_a_damaged_study_costs_no_training(damaged, text, words, tmp_path):
 def test_a_damaged_file_of_a_run_is_named(name, text, tmp_path):
     folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
     (folder / f"{name}.json").write_text(text, encoding="latin-1")
-    with pytest.raises(UserError, match=rf"{name}\.json: damaged.*; delete .* to train the run anew"):
+    with pytest.raises(UserError, match=rf"{name}\.json: damaged.*; delete .* to train the run again"):
         gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
@@ -197,7 +197,7 @@ def test_a_file_of_a_run_that_lacks_a_key_is_damaged(name, tmp_path):
     whole = json.loads((folder / f"{name}.json").read_text())
     for lost in whole.keys() - {"python"}:  # which is told, and nowhere asked for
         (folder / f"{name}.json").write_text(json.dumps({key: value for key, value in whole.items() if key != lost}))
-        with pytest.raises(UserError, match=rf"{name}\.json: damaged, lacks {lost}; delete .* to train the run anew"):
+        with pytest.raises(UserError, match=rf"{name}\.json: damaged, lacks {lost}; delete .* to train the run again"):
             gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 

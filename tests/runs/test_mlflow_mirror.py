@@ -224,7 +224,7 @@ def test_a_database_from_another_folder_is_refused(store, tmp_path):
     moved.write_bytes((store.folder / "store" / "mlflow.db").read_bytes())
     result = mirror(store.entries, f"sqlite:///{moved}", "quick")
     assert result.new == result.present == 0
-    assert "lie elsewhere" in result.problem
+    assert "files are elsewhere" in result.problem
 
 
 def test_options_in_the_address_of_a_database_are_not_of_its_name(store, tmp_path):

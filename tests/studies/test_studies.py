@@ -181,7 +181,7 @@ def units(case) -> list[str]:
 
 def test_a_damaged_note_is_told_with_what_brings_it_back(tmp_path):
     (tmp_path / "tsne-1.json").write_text("{}")
-    with pytest.raises(UserError, match=r"tsne-1\.json: damaged, lacks settings, code; delete .* to make the study anew"):
+    with pytest.raises(UserError, match=r"tsne-1\.json: damaged, lacks settings, code; delete .* to repeat the study"):
         study_plan.finished_in(tmp_path, studies.create("tsne", EXAMPLES["tsne"][0], permuted()))
 
 

@@ -1,4 +1,4 @@
-"""A finished run: its folder, whether it is whole, where it is gathered, stored and mirrored to."""
+"""Finished runs: their folders and names, checked reading, gathered results, and copies in results/kept, DVC and MLflow."""
 
 from fedrepro.core import moved
 

@@ -1,7 +1,7 @@
-"""The finished runs that DVC stores, `results/stored/`, beside those that the pipeline works in, `results/runs/`.
+"""Copies of finished runs between `results/runs/`, where the pipeline trains, and `results/stored/`, which DVC stores.
 
-`dvc exp run`, `dvc exp apply` and `dvc checkout` put a folder of DVC's back to what `dvc.lock` says of it and delete what else
-lies there. So the folder that runs are trained in is none of DVC's.
+`dvc exp run`, `dvc exp apply` and `dvc checkout` reset a folder that DVC tracks to the state in `dvc.lock` and delete all else
+in it. So DVC does not track the folder in which runs are trained.
 """
 
 import logging
@@ -15,90 +15,95 @@ from fedrepro.runs import integrity
 from fedrepro.runs.run import LOG, RESULT_FILES, SUMMARY
 
 log = logging.getLogger(__name__)
-COMPARED_FILES = tuple(
-    name for name in RESULT_FILES if name != "timing.json"
-)  # what another training of the same run does not share
-PARTIAL_SUFFIXES = {".part", ".begun"}  # what a process, or a study, left that did not come to its end
+COMPARED_FILES = tuple(name for name in RESULT_FILES if name != "timing.json")  # times differ when a run is trained again
+PARTIAL_SUFFIXES = {".part", ".begun"}  # of files that a killed process or study left
 
 
 def store(runs: Path, stored: Path) -> list[Path]:
-    """Give DVC's folder the finished runs, with studies and snapshots, that it lacks; one that was trained anew is stored anew,
-    a damaged one is left out with a warning. Returns the folders there that were given something."""
+    """Copy finished runs, with studies and snapshots, from `runs` to `stored`. Returns the changed folders in `stored`.
+
+    A stored run is replaced if the same run was trained again to other bits. Damaged runs are skipped with a warning.
+    """
     stored.mkdir(parents=True, exist_ok=True)
-    given = []
+    changed = []
     for run in _intact_runs(runs):
-        twin = stored / run.name
-        if not _is_writable(twin):
+        target = stored / run.name
+        if not _is_writable(target):
             continue
-        if twin.exists() and not _same_results(run, twin):
-            shutil.rmtree(twin)
-        given += _copy_missing(run, twin)
-    return given
+        if target.exists() and not _same_results(run, target):
+            shutil.rmtree(target)
+        changed += _copy_missing(run, target)
+    return changed
 
 
 def restore(stored: Path, runs: Path) -> list[Path]:
-    """Give the runs' folder what DVC brought and it lacks. A damaged run is left out with a warning, as is one that was trained
-    here too, to other bits; one that was begun here goes on as it is. Returns the folders there that were given something."""
-    given = []
+    """Copy finished runs from `stored` to `runs`. Returns the changed folders in `runs`.
+
+    Damaged runs, and runs that were trained here too to other bits, are skipped with a warning. A run that has begun here
+    stays as it is.
+    """
+    changed = []
     for run in _intact_runs(stored):
-        twin = runs / run.name
-        if not _is_writable(twin):
+        target = runs / run.name
+        if not _is_writable(target):
             continue
-        if (twin / SUMMARY).exists() and not _same_results(run, twin):
-            log.warning("%s: left alone, of another training than %s", twin, run)
-        elif not any(twin.glob("checkpoint.*")) and not is_locked(twin / LOG):
-            given += _copy_missing(run, twin)
-    return given
+        if (target / SUMMARY).exists() and not _same_results(run, target):
+            log.warning("%s: left alone, of another training than %s", target, run)
+        elif not any(target.glob("checkpoint.*")) and not is_locked(target / LOG):
+            changed += _copy_missing(run, target)
+    return changed
 
 
 def _intact_runs(folder: Path) -> list[Path]:
-    """Its finished runs whose settings, numbers and studies are as they were written."""
-    found = []
+    """Return the finished runs in a folder whose settings, numbers and studies are as they were written."""
+    intact = []
     for run in sorted(path.parent for path in folder.glob(f"*/{SUMMARY}")):
         try:
-            check_no_links(run)  # what a link points to is nobody's to store
+            check_no_links(run)  # a link may point to files that are not the run's
             integrity.load_metrics(run)
             for name in integrity.load_studies(run):
                 integrity.load_study_rows(run / f"{name}.csv")
         except UserError as error:
             log.warning("left out: %s", error)
         else:
-            found.append(run)
-    return found
+            intact.append(run)
+    return intact
 
 
-def _is_writable(twin: Path) -> bool:
-    """Whether a folder may be written and deleted, or made; a warning says why not."""
+def _is_writable(target: Path) -> bool:
+    """Return whether a run's folder may be written, deleted or made; warn if not."""
     try:
-        if os.path.lexists(twin):
-            check_no_links(twin)
+        if os.path.lexists(target):
+            check_no_links(target)
     except UserError as error:
         log.warning("left alone: %s", error)
         return False
     return True
 
 
-def _same_results(run: Path, twin: Path) -> bool:
-    return all((twin / name).is_file() and (run / name).read_bytes() == (twin / name).read_bytes() for name in COMPARED_FILES)
+def _same_results(run: Path, other: Path) -> bool:
+    return all((other / name).is_file() and (run / name).read_bytes() == (other / name).read_bytes() for name in COMPARED_FILES)
 
 
 def _copy_missing(source: Path, target: Path) -> list[Path]:
-    """Link, or copy, what a run has in one folder and lacks in the other, the summary last; `[target]` if there was any. A
-    log, which is written on in place, is copied."""
+    """Link or copy the files of a run that `target` lacks, the summary last. Returns `[target]` if there were any, else `[]`.
+
+    The log is always copied, since it is appended to in place.
+    """
     names = [path.relative_to(source) for path in source.rglob("*") if path.is_file() and path.suffix not in PARTIAL_SUFFIXES]
     new = not (target / SUMMARY).exists()
-    lacking = [name for name in names if new or not (target / name).exists()]
-    for name in sorted(lacking, key=lambda name: (name.name == SUMMARY, name)):
+    missing = [name for name in names if new or not (target / name).exists()]
+    for name in sorted(missing, key=lambda name: (name.name == SUMMARY, name)):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(target / name) as part:
             if name.name == LOG or not _try_link(source / name, part):
                 shutil.copy2(source / name, part)
-    return [target] if lacking else []
+    return [target] if missing else []
 
 
 def _try_link(source: Path, target: Path) -> bool:
     try:
         os.link(source, target)
-    except OSError:  # another disk, or a file system that has no links
+    except OSError:  # another disk, or a file system without links
         return False
     return True

@@ -3,10 +3,10 @@
     <paper>/runs.jsonl   one line for each run: settings, data, code, outcome, time, and its studies without their rows
     <paper>/metrics.csv  one row for each run and round
     <paper>/studies.csv  the rows of the studies
-    environments.json    where runs and studies were made, by the id that their lines name
-    SHA256SUMS           of these files, as `sha256sum --check` reads it
+    environments.json    commit, versions and hardware of runs and studies, by the id that their lines name
+    SHA256SUMS           checksums of the files above, as `sha256sum --check` reads them
 
-All of them are sorted. A process reads each file once and checks it against SHA256SUMS.
+All files are sorted. A process reads each file once and checks it against SHA256SUMS.
 """
 
 import csv
@@ -32,22 +32,22 @@ from fedrepro.core.files import (
     temporary_path,
 )
 
-RUNS, METRICS, STUDIES = "runs.jsonl", "metrics.csv", "studies.csv"  # of a paper
+RUNS, METRICS, STUDIES = "runs.jsonl", "metrics.csv", "studies.csv"  # in a paper's folder
 ENVIRONMENTS, SUMS = "environments.json", "SHA256SUMS"
-LINE = re.compile(r"(?P<sum>[0-9a-f]{64})  (?P<name>\S.*)")
+SUM_LINE = re.compile(r"(?P<sum>[0-9a-f]{64})  (?P<name>\S.*)")
 IDENTITY_FIELDS = ("config", "data", "code")
-RESULT_FIELDS = ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code", "metrics")  # of a run's end
+RESULT_FIELDS = ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code", "metrics")
 RECORD_FIELDS = ("run", "dataset", "config", *RESULT_FIELDS, "columns", "environment", "studies")
 RESTORE = "git restore results/kept brings back what was committed"
 Record = dict[str, Any]
 Rows = list[dict[str, str]]
-Group = tuple[str, ...]  # a run; a run and a study
+Group = tuple[str, ...]  # (run,) or (run, study)
 NumberedEntry = tuple[int, tuple, Any]  # line number, key, value
 
 
 @dataclass(frozen=True)
 class KeptPaper:
-    """A paper's kept runs: what is known of each, the rows of each, and the rows of each study of one."""
+    """A paper's kept runs: their records by name, and the rows of runs and of studies by group."""
 
     runs: dict[str, Record] = field(default_factory=dict)
     metrics: dict[Group, Rows] = field(default_factory=dict)
@@ -69,33 +69,33 @@ class KeptPaper:
 
 
 def is_kept(folder: Path) -> bool:
-    """Whether a run is a committed one: its folder, which only names it, would be below `results/kept`."""
+    """Return whether a run is a committed one. Its folder, which does not exist, then has a name below `results/kept`."""
     return folder.parent.parent.name == "kept"
 
 
 def run_hash(record: Record) -> str:
-    """The end of a run's name: the hash of all that determines the result."""
+    """Return the hash of all that determines a run's result, with which the run's name ends."""
     return provenance.value_digest({name: record[name] for name in IDENTITY_FIELDS})
 
 
 def load_runs(folder: Path) -> Mapping[str, Record]:
-    """What is known of a paper's kept runs, by name. Raises UserError if any of its files is damaged or not as it was kept."""
+    """Return the records of a paper's kept runs by name. Raises UserError if any of its files changed since it was kept."""
     return _cached_runs(folder.parent, folder.name, _version(folder))
 
 
 def load_paper(folder: Path) -> KeptPaper:
-    """The same with all rows."""
+    """Return a paper's kept runs with all rows. Raises UserError as `load_runs` does."""
     return _cached_paper(folder.parent, folder.name, _version(folder))
 
 
 def load_all(kept: Path) -> dict[str, KeptPaper]:
-    """All papers, to be changed and saved."""
+    """Return all papers by name, as copies that the caller may change and `save`."""
     papers = {name: load_paper(kept / name) for name in _paper_names(checksums(kept))}
-    return {name: KeptPaper(dict(own.runs), dict(own.metrics), dict(own.studies)) for name, own in papers.items()}
+    return {name: KeptPaper(dict(paper.runs), dict(paper.metrics), dict(paper.studies)) for name, paper in papers.items()}
 
 
 def save(kept: Path, papers: Mapping[str, KeptPaper]) -> None:
-    """Replace all files below `kept`. If the process is killed in between, `settle` completes it or takes it back."""
+    """Replace all files below `kept`. If the process is killed in between, `recover` completes or undoes the change."""
     environments: dict[str, Record] = {}
     texts = {}
     for name, paper in papers.items():
@@ -104,23 +104,23 @@ def save(kept: Path, papers: Mapping[str, KeptPaper]) -> None:
         texts[f"{name}/{METRICS}"] = _groups_to_csv(("run", "round"), paper.metrics)
         if paper.studies or (kept / name / STUDIES).exists():
             texts[f"{name}/{STUDIES}"] = _groups_to_csv(("run", "study", "row"), paper.studies)
-    described = [f"{json.dumps(id)}: {json.dumps(environments[id], sort_keys=True)}" for id in sorted(environments)]
-    texts[ENVIRONMENTS] = "{\n" + ",\n".join(described) + "\n}\n"
+    lines = [f"{json.dumps(id)}: {json.dumps(environments[id], sort_keys=True)}" for id in sorted(environments)]
+    texts[ENVIRONMENTS] = "{\n" + ",\n".join(lines) + "\n}\n"
     for name, text in texts.items():
         (kept / name).parent.mkdir(parents=True, exist_ok=True)
         temporary_path(kept / name).write_text(text, encoding="utf-8", newline="\n")
-    with atomic_write(temporary_path(kept / SUMS)) as path:  # once this is there all the others are
+    with atomic_write(temporary_path(kept / SUMS)) as path:  # written last: if it exists, so do all other parts
         path.write_text("".join(f"{sha256(texts[name])}  {name}\n" for name in sorted(texts)), encoding="utf-8", newline="\n")
     _install_parts(kept, temporary_path(kept / SUMS))
 
 
 def recover(kept: Path) -> None:
-    """Complete or take back what a killed `save` left, and merge what two branches kept, if git united their lines."""
+    """Complete or undo a `save` that was killed, and merge the runs of two branches whose lines git has united."""
     if not os.path.lexists(kept):
         return
     check_no_links(kept)
-    for begun in stale_parts(kept / SUMS):
-        _install_parts(kept, begun)
+    for sums in stale_parts(kept / SUMS):
+        _install_parts(kept, sums)
     remove_stale_parts_below(kept)
     listed = [name for name, _ in _read_checksums(kept / SUMS)]
     if len(set(listed)) < len(listed):
@@ -128,50 +128,50 @@ def recover(kept: Path) -> None:
 
 
 def checksums(kept: Path) -> dict[str, str]:
-    """The sha256 of each file by its name below `kept`. Raises UserError if there are two of one file."""
-    found: dict[str, str] = {}
+    """Return the sha256 of each file by its name below `kept`. Raises UserError if a file has two different ones."""
+    sums: dict[str, str] = {}
     for number, (name, sum) in enumerate(_read_checksums(kept / SUMS), 1):
-        if found.setdefault(name, sum) != sum:
+        if sums.setdefault(name, sum) != sum:
             raise UserError(f"{kept / SUMS}: line {number}: two branches kept results in {name}; `fedrepro keep` merges them")
-    return found
+    return sums
 
 
 def _read_checksums(path: Path) -> list[tuple[str, str]]:
-    """The names and sums in a SHA256SUMS."""
+    """Return the names and sums in a SHA256SUMS file, in its order."""
     text = _decode(path, read_file(path)) if os.path.lexists(path) else ""
-    found = []
+    sums = []
     for number, line in enumerate(text.split("\n")[:-1], 1):
-        if (match := LINE.fullmatch(line)) is None:
+        if (match := SUM_LINE.fullmatch(line)) is None:
             raise UserError(f"{path}: line {number}: not a sha256 and the name of a file; {RESTORE}")
-        found.append((match["name"], match["sum"]))
-    return found
+        sums.append((match["name"], match["sum"]))
+    return sums
 
 
 def _paper_names(names: Iterable[str]) -> list[str]:
     return sorted({name.partition("/")[0] for name in names if "/" in name})
 
 
-def _install_parts(kept: Path, begun: Path) -> None:
-    """Put the parts that a new SHA256SUMS lists in their places, and it in its own; nothing if one of them is missing."""
-    places = {}
-    for name, sum in _read_checksums(begun):
+def _install_parts(kept: Path, sums: Path) -> None:
+    """Move the temporary files that a new SHA256SUMS lists to their final names, then `sums`; do nothing if one is missing."""
+    sources = {}
+    for name, sum in _read_checksums(sums):
         parts = [path for path in (temporary_path(kept / name), *stale_parts(kept / name), kept / name) if path.exists()]
-        fitting = [path for path in parts if sha256(path.read_bytes()) == sum]
-        if not fitting:
+        matching = [path for path in parts if sha256(path.read_bytes()) == sum]
+        if not matching:
             return
-        places[kept / name] = fitting[0]
-    for path, new in (places | {kept / SUMS: begun}).items():
-        new.replace(path)
+        sources[kept / name] = matching[0]
+    for path, source in (sources | {kept / SUMS: sums}).items():
+        source.replace(path)
 
 
 # reading
 
 
 def _version(folder: Path) -> tuple:
-    """Changes with the files of a paper."""
+    """Return a cache key that changes with the files of a paper."""
     paths = (folder.parent / SUMS, folder.parent / ENVIRONMENTS, *(folder / name for name in (RUNS, METRICS, STUDIES)))
-    found = [path.stat() if path.exists() else None for path in paths]
-    return tuple(stat and (stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in found)
+    stats = [path.stat() if path.exists() else None for path in paths]
+    return tuple(stat and (stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
 
 
 @functools.lru_cache(maxsize=16)
@@ -187,7 +187,7 @@ def _cached_paper(kept: Path, paper: str, version: tuple) -> KeptPaper:
 
 
 def _checked_text(kept: Path, name: str, merging: bool = False) -> str:
-    """The text of a file; empty if there is none and none is listed. Not held against SHA256SUMS while `merging`."""
+    """Return the text of a file, checked against SHA256SUMS unless `merging`; empty if it neither exists nor is listed."""
     path = kept / name
     listed = None if merging else checksums(kept).get(name)
     if not os.path.lexists(path):
@@ -211,39 +211,40 @@ def _decode(path: Path, content: bytes) -> str:
 
 
 def _read_paper(kept: Path, paper: str, merging: bool = False) -> KeptPaper:
-    own = _read_runs(kept, paper, merging)
-    metrics = {(run,): (record["columns"], record["rounds"] + 1, record["metrics"]) for run, record in own.items()}
-    studies = {
-        (run, name): (study["columns"], study["rows"], study["table"])
-        for run, record in own.items()
-        for name, study in record["studies"].items()
-    }
-    lines = {run: f"{kept / paper / RUNS}: line {number}" for number, run in enumerate(own, 1)}
+    runs = _read_runs(kept, paper, merging)
+    metrics: dict[Group, tuple] = {}  # columns, number of rows, sha256
+    studies: dict[Group, tuple] = {}
+    for run, record in runs.items():
+        metrics[run,] = (record["columns"], record["rounds"] + 1, record["metrics"])
+        for name, study in record["studies"].items():
+            studies[run, name] = (study["columns"], study["rows"], study["table"])
+    lines = {run: f"{kept / paper / RUNS}: line {number}" for number, run in enumerate(runs, 1)}
 
-    def rows(name: str, keys: int, expected: Mapping[Group, tuple]) -> dict[Group, Rows]:
+    def read_rows(name: str, keys: int, expected: Mapping[Group, tuple]) -> dict[Group, Rows]:
         path = kept / paper / name
-        found = _parse_groups(path, _checked_text(kept, f"{paper}/{name}", merging), keys, merging)
-        if unknown := found.keys() - expected.keys():
+        rows = _parse_groups(path, _checked_text(kept, f"{paper}/{name}", merging), keys, merging)
+        if unknown := rows.keys() - expected.keys():
             raise UserError(f"{path}: rows of {' '.join(min(unknown))}, which {RUNS} does not list; {RESTORE}")
         for group, (_, count, _) in expected.items():
-            if list(found.get(group, {})) != list(range(count)):
-                have = len(found.get(group, {}))
-                raise UserError(f"{lines[group[0]]}: {name} has {have} rows of {' '.join(group)}, not {count}; {RESTORE}")
-        return {group: _select_columns(path, found[group], columns, sum) for group, (columns, _, sum) in expected.items()}
+            numbers = list(rows.get(group, {}))
+            if numbers != list(range(count)):
+                line, title = lines[group[0]], " ".join(group)
+                raise UserError(f"{line}: {name} has {len(numbers)} rows of {title}, not {count}; {RESTORE}")
+        return {group: _select_columns(path, rows[group], columns, sum) for group, (columns, _, sum) in expected.items()}
 
-    return KeptPaper(own, rows(METRICS, 1, metrics), rows(STUDIES, 2, studies))
+    return KeptPaper(runs, read_rows(METRICS, 1, metrics), read_rows(STUDIES, 2, studies))
 
 
 def _select_columns(path: Path, rows: Mapping[int, dict[str, str]], columns: list[str], sum: str) -> Rows:
-    """Of the rows of a group the columns that it has, as its digest says."""
+    """Return the rows of a group with only its columns. Raises UserError if their sha256 is not `sum`."""
     try:
-        found = [{column: row[column] for column in columns} for row in rows.values()]
+        selected = [{column: row[column] for column in columns} for row in rows.values()]
     except KeyError as error:
         raise UserError(f"{path}: lacks the column {error}; {RESTORE}") from None
-    if sha256(rows_to_csv(found)) != sum:
+    if sha256(rows_to_csv(selected)) != sum:
         first = next(iter(rows.values()))
         raise UserError(f"{path}: the rows of {first['run']} are not those that it wrote; {RESTORE}")
-    return found
+    return selected
 
 
 def _read_runs(kept: Path, paper: str, merging: bool = False) -> dict[str, Record]:
@@ -262,10 +263,10 @@ def _read_runs(kept: Path, paper: str, merging: bool = False) -> dict[str, Recor
                 raise UserError(f"{where}: lacks {', '.join(missing)}; {RESTORE}")
             if not record["run"].endswith(run_hash(record)):
                 raise UserError(f"{where}: not the settings that {record['run']} is named after; {RESTORE}")
-            for described in (record, *record["studies"].values()):
-                if described["environment"] not in environments:
-                    raise UserError(f"{where}: {ENVIRONMENTS} lacks {described['environment']}; {RESTORE}")
-                described["environment"] = environments[described["environment"]]
+            for owner in (record, *record["studies"].values()):
+                if owner["environment"] not in environments:
+                    raise UserError(f"{where}: {ENVIRONMENTS} lacks {owner['environment']}; {RESTORE}")
+                owner["environment"] = environments[owner["environment"]]
             yield number, (record["run"],), record
 
     return {run: record for (run,), record in _collect_sorted(path, entries(), merging).items()}
@@ -273,19 +274,19 @@ def _read_runs(kept: Path, paper: str, merging: bool = False) -> dict[str, Recor
 
 def _read_environments(kept: Path, merging: bool) -> dict[str, Record]:
     path, text = kept / ENVIRONMENTS, _checked_text(kept, ENVIRONMENTS, merging)
-    found = {}
+    environments = {}
     for number, line in enumerate(text.split("\n")[:-1], 1):
         if line in ("{", "}"):
             continue
         try:
-            found |= json.loads("{" + line.removesuffix(",") + "}")
+            environments |= json.loads("{" + line.removesuffix(",") + "}")
         except ValueError:
             raise UserError(f"{path}: line {number}: no environment in JSON; {RESTORE}") from None
-    return found
+    return environments
 
 
 def _parse_groups(path: Path, text: str, keys: int, merging: bool) -> dict[Group, dict[int, dict[str, str]]]:
-    """The rows of a CSV by the texts in their first `keys` columns, numbered by the next."""
+    """Return the rows of a CSV by group, the texts in the first `keys` columns, and by number, the column after them."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header = next(reader, [])
 
@@ -298,56 +299,56 @@ def _parse_groups(path: Path, text: str, keys: int, merging: bool) -> dict[Group
             except (ValueError, IndexError):
                 raise UserError(f"{path}: line {reader.line_num}: no row of the {len(header)} columns; {RESTORE}") from None
 
-    found: dict[Group, dict[int, dict[str, str]]] = {}
+    groups: dict[Group, dict[int, dict[str, str]]] = {}
     try:
         for (*group, number), row in _collect_sorted(path, entries(), merging).items():
-            found.setdefault(tuple(group), {})[number] = row
+            groups.setdefault(tuple(group), {})[number] = row
     except csv.Error as error:
         raise UserError(f"{path}: line {reader.line_num}: {error}; {RESTORE}") from None
-    return found
+    return groups
 
 
 def _collect_sorted(path: Path, entries: Iterable[NumberedEntry], merging: bool) -> dict[tuple, Any]:
-    """Entries by key, which have to be in order; while `merging` in any, and the same one twice."""
-    found: dict[tuple, Any] = {}
+    """Return values by key. Raises UserError if keys are not in order; `merging` allows any order and equal duplicates."""
+    values: dict[tuple, Any] = {}
     last: tuple = ()
     for number, key, value in entries:
         if key <= last and not merging:
             raise UserError(f"{path}: line {number}: not in order; {RESTORE}")
-        if found.setdefault(key, value) != value:
+        if values.setdefault(key, value) != value:
             raise UserError(f"{path}: line {number}: differs from another of {' '.join(map(str, key))}; leave one of them")
         last = key
-    return dict(sorted(found.items())) if merging else found
+    return dict(sorted(values.items())) if merging else values
 
 
 # writing
 
 
 def _run_line(record: Record, environments: dict[str, Record]) -> str:
-    """A run in `runs.jsonl`; its environment and those of its studies are added to `environments`."""
+    """Return a run's line in `runs.jsonl`; add its environment and those of its studies to `environments` by their ids."""
 
-    def referring(described: Record) -> Record:
-        id = provenance.value_digest(described["environment"])
-        environments[id] = described["environment"]
-        return described | {"environment": id}
+    def refer_to_environment(owner: Record) -> Record:
+        id = provenance.value_digest(owner["environment"])
+        environments[id] = owner["environment"]
+        return owner | {"environment": id}
 
-    own = referring(record) | {"studies": {name: referring(study) for name, study in record["studies"].items()}}
-    return f'{{"run": {json.dumps(own.pop("run"))}, {json.dumps(own, sort_keys=True)[1:]}\n'
+    studies = {name: refer_to_environment(study) for name, study in record["studies"].items()}
+    line = refer_to_environment(record) | {"studies": studies}
+    return f'{{"run": {json.dumps(line.pop("run"))}, {json.dumps(line, sort_keys=True)[1:]}\n'
 
 
 def _groups_to_csv(keys: tuple[str, ...], groups: Mapping[Group, Rows]) -> str:
-    """Rows in the order of their groups, numbered in the last key."""
-    named = sorted({column for rows in groups.values() for column in rows[0]} - {keys[-1]})
-    table = [
-        dict(zip(keys, (*group, str(number)), strict=True)) | row
-        for group in sorted(groups)
-        for number, row in enumerate(groups[group])
-    ]
-    return rows_to_csv(table, [*keys, *named])
+    """Return all rows as CSV in the order of their groups, with the group and the row's number in the `keys` columns."""
+    columns = sorted({column for rows in groups.values() for column in rows[0]} - {keys[-1]})
+    table = []
+    for group in sorted(groups):
+        for number, row in enumerate(groups[group]):
+            table.append(dict(zip(keys, (*group, str(number)), strict=True)) | row)
+    return rows_to_csv(table, [*keys, *columns])
 
 
 def rows_to_csv(rows: Rows, columns: list[str] | None = None) -> str:
-    """Rows as CSV; empty where a row lacks a column."""
+    """Return rows as CSV, by default with the first row's columns; a cell that a row lacks is empty."""
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, columns or list(rows[0]), restval="", lineterminator="\n")
     writer.writeheader()

@@ -1,8 +1,8 @@
-"""Finished runs, copied once each into MLflow for browsing and comparing.
+"""Copies of finished runs in MLflow, for browsing and comparing.
 
-The run folders are the truth and MLflow is a view of them: a copy may be deleted and made again, and a store that does not
-answer costs a warning, never a result. One MLflow experiment per paper, one MLflow run per run. A copy that MLflow still calls
-running was interrupted and is replaced by the next call. A database is written by one process at a time, the others wait.
+The run folders are the source and MLflow is a view of them: a copy may be deleted and is then made again, and a store that does
+not answer costs a warning, never a result. There is one MLflow experiment per paper and one MLflow run per run. A copy with the
+status RUNNING was interrupted; the next call replaces it. One process at a time writes to a database, the others wait.
 """
 
 import contextlib
@@ -28,23 +28,25 @@ from fedrepro.runs.kept import Rows
 from fedrepro.runs.run import LOG, RESULT_FILES, Run
 
 log = logging.getLogger(__name__)
-KIND = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens the view of training runs
-KIND |= {"mlflow.experiment.primaryMetric.name": "test_accuracy"}  # and shows this one first
-
-SETTINGS = {  # for the whole process, where the user has set nothing else; read by mlflow when it is imported or used
+EXPERIMENT_TAGS = {
+    "mlflow.experimentKind": "custom_model_development",  # the UI then opens the view of training runs
+    "mlflow.experiment.primaryMetric.name": "test_accuracy",  # and shows this metric first
+}
+SETTINGS = {  # environment variables that mlflow reads on import or use; set unless the user has set them
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds; mlflow's own patience with a silent server is many minutes
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
 }
-COPIED = (*RESULT_FILES, LOG, "model.safetensors")
-LARGEST_FILE, METRICS_PER_CALL = 5_000_000, 1000  # bytes, larger weights stay in the run folder; MLflow takes no more
+COPIED_FILES = (*RESULT_FILES, LOG, "model.safetensors")
+MAX_FILE_BYTES = 5_000_000  # larger weights stay in the run's folder
+METRICS_PER_CALL = 1000  # MLflow accepts no more
 
 
 @dataclass(frozen=True)
 class MirrorOutcome:
-    """What a call did, in runs; `problem` is None or says why it could not do all of it."""
+    """Numbers of runs that a call copied, found copied or found unfinished; `problem` says what failed, if anything."""
 
     new: int
     present: int
@@ -54,7 +56,7 @@ class MirrorOutcome:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What is copied of a run; times in milliseconds since 1970."""
+    """The parts of a run that are copied; times in milliseconds since 1970."""
 
     run: Run
     rows: Rows
@@ -64,27 +66,26 @@ class FinishedRun:
 
 
 def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, scale: str) -> MirrorOutcome:
-    """Bring MLflow at `uri` up to date with (paper, experiment, series label, run). Never raises for a store's failure.
+    """Bring MLflow at `uri` up to date with tuples (paper, experiment, series label, run). Never raises for a store's failure.
 
-    The tags experiment, series and scale become what this call says, so give all experiments of a paper at once.
+    The call overwrites the tags experiment, series and scale, so pass all experiments of a paper at once.
     """
     papers, unfinished, problems = _group_by_paper(runs_by_experiment, scale)
     new = present = 0
     try:
         with _database_lock(uri) if papers else contextlib.nullcontext():
-            client = _client(uri) if papers else None
+            client = _client(uri) if papers else None  # None: the loop below is empty
             for paper, runs in papers.items():
                 experiment = _experiment_id(client, uri, paper)
                 copies = _complete_copies(client, experiment)
                 for finished in runs:
                     if copy := copies.get(finished.tags["digest"]):
-                        for key, value in finished.tags.items() - copy.data.tags.items():
-                            client.set_tag(copy.info.run_id, key, value)
+                        _update_tags(client, copy, finished.tags)
                         present += 1
                     else:
                         _copy_run(client, experiment, finished)
                         new += 1
-    except Exception as error:  # whatever a store, its driver or the network raises: a broken view must not stop the pipeline
+    except Exception as error:  # of a store, its driver or the network: a broken view must not stop the pipeline
         if is_interrupt(error):
             raise KeyboardInterrupt from error
         reason = " ".join(str(error).split()).replace(uri, masked(uri))
@@ -96,7 +97,7 @@ def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, sc
 
 
 def remove_stale_marker(uri: str, marker: Path) -> None:
-    """Away with the file that tells of a mirroring where the database that it filled is gone: it is made again."""
+    """Delete the file that marks a finished mirroring if the database that it filled is gone, so that it is filled again."""
     if (file := _database_file(uri)) and not file.exists():
         marker.unlink(missing_ok=True)
 
@@ -107,8 +108,9 @@ def _database_lock(uri: str) -> contextlib.AbstractContextManager:
 
 
 def _group_by_paper(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -> tuple[dict, int, list[str]]:
-    """paper -> its finished runs, each once; how many are not finished; which do not read."""
-    uses, papers, unfinished, problems = {}, defaultdict(list), 0, []
+    """Return each paper's finished runs, each once; the number of unfinished runs; and messages on unreadable ones."""
+    uses: dict[tuple[str, Path], tuple[Run, dict, dict]] = {}
+    papers, unfinished, problems = defaultdict(list), 0, []
     for paper, experiment, label, run in runs_by_experiment:
         _, experiments, labels = uses.setdefault((paper, run.folder), (run, {}, {}))
         experiments[experiment] = labels[label] = None  # dictionaries as ordered sets
@@ -128,14 +130,20 @@ def _group_by_paper(runs_by_experiment: Iterable[tuple[str, str, str, Run]], sca
 def _load_finished(run: Run, tags: dict[str, str]) -> FinishedRun:
     record, rows = integrity.load_record(run.folder), integrity.load_metrics(run.folder)
     status = record["status"]
-    known = [(MEASURES[name], value) for name, value in record.get("final", {}).items()]
-    shown = [f"{measure.title} {100 * value:.2f} %" for measure, value in known if measure.percent]
-    note = f"{', '.join([status, *shown])} (scale {tags['scale']})"  # the list's column "Description"
-    digest = provenance.value_digest([run.id, record["metrics"]], 32)  # the same run on other hardware has other numbers
-    own = {"run": run.id, "digest": digest, "seed": str(run.config.seed), "status": status, "data": run.data}
-    own |= {"code": run.code, "commit": record["environment"]["commit"], "mlflow.note.content": note}
+    final = [(MEASURES[name], value) for name, value in record.get("final", {}).items()]
+    results = [f"{measure.title} {100 * value:.2f} %" for measure, value in final if measure.percent]
+    tags = tags | {
+        "run": run.id,
+        "digest": provenance.value_digest([run.id, record["metrics"]], 32),  # other hardware gives a run other numbers
+        "seed": str(run.config.seed),
+        "status": status,
+        "data": run.data,
+        "code": run.code,
+        "commit": record["environment"]["commit"],
+        "mlflow.note.content": f"{', '.join([status, *results])} (scale {tags['scale']})",  # the column "Description"
+    }
     ended = datetime.fromisoformat(record["ended"]).timestamp() if "ended" in record else run.summary.stat().st_mtime
-    return FinishedRun(run, rows, tags | own, int((ended - record.get("seconds", 0.0)) * 1000), int(ended * 1000))
+    return FinishedRun(run, rows, tags, int((ended - record.get("seconds", 0.0)) * 1000), int(ended * 1000))
 
 
 def _client(uri: str) -> Any:
@@ -145,68 +153,74 @@ def _client(uri: str) -> Any:
         _check_writable(file)
     elif uri.startswith("sqlite"):
         raise ValueError("names no database file; expected sqlite:///<path>")
-    from mlflow import MlflowClient  # takes seconds, and only this needs it
+    from mlflow import MlflowClient  # takes seconds to import
 
     return MlflowClient(tracking_uri=uri)  # creates the tables of a new database
 
 
 def _database_file(uri: str) -> Path | None:
-    """The file of an SQLite database; None for a server, or a database in memory."""
-    found = re.match(r"sqlite(?:\+\w+)?:///(?!:memory:|file:)([^?]+)", uri)
-    return Path(found[1]) if found else None
+    """Return the file of an SQLite database; None for a server, or a database in memory."""
+    match = re.match(r"sqlite(?:\+\w+)?:///(?!:memory:|file:)([^?]+)", uri)
+    return Path(match[1]) if match else None
 
 
 def _check_writable(file: Path) -> None:
-    """Raises OSError or sqlite3.Error where it cannot be written: mlflow tries for 100 s before it says so."""
+    """Raise OSError or sqlite3.Error if a database cannot be written; mlflow itself tries for 100 s before it fails."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.closing(sqlite3.connect(file)) as database:
         database.execute("BEGIN IMMEDIATE")
 
 
 def _experiment_id(client: Any, uri: str, paper: str) -> str:
-    """The id of the paper's MLflow experiment, made where there is none and restored where it was deleted."""
-    location = None  # of the files: a server has a place of its own, a database gets one beside it
+    """Return the id of a paper's MLflow experiment; create it if it is missing and restore it if it was deleted."""
+    location = None  # of artifact files: a server has its own, a database gets a folder next to it
     if file := _database_file(uri):
         location = (file.parent / "mlartifacts" / paper).absolute().as_uri()  # MLflow keeps absolute paths only
-    found = client.get_experiment_by_name(paper)
-    if found is None:
-        return client.create_experiment(paper, artifact_location=location, tags=KIND)
-    if location and found.artifact_location != location:  # it was copied: do not write into its old folder
-        raise ValueError(f"its files lie elsewhere, at {found.artifact_location}; delete the database, it is made again")
-    if found.lifecycle_stage == "deleted":
-        client.restore_experiment(found.experiment_id)
-    return found.experiment_id
+    experiment = client.get_experiment_by_name(paper)
+    if experiment is None:
+        return client.create_experiment(paper, artifact_location=location, tags=EXPERIMENT_TAGS)
+    if location and experiment.artifact_location != location:  # the database was copied: do not write into its old folder
+        raise ValueError(f"its files are elsewhere, at {experiment.artifact_location}; delete the database, it is made again")
+    if experiment.lifecycle_stage == "deleted":
+        client.restore_experiment(experiment.experiment_id)
+    return experiment.experiment_id
 
 
 def _complete_copies(client: Any, experiment: str) -> dict[str, Any]:
-    """digest -> the complete MLflow run that has it; interrupted ones are deleted."""
-    found = {}
+    """Return the complete MLflow runs of an experiment by their tag `digest`; delete interrupted ones."""
+    copies = {}
     for copy in client.search_runs([experiment], max_results=50_000):  # the most that MLflow gives
         if copy.info.status == "RUNNING":
             client.delete_run(copy.info.run_id)
         else:
-            found[copy.data.tags.get("digest")] = copy
-    return found
+            copies[copy.data.tags.get("digest")] = copy
+    return copies
+
+
+def _update_tags(client: Any, copy: Any, tags: dict[str, str]) -> None:
+    for key, value in tags.items() - copy.data.tags.items():
+        client.set_tag(copy.info.run_id, key, value)
 
 
 def _copy_run(client: Any, experiment: str, finished: FinishedRun) -> None:
-    """One new MLflow run; the end comes last."""
+    """Create an MLflow run; its final status is written last."""
     from mlflow.entities import Metric, Param
 
     run = finished.run
-    made = client.create_run(experiment, start_time=finished.start, tags=finished.tags).info.run_id
-    client.log_batch(made, params=[Param(*item) for item in _flatten(run.config.model_dump(mode="json"))])
+    copy = client.create_run(experiment, start_time=finished.start, tags=finished.tags).info.run_id
+    client.log_batch(copy, params=[Param(*item) for item in _flatten(run.config.model_dump(mode="json"))])
     metrics = [Metric(*point) for point in _metric_points(finished)]
     for start in range(0, len(metrics), METRICS_PER_CALL):
-        client.log_batch(made, metrics=metrics[start : start + METRICS_PER_CALL])
-    for path in (run.folder / name for name in COPIED):
-        if path.exists() and path.stat().st_size <= LARGEST_FILE:
-            client.log_artifact(made, str(path))
-    client.set_terminated(made, "FINISHED" if finished.tags["status"] == "finished" else "FAILED", finished.end)
+        client.log_batch(copy, metrics=metrics[start : start + METRICS_PER_CALL])
+    for path in (run.folder / name for name in COPIED_FILES):
+        if path.exists() and path.stat().st_size <= MAX_FILE_BYTES:
+            client.log_artifact(copy, str(path))
+    client.set_terminated(copy, "FINISHED" if finished.tags["status"] == "finished" else "FAILED", finished.end)
 
 
 def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """`{"algorithm": {"mu": 0.1}}` as ("algorithm.mu", "0.1"); texts as they are, all else as JSON."""
+    """Yield nested settings with dotted keys, `{"algorithm": {"mu": 0.1}}` as ("algorithm.mu", "0.1"); values that are no
+    texts become JSON."""
     for key, value in values.items():
         if isinstance(value, dict):
             yield from _flatten(value, f"{prefix}{key}.")
@@ -215,9 +229,9 @@ def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, st
 
 
 def _metric_points(finished: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
-    """(column, value, milliseconds, round) of all that was measured. Infinity becomes NaN, which MLflow draws as a gap."""
+    """Yield (column, value, milliseconds, round) of all measured values; infinity becomes NaN, which MLflow draws as a gap."""
     for number, row in enumerate(finished.rows):
-        moment = finished.start + (finished.end - finished.start) * number // max(1, len(finished.rows) - 1)
+        time = finished.start + (finished.end - finished.start) * number // max(1, len(finished.rows) - 1)
         for column, cell in row.items():
             if column != "round" and cell:
-                yield column, float(cell) if math.isfinite(float(cell)) else math.nan, moment, number
+                yield column, float(cell) if math.isfinite(float(cell)) else math.nan, time, number

@@ -1,4 +1,4 @@
-"""Where everything lies."""
+"""Paths of data, runs, kept results and reports."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from fedrepro.data import datasets
 
 @dataclass(frozen=True)
 class Paths:
-    """Every folder, in one place."""
+    """The top folders, and the folders and files in them by paper, data set or run."""
 
     data: Path = Path("data")
     results: Path = Path("results")
@@ -26,12 +26,12 @@ class Paths:
         return self.data / "prepared" / datasets.key(dataset)
 
     def partition(self, config: RunConfig, data: str) -> Path:
-        """Where a run's partition is stored; its name covers all that it depends on."""
+        """Return the file of a run's partition; its name hashes all that the partition depends on."""
         choice = config.partition
         images = (config.train_images, config.test_images)
-        held = [] if config.proxy is None else [[config.proxy.share, config.proxy.removed]]
-        about = [choice.model_dump(mode="json"), images, data, provenance.partition_digest(choice.name), *held]
-        key = provenance.value_digest(about, 8)
+        proxy = [] if config.proxy is None else [[config.proxy.share, config.proxy.removed]]
+        dependencies = [choice.model_dump(mode="json"), images, data, provenance.partition_digest(choice.name), *proxy]
+        key = provenance.value_digest(dependencies, 8)
         return self.data / "partitions" / f"{config.dataset.name}-{choice.name}-s{config.seed}-{key}.npz"
 
     def runs(self, paper: str) -> Path:
@@ -45,9 +45,9 @@ class Paths:
 
 
 def repository_root() -> Path:
-    """The repository that the working folder lies in: its top folder has params.yaml. Raises UserError."""
+    """Return the nearest folder, from the working folder upwards, with params.yaml and workflow/. Raises UserError."""
     start = Path().resolve()
     for folder in (start, *start.parents):
         if (folder / "params.yaml").exists() and (folder / "workflow").exists():
             return folder
-    raise UserError(f"{start}: not inside a fedrepro checkout: no params.yaml here nor above; go into one or say reports=")
+    raise UserError(f"{start}: not inside a fedrepro checkout: no params.yaml here or above; change into one or pass reports=")

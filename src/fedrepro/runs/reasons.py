@@ -1,4 +1,4 @@
-"""Why an experiment, a study or an artifact has no numbers: data, which code decides on, and the sentence that shows it."""
+"""Reasons why an experiment, a study or an artifact has no numbers, as data for code and as a sentence for pages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,19 +11,19 @@ UNFINISHED = "not finished"
 
 
 class MissingKind(StrEnum):
-    LEFT_OUT = "left out"  # the scale does not list it; the text says which do
-    DATA_MISSING = "data missing"  # the text says how to get them
-    NOT_FINISHED = "not finished"  # training is all that is missing, so that pages say the command
-    NO_STUDY = "no study"  # the settings ask for none
-    WEIGHTS_GONE = "weights gone"  # of kept runs, which a study would start from
-    NO_TARGET = "no target"  # the settings have none at this scale
-    NO_VALUES = "no values"  # the finished runs have none of what is shown
-    UNKNOWN = "unknown"  # numbers that earlier code gathered tell the sentence alone
+    LEFT_OUT = "left out"  # the scale does not list it; `text` names the scales that do
+    DATA_MISSING = "data missing"  # `text` says how to get the data
+    NOT_FINISHED = "not finished"  # only training is missing, so pages show the command
+    NO_STUDY = "no study"  # the settings request no study
+    WEIGHTS_GONE = "weights gone"  # a study needs the weights of runs that were kept without them
+    NO_TARGET = "no target"  # the settings have no target accuracy at this scale
+    NO_VALUES = "no values"  # the finished runs lack the measured columns
+    UNKNOWN = "unknown"  # earlier code recorded only the sentence
 
 
 @dataclass(frozen=True)
 class MissingReason:
-    """`missing` of `total` runs, or of studies called `study`; or all runs of the `series`. `str` makes the sentence."""
+    """A reason; `str()` makes its sentence. `missing` and `total` count runs, or the studies named `study`."""
 
     kind: MissingKind
     text: str = ""
@@ -54,19 +54,19 @@ class MissingReason:
 
 
 def unfinished(series: Sequence[str]) -> MissingReason:
-    """Why there is nothing of these series."""
+    """Return the reason that no run of these series is finished."""
     return MissingReason(MissingKind.NOT_FINISHED, series=tuple(series))
 
 
 def to_note(reason: MissingReason | None) -> dict[str, Any]:
-    """What the note of gathered results holds of it: the sentence, and what it was made from."""
+    """Return the entries of a reason in the JSON of gathered results: the sentence and the fields."""
     if reason is None:
         return {"skipped": None}
     return {"skipped": str(reason), "reason": {key: value for key, value in asdict(reason).items() if value}}
 
 
 def from_note(note: Mapping[str, Any]) -> MissingReason | None:
-    """What `write` left there."""
+    """Return the reason that `to_note` stored in the JSON of gathered results, or None."""
     if note["skipped"] is None:
         return None
     stored = note.get("reason", {"kind": MissingKind.UNKNOWN, "text": note["skipped"]})

@@ -1,4 +1,4 @@
-"""A training run, its name, where it lies, and its rows as they lie there. Light: who only looks at runs needs no torch."""
+"""Training runs: name, files, code digest and rows. Imports no torch."""
 
 import importlib
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from fedrepro.core.files import parse_rows, read_file
 from fedrepro.runs.kept import RUNS, is_kept, run_hash
 
 CODE_CHANGED = "code changed since the work was planned; start the same command again"
-LOG = "log.txt"  # in a run's folder; held by the process that trains it
-PROGRESS = "progress.json"  # how far a run is, while it is not over
-SUMMARY = "summary.json"  # there exactly if a run is over
-# what a run leaves beside its log and its weights, the summary last: it makes a copy a finished run
+LOG = "log.txt"  # in a run's folder; locked by the process that trains the run
+PROGRESS = "progress.json"  # exists while a run is unfinished
+SUMMARY = "summary.json"  # exists exactly if a run is finished
+# results of a run besides its log and its weights; the summary is last, since it marks a copy as finished
 RESULT_FILES = ("config.json", "metrics.csv", "environment.json", "timing.json", SUMMARY)
-Row = dict[str, Any]  # what is written down of a round
-# what a recorded step follows from, beside the shapes of its tensors: a method sees its options, the network and the task only
+Row = dict[str, Any]  # the measured columns of a round
+# settings that a recorded step depends on, besides tensor shapes: a method sees its options, the network and the task
 STEP_CACHE_FIELDS = {"dataset", "model", "algorithm", "task", "momentum", "weight_decay", "precision"}
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training run. Its folder is named by what determines the result; there is none of a committed run (`runs.kept`)."""
+    """A training run. Its folder's name hashes all that determines the result; committed runs (`runs.kept`) have no folder."""
 
     folder: Path
     config: RunConfig
@@ -37,7 +37,7 @@ class Run:
 
     @property
     def summary(self) -> Path:
-        """The file that exists exactly if the run is over."""
+        """Return the file that exists exactly if the run is finished."""
         return self.folder.parent / RUNS if is_kept(self.folder) else self.folder / SUMMARY
 
     @property
@@ -50,11 +50,11 @@ class Run:
 
     @property
     def step_cache_key(self) -> str:
-        """Key shared by runs that can reuse one recorded step in one process."""
+        """Return a key that is equal for runs that can share one recorded step in a process."""
         return self.config.model_dump_json(include=STEP_CACHE_FIELDS)
 
     def config_record(self) -> dict[str, Any]:
-        """What config.json holds."""
+        """Return the content of config.json."""
         return {"config": self.config.model_dump(mode="json"), "data": self.data, "code": self.code}
 
 
@@ -63,22 +63,24 @@ def code_digest(config: RunConfig) -> str:
 
 
 def run_id(config: RunConfig, data: str) -> str:
-    """Readable slug and hash of all that determines the result."""
-    hashed = run_hash({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
-    return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{hashed}"
+    """Return a run's name: a readable slug and the hash of all that determines the result."""
+    digest = run_hash({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
+    return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{digest}"
 
 
 def check_code_unchanged(config: RunConfig, code: str) -> None:
-    """Raise UserError where this process executes other code than a run was planned with: what Snakemake starts imports what
-    lies there by then, and the run would be named after code that never trained it."""
+    """Raise UserError if this process executes other code than the digest `code` that the run was planned with.
+
+    A process that Snakemake starts imports the files as they are by then; the run's name would promise other code.
+    """
     for module in provenance.modules(config):
-        importlib.import_module(f"fedrepro.{module}")  # imported before it is read: an edit in between is noticed
+        importlib.import_module(f"fedrepro.{module}")  # import before reading, so that an edit in between is noticed
     if code_digest(config) != code:
         raise UserError(CODE_CHANGED)
 
 
 def read_metrics(path: Path) -> list[Row]:
-    """The rows of a metrics.csv; a cell that was not measured is None."""
+    """Return the rows of a metrics.csv; a value that was not measured is None."""
     return [{key: _number(key, cell) for key, cell in row.items()} for row in parse_rows(read_file(path), path)]
 
 
@@ -89,6 +91,6 @@ def _number(column: str, cell: str) -> int | float | None:
 
 
 def to_csv(rows: list[Row]) -> str:
-    """As metrics.csv holds them."""
+    """Return rows as the text of metrics.csv."""
     lines = [",".join("" if cell is None else repr(cell) for cell in row.values()) for row in rows]
     return "\n".join([",".join(rows[0]), *lines]) + "\n"
