@@ -24,8 +24,9 @@ ARTIFACT_FOLDERS = {
 # of a verdict's record; the last are numbers (0..1, nats or rounds) or null
 VERDICT_FIELDS = (
     *("claim", "source", "reported", "ours", "asked", "verdict", "why"),
-    *("note", "key", "experiment", "artifact", "tolerance", "by", "registered_after_results"),
+    *("note", "key", "experiment", "artifact", "tolerance", "by", "registered_after_results", "headline"),
     *("mean", "half_width", "half_width_t", "interval", "seeds", "p", "p_holm", "p_bh", "reported_number", "seeds_needed"),
+    *("unit", "panels"),
 )
 LATEX_FIELDS = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
 TABLE_ENDINGS = ("csv", "tex")
@@ -158,15 +159,20 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str
     values = [claim.text, claim.source, verdict.reported, verdict.our_value, verdict.condition, verdict.status, verdict.why]
     values += [note, verdict.key, claim.experiment, spec.artifact_of(claim), verdict.tolerance]
     values.append(summary.US if claim.own_question else summary.PAPER)
-    values.append("yes" if claim.registered_after_results else "no")
+    values += ["yes" if claim.registered_after_results else "no", claim.headline or ""]
     plain = verdict.plain or ours
-    interval = (
-        ours and ours.half_width and ("t" if ours == plain and not ours.degrees else "moderated" if plain != ours else "panels")
-    )
+    interval = _interval_kind(plain, ours) if ours and ours.half_width is not None else None
     means = [ours and ours.mean, ours and ours.half_width, plain and plain.half_width, interval, ours and ours.n]
     reported = None if isinstance(claim.reported, str) else claim.reported
     numbers = [*means, verdict.p, None, None, reported]  # corrected p values follow from all verdicts together
-    return dict(zip(VERDICT_FIELDS, [*values, *numbers, verdict.seeds_needed], strict=True))
+    others = [verdict.seeds_needed, verdict.unit.name, claim.quantity.panels]
+    return dict(zip(VERDICT_FIELDS, [*values, *numbers, *others], strict=True))
+
+
+def _interval_kind(plain: Estimate | None, ours: Estimate) -> str:
+    if plain != ours:
+        return "moderated"
+    return "panels" if ours.degrees else "t"
 
 
 def _write_csv(rows: list[list], path: Path) -> None:

@@ -29,6 +29,7 @@ class Claim(Frozen):
     because: str = ""  # why so wide
     own_question: bool = False  # a question that we ask: the paper does not state it
     registered_after_results: bool = False  # a statement of the paper that was listed after our runs had been seen
+    headline: str | None = None  # the method whose main claims, on the first page of the results, it belongs to
     artifact: str | None = None  # the figure or table beside which it stands; else the first that shows its results
     scales: dict[str, SerializeAsAny[Quantity]] = {}  # the cell at a scale where the paper's target or round is out of reach
     not_testable_at: dict[str, str] = {}  # scale -> why its runs cannot speak of the claim, whatever they find

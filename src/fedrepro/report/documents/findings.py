@@ -1,0 +1,91 @@
+"""The first page of the results: what was found of each method, over all papers and scales."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedrepro.report.documents.templating import environment
+from fedrepro.report.numbers import POINTS
+from fedrepro.report.verdicts import summary
+from fedrepro.report.verdicts.rules import Status
+
+ANSWERS = {  # plain words for verdicts: of a claim that a method is better, whether it is
+    "yes": (Status.REPRODUCED, Status.PARTLY, Status.AGREES, Status.HOLDS),
+    "no": (Status.NOT, Status.DISAGREES, Status.FAILS),
+    "not shown": (Status.UNDECIDED, Status.CALIBRATED),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A headline claim that was tested at one scale."""
+
+    paper: str
+    scale: str
+    record: Mapping[str, Any]  # of verdicts.json
+
+    @property
+    def method(self) -> str:
+        return self.record["headline"]
+
+    @property
+    def answer(self) -> str:
+        return next(word for word, statuses in ANSWERS.items() if self.record["verdict"] in statuses)
+
+    @property
+    def address(self) -> str:
+        return f"{self.scale}/{self.paper}/index.html#claim-{self.record['key']}"
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether it is one of accuracies, which a forest plot can show beside others."""
+        return self.record["half_width"] is not None and self.record["unit"] == POINTS.name
+
+
+def collect_findings(reports: Path, papers: Iterable[str], scales: Iterable[str]) -> dict[str, list[Finding]]:
+    """Read the tested headline claims of all scales, by method.
+
+    The first claim over the most panels comes first: it answers whether the method beats FedAvg.
+    """
+    findings: dict[str, list[Finding]] = {}
+    tested = {status for statuses in ANSWERS.values() for status in statuses}
+    for paper in papers:
+        for scale in scales:
+            for record in summary.read_verdicts(reports / scale / paper):
+                if record["headline"]:
+                    findings.setdefault(record["headline"], [])
+                if record["headline"] and record["verdict"] in tested:
+                    findings[record["headline"]].append(Finding(paper, scale, record))
+    for tested_claims in findings.values():
+        tested_claims.sort(key=lambda finding: -finding.record["panels"])
+    return findings
+
+
+def sentence(method: str, findings: list[Finding]) -> str:
+    """Return one sentence on a method: the answer, the claim that it is of, and our number."""
+    if not findings:
+        return f"{method}: not tested yet."
+    main = findings[0]
+    claim = main.record["claim"]
+    reported = "" if main.record["reported_number"] is None else f"; the paper reports {main.record['reported']}"
+    return f"{method}: {main.answer}. {claim}: {main.record['ours']} at scale {main.scale}{reported}."
+
+
+def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> None:
+    """Write `reports/index.html` and its forest plot, `findings.svg` and `findings.png`.
+
+    Args:
+        reports: the folder that holds one folder for each scale.
+        papers: specifications by name.
+        scales: those whose numbers are compared with the papers', the largest first.
+    """
+    from fedrepro.report.figures import _forest  # imports matplotlib
+
+    scales = [scale for scale in scales if (reports / scale).is_dir()]
+    findings = collect_findings(reports, papers, scales)
+    differences = {method: [one for one in tested if one.is_difference] for method, tested in findings.items()}
+    _forest.draw(differences, reports / "findings")
+    page = environment(autoescape=True).get_template("findings.html.j2")
+    text = page.render(findings=findings, scales=scales, papers=papers)
+    (reports / "index.html").write_text(text, encoding="utf-8")
