@@ -9,11 +9,13 @@ rule page:
         [f"{reports.folder}/{paper}/index.html" for paper in work.papers],
         f"{reports.folder}/report.tex",
         f"{reports.folder}/metrics.json",
+        reports.overview_files,
     log:
         f"logs/{work.params.scale}/page.log",
     params:
         papers=unrecorded(work.papers),
         folder=unrecorded(str(reports.folder)),
+        scales=reports.compared_scales if reports.overview_files else [],
         unfinished=reports.unfinished,
         digest=[reports.digest(paper) for paper in work.papers],
     script:

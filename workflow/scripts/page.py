@@ -5,7 +5,7 @@ from pathlib import Path
 from _log import failures_logged
 
 with failures_logged(snakemake):
-    from fedrepro.report.documents import build
+    from fedrepro.report.documents import build, findings
 
     params, hours = snakemake.params, {}
     if any(runs for group in params.unfinished.values() for runs in group.values()):
@@ -14,3 +14,5 @@ with failures_logged(snakemake):
 
         hours = {paper: cost.core_hours(group, Paths()) for paper, group in params.unfinished.items()}
     build.write_documents(params.papers, Path(params.folder), hours)
+    if params.scales:
+        findings.write_findings(Path(params.folder).parent, params.papers, params.scales)

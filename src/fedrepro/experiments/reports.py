@@ -63,6 +63,14 @@ class Reports:
         self.params, self.papers, self.plan, self.studies, self.requested = params, papers, planned, studies, requested
         self.folder = Path("reports", params.scale)
         self.code = provenance.report_digest()
+        compared = {name: scale for name, scale in params.scales.items() if scale.compare != "none"}
+        self.compared_scales = sorted(compared, key=lambda name: compared[name].compare != "full")  # the papers' own first
+
+    @property
+    def overview_files(self) -> list[str]:
+        """The first page of the results, over all scales; a scale that is not compared leaves it as it is."""
+        names = ("index.html", "findings.svg", "findings.png") if self.params.scale in self.compared_scales else ()
+        return [str(self.folder.parent / name) for name in names]
 
     def sources(self, paper: str, keys: Collection[str] | None = None) -> list[ResultSources]:
         """Return what is gathered for some artifacts of a paper; by default for all, and for the documents."""

@@ -1,9 +1,12 @@
 """The first page of the results: what was found of each method, over all papers and scales."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup, escape
 
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.numbers import POINTS
@@ -72,6 +75,11 @@ def sentence(method: str, findings: list[Finding]) -> str:
     return f"{method}: {main.answer}. {claim}: {main.record['ours']} at scale {main.scale}{reported}."
 
 
+def link_arxiv(reference: str) -> Markup:
+    """Return a reference with its arXiv number as a link."""
+    return Markup(re.sub(r"arXiv:(\d+\.\d+)", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', str(escape(reference))))
+
+
 def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> None:
     """Write `reports/index.html` and its forest plot, `findings.svg` and `findings.png`.
 
@@ -86,6 +94,9 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
     findings = collect_findings(reports, papers, scales)
     differences = {method: [one for one in tested if one.is_difference] for method, tested in findings.items()}
     _forest.draw(differences, reports / "findings")
-    page = environment(autoescape=True).get_template("findings.html.j2")
-    text = page.render(findings=findings, scales=scales, papers=papers)
+    templates = environment(autoescape=True)
+    templates.filters["arxiv"] = link_arxiv
+    documented = [paper for paper in papers if (reports.parent / "docs" / f"{paper}.md").exists()]
+    page = templates.get_template("findings.html.j2")
+    text = page.render(findings=findings, scales=scales, papers=papers, documented=documented)
     (reports / "index.html").write_text(text, encoding="utf-8")
