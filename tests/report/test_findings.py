@@ -1,0 +1,90 @@
+"""The first page of the results."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fedrepro.report.documents import findings
+from fedrepro.report.verdicts.rules import Status
+from fedrepro.runs.paths import Paths
+from support import committed
+
+ROOT = Path(__file__).parents[2]
+
+
+class Spec:
+    title, reference = "A <paper>", "A. Author. A & B. arXiv:1908.05891"
+
+
+def record(key: str, verdict: str, **changes) -> dict:
+    numbers = {"mean": 0.0286, "half_width": 0.0056, "reported_number": 0.07, "unit": "points", "panels": 1}
+    texts = {"claim": f"{key} leads", "reported": "+7 points", "ours": "+2.86 ± 0.56 points (n = 4)", "headline": "FedX"}
+    return {"key": key, "verdict": verdict} | numbers | texts | changes
+
+
+@pytest.fixture
+def reports(tmp_path) -> Path:
+    records = {
+        "paper": [record("a", "not reproduced"), record("b", "not run")],
+        "small": [
+            record("a", "undecided"),
+            record("b", "direction agrees", panels=8),
+            record("c", "not compared"),
+            record("d", "undecided", headline=""),
+            record("e", "not run", headline="FedY"),
+            record("f", "holds", unit="%"),
+        ],
+    }
+    for scale, verdicts in records.items():
+        folder = tmp_path / scale / "p" / "tables"
+        folder.mkdir(parents=True)
+        (folder / "verdicts.json").write_text(json.dumps(verdicts))
+    return tmp_path
+
+
+def test_the_claim_over_most_panels_answers(reports):
+    found = findings.collect_findings(reports, ["p"], ["paper", "small"])
+    assert list(found) == ["FedX", "FedY"] and found["FedY"] == []
+    assert [(one.record["key"], one.scale, one.answer) for one in found["FedX"]] == [
+        ("b", "small", "yes"), ("a", "paper", "no"), ("a", "small", "not shown"), ("f", "small", "yes"),
+    ]  # fmt: skip
+    assert [one.is_difference for one in found["FedX"]] == [True, True, True, False]
+    assert findings.sentence("FedY", []) == "FedY: not tested yet."
+    text = findings.sentence("FedX", found["FedX"])
+    assert text == "FedX: yes. b leads: +2.86 ± 0.56 points (n = 4) at scale small; the paper reports +7 points."
+
+
+def test_every_verdict_on_what_was_tested_has_an_answer():
+    untested = {Status.NOT_RUN, Status.NOT_COMPARED}
+    answered = [status for statuses in findings.ANSWERS.values() for status in statuses]
+    assert sorted(answered) == sorted(set(Status) - untested)
+
+
+def test_the_page_shows_all_and_is_the_same_each_time(reports):
+    def write() -> dict[str, bytes]:
+        findings.write_findings(reports, {"p": Spec}, ["paper", "small", "absent"])
+        return {name: (reports / name).read_bytes() for name in ("index.html", "findings.svg", "findings.png")}
+
+    first = write()
+    assert write() == first
+    page = first["index.html"].decode()
+    assert "A &lt;paper&gt;" in page and 'href="https://arxiv.org/abs/1908.05891"' in page and "not tested yet" in page
+    assert "absent" not in page and page.count("<tr class=") == 4
+
+
+def test_the_committed_page_follows_from_the_verdicts(tmp_path):
+    own = committed.reports("small", Paths())
+    for path in (ROOT / "reports").glob("*/*/tables/verdicts.json"):
+        copy = tmp_path / path.relative_to(ROOT / "reports")
+        copy.parent.mkdir(parents=True)
+        shutil.copyfile(path, copy)
+    findings.write_findings(tmp_path, own.papers, own.compared_scales)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    there = (ROOT / "reports" / "index.html").read_text(encoding="utf-8")
+    assert page == re.sub(r'<a href="../docs/\w+.md">what the paper leaves open</a>, ', "", there)
+    assert (tmp_path / "findings.svg").read_bytes() == (ROOT / "reports" / "findings.svg").read_bytes()
+    for scale, paper, key in re.findall(r'href="(\w+)/(\w+)/index.html#claim-([\w-]+)"', there):
+        assert f'id="claim-{key}"' in (ROOT / "reports" / scale / paper / "index.html").read_text(encoding="utf-8")
