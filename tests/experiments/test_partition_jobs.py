@@ -72,7 +72,7 @@ def test_a_heat_map_counts_the_images_in_use_and_says_how_they_were_dealt(tmp_pa
         held = sorted(np.flatnonzero(row).tolist() for row in counts)
         assert held == [used[:2].tolist(), used[2:].tolist()] and counts.sum() == 4 and classes == meta["class_names"]
         assert title.startswith("Made: iid\nclients 2") and "seed 3" in title
-        assert title.endswith("\ndealt anew every round, round 1 shown") == (name == "anew")
+        assert title.endswith("\ndrawn again every round, round 1 shown") == (name == "anew")
 
 
 def test_a_heat_map_that_a_kill_cut_short_is_drawn_again(tmp_path):

@@ -199,7 +199,10 @@ def test_a_grid_of_other_figures(paper, evidence):
     assert picture.axes[0].get_xlabel() == "" and picture.axes[4].get_xlabel() == "round of\ncommunication"
     assert picture.axes[1].get_xlabel() == "round of\ncommunication"  # the one below it was not run, and has no axis
     text = paper.figures["grid"].caption(evidence)
-    assert "Not run is not shown: left for the next scale." in text and "after every round (α = 1)." in text
+    assert (
+        "Not run is not shown: left for the next scale." in text
+        and "Global model after every round: test accuracy (α = 1)." in text
+    )
     assert text.count("Mean and s.d. (band) over 2 seeds.") == 1
     assert "Grey line: the target, 0.5 nats (Another measure)." in text
     assert paper.figures["grid"].sources(paper.figures) == ["first", "second"]
@@ -320,7 +323,9 @@ def test_a_sweep_reads_the_resolved_settings(paper, evidence):
     assert [top - bottom for (_, bottom), (_, top) in bars] == pytest.approx([2 * 2**0.5] * 4)  # one standard deviation
     [band] = axes.patches
     assert (band.get_y(), band.get_height()) == pytest.approx((73 - 2**0.5, 2 * 2**0.5))
-    text = "over β. Dashed: FedAvg, without β, in a band of one standard deviation. Mean over the last 5 rounds. Mean and s.d."
+    text = (
+        "over β. Dashed: FedAvg, without β, with a band of one standard deviation. Mean over the last 5 rounds. Mean and s.d."
+    )
     assert f"Test accuracy (%) {text}" in paper.figures["beta"].caption(evidence)
     assert axes.get_legend_handles_labels()[1] == ["FedMAX", "FedAvg"]
 
@@ -360,7 +365,7 @@ def test_grouped_bars_of_a_cell(paper, evidence):
     assert "Target at this scale: 90 % (MNIST), 90 % (CIFAR-10)." in text
     late = {**evidence.results, "third": made({"FedMMD": {0: arrives(None)}, "FedAvg": {0: arrives(3)}})}
     text = paper.figures["heights"].caption(spec.paper_data(paper, late, {}))
-    assert "No number of FedMMD (CIFAR-10): seed 0: FedMMD does not reach 90 % within 20 rounds." in text
+    assert "No number for FedMMD (CIFAR-10): seed 0: FedMMD does not reach 90 % within 20 rounds." in text
 
 
 def test_a_bar_looks_as_its_series_does_in_the_legend(paper, evidence):
@@ -422,7 +427,7 @@ def test_points_by_round_and_series(paper, evidence):
     titles = [axes.get_title() for axes in picture.axes]
     assert titles == [f"{label}, round {round}" for label in ("FedAvg", "FedMMD") for round in (1, 10, 100)]
     assert sum(len(points.get_offsets()) for points in picture.axes[0].collections) == 40
-    assert "Letters are client: A 0, B 1, C 2, D 3. Seed 0." in paper.figures["points"].caption(evidence)
+    assert "Letters: client (A 0, B 1, C 2, D 3). Seed 0." in paper.figures["points"].caption(evidence)
 
 
 def test_a_point_has_the_colour_of_its_class_and_the_letter_of_its_client(paper, evidence):
@@ -501,9 +506,9 @@ def test_in_how_many_columns_all_rows_agree(paper, evidence):
     ]
     told = spec.paper_data(paper, {**evidence.results, "third-layers": studied(rows)}, {})
     text = paper.figures["tops"].caption(told)
-    assert "White: no neuron of that number, or one without class. " in text
+    assert "White: no neuron of that number, or no class. " in text
     zero = paper.figures["tops"].model_copy(update={"none": 0})
-    assert "or one without class. " in zero.caption(told)  # 0 is as good a name for none as any
+    assert "or no class. " in zero.caption(told)  # 0 is as good a name for none as any
     earlier = spec.paper_data(
         paper,
         {
@@ -514,8 +519,8 @@ def test_in_how_many_columns_all_rows_agree(paper, evidence):
     )
     assert " Seed 0. " in text and " Seed 0, round 10. " in paper.figures["tops"].caption(earlier)
     assert text.split(" Seed 0")[0] == paper.figures["tops"].caption(earlier).split(" Seed 0")[0]  # the last round alone
-    same = "conv1 1 of 2 (50 %; 3 in all), fc1 0 of 0 (1 in all)"
-    assert f"FedAvg: of the neurons with a class in all clients, so many have the same one: {same}." in text
+    same = "conv1 1 of 2 (50 %; 3 in total), fc1 0 of 0 (1 in total)"
+    assert f"FedAvg: neurons with the same class in all clients, of those with a class in all: {same}." in text
     picture = pictured(paper, told, "tops")
     assert [axes.get_title() for axes in picture.axes] == ["FedAvg, layer conv1", "FedAvg, layer fc1"]
     assert (picture.axes[0].images[0].get_array()[:, 2] == 1).all(axis=-1).tolist() == [True, False]
@@ -568,7 +573,7 @@ def test_lines_of_zeros_are_named(paper, evidence, results):
         text = paper.figures["variance"].caption(found)
         assert words in text and ("numbers are 0" in text) == bool(words)
         every = 4 * (len(numbers) + len(neurons()))  # of two series and seeds, beside those of the other experiment
-        assert f"Left out, since they have no variance: 4 of {every} rows." in text or numbers == neurons()
+        assert f"Left out: 4 of {every} rows, which have no variance." in text or numbers == neurons()
 
 
 def test_lines_over_rounds_are_means_over_a_runs_rows(paper, evidence, results):
@@ -610,7 +615,7 @@ def test_images_of_maps(paper, evidence):
      "figures.f.setting: 'algorithm.beta' of experiment 'zero': FedMAX 0: 0: a logarithmic axis has numbers "),
     (FIGURES["epochs"] | {"setting": "series"}, "FedMAX 0.1: {'FedMAX 0.1': {'beta': 0.1}"),
     (FIGURES["leads"] | {"baseline": "FedX"}, "figures.f.baseline: unknown series 'FedX'"),
-    (FIGURES["leads"] | {"shown": {"paper": [0.5, 1]}}, "figures.f.shown: the axis is as long as the differences are"),
+    (FIGURES["leads"] | {"shown": {"paper": [0.5, 1]}}, "figures.f.shown: differences always show the whole axis"),
     ({"kind": "bars", "panels": ["first"], "quantity": {"kind": "value"}}, "needs last or round"),
     ({"kind": "bars", "panels": ["first"], "quantity": {"kind": "epochs"}}, "experiment 'first' has no newcomers"),
     (FIGURES["points"] | {"experiment": "second"}, "figures.f: experiment 'second' has no tsne"),

@@ -333,7 +333,7 @@ def test_what_captions_say():
     found.note["series"]["FedAvg"]["config"] = {"rounds": 9, "local_epochs": 5}
     text = caption(found, smooth={"paper": 2}, reported={"FedMMD": "c"}, remarks={"all": "Anywhere.", "small": "There."})
     for words in (
-        "F. Anywhere. Global model", "(band) over 1 to 3 seeds.", "of means over the last 2 measured rounds, faint lines",
+        "F. Anywhere. Global model", "(band) over 1 to 3 seeds.", "show means over the last 2 measured rounds, faint lines",
         "FedMMD: seed 0 diverged at round 1, seed 1 diverged at round 1, not shown.", "averaged in the same way.",
         "Trained for 1 round of 5 local epochs (FedMMD), 9 rounds of 5 local epochs (FedAvg) in float32",
     ):  # fmt: skip
@@ -370,9 +370,7 @@ def test_a_smooth_line_lies_over_the_single_rounds():
     assert theirs.get_xydata().ravel().tolist() == pytest.approx([2, 72.5])  # of 50 and 95 %, as ours are means
     assert drawn(picture)["target"].get_ydata() == pytest.approx([90, 90])
     assert picture.axes[0].collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(60 + 100 * 0.05 * 2**0.5)
-    words = (
-        "Lines and bands are of means over the last 2 rounds, faint lines of the single rounds. Thin and dashed: the paper's"
-    )
+    words = "Lines and bands show means over the last 2 rounds, faint lines single rounds. Thin and dashed: the paper's"
     assert words in caption(found, smooth={"paper": 2}, reported={"FedMMD": "c"})
     plain = picture_of(found, smooth={"small": 2})
     assert len(drawn(plain)["FedMMD"].get_xdata()) == 4 and "faint" not in caption(found, smooth={"small": 2})
@@ -452,7 +450,7 @@ def test_the_papers_curves_only_where_they_may_be_compared():
 
 def test_captions(paper, reports):
     one, two = (paper.figures[key].caption(artifacts.load_paper_data(paper, reports / "p")) for key in ("one", "two"))
-    for words in ("One. ", "test accuracy after every round. Mean and s.d. (band) over 1 to 2 seeds.", MIRROR,
+    for words in ("One. ", "Global model after every round: test accuracy. Mean and s.d. (band) over 1 to 2 seeds.", MIRROR,
                   "Thin and dashed: the paper's curves in the colours of ours", "Grey line: the target, 90 %.",
                   "Scale paper: how scale paper is", "Trained in float32 (sequential executor)."):  # fmt: skip
         assert words in one

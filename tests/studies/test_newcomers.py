@@ -277,7 +277,7 @@ def axes_of(found: Results):
 def test_arrivals():
     found = told({"Conv": {0: [1, None], 1: [3, 0]}, "None": {0: [4, 4], 1: [2, 2]}})
     assert epochs_to_target(found, "Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
-    mean, arrived, clients = bars.summary(found, "Conv")
+    mean, arrived, clients = bars.summarise_epochs(found, "Conv")
     assert (mean.mean, arrived, clients) == (pytest.approx(4 / 3), 3, 4)
     found.rows[-1]["accuracy"] = "nan"
     assert epochs_to_target(found, "None")[1] == {0: 2, 1: None}
@@ -287,8 +287,8 @@ def test_who_does_not_arrive_is_shown():
     found = told({"Conv": {0: [1, None]}, "Multi": {0: [None, None]}, "None": {0: [3, 4]}})
     axes = axes_of(found)
     heights = [patch.get_height() for patch in axes.patches]
-    assert heights == [1.0, 3.5] and [patch.get_hatch() for patch in axes.patches] == [bars.OPEN, None]
-    assert [text.get_text() for text in axes.texts] == ["1 of 2\narrive", "0 of 2\narrive"]
+    assert heights == [1.0, 3.5] and [patch.get_hatch() for patch in axes.patches] == [bars.PARTIAL_HATCH, None]
+    assert [text.get_text() for text in axes.texts] == ["1 of 2\nreach it", "0 of 2\nreach it"]
     assert [name.get_text() for name in axes.get_xticklabels()] == ["Conv", "Multi", "None"]
     caption = FIGURE.caption(shown(found))
     assert "Conv: 1 of 2" in caption and "Multi: 2 of 2" in caption and "None: " not in caption

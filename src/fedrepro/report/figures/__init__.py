@@ -1,1 +1,1 @@
-"""Figures: one small file per kind, with its own class `Figure`; `base.py` says what one has."""
+"""Kinds of figures: one module per kind, each with a class `Figure` derived from `base.Figure`."""

@@ -1,16 +1,20 @@
-"""Figures at their printed size: axes for a grid of panels, what stands around them, and the files."""
+"""Layout of figures at their printed size: axes for a grid of panels, titles, legend, and the files."""
 
 import math
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.ticker import AutoLocator
@@ -20,67 +24,58 @@ from fedrepro.report.figures.base import Figure, FigurePanel
 from fedrepro.report.inputs.panel import PaperData
 
 COLUMN_WIDTH, PAGE_WIDTH = 3.3, 7.0  # inches: one column of a two-column page, and both
-MAX_SHARED_LENGTH = 1.3  # so much longer may a common axis be
-LEGEND_LINE = 0.15  # inches, of a legend, whose first two are part of a figure's height
+MAX_SHARED_LENGTH = 1.3  # of an axis that panels share, as a multiple of the shortest panel's axis
+LEGEND_LINE = 0.15  # inches; the first two lines of a legend are part of a figure's height
 
 
 def set_print_style() -> None:
-    """Print style: 8 pt text, fonts embedded as outlines that LaTeX accepts."""
+    """Set matplotlib's options for print: 8 pt text, and fonts embedded as outlines that LaTeX accepts."""
     matplotlib.rcdefaults()  # a user's matplotlibrc would change sizes, colours and bytes
-    sns.set_theme(context="paper", style="ticks")
-    text = dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), 8) | dict.fromkeys(
-        ("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 7
-    )
+    text: dict[str, Any] = dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), 8)
+    text |= dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 7)
     lengths = {"axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "xtick.major.size": 2.5}
     lengths |= {"ytick.major.size": 2.5, "xtick.major.pad": 2, "ytick.major.pad": 2}
     lengths |= {"axes.spines.top": False, "axes.spines.right": False, "lines.solid_capstyle": "round", "hatch.linewidth": 0.6}
-    # the font that comes with matplotlib: what else is installed would change widths and bytes
-    plt.rcParams.update(text | lengths | {"pdf.fonttype": 42, "savefig.dpi": 200, "font.family": "DejaVu Sans"})
+    # the font that comes with matplotlib: another installed font would change widths and bytes
+    files = {"pdf.fonttype": 42, "savefig.dpi": 200, "font.family": "DejaVu Sans"}
+    sns.set_theme(context="paper", style="ticks", rc=text | lengths | files)
 
 
-def compose(figure: Figure, evidence: PaperData) -> plt.Figure:
-    """All panels of a figure; one that was not run says why in its place."""
+def compose(figure: Figure, evidence: PaperData) -> MatplotlibFigure:
+    """Draw all panels of a figure; a panel without results shows the reason instead."""
     grid = figure.grid(evidence)
     rows, columns = len(grid), max(map(len, grid))
-    skipped = all(part.missing_reason for row in grid for part in row)
-    size = _size(figure, rows, columns)
-    drawing, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-    for parts, line in zip(grid, axes, strict=True):
-        for place, panel in enumerate(line):
-            if place < len(parts):
-                _panel(panel, parts[place], columns)
-            else:
-                panel.set_axis_off()
+    drawing, axes = plt.subplots(rows, columns, figsize=_size(figure, rows, columns), squeeze=False, layout="constrained")
+    for panels, row_axes in zip(grid, axes, strict=True):
+        for panel, panel_axes in zip(panels, row_axes, strict=False):
+            _draw_panel(panel_axes, panel, columns)
+        for empty_axes in row_axes[len(panels) :]:
+            empty_axes.set_axis_off()
     share_labels(axes)
-    if not skipped:
+    if not all(panel.missing_reason for panels in grid for panel in panels):
         add_legend(drawing, 1 if columns == 1 else 2)
-        _scale(drawing, figure, evidence)
+        _add_scale(drawing, figure, evidence)
     disable_math(drawing)
     return drawing
 
 
-def _panel(axes: Axes, part: FigurePanel, columns: int) -> None:
+def _draw_panel(axes: Axes, panel: FigurePanel, columns: int) -> None:
     width = COLUMN_WIDTH if columns == 1 else PAGE_WIDTH / columns
-    if part.missing_reason:
-        write_reason(axes, _reason(part, columns))
+    if panel.missing_reason:
+        characters = round(15 * width if columns == 1 else 8.6 * width)
+        write_reason(axes, "not shown:\n" + textwrap.fill(str(panel.missing_reason), characters))
     else:
-        part.draw(axes)
+        panel.draw(axes)
         axes.set_ylabel(textwrap.fill(axes.get_ylabel(), 26))
         axes.set_xlabel(textwrap.fill(axes.get_xlabel(), round(11 * width)))
         if columns > 2 and isinstance(axes.xaxis.get_major_locator(), AutoLocator):
             axes.locator_params(axis="x", nbins=4)
-    if part.title:
-        axes.set_title(textwrap.fill(part.title, round(17 * width)), fontsize=7)
+    if panel.title:
+        axes.set_title(textwrap.fill(panel.title, round(17 * width)), fontsize=7)
 
 
-def _reason(part: FigurePanel, columns: int) -> str:
-    """Why a panel is not drawn, in its place."""
-    width = 15 * COLUMN_WIDTH if columns == 1 else 8.6 * PAGE_WIDTH / columns
-    return "not shown:\n" + textwrap.fill(str(part.missing_reason), round(width))
-
-
-def _scale(drawing: plt.Figure, figure: Figure, evidence: PaperData) -> None:
-    """Below the panels, which scale it is, unless that is the paper's own."""
+def _add_scale(drawing: MatplotlibFigure, figure: Figure, evidence: PaperData) -> None:
+    """Write the scale's name below the panels, unless it is the paper's own scale."""
     results = figure.first_results(evidence)
     if results.compare != "full":
         drawing.supxlabel(f"scale {results.note['scale']}", x=0.99, ha="right", fontsize=6, color="0.4")
@@ -93,85 +88,92 @@ def _size(figure: Figure, rows: int, columns: int) -> tuple[float, float]:
     return width, 0.5 + rows * max(1.5, min(2.3, 0.85 * width / columns))
 
 
-def share_labels(axes) -> None:
-    """What neighbours have in common is said once: left of a row, below a column."""
-    for line in axes:
-        first, *others = [panel for panel in line if panel.axison] or line
-        _level([first, *others])
-        alike = all(_ruled(panel) == _ruled(first) for panel in others) and line[0].axison
+def share_labels(axes: np.ndarray) -> None:
+    """Print a label that neighbouring panels share only once: left of a row, below a column."""
+    for row in axes:
+        first, *others = [panel for panel in row if panel.axison] or row
+        _share_scale([first, *others])
+        same_axis = row[0].axison and all(_vertical_axis(panel) == _vertical_axis(first) for panel in others)
         for panel in others:
             if panel.get_ylabel() == first.get_ylabel():
                 panel.set_ylabel("")
-            if alike and first.axison:
+            if same_axis:
                 panel.tick_params(labelleft=False)
-    for line in axes[:-1]:
-        for panel, last in zip(line, axes[-1], strict=True):
-            if panel.get_xlabel() == last.get_xlabel():
+    for row in axes[:-1]:
+        for panel, lowest in zip(row, axes[-1], strict=True):
+            if panel.get_xlabel() == lowest.get_xlabel():
                 panel.set_xlabel("")
 
 
-def _level(axes: list[Axes]) -> None:
-    """One scale for panels of one thing whose scales are nearly the same."""
+def _share_scale(axes: Sequence[Axes]) -> None:
+    """Give panels with the same label and nearly the same vertical scale one scale."""
     lows, highs = zip(*(panel.get_ylim() for panel in axes), strict=True)
-    alike = len({(panel.get_ylabel(), panel.get_yscale()) for panel in axes}) == 1
-    if alike and max(highs) - min(lows) <= MAX_SHARED_LENGTH * min(high - low for low, high in zip(lows, highs, strict=True)):
+    same_label = len({(panel.get_ylabel(), panel.get_yscale()) for panel in axes}) == 1
+    shortest = min(high - low for low, high in zip(lows, highs, strict=True))
+    if same_label and max(highs) - min(lows) <= MAX_SHARED_LENGTH * shortest:
         for panel in axes:
             panel.set_ylim(min(lows), max(highs))
 
 
-def _ruled(axes: Axes) -> tuple:
-    """Its vertical axis."""
+def _vertical_axis(axes: Axes) -> tuple:
     return axes.get_ylabel(), axes.get_ylim(), [label.get_text() for label in axes.get_yticklabels()]
 
 
-def add_legend(drawing: plt.Figure, width: int) -> None:
-    """Every name once, above the panels; series before what they are held against. What one panel has, no other waits for: the
-    caption says which does."""
-    found: dict = {}
+def add_legend(drawing: MatplotlibFigure, width: int) -> None:
+    """Add a legend above the panels, on a page of `width` columns, with each name once and the paper's last.
+
+    A series that is unfinished in one panel but drawn in another is named once; the caption says in which panel it is missing.
+    """
+    handles: dict[str, Any] = {}
     for panel in drawing.axes:
-        handles, labels = panel.get_legend_handles_labels()
-        found |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in found}
-    if not found:
+        panel_handles, labels = panel.get_legend_handles_labels()
+        by_label = dict(zip(labels, panel_handles, strict=True))
+        handles |= {label: handle for label, handle in by_label.items() if label not in handles}
+    if not handles:
         return
-    waits = {name: handle.get_gid() for name, handle in found.items() if isinstance(handle, Artist)}
-    names = [name for name in found if waits.get(name) not in found]
+    finished_names = {name: handle.get_gid() for name, handle in handles.items() if isinstance(handle, Artist)}
+    names = [name for name in handles if finished_names.get(name) not in handles]
     names.sort(key=(PAPER_LABEL, TARGET_LABEL).__contains__)
-    longest = max(map(len, names))
-    most = (2 if longest > 12 else 3) if width == 1 else 3 if longest > 24 else 6
-    look = {"frameon": False, "handlelength": 2.2, "columnspacing": 1.2, "loc": "outside upper center"}
+    long_name, columns_if_long, columns_if_short = (12, 2, 3) if width == 1 else (24, 3, 6)
+    max_columns = columns_if_long if max(map(len, names)) > long_name else columns_if_short
+    options: dict[str, Any] = {"frameon": False, "handlelength": 2.2, "columnspacing": 1.2, "loc": "outside upper center"}
     while True:
-        rows = math.ceil(len(names) / most)
+        rows = math.ceil(len(names) / max_columns)
         columns = math.ceil(len(names) / rows)
-        legend = drawing.legend([found[name] for name in names], names, ncols=columns, **look)
+        legend = drawing.legend([handles[name] for name in names], names, ncols=columns, **options)
         disable_math(legend)  # before it is measured
         if columns == 1 or legend.get_window_extent().width <= drawing.bbox.width:
             break
         legend.remove()
-        most = columns - 1
+        max_columns = columns - 1
     drawing.set_figheight(drawing.get_figheight() + LEGEND_LINE * max(0, rows - 2))
 
 
 def write_reason(axes: Axes, reason: str) -> None:
-    """In place of a drawing: why there is none."""
+    """Write the reason why there is no drawing in its place."""
     axes.text(0.5, 0.5, reason, ha="center", va="center", fontsize=8, color="0.3")
     axes.set_axis_off()
 
 
-def disable_math(drawing: plt.Figure | Legend) -> None:
-    """Draw a dollar in a name as a dollar, not as mathematics; powers of ten on a logarithmic axis stay what they are."""
-    panels = drawing.findobj(Axes)
-    axes = [axis for panel in panels for axis in (panel.xaxis, panel.yaxis) if axis.get_scale() == "log"]
-    powers = {id(text) for axis in axes for text in axis.findobj(Text) if text is not axis.label}
+def disable_math(drawing: MatplotlibFigure | Legend) -> None:
+    """Draw dollar signs in names as they are, not as mathematics, except in powers of ten on a logarithmic axis."""
+    powers: set[int] = set()
+    for panel in drawing.findobj(Axes):
+        for axis in (panel.xaxis, panel.yaxis):
+            if axis.get_scale() == "log":
+                powers |= {id(text) for text in axis.findobj(Text) if text is not axis.label}
     for text in drawing.findobj(Text):
         if id(text) not in powers:
             text.set_parse_math(False)
 
 
-def save(drawing: plt.Figure, path: Path) -> None:
-    """`path`.pdf and `path`.png, without dates, so that the same numbers give the same bytes."""
+def save(drawing: MatplotlibFigure, path: Path) -> None:
+    """Write `<path>.pdf` and `<path>.png`, without dates, so that the same numbers give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.get_layout_engine().execute(drawing)
-    drawing.set_layout_engine("none")  # once for both files
+    engine = drawing.get_layout_engine()
+    assert engine is not None  # `compose` asks for a layout
+    engine.execute(drawing)
+    drawing.set_layout_engine("none")  # the layout above is for both files
     drawing.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None, "ModDate": None})
     drawing.savefig(path.with_suffix(".png"), metadata={"Software": None})
     plt.close(drawing)

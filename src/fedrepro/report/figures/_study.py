@@ -1,4 +1,4 @@
-"""What figures share that are drawn from the rows of a study: which columns they need, which rows they show."""
+"""Base class of figures drawn from the rows of a study."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,12 +11,12 @@ from fedrepro.report.inputs.panel import PaperData, results_name
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.runs.reasons import MissingKind, MissingReason
 
-StudyRow = Mapping[str, str]
+StudyRow = dict[str, str]  # column -> value
 
 
 class StudyFigure(base.Figure):
-    """Rows of the first seed of some series (none named: all), in a panel for each value of the column `by`, or for those in
-    `only`; of several rounds the last, unless `by`, or a column that is drawn, is the round."""
+    """Rows of the first seed of the series in `series` (empty: all), in a panel for each value of the column `by`, or for the
+    values in `only`. Only the last round is shown, unless `by` or a drawn column is the round."""
 
     experiment: str
     of: str  # the study
@@ -24,24 +24,27 @@ class StudyFigure(base.Figure):
     by: str
     only: tuple[str | int, ...] = ()
 
+    def experiments(self, figures: Mapping[str, base.Figure]) -> list[str]:
+        return [self.experiment]
+
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
-        return [results_name(name, self.of) for name in self.experiments(figures)]
+        return [results_name(self.experiment, self.of)]
 
     def check(self, checker: ReferenceChecker) -> None:
         checker.check_study(self.experiment, self.of, self.series)
 
     def columns(self) -> list[str]:
-        """The columns that it draws."""
+        """Return the study's columns that are drawn."""
         raise NotImplementedError
 
     def rows(self, results: Results, label: str) -> list[StudyRow]:
-        """Those of a series' first seed. Raises UserError where a column is missing."""
-        found = results.finished_rows(label)
+        """Return the rows that are shown of a series. Raises UserError if a column is missing."""
+        rows = results.finished_rows(label)
         for column in (*self.columns(), self.by):
-            if found and column not in found[0]:
-                raise missing_column_error(self.title, column, found[0])
-        wanted = [str(value) for value in self.only]
-        rows = [row for row in found if row["seed"] == found[0]["seed"] and (not wanted or row[self.by] in wanted)]
+            if rows and column not in rows[0]:
+                raise missing_column_error(self.title, column, rows[0])
+        values = [str(value) for value in self.only]
+        rows = [row for row in rows if row["seed"] == rows[0]["seed"] and (not values or row[self.by] in values)]
         if "round" in (self.by, *self.columns()):
             return rows
         last = max((int(row["round"]) for row in rows if "round" in row), default=None)
@@ -54,34 +57,37 @@ class StudyFigure(base.Figure):
         return self.first_results(evidence).series_missing_reason(self.series)
 
     def grid(self, evidence: PaperData) -> list[list[base.FigurePanel]]:
-        """A row for each series, in it a panel for each value of `by`."""
+        """Return a row of panels for each series, with a panel for each value of `by`."""
         results = self.first_results(evidence)
-        if self.missing_reason(evidence) or not self.labels_with_rows(results):
-            return [[base.FigurePanel("", self.draw, self.missing_reason(evidence) or MissingReason(MissingKind.NO_VALUES))]]
+        reason = self.missing_reason(evidence)
+        if reason is None and not self.labels_with_rows(results):
+            reason = MissingReason(MissingKind.NO_VALUES)
+        if reason:
+            return [[base.FigurePanel("", lambda axes: None, reason)]]
         rows = {label: self.rows(results, label) for label in self.labels_with_rows(results)}
-        values = sort_categories({row[self.by] for found in rows.values() for row in found})
-        found = []
-        for label, own in rows.items():
-            found.append(
-                [self._figure_panel(label * (len(rows) > 1), own, value, value == values[-1], evidence) for value in values]
-            )
-        return found
+        values = sort_categories({row[self.by] for series_rows in rows.values() for row in series_rows})
+        grid = []
+        for label, series_rows in rows.items():
+            title = label if len(rows) > 1 else ""
+            grid.append([self._figure_panel(title, series_rows, value, value == values[-1], evidence) for value in values])
+        return grid
 
     def _figure_panel(self, label: str, rows: list[StudyRow], value: str, last: bool, evidence: PaperData) -> base.FigurePanel:
         title = ", ".join(filter(None, [label, f"{self.by} {value}"]))
-        picked = [row for row in rows if row[self.by] == value]
-        return base.FigurePanel(title, lambda axes: self.draw_panel(axes, picked, evidence, last))
+        panel_rows = [row for row in rows if row[self.by] == value]
+        return base.FigurePanel(title, lambda axes: self.draw_panel(axes, panel_rows, evidence, last))
 
     def draw_panel(self, axes: Any, rows: list[StudyRow], evidence: PaperData, last: bool) -> None:
-        """One panel of these rows; `last`: the rightmost one."""
+        """Draw the rows of a panel; `last` says whether it is the rightmost one."""
         raise NotImplementedError
 
     def categories(self, evidence: PaperData, column: str) -> list[str]:
-        """All values of a column, the same for every panel."""
+        """Return all values of a column, the same for every panel."""
         results = self.first_results(evidence)
-        return sort_categories(
-            {row[column] for label in self.labels_with_rows(results) for row in self.rows(results, label)} - {""}
-        )
+        values: set[str] = set()
+        for label in self.labels_with_rows(results):
+            values |= {row[column] for row in self.rows(results, label)}
+        return sort_categories(values - {""})
 
     def csv_rows(self, evidence: PaperData) -> list[list]:
         results, columns = self.first_results(evidence), list(dict.fromkeys([self.by, *self.columns()]))
@@ -92,25 +98,25 @@ class StudyFigure(base.Figure):
 
     def explanations(self, evidence: PaperData) -> list[str]:
         results = self.first_results(evidence)
-        rows = {label: self.rows(results, label) for label in self.labels_with_rows(results)}
-        seeds = {label: own[0]["seed"] for label, own in rows.items()}
+        seeds: dict[str, str] = {}
+        rounds: set[str | None] = set()
+        for label in self.labels_with_rows(results):
+            rows = self.rows(results, label)
+            seeds[label] = rows[0]["seed"]
+            rounds |= {row.get("round") for row in rows}
         if len(set(seeds.values())) == 1:
             seed = f"Seed {next(iter(seeds.values()))}"
         else:
-            seed = "; ".join(f"{label}: seed {own}" for label, own in seeds.items())
-        shown = [", ".join([seed, *_round([row for own in rows.values() for row in own])]) + "."] if rows else []
-        return [*shown, *base.diverged_sentences(results), base.data_sentence([results])]
+            seed = "; ".join(f"{label}: seed {seed}" for label, seed in seeds.items())
+        rounds.discard(None)
+        round = f", round {rounds.pop()}" if len(rounds) == 1 else ""
+        sentences = [f"{seed}{round}."] if seeds else []
+        return [*sentences, *base.diverged_sentences(results), base.data_sentence([results])]
 
 
-def missing_column_error(title: str, column: str, row: StudyRow) -> UserError:
-    """What answers a column that the rows of a figure's study do not have."""
+def missing_column_error(title: str, column: str, row: Mapping[str, str]) -> UserError:
+    """Return the error for a column that the rows of a figure's study do not have."""
     return UserError(f"{title}: no column '{column}' in the study: choose from {', '.join(row)}")
-
-
-def _round(rows: list[StudyRow]) -> list[str]:
-    """Which round all are of."""
-    found = {row.get("round") for row in rows} - {None}
-    return [f"round {found.pop()}"] if len(found) == 1 else []
 
 
 def column_values(rows: Iterable[StudyRow], column: str) -> list[float]:

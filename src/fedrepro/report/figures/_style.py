@@ -1,7 +1,7 @@
-"""What figures share beside the looks of series: colours and order of categories, bars, the paper's numbers beside ours."""
+"""Shared styles of figures: categories, bars, grid lines, and the paper's numbers."""
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedrepro.report.inputs.gathered import Results
@@ -10,49 +10,55 @@ from fedrepro.report.palette import PALETTE, SeriesStyle, shades
 from fedrepro.report.statistics import Estimate
 from fedrepro.runs.reasons import UNFINISHED
 
-# Paul Tol's muted scheme, with grey for its palest: ten that the colour-blind tell apart
+# Paul Tol's muted scheme with grey in place of its palest colour: ten colours that are safe for the colour-blind
 MUTED_COLOURS = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#777777")
-PAPER_MARKER = {"fmt": "D", "color": "0.35", "markersize": 3.5, "markerfacecolor": "white"}  # the paper's numbers beside ours
-PAPER_LABEL, TARGET_LABEL = "in the paper", "target"  # in a legend, below all series
-UNFINISHED_SUFFIX = f": {UNFINISHED}"  # behind the name of a series there, whose line has the series as its id
+PAPER_MARKER = {"fmt": "D", "color": "0.35", "markersize": 3.5, "markerfacecolor": "white"}  # the paper's numbers
+PAPER_LABEL, TARGET_LABEL = "in the paper", "target"  # the last names in a legend
+UNFINISHED_SUFFIX = f": {UNFINISHED}"  # added to a series' name in the legend; the id of its line is the series alone
 PAPER_DASHES = (0, (3, 1.2))  # the paper's curves
 
 
 def category_colours(values: list[str]) -> dict[str, Any]:
-    """Category -> colour."""
-    few = (*PALETTE[1:], PALETTE[0]) if len(values) <= len(PALETTE) else MUTED_COLOURS
-    return dict(zip(values, few if len(values) <= len(few) else shades(len(values)), strict=False))
+    """Return category -> colour; more than ten categories get shades."""
+    if len(values) <= len(PALETTE):
+        colours = (*PALETTE[1:], PALETTE[0])
+    else:
+        colours = MUTED_COLOURS if len(values) <= len(MUTED_COLOURS) else shades(len(values))
+    return dict(zip(values, colours, strict=False))
 
 
-def series_styles(evidence: PaperData, found: list[Results]) -> dict[str, SeriesStyle]:
-    """Series of some experiments -> look; one that several have looks as in the first."""
-    return {label: look for results in reversed(found) for label, look in evidence.styles_of(results).items()}
+def series_styles(evidence: PaperData, results: Sequence[Results]) -> dict[str, SeriesStyle]:
+    """Return the styles of the series of some experiments; a series of several experiments has the style of the first."""
+    styles: dict[str, SeriesStyle] = {}
+    for result in reversed(results):
+        styles |= evidence.styles_of(result)
+    return styles
 
 
-def bar_style(look: SeriesStyle) -> Mapping[str, Any]:
-    """Of a method; the proposed one is framed."""
-    return {"color": look.colour, "edgecolor": "black", "linewidth": 1.0 if look.proposed else 0}
+def bar_style(style: SeriesStyle) -> Mapping[str, Any]:
+    """Return matplotlib's options for the bar of a method; a proposed method is framed."""
+    return {"color": style.colour, "edgecolor": "black", "linewidth": 1.0 if style.proposed else 0}
 
 
-def mean_bar(axes: Any, place: float, width: float, value: Estimate, looks: Mapping[str, Any]) -> None:
-    """The bar of a mean with its standard deviation: black with a white rim, to be seen on a bar of any colour."""
+def draw_mean_bar(axes: Any, place: float, width: float, value: Estimate, options: Mapping[str, Any]) -> None:
+    """Draw the bar of a mean with its standard deviation in black with a white rim, visible on a bar of any colour."""
     if value.std is not None:
         axes.errorbar([place], [value.mean], [value.std], fmt="none", ecolor="white", elinewidth=2.7, capthick=2.7, capsize=2.9)
     whisker = {"capsize": 2, "error_kw": {"linewidth": 0.9, "ecolor": "black"}}
-    axes.bar([place], [value.mean], width, yerr=value.std, **looks, **whisker)
+    axes.bar([place], [value.mean], width, yerr=value.std, **options, **whisker)
 
 
 def wrap_label(name: str, places: int) -> str:
-    """A name below one of so many places along a column's axis."""
+    """Wrap the name below one of several places along the horizontal axis."""
     return textwrap.fill(name, max(6, 42 // places), break_long_words=False)
 
 
 def sort_categories(values: set[str]) -> list[str]:
-    """Categories in the order that a reader expects: numbers by value, before words."""
-    return sorted(values, key=lambda text: (0, float(text), "") if _number(text) else (1, 0.0, text))
+    """Sort categories: numbers by value, before words."""
+    return sorted(values, key=lambda text: (0, float(text), "") if _is_number(text) else (1, 0.0, text))
 
 
-def _number(text: str) -> bool:
+def _is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:

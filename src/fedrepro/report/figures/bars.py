@@ -1,29 +1,29 @@
-"""Grouped bars: a group for each experiment, in it a bar for each series, its height any cell."""
+"""Grouped bars: one group per experiment, one bar per series, whose height is a quantity."""
 
 from typing import Any, ClassVar
 
-from fedrepro.report.figures import _cells, base
-from fedrepro.report.figures._style import bar_style, draw_grid_lines, mean_bar, series_styles, wrap_label
-from fedrepro.report.inputs.panel import PaperData
+from fedrepro.report.figures import _quantity, base
+from fedrepro.report.figures._style import bar_style, draw_grid_lines, draw_mean_bar, series_styles, wrap_label
+from fedrepro.report.inputs.panel import ExperimentView, PaperData
 from fedrepro.report.numbers import ROUNDS
 from fedrepro.report.palette import SeriesStyle
 
-WIDTH = 0.8  # of a group
-NEAR = 0.7  # of the last round: a bar as high as that may be as high because nobody looked further
+GROUP_WIDTH = 0.8
+NEAR_END = 0.7  # of the last round: the height of a bar from which the length of the runs may limit it
 
 
-class Figure(_cells.QuantityFigure):
+class Figure(_quantity.QuantityFigure):
     alt_text: ClassVar = "one bar per method, grouped by experiment"
     height: ClassVar = 2.5
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
         panels = self.available_panels(evidence)
         labels = list(dict.fromkeys(label for panel in panels for label in panel.results.labels))
-        looks, width = series_styles(evidence, [panel.results for panel in panels]), WIDTH / len(labels)
+        styles, width = series_styles(evidence, [panel.results for panel in panels]), GROUP_WIDTH / len(labels)
         for place, label in enumerate(labels):
             shift = (place - (len(labels) - 1) / 2) * width
-            self._series(axes, panels, label, shift, width, looks[label])
-        for place, last in enumerate(self._ends(panels)):
+            self._draw_series(axes, panels, label, shift, width, styles[label])
+        for place, last in enumerate(self._last_rounds(panels)):
             axes.plot([place - 0.48, place + 0.48], [last, last], color="0.5", linewidth=0.6, zorder=0)
         axes.set(ylabel=self.axis_label(evidence), xlim=(-0.6, len(panels) - 0.4))
         axes.set_xticks(range(len(panels)), [wrap_label(panel.name, len(panels)) for panel in panels])
@@ -32,28 +32,30 @@ class Figure(_cells.QuantityFigure):
 
     def explanations(self, evidence: PaperData) -> list[str]:
         panels = self.available_panels(evidence)
-        text = base.emphasis_sentence(evidence, [panel.results for panel in panels], "Framed")
-        if self._ends(panels):
-            text.append("Grey line: the last round, beyond which nobody looked.")
-        return [*text, *super().explanations(evidence)]
+        sentences = base.emphasis_sentence(evidence, [panel.results for panel in panels], "Framed")
+        if self._last_rounds(panels):
+            sentences.append("Grey line: the last round of the runs.")
+        return [*sentences, *super().explanations(evidence)]
 
-    def _ends(self, panels: list) -> list[int]:
-        """The last round of each panel, where bars are rounds and one comes near it."""
+    def _last_rounds(self, panels: list[ExperimentView]) -> list[int]:
+        """Return the last round of each panel if bars are numbers of rounds and one comes near the last; empty otherwise."""
         if self.quantity_of("", 0).unit(panels[0].measure) is not ROUNDS:
             return []
-        ends = [max(int(row["round"]) for row in panel.results.rows) for panel in panels]
-        tops = [
-            value.mean for panel in panels for label in panel.results.labels if (value := self.mean_over_seeds(panel, label))
-        ]
-        return ends if max(tops, default=0) > NEAR * min(ends) else []
+        last_rounds = [max(int(row["round"]) for row in panel.results.rows) for panel in panels]
+        heights: list[float] = []
+        for panel in panels:
+            means = [self.mean_over_seeds(panel, label) for label in panel.results.labels]
+            heights += [mean.mean for mean in means if mean]
+        return last_rounds if max(heights, default=0) > NEAR_END * min(last_rounds) else []
 
-    def _series(self, axes: Any, panels: list, label: str, shift: float, width: float, look: SeriesStyle) -> None:
+    def _draw_series(
+        self, axes: Any, panels: list[ExperimentView], label: str, shift: float, width: float, style: SeriesStyle
+    ) -> None:
         for place, panel in enumerate(panels):
-            value = self.mean_over_seeds(panel, label) if label in panel.results.labels else None
-            if value is None:
-                axes.annotate(
-                    "none", (place + shift, 0), (0, 2), textcoords="offset points", ha="center", fontsize=5, rotation=90
-                )
+            mean = self.mean_over_seeds(panel, label) if label in panel.results.labels else None
+            if mean is None:
+                offset = {"xytext": (0, 2), "textcoords": "offset points"}
+                axes.annotate("none", (place + shift, 0), **offset, ha="center", fontsize=5, rotation=90)
             else:
-                mean_bar(axes, place + shift, 0.92 * width, value, bar_style(look))
-        axes.scatter([], [], marker="s", color=look.colour, label=label)
+                draw_mean_bar(axes, place + shift, 0.92 * width, mean, bar_style(style))
+        axes.scatter([], [], marker="s", color=style.colour, label=label)

@@ -1,5 +1,8 @@
-"""What every kind of figure has. A figure is a grid of panels; a kind draws on matplotlib's axes that it is given and imports
-nothing of it, so that planning needs no matplotlib; `report/drawing.py` makes the axes, the frame around them and the files."""
+"""Base class of all kinds of figures, and the sentences that their captions share.
+
+A figure is a grid of panels. A kind draws on given matplotlib axes and does not import matplotlib, so that planning needs none;
+`_layout.py` creates axes, legends and files.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +16,12 @@ from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.statistics import estimate
 from fedrepro.runs.reasons import MissingReason
 
-ALL_SCALES = "all"  # scales, of a remark
+ALL_SCALES = "all"  # key of a remark for every scale
 
 
 @dataclass(frozen=True)
 class FigurePanel:
-    """One panel: its title in a figure of several, how it is drawn, and why it is not."""
+    """A panel: its title in a figure of several, the function that draws it, and the reason if it cannot be drawn."""
 
     title: str
     draw: Callable[[Any], None]
@@ -26,133 +29,148 @@ class FigurePanel:
 
 
 class Figure(Frozen):
-    """`name`: what it is called among others, after its number in the paper. `remarks`: sentences that belong into its caption,
-    by scale or at `all` of them. A kind with one panel of one experiment overrides `draw` and `told`; others `sources`, `grid`
-    and more."""
+    """`name`: the figure's short name on the page, after its number in the paper. `remarks`: sentences added to the caption, by
+    scale or for `all` scales."""
 
     title: str
     kind: str
     name: str | None = None
     remarks: dict[str, str] = {}
 
-    alt_text: ClassVar[str]  # in words, for those who cannot see it
+    alt_text: ClassVar[str]
     height: ClassVar[float] = 2.7  # inches, of a single panel
-    has_csv: ClassVar[bool] = True  # whether its numbers are written beside it, as .csv
-    study: ClassVar[str | None] = None  # whose results are drawn; None: the experiment's own
+    has_csv: ClassVar[bool] = True  # whether its numbers are also written as .csv
+    study: ClassVar[str | None] = None  # the study whose results are drawn; None: the experiment's own results
 
     def experiments(self, figures: Mapping[str, "Figure"]) -> list[str]:
-        """Whose runs are behind it."""
-        return [self.experiment]
+        """Return the experiments whose runs are behind the figure; `figures` holds the paper's figures by key."""
+        raise NotImplementedError
 
     def sources(self, figures: Mapping[str, "Figure"]) -> list[str]:
-        """The gathered results that it is made from."""
+        """Return the names of the gathered results behind the figure."""
         return [results_name(name, self.study) for name in self.experiments(figures)]
 
     def check(self, checker: ReferenceChecker) -> None:
-        """That all that it names exists."""
+        """Check that all names in the figure's settings exist."""
         raise NotImplementedError
 
     def grid(self, evidence: PaperData) -> list[list[FigurePanel]]:
-        """Rows of panels."""
+        """Return the rows of panels."""
         return [[FigurePanel("", lambda axes: self.draw(axes, evidence), self.missing_reason(evidence))]]
 
     def missing_reason(self, evidence: PaperData) -> MissingReason | None:
-        """Why nothing is drawn: it was not run, as the notes of the results say before anything is."""
+        """Return why nothing can be drawn, None otherwise; reads no rows of results."""
         return self.first_results(evidence).missing_reason
 
     def first_results(self, evidence: PaperData) -> Results:
+        """Return the first results that are drawn."""
         return evidence.results[self.sources(evidence.figures)[0]]
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
-        """The panel. A legend that is not drawn here is put above the figure."""
+        """Draw a figure of one panel; labelled lines and bars are collected into a legend above the figure."""
         raise NotImplementedError
 
     def caption(self, evidence: PaperData) -> str:
-        """The title, and what a reader must know beside the picture."""
+        """Return the title and the description."""
         return f"{self.title}. {self.description(evidence)}"
 
     def description(self, evidence: PaperData) -> str:
-        """What was measured, seeds, data, scale; or why it is not shown."""
+        """Return the caption without the title: measure, seeds, data and scale, or why the figure is not shown."""
         if reason := self.missing_reason(evidence):
             return f"Not shown at this scale: {reason}."
-        note = self.first_results(evidence).note
-        remark = filter(None, [self.remarks.get(ALL_SCALES), self.first_results(evidence).at_scale(self.remarks)])
-        scale = f"Scale {note['scale']}: {note['scale_note']}."
-        return " ".join([*remark, *self.explanations(evidence), *unfinished_sentences(self, evidence), scale])
+        results = self.first_results(evidence)
+        remarks = filter(None, [self.remarks.get(ALL_SCALES), results.at_scale(self.remarks)])
+        scale = f"Scale {results.note['scale']}: {results.note['scale_note']}."
+        return " ".join([*remarks, *self.explanations(evidence), *unfinished_sentences(self, evidence), scale])
 
     def explanations(self, evidence: PaperData) -> list[str]:
-        """Whole sentences between title and scale."""
+        """Return the sentences that explain the figure, between remarks and scale."""
         raise NotImplementedError
 
     def csv_rows(self, evidence: PaperData) -> list[list]:
-        """Rows of the .csv: what is drawn, in the units of the axes; the first are the columns."""
+        """Return the rows of the .csv in the units of the axes, the first with the column names."""
         raise NotImplementedError
 
 
 def csv_spread(values: Sequence[float]) -> list:
-    """Mean, standard deviation (of one value none) and number of some values, as a .csv has them."""
-    found = estimate(values)
-    return [_short(found.mean), "" if found.std is None else _short(found.std), len(values)]
+    """Return mean, standard deviation (empty for a single value) and number of some values, as written to a .csv."""
+    result = estimate(values)
+    return [_short(result.mean), "" if result.std is None else _short(result.std), len(values)]
 
 
 def _short(value: float) -> str:
     return f"{value:.6g}"
 
 
-def seeds_sentence(results: list[Results], mark: str) -> str:
-    """A sentence on what is drawn of the seeds; `mark` is what shows their standard deviation, such as a band."""
-    left = {len(found.runs(label)) - len(found.diverged_runs(label)) for found in results for label in found.labels}
-    counts = left - {0} or {0}
+def seeds_sentence(results: Sequence[Results], mark: str) -> str:
+    """Return a sentence on the number of seeds; `mark` is what shows their standard deviation, such as a band."""
+    counts: set[int] = set()
+    for result in results:
+        counts |= {len(result.runs(label)) - len(result.diverged_runs(label)) for label in result.labels}
+    counts = counts - {0} or {0}
     if counts <= {0, 1}:
         return f"One seed, so no {mark}."
-    few = "" if len(counts) == 1 else f"{min(counts)} to "
-    return f"Mean and s.d. ({mark}) over {few}{max(counts)} seeds."
+    fewest = "" if len(counts) == 1 else f"{min(counts)} to "
+    return f"Mean and s.d. ({mark}) over {fewest}{max(counts)} seeds."
 
 
-def emphasis_sentence(evidence: PaperData, results: list[Results], how: str) -> list[str]:
-    """A sentence on how the paper's own methods are emphasised, where there are others beside them."""
-    own = [look.proposed for found in results for label, look in evidence.styles_of(found).items() if label in found.labels]
-    return [f"{how}: the paper's own methods."] if any(own) and not all(own) else []
+def emphasis_sentence(evidence: PaperData, results: Sequence[Results], how: str) -> list[str]:
+    """Return a sentence on how the paper's own methods are emphasised, if there are other methods too."""
+    proposed: list[bool] = []
+    for result in results:
+        proposed += [style.proposed for label, style in evidence.styles_of(result).items() if label in result.labels]
+    return [f"{how}: the paper's own methods."] if any(proposed) and not all(proposed) else []
 
 
-def data_sentence(results: list[Results]) -> str:
-    return f"Data: {', '.join(sorted({run['dataset'] for found in results for run in found.runs()}))}."
+def data_sentence(results: Sequence[Results]) -> str:
+    return f"Data: {', '.join(sorted({run['dataset'] for result in results for run in result.runs()}))}."
 
 
 def unfinished_sentences(figure: Figure, evidence: PaperData) -> list[str]:
-    """A sentence for each experiment of which series are not finished."""
-    sources = figure.sources(evidence.figures)
-    missing = {split_results_name(name)[0]: own for name in sources if (own := evidence.results[name].unfinished_series)}
-    where = {name: evidence.experiments.get(name, DisplayOptions()).name or name for name in missing}
-    alone = len(figure.experiments(evidence.figures)) == 1
-    return [f"Not finished{'' if alone else f' ({where[name]})'}: {', '.join(own)}." for name, own in missing.items()]
+    """Return a sentence for each experiment with unfinished series."""
+    unfinished: dict[str, list[str]] = {}
+    for source in figure.sources(evidence.figures):
+        if labels := evidence.results[source].unfinished_series:
+            unfinished[split_results_name(source)[0]] = labels
+    sentences = []
+    for experiment, labels in unfinished.items():
+        name = evidence.experiments.get(experiment, DisplayOptions()).name or experiment
+        where = f" ({name})" if len(figure.experiments(evidence.figures)) > 1 else ""
+        sentences.append(f"Not finished{where}: {', '.join(labels)}.")
+    return sentences
 
 
-def not_shown_sentences(reasons: Mapping[str, MissingReason]) -> list[str]:
-    """A sentence for each reason why parts, by their names, are not shown."""
-    alike: dict[MissingReason, list[str]] = {}
+def not_shown_sentences(reasons: Mapping[str, MissingReason | None]) -> list[str]:
+    """Return a sentence for each reason why some parts, given by name, are not shown; None stands for a shown part."""
+    names_by_reason: dict[MissingReason, list[str]] = {}
     for name, reason in reasons.items():
-        alike.setdefault(reason, []).append(name)
-    return [f"{'; '.join(own)} {'are' if len(own) > 1 else 'is'} not shown: {reason}." for reason, own in alike.items()]
+        if reason:
+            names_by_reason.setdefault(reason, []).append(name)
+    sentences = []
+    for reason, names in names_by_reason.items():
+        sentences.append(f"{'; '.join(names)} {'are' if len(names) > 1 else 'is'} not shown: {reason}.")
+    return sentences
 
 
 def diverged_sentences(results: Results) -> list[str]:
-    """A sentence for each series of which runs diverged."""
-    found = {label: results.diverged_runs(label) for label in results.labels}
-    return [f"{label}: {', '.join(texts)}, not shown." for label, texts in found.items() if texts]
+    """Return a sentence for each series with diverged runs."""
+    texts = {label: results.diverged_runs(label) for label in results.labels}
+    return [f"{label}: {', '.join(runs)}, not shown." for label, runs in texts.items() if runs]
 
 
-def training_sentences(results: list[Results], how: str = "") -> list[str]:
-    """A sentence on how long, and `how`, was trained: all series, or each where they differ."""
-    told = {
-        label: f"{count(config['rounds'], 'round')} of {count(config['local_epochs'], 'local epoch')}"
-        for found in results
-        for label in found.labels
-        if (config := found.note["series"][label].get("config", {})).keys() >= {"rounds", "local_epochs"}
-    }
-    if len(set(told.values())) > 1:
-        who = {text: ", ".join(label for label, own in told.items() if own == text) for text in told.values()}
-        text = ", ".join(f"{text} ({labels})" for text, labels in who.items())
+def training_sentences(results: Sequence[Results], how: str = "") -> list[str]:
+    """Return a sentence on the length of training, for all series or for each if they differ, followed by `how`."""
+    lengths: dict[str, str] = {}
+    for result in results:
+        for label in result.labels:
+            config = result.note["series"][label].get("config", {})
+            if config.keys() >= {"rounds", "local_epochs"}:
+                lengths[label] = f"{count(config['rounds'], 'round')} of {count(config['local_epochs'], 'local epoch')}"
+    labels_by_length: dict[str, list[str]] = {}
+    for label, length in lengths.items():
+        labels_by_length.setdefault(length, []).append(label)
+    if len(labels_by_length) > 1:
+        text = ", ".join(f"{length} ({', '.join(labels)})" for length, labels in labels_by_length.items())
     else:
-        text = next(iter(told.values()), "")
+        text = next(iter(labels_by_length), "")
     return [f"Trained{' for ' * bool(text)}{text}{how}."] if text or how else []

@@ -1,10 +1,13 @@
-"""Curves over rounds of communication, or over local epochs: mean over seeds with a band of one standard deviation, the paper's
-curves thin and dashed in the same colours, the target as a line. Where they jump, `smooth` draws means over some rounds above
-each round's value. Above a `baseline` they are differences seed by seed: curves that lie on each other differ by these."""
+"""Learning curves over rounds of communication or local epochs: mean over seeds with a band of one standard deviation.
+
+The paper's curves are thin and dashed in the same colours. With `smooth`, lines are means over some rounds and faint lines
+single rounds. With a `baseline`, curves are differences from it, seed by seed.
+"""
 
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from fedrepro.config.types import Count, Fraction
@@ -17,14 +20,14 @@ from fedrepro.report.palette import SeriesStyle
 from fedrepro.report.statistics import Curve, smoothed
 from fedrepro.runs.reasons import MissingReason
 
-THIN = {"linestyle": PAPER_DASHES, "linewidth": 0.8, "alpha": 0.9}  # the paper's curve beside ours
-MARGIN = 0.02  # of the rounds: room for the last marker
+THIN = {"linestyle": PAPER_DASHES, "linewidth": 0.8, "alpha": 0.9}  # the paper's curves among ours
+MARGIN = 0.02  # of the rounds: space for the last marker
 
 
 class Figure(base.Figure, ExperimentRef):
-    """One experiment in one measure. By scale: `shown`, the part of the vertical axis that is drawn, else all; `smooth`, over
-    how many rounds a line is averaged, else over none. `over`: rounds, or the epochs that a client has trained in them all.
-    `baseline`: the series above which the others are drawn."""
+    """One experiment in one measure. By scale: `shown`, the part of the vertical axis that is drawn (default: all); `smooth`,
+    the number of measured rounds that a line averages (default: 1). `over`: rounds, or the local epochs of all rounds so far.
+    `baseline`: the series that is subtracted from the others."""
 
     over: Literal["rounds", "epochs"] = "rounds"
     shown: dict[str, tuple[Fraction, Fraction]] = {}
@@ -34,77 +37,82 @@ class Figure(base.Figure, ExperimentRef):
     @property
     def alt_text(self) -> str:
         if self.baseline:
-            return "how far methods lie above one of them over rounds of communication, one line per method"
+            return "differences from one method over rounds of communication, one line per method"
         return "accuracy over rounds of communication, one line per method; the numbers are in the table below"
 
     def check(self, checker: ReferenceChecker) -> None:
-        shown = checker.check_ref(self)
-        if self.over == "epochs" and shown.reported:
-            checker.at("over").fail("the paper's curves are in rounds: say `reported: {}` too")
+        display = checker.check_ref(self)
+        if self.over == "epochs" and display.reported:
+            checker.at("over").fail("the paper's curves are in rounds: set `reported: {}` too")
         checker.at("shown").check_names("scale", self.shown, checker.scales)
         checker.at("smooth").check_names("scale", self.smooth, checker.scales)
         checker.at("baseline").check_experiment(self.experiment, [self.baseline])
         if self.baseline and self.shown:
-            checker.at("shown").fail("the axis is as long as the differences are")
+            checker.at("shown").fail("differences always show the whole axis: leave shown out")
+
+    def experiments(self, figures: Mapping[str, base.Figure]) -> list[str]:
+        return [self.experiment]
 
     def missing_reason(self, evidence: PaperData) -> MissingReason | None:
         return self.first_results(evidence).series_missing_reason([self.baseline] if self.baseline else [])
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
         panel, window = evidence.panel(self), self._window(evidence)
-        drawn = evidence.styles_of(panel.results)
+        styles = evidence.styles_of(panel.results)
         for index, label in enumerate(self._labels(panel)):
-            _line(axes, panel, label, self._seeds(panel, label), drawn[label], window, index, self._step(panel, label))
-        for label in [label for label in panel.results.unfinished_series if label in drawn]:
-            axes.plot(
-                [], [], color=drawn[label].colour, **drawn[label].marker_options, label=label + UNFINISHED_SUFFIX, gid=label
-            )
-        if panel.comparable and (reported := self._reported(panel, evidence.curves)):
-            _paper(axes, panel, reported, drawn, window)
-        self._frame(axes, panel)
+            line = _Line(panel, label, self._seeds(panel, label), styles[label], self._step(panel, label))
+            line.draw(axes, window, index)
+        for label in panel.results.unfinished_series:
+            if label in styles:
+                options = {"color": styles[label].colour, **styles[label].marker_options}
+                axes.plot([], [], **options, label=label + UNFINISHED_SUFFIX, gid=label)
+        reported = self._reported(panel, evidence.curves)
+        if panel.comparable and reported:
+            _draw_paper_curves(axes, panel, reported, styles, window)
+        self._draw_frame(axes, panel)
 
     def _labels(self, panel: ExperimentView) -> list[str]:
-        """The series that are drawn."""
+        """Return the series that are drawn."""
         return [label for label in panel.results.labels if label != self.baseline]
 
     def _seeds(self, panel: ExperimentView, label: str) -> dict[int, Curve]:
-        """What is drawn of each seed of a series: its curve, or the difference where the baseline has the seed too."""
-        own = panel.curves(label)
+        """Return each seed's curve of a series, or its difference from the baseline's curve of the same seed."""
+        curves = panel.curves(label)
         if self.baseline is None:
-            return own
-        other = panel.curves(self.baseline)
-        return {seed: _difference(curve, other[seed]) for seed, curve in own.items() if seed in other}
+            return curves
+        baseline = panel.curves(self.baseline)
+        return {seed: _difference(curve, baseline[seed]) for seed, curve in curves.items() if seed in baseline}
 
     def _reported(self, panel: ExperimentView, curves: Mapping[str, Curve]) -> dict[str, Curve]:
-        """What is drawn of the paper's curves: of differences nothing without the paper's curve of the baseline."""
+        """Return the paper's curves, or their differences from the paper's curve of the baseline, if it has one."""
         keys = panel.display.reported.values()
         if self.baseline is None:
             return {key: curves[key] for key in keys}
-        other = panel.display.reported.get(self.baseline)
-        return {key: _difference(curves[key], curves[other]) for key in keys if other and key != other}
+        baseline = panel.display.reported.get(self.baseline)
+        return {key: _difference(curves[key], curves[baseline]) for key in keys if baseline and key != baseline}
 
     def _target(self, panel: ExperimentView) -> float | None:
-        """Where a line is drawn across."""
+        """Return the target that is drawn as a horizontal line."""
         return None if self.baseline else panel.target
 
     def _window(self, evidence: PaperData) -> int:
         return evidence.panel(self).results.at_scale(self.smooth, 1)
 
     def _step(self, panel: ExperimentView, label: str) -> int:
-        """A round on the horizontal axis."""
+        """Return the length of a round on the horizontal axis."""
         return 1 if self.over == "rounds" else panel.results.note["series"][label]["config"]["local_epochs"]
 
-    def _frame(self, axes: Any, panel: ExperimentView) -> None:
+    def _draw_frame(self, axes: Any, panel: ExperimentView) -> None:
         measure, unit, target = panel.measure, display_factor(panel.measure), self._target(panel)
         if target is not None:
             axes.axhline(unit * target, color="0.5", linewidth=0.6, zorder=0, label=TARGET_LABEL)
-            place = {"xy": (1, unit * target), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-            look = {"fontsize": 6, "color": "0.4", "ha": "left", "va": "center"}
-            axes.annotate(format_target(measure, target), **place, xytext=(2, 0), **look)
+            position = {"xy": (1, unit * target), "xycoords": ("axes fraction", "data"), "xytext": (2, 0)}
+            style = {"textcoords": "offset points", "fontsize": 6, "color": "0.4", "ha": "left", "va": "center"}
+            axes.annotate(format_target(measure, target), **position, **style)
         last = max(int(row["round"]) * self._step(panel, row["series"]) for row in panel.results.rows)
         axes.locator_params(axis="x", integer=True)
-        name = "round of communication" if self.over == "rounds" else "local epochs in all"
-        axes.set(xlabel=name, ylabel=measure.axis, xlim=(0, (1 + MARGIN) * max(last, 1)))
+        xlabel = "round of communication" if self.over == "rounds" else "local epochs in all"
+        axes.set(xlabel=xlabel, ylabel=measure.axis, xlim=(0, (1 + MARGIN) * max(last, 1)))
         if self.baseline:
             axes.axhline(0, color="0.3", linewidth=0.8, zorder=1.2)
             axes.set_ylabel(f"{measure.label or measure.title} minus {self.baseline}'s ({difference_unit_name(measure)})")
@@ -125,75 +133,88 @@ class Figure(base.Figure, ExperimentRef):
 
     def explanations(self, evidence: PaperData) -> list[str]:
         panel, window = evidence.panel(self), self._window(evidence)
-        results, measure = panel.results, panel.measure
+        results, measure, target = panel.results, panel.measure, self._target(panel)
         step = results.note["training"]["evaluate_every"]
-        who = f"Mean over the {measure.over}, {measure.title}, in" if measure.over else f"Global model, {measure.title} after"
-        target = self._target(panel)
-        text = [f"The difference from {self.baseline}, seed by seed."] if self.baseline else []
-        text += [f"{who} every {'round' if step == 1 else f'{step} rounds'}.", base.seeds_sentence([results], "band")]
+        every = "every round" if step == 1 else f"every {step} rounds"
+        who = f"Mean over the {measure.over} in {every}" if measure.over else f"Global model after {every}"
+        sentences = [f"The difference from {self.baseline}, seed by seed."] if self.baseline else []
+        sentences.append(f"{who}: {measure.title}.")
+        sentences.append(base.seeds_sentence([results], "band"))
         if window > 1:
             rounds = f"{window} rounds" if step == 1 else f"{window} measured rounds"
-            text.append(f"Lines and bands are of means over the last {rounds}, faint lines of the single rounds.")
-        text += [
-            *base.diverged_sentences(results),
-            *base.emphasis_sentence(evidence, [results], "Heavier"),
-            *self._compared(evidence, window),
-        ]
+            sentences.append(f"Lines and bands show means over the last {rounds}, faint lines single rounds.")
+        sentences += base.diverged_sentences(results)
+        sentences += base.emphasis_sentence(evidence, [results], "Heavier")
+        sentences += self._paper_sentences(evidence, window)
         if target is not None:
-            text.append(f"Grey line: the target, {format_target(measure, target)}.")
-        if cut := results.at_scale(self.shown):
-            text.append(f"Only {100 * cut[0]:g} to {100 * cut[1]:g} % is shown.")
+            sentences.append(f"Grey line: the target, {format_target(measure, target)}.")
+        if shown := results.at_scale(self.shown):
+            sentences.append(f"Only {100 * shown[0]:g} to {100 * shown[1]:g} % is shown.")
         how = sorted({f"{run['precision']} ({run['executor']} executor)" for run in results.runs()})
-        return [*text, *base.training_sentences([results], f" in {' and '.join(how)}"), base.data_sentence([results])]
+        sentences += base.training_sentences([results], f" in {' and '.join(how)}")
+        return [*sentences, base.data_sentence([results])]
 
-    def _compared(self, evidence: PaperData, window: int) -> list[str]:
-        """What the paper's curves look like, and where they are from."""
+    def _paper_sentences(self, evidence: PaperData, window: int) -> list[str]:
+        """Return sentences on the look and the source of the paper's curves, and on settings chosen with them."""
         panel = evidence.panel(self)
-        groups = _groups(panel, self._reported(panel, evidence.curves))
-        if not panel.comparable or not groups:
+        labels_by_curve = _labels_by_curve(panel, self._reported(panel, evidence.curves))
+        if not panel.comparable or not labels_by_curve:
             return []
-        what = "Dashed: the paper's curve" if _alone(groups) else "Thin and dashed: the paper's curves in the colours of ours"
-        shared = [labels for labels in groups.values() if len(labels) > 1 and not _alone(groups)]
-        first = "".join(f" (its one curve of {' and '.join(labels)} in that of {labels[0]})" for labels in shared)
+        if _is_single_shared(labels_by_curve):
+            text = "Dashed: the paper's curve"
+        else:
+            text = "Thin and dashed: the paper's curves in the colours of ours"
+            for labels in labels_by_curve.values():
+                text += f" (its one curve of {' and '.join(labels)} in that of {labels[0]})" if len(labels) > 1 else ""
         averaged = ", averaged in the same way" if window > 1 else ""
-        used = calibrated_curves(evidence.experiments)
-        by = [
-            f"The paper's curve of {label} was used to choose {' and '.join(used[curve])}."
-            for label, curve in panel.display.reported.items()
-            if curve in used and label in panel.results.labels
-        ]
-        return [f"{what}{first}, {evidence.curves_from}{averaged}.", *by]
+        sentences = [f"{text}, {evidence.curves_from}{averaged}."]
+        calibrated = calibrated_curves(evidence.experiments)
+        for label, curve in panel.display.reported.items():
+            if curve in calibrated and label in panel.results.labels:
+                chosen = " and ".join(calibrated[curve])
+                sentences.append(f"The paper's curve of {label} was used to choose {chosen}.")
+        return sentences
 
 
-def _line(
-    axes: Any, panel: ExperimentView, label: str, seeds: dict[int, Curve], look: SeriesStyle, window: int, index: int, step: int
-) -> None:
-    unit = display_factor(panel.measure)
-    drawn = {"color": look.colour, "linewidth": look.line_width} | look.marker_options
-    if not seeds:
-        why = "diverged" if panel.results.diverged_runs(label) else "not measured"
-        axes.plot([], [], **drawn, label=f"{label}: {why}")
-        return
-    lost = f" ({len(seeds)} of {len(panel.results.runs(label))} seeds)" if panel.results.diverged_runs(label) else ""
-    if window > 1:
-        every = _band(seeds, unit)
-        axes.plot([step * round for round in every[0]], every[1], color=look.colour, linewidth=0.5, alpha=0.25, zorder=1)
-    rounds, means, low, high = _band({seed: _averaged(curve, window) for seed, curve in seeds.items()}, unit)
-    rounds = [step * round for round in rounds]
-    [line] = axes.plot(
-        rounds, means, **drawn, label=label + lost, zorder=1.9 if look.proposed else 2
-    )  # the heavy line hides none
-    if len(seeds) > 1:
-        axes.fill_between(rounds, low, high, color=look.colour, alpha=0.15, linewidth=0, zorder=1)
-    apart = max(1, len(rounds) // 8)
-    every = (index * apart // len(panel.results.labels), apart)  # side by side, so that equal curves show all their markers
-    line.set_markevery(every)
+@dataclass(frozen=True)
+class _Line:
+    """A series' line: its curves by seed, its style, and the length of a round on the horizontal axis."""
+
+    panel: ExperimentView
+    label: str
+    seeds: Mapping[int, Curve]
+    style: SeriesStyle
+    step: int
+
+    def draw(self, axes: Any, window: int, index: int) -> None:
+        """Draw means over `window` rounds; the series' `index` shifts the markers, so that equal curves all show theirs."""
+        options = {"color": self.style.colour, "linewidth": self.style.line_width} | self.style.marker_options
+        diverged = self.panel.results.diverged_runs(self.label)
+        if not self.seeds:
+            axes.plot([], [], **options, label=f"{self.label}: {'diverged' if diverged else 'not measured'}")
+            return
+        unit = display_factor(self.panel.measure)
+        if window > 1:
+            rounds, means, _, _ = _band(self.seeds, unit)
+            rounds = [self.step * round for round in rounds]
+            axes.plot(rounds, means, color=self.style.colour, linewidth=0.5, alpha=0.25, zorder=1)
+        rounds, means, low, high = _band({seed: _averaged(curve, window) for seed, curve in self.seeds.items()}, unit)
+        rounds = [self.step * round for round in rounds]
+        label = self.label
+        if diverged:
+            label += f" ({len(self.seeds)} of {len(self.panel.results.runs(label))} seeds)"
+        zorder = 1.9 if self.style.proposed else 2  # the heavy line hides no other
+        [line] = axes.plot(rounds, means, **options, label=label, zorder=zorder)
+        if len(self.seeds) > 1:
+            axes.fill_between(rounds, low, high, color=self.style.colour, alpha=0.15, linewidth=0, zorder=1)
+        interval = max(1, len(rounds) // 8)
+        line.set_markevery((index * interval // len(self.panel.results.labels), interval))
 
 
 def _difference(curve: Curve, other: Curve) -> Curve:
-    """The difference in the rounds that both curves have."""
-    at = dict(other)
-    return [(round, value - at[round]) for round, value in curve if round in at]
+    """Return the difference of two curves in their common rounds."""
+    other_values = dict(other)
+    return [(round, value - other_values[round]) for round, value in curve if round in other_values]
 
 
 def _averaged(curve: Curve, window: int) -> Curve:
@@ -201,17 +222,17 @@ def _averaged(curve: Curve, window: int) -> Curve:
 
 
 def _band(seeds: Mapping[int, Curve], unit: float) -> tuple[list[int], list[float], list[float], list[float]]:
-    """Rounds, mean over seeds, and one standard deviation below and above it."""
+    """Return rounds, means over seeds, and the means minus and plus one standard deviation."""
     values = _by_round(seeds, unit)
     rounds = sorted(values)
     means = [statistics.fmean(values[round]) for round in rounds]
-    spread = [statistics.stdev(values[round]) if len(values[round]) > 1 else 0.0 for round in rounds]
-    low, high = ([mean + sign * wide for mean, wide in zip(means, spread, strict=True)] for sign in (-1, 1))
+    deviations = [statistics.stdev(values[round]) if len(values[round]) > 1 else 0.0 for round in rounds]
+    low, high = ([mean + sign * std for mean, std in zip(means, deviations, strict=True)] for sign in (-1, 1))
     return rounds, means, low, high
 
 
-def _by_round(seeds: Mapping[int, Curve], unit: float = 1) -> dict[int, list[float]]:
-    """Round -> the values of the seeds."""
+def _by_round(seeds: Mapping[int, Curve], unit: float) -> dict[int, list[float]]:
+    """Return round -> the values of the seeds, times `unit`."""
     values = defaultdict(list)
     for curve in seeds.values():
         for round, value in curve:
@@ -219,30 +240,30 @@ def _by_round(seeds: Mapping[int, Curve], unit: float = 1) -> dict[int, list[flo
     return values
 
 
-def _paper(
-    axes: Any, panel: ExperimentView, curves: Mapping[str, Curve], drawn: Mapping[str, SeriesStyle], window: int
+def _draw_paper_curves(
+    axes: Any, panel: ExperimentView, curves: Mapping[str, Curve], styles: Mapping[str, SeriesStyle], window: int
 ) -> None:
-    """The paper's digitised curves, before ours, which are heavier; only where the scale allows to compare."""
-    shown = _groups(panel, curves)
+    """Draw the paper's digitised curves, in front of ours."""
+    labels_by_curve = _labels_by_curve(panel, curves)
+    single = _is_single_shared(labels_by_curve)
     last = max(int(row["round"]) for row in panel.results.rows)
-    whole = {"linestyle": PAPER_DASHES, "linewidth": 1.2, "zorder": 3} if _alone(shown) else THIN | {"zorder": 2.5}
-    for key, labels in shown.items():
+    options = {"linestyle": PAPER_DASHES, "linewidth": 1.2, "zorder": 3} if single else THIN | {"zorder": 2.5}
+    for key, labels in labels_by_curve.items():
         points = [(round, value) for round, value in _averaged(curves[key], window) if round <= last]
-        rounds, values = [point[0] for point in points], [display_factor(panel.measure) * point[1] for point in points]
-        colour = "black" if len(labels) > 1 and _alone(shown) else drawn[labels[0]].colour
-        axes.plot(rounds, values, color=colour, **whole)
-    axes.plot([], [], color="black", label=PAPER_LABEL, **whole)
+        rounds, values = [round for round, _ in points], [display_factor(panel.measure) * value for _, value in points]
+        axes.plot(rounds, values, color="black" if single else styles[labels[0]].colour, **options)
+    axes.plot([], [], color="black", label=PAPER_LABEL, **options)
 
 
-def _groups(panel: ExperimentView, keys: Collection[str]) -> dict[str, list[str]]:
-    """Those of the paper's curves that are drawn, and which of our series each is of."""
-    shown: dict[str, list[str]] = {}
+def _labels_by_curve(panel: ExperimentView, keys: Collection[str]) -> dict[str, list[str]]:
+    """Return the paper's curves that are drawn, each with our series that it belongs to."""
+    labels_by_curve: dict[str, list[str]] = {}
     for label, key in panel.display.reported.items():
         if key in keys:
-            shown.setdefault(key, []).append(label)
-    return shown
+            labels_by_curve.setdefault(key, []).append(label)
+    return labels_by_curve
 
 
-def _alone(groups: Mapping[str, list[str]]) -> bool:
-    """Whether one curve of the paper is that of several series, and the only one: then it is drawn before all of them."""
-    return len(groups) == 1 and len(next(iter(groups.values()))) > 1
+def _is_single_shared(labels_by_curve: Mapping[str, Collection[str]]) -> bool:
+    """Return whether the paper has one curve only, which belongs to several of our series and so is drawn in black."""
+    return len(labels_by_curve) == 1 and len(next(iter(labels_by_curve.values()))) > 1

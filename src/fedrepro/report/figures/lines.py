@@ -1,5 +1,7 @@
-"""Lines over a column of a study, such as the network's layers or the round: y is another column, in each run the mean over its
-rows; mean over seeds with a band of one standard deviation, one line for each series of each experiment."""
+"""Lines over a column of a study, such as the layer or the round, one for each series of each experiment.
+
+y is another column, averaged over the rows of a run; lines are means over seeds with a band of one standard deviation.
+"""
 
 import statistics
 from collections import defaultdict
@@ -19,7 +21,7 @@ from fedrepro.runs.reasons import MissingReason
 
 
 class Figure(base.Figure):
-    """`names`: experiments, with what they are called in the legend. Words on the x axis come in the order of the rows."""
+    """`names`: experiment -> its name in the legend. Words on the horizontal axis are in the order of the rows."""
 
     names: dict[str, str] = Field(min_length=1)
     of: str  # the study
@@ -38,26 +40,27 @@ class Figure(base.Figure):
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return [results_name(name, self.of) for name in self.names]
 
-    def _found(self, evidence: PaperData) -> dict[str, Results]:
-        found = {name: evidence.study(name, self.of) for name in self.names}
-        return {name: results for name, results in found.items() if not results.missing_reason}
+    def _available_results(self, evidence: PaperData) -> dict[str, Results]:
+        results = {name: evidence.study(name, self.of) for name in self.names}
+        return {name: result for name, result in results.items() if not result.missing_reason}
 
     def missing_reason(self, evidence: PaperData) -> MissingReason | None:
-        return None if self._found(evidence) else evidence.study(next(iter(self.names)), self.of).missing_reason
+        return None if self._available_results(evidence) else evidence.study(next(iter(self.names)), self.of).missing_reason
 
     def first_results(self, evidence: PaperData) -> Results:
-        return next(iter(self._found(evidence).values()))
+        return next(iter(self._available_results(evidence).values()))
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
-        found = self._found(evidence)
-        lines = {
-            (name, label): self.seed_means(results, label) for name, results in found.items() for label in self.labels(results)
-        }
+        results = self._available_results(evidence)
+        lines: dict[tuple[str, str], dict[str, list[float]]] = {}
+        for name, result in results.items():
+            lines |= {(name, label): self.seed_means(result, label) for label in self.labels_with_rows(result)}
         places = _places([x for values in lines.values() for x in values])
-        looks = series_styles(evidence, list(found.values()))
+        styles = series_styles(evidence, list(results.values()))
         for (name, label), values in lines.items():
-            called = f"{self.names[name]}, {label}" if len(found) > 1 else label
-            _line(axes, [places[x] for x in values], list(values.values()), list(found).index(name), looks[label], called)
+            title = f"{self.names[name]}, {label}" if len(results) > 1 else label
+            index = list(results).index(name)
+            _draw_line(axes, [places[x] for x in values], list(values.values()), index, styles[label], title)
         axes.set(xlabel=self.x, ylabel=self.label)
         if any(str(place) != x for x, place in places.items()):
             slanted = sum(map(len, places)) > 30
@@ -66,70 +69,73 @@ class Figure(base.Figure):
             axes.locator_params(axis="x", integer=True)
         draw_grid_lines(axes)
 
-    def labels(self, results: Results) -> list[str]:
+    def labels_with_rows(self, results: Results) -> list[str]:
         return [label for label in results.labels if results.finished_rows(label)]
 
     def seed_means(self, results: Results, label: str) -> dict[str, list[float]]:
-        """x -> the mean of each seed's rows, of those that have a number."""
-        found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        """Return x -> the mean of each seed's rows that have a number."""
+        numbers: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for row in results.finished_rows(label):
             if missing := [column for column in (self.x, self.y) if column not in row]:
                 raise _study.missing_column_error(self.title, missing[0], row)
             if row[self.y] != "":
-                found[row[self.x]][row["seed"]].append(float(row[self.y]))
-        return {x: [statistics.fmean(values) for values in seeds.values()] for x, seeds in found.items()}
+                numbers[row[self.x]][row["seed"]].append(float(row[self.y]))
+        return {x: [statistics.fmean(values) for values in seeds.values()] for x, seeds in numbers.items()}
 
     def csv_rows(self, evidence: PaperData) -> list[list]:
         rows: list[list] = [["experiment", "series", self.x, "mean", "sd", "seeds"]]
-        for name, results in self._found(evidence).items():
-            for label in self.labels(results):
-                found = self.seed_means(results, label)
-                rows += [[self.names[name], label, x, *base.csv_spread(values)] for x, values in found.items()]
+        for name, results in self._available_results(evidence).items():
+            for label in self.labels_with_rows(results):
+                means = self.seed_means(results, label)
+                rows += [[self.names[name], label, x, *base.csv_spread(values)] for x, values in means.items()]
         return rows
 
     def explanations(self, evidence: PaperData) -> list[str]:
-        results = list(self._found(evidence).values())
-        return [
-            base.seeds_sentence(results, "band"),
-            *base.emphasis_sentence(evidence, results, "Heavier"),
-            *(text for one in results for text in base.diverged_sentences(one)),
-            *self._left_out(evidence),
-            *self._zero(evidence),
-            base.data_sentence(results),
-        ]
+        results = list(self._available_results(evidence).values())
+        sentences = [base.seeds_sentence(results, "band"), *base.emphasis_sentence(evidence, results, "Heavier")]
+        for result in results:
+            sentences += base.diverged_sentences(result)
+        return [*sentences, *self._missing_values(evidence), *self._zeros(evidence), base.data_sentence(results)]
 
-    def _left_out(self, evidence: PaperData) -> list[str]:
-        """How many rows have no number."""
-        rows = [row for one in self._found(evidence).values() for label in self.labels(one) for row in one.finished_rows(label)]
-        without = sum(row[self.y] == "" for row in rows)
-        return [f"Left out, since they have no {self.y}: {without} of {len(rows)} rows."] if without else []
+    def _missing_values(self, evidence: PaperData) -> list[str]:
+        """Return a sentence on the number of rows without a number."""
+        values: list[str] = []
+        for results in self._available_results(evidence).values():
+            for label in self.labels_with_rows(results):
+                values += [row[self.y] for row in results.finished_rows(label)]
+        missing = values.count("")
+        return [f"Left out: {missing} of {len(values)} rows, which have no {self.y}."] if missing else []
 
-    def _zero(self, evidence: PaperData) -> list[str]:
-        """Which lines hold numbers most of which are 0, as those of a dead network's units are."""
-        found = []
-        for name, results in self._found(evidence).items():
-            for label in self.labels(results):
+    def _zeros(self, evidence: PaperData) -> list[str]:
+        """Return a sentence for each line most of whose numbers are 0, such as those of a network's dead units."""
+        sentences = []
+        for name, results in self._available_results(evidence).items():
+            for label in self.labels_with_rows(results):
                 values = [abs(float(row[self.y])) for row in results.finished_rows(label) if row[self.y] != ""]
-                if 2 * (zero := sum(value < ROUNDING for value in values)) > len(values):
-                    found.append(f"{self.names[name]}, {label}: {zero} of {len(values)} numbers are 0.")
-        return found
+                zeros = sum(value < ROUNDING for value in values)
+                if 2 * zeros > len(values):
+                    sentences.append(f"{self.names[name]}, {label}: {zeros} of {len(values)} numbers are 0.")
+        return sentences
 
 
 def _places(values: list[str]) -> dict[str, float]:
-    """x -> where it is drawn: a whole number at its value, words side by side."""
+    """Return x -> its place on the axis: whole numbers at their value, words side by side."""
     distinct = list(dict.fromkeys(values))
     if all(x.isdecimal() for x in distinct):
         return {x: int(x) for x in distinct}
     return {x: place for place, x in enumerate(distinct)}
 
 
-def _line(axes: Any, xs: list[float], seeds: list[list[float]], place: int, look: SeriesStyle, label: str) -> None:
+def _draw_line(axes: Any, xs: list[float], seeds: list[list[float]], experiment: int, style: SeriesStyle, label: str) -> None:
+    """Draw a line; `experiment`, the experiment's index, changes marker and dashes."""
     means = [statistics.fmean(values) for values in seeds]
-    mark = look.marker if place == 0 else MARKERS[(MARKERS.index(look.marker) + 5 * place) % len(MARKERS)]
-    marks = look.marker_options | {"marker": mark, "markevery": max(1, len(xs) // 8)}
-    [line] = axes.plot(xs, means, linewidth=look.line_width, color=look.colour, label=label, **marks)
-    line.set_dashes(DASHES[place % len(DASHES)] or (None, None))
+    marker = style.marker
+    if experiment > 0:
+        marker = MARKERS[(MARKERS.index(style.marker) + 5 * experiment) % len(MARKERS)]
+    markers = style.marker_options | {"marker": marker, "markevery": max(1, len(xs) // 8)}
+    [line] = axes.plot(xs, means, linewidth=style.line_width, color=style.colour, label=label, **markers)
+    line.set_dashes(DASHES[experiment % len(DASHES)] or (None, None))
     if any(len(values) > 1 for values in seeds):
-        wide = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in seeds]
-        band = ([mean + sign * by for mean, by in zip(means, wide, strict=True)] for sign in (-1, 1))
-        axes.fill_between(xs, *band, color=look.colour, alpha=0.15, linewidth=0)
+        deviations = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in seeds]
+        low, high = ([mean + sign * std for mean, std in zip(means, deviations, strict=True)] for sign in (-1, 1))
+        axes.fill_between(xs, low, high, color=style.colour, alpha=0.15, linewidth=0)

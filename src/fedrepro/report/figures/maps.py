@@ -1,5 +1,4 @@
-"""Images of a matrix of a study, e.g. layer by neuron: a cell's colour is its category, such as the class that it responds to
-most. Rows may have different lengths."""
+"""Images of a matrix of a study, such as layer by neuron, in which a cell's colour shows its category."""
 
 from collections import defaultdict
 from typing import Any, ClassVar
@@ -11,7 +10,7 @@ from fedrepro.report.inputs.panel import PaperData
 
 
 class Figure(_study.StudyFigure):
-    """`row`, `column`, `value`: columns of the study. `none`: the value that stands for none."""
+    """`row`, `column`, `value`: columns of the study; rows may differ in length. `none`: the value that means no category."""
 
     row: str
     column: str
@@ -24,24 +23,27 @@ class Figure(_study.StudyFigure):
         return [self.row, self.column, self.value]
 
     def rows(self, results: Results, label: str) -> list[_study.StudyRow]:
-        """Where there is none, the value is empty."""
+        """Return the rows of a series, with an empty value for no category."""
         return [row | {self.value: ""} if row[self.value] == str(self.none) else row for row in super().rows(results, label)]
 
-    def _figure_panel(self, label: str, *given: Any) -> base.FigurePanel:
-        return super()._figure_panel(", ".join(filter(None, [self.name, label])), *given)
+    def _figure_panel(self, label: str, *arguments: Any) -> base.FigurePanel:
+        return super()._figure_panel(", ".join(filter(None, [self.name, label])), *arguments)
 
     def draw_panel(self, axes: Any, rows: list[_study.StudyRow], evidence: PaperData, last: bool) -> None:
         lines = list(dict.fromkeys(row[self.row] for row in rows))
         places = {value: place for place, value in enumerate(sort_categories({row[self.column] for row in rows}))}
-        self._categories(axes, rows, lines, places, evidence)
+        self._draw_image(axes, rows, lines, places, evidence)
         axes.set(xlabel=self.column, ylabel=self.row)
         axes.set_yticks(range(len(lines)), lines)
         axes.locator_params(axis="x", integer=True)
 
-    def _categories(self, axes: Any, rows: list[_study.StudyRow], lines: list[str], places: dict, evidence: PaperData) -> None:
+    def _draw_image(
+        self, axes: Any, rows: list[_study.StudyRow], lines: list[str], places: dict[str, int], evidence: PaperData
+    ) -> None:
         from matplotlib.colors import to_rgb
 
-        colours = {value: to_rgb(colour) for value, colour in category_colours(self.categories(evidence, self.value)).items()}
+        names = category_colours(self.categories(evidence, self.value))
+        colours = {value: to_rgb(name) for value, name in names.items()}
         image = [[(1.0, 1.0, 1.0)] * len(places) for _ in lines]
         for row in rows:
             if row[self.value] != "":
@@ -51,24 +53,25 @@ class Figure(_study.StudyFigure):
             axes.scatter([], [], marker="s", s=16, color=colour, label=f"{self.value} {value}")
 
     def explanations(self, evidence: PaperData) -> list[str]:
-        without = f", or one without {self.value}" if self.none != "" else ""
-        return [f"White: no {self.column} of that number{without}.", *self._agreeing(evidence), *super().explanations(evidence)]
+        no_value = f", or no {self.value}" if self.none != "" else ""
+        white = f"White: no {self.column} of that number{no_value}."
+        return [white, *self._agreements(evidence), *super().explanations(evidence)]
 
-    def _agreeing(self, evidence: PaperData) -> list[str]:
-        """A sentence for each series: in each panel the share of columns that agree, of those with a value in all rows."""
-        results, told = self.first_results(evidence), []
+    def _agreements(self, evidence: PaperData) -> list[str]:
+        """Return a sentence for each series on how many columns have the same value in all rows, panel by panel."""
+        results, sentences = self.first_results(evidence), []
         for label in self.labels_with_rows(results):
             panels: dict[str, list[_study.StudyRow]] = defaultdict(list)
             for row in self.rows(results, label):
                 panels[row[self.by]].append(row)
-            shares = [f"{value} {_shared(*agreement(panels[value], self))}" for value in sort_categories(set(panels))]
-            full = f"of the {self.column}s with a {self.value} in all {self.row}s, so many have the same one"
-            told.append(f"{label}: {full}: {', '.join(shares)}.")
-        return told
+            shares = [f"{value} {_format_agreement(*agreement(panels[value], self))}" for value in sort_categories(set(panels))]
+            same = f"{self.column}s with the same {self.value} in all {self.row}s, of those with a {self.value} in all"
+            sentences.append(f"{label}: {same}: {', '.join(shares)}.")
+        return sentences
 
 
 def agreement(rows: list[_study.StudyRow], figure: Figure) -> tuple[int, int, int]:
-    """How many columns have one value in all rows, how many have a value in all, and how many columns there are."""
+    """Return the numbers of columns with one value in all rows, of columns with a value in all rows, and of all columns."""
     columns: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         columns[row[figure.column]].append(row[figure.value])
@@ -76,6 +79,6 @@ def agreement(rows: list[_study.StudyRow], figure: Figure) -> tuple[int, int, in
     return sum(len(set(values)) == 1 for values in full), len(full), len(columns)
 
 
-def _shared(same: int, full: int, every: int) -> str:
+def _format_agreement(same: int, full: int, total: int) -> str:
     share = f"{100 * same / full:.0f} %; " if full else ""
-    return f"{same} of {full} ({share}{every} in all)"
+    return f"{same} of {full} ({share}{total} in total)"

@@ -1,11 +1,14 @@
-"""Bars of the study `newcomers`: epochs of local training that new clients need until their own-test accuracy is at the target;
-mean over new clients with their standard deviation, beside it what the paper reports."""
+"""Bars of the study `newcomers`: local training that new clients need to reach the target on their own test data, in epochs.
 
+A bar is the mean over new clients with their standard deviation; the paper's mean and range are next to it.
+"""
+
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fedrepro.config.types import NonNegative
 from fedrepro.report.figures import base
-from fedrepro.report.figures._style import PAPER_LABEL, PAPER_MARKER, bar_style, draw_grid_lines, mean_bar, wrap_label
+from fedrepro.report.figures._style import PAPER_LABEL, PAPER_MARKER, bar_style, draw_grid_lines, draw_mean_bar, wrap_label
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
@@ -13,13 +16,13 @@ from fedrepro.report.palette import SeriesStyle
 from fedrepro.report.quantities.epochs import STUDY, epochs_to_target
 from fedrepro.report.statistics import Estimate, estimate
 
-COMPARED = ("Paper's mean", "Paper's low", "Paper's high")
-OPEN = "////"  # the hatch of a mean over some of the clients only
+PAPER_COLUMNS = ("Paper's mean", "Paper's low", "Paper's high")
+PARTIAL_HATCH = "////"  # of a mean over only those clients that reach the target
 
 
 class Figure(base.Figure):
-    """`bars`: series -> the paper's mean, lowest and highest epochs; `bars_from`: where it has them; `receives`: what new
-    clients of a method have beside the final global model."""
+    """`bars`: series -> the paper's mean, lowest and highest number of epochs; `bars_from`: where the paper reports them;
+    `receives`: what new clients receive in addition to the final global model."""
 
     experiment: str
     bars: dict[str, tuple[NonNegative, NonNegative, NonNegative]] = {}
@@ -32,11 +35,14 @@ class Figure(base.Figure):
     def check(self, checker: ReferenceChecker) -> None:
         checker.check_study(self.experiment, STUDY, self.bars)
 
+    def experiments(self, figures: Mapping[str, base.Figure]) -> list[str]:
+        return [self.experiment]
+
     def draw(self, axes: Any, evidence: PaperData) -> None:
         results = self.first_results(evidence)
-        looks, compared = evidence.styles_of(results), results.compare == "full" and bool(self.bars)
+        styles, compared = evidence.styles_of(results), results.compare == "full" and bool(self.bars)
         for place, label in enumerate(results.labels):
-            _bar(axes, place, results, label, looks[label])
+            _draw_bar(axes, place, results, label, styles[label])
             if compared and label in self.bars:
                 mean, low, high = self.bars[label]
                 axes.errorbar([place + 0.38], [mean], [[mean - low], [high - mean]], linewidth=0.9, capsize=2, **PAPER_MARKER)
@@ -50,57 +56,60 @@ class Figure(base.Figure):
 
     def csv_rows(self, evidence: PaperData) -> list[list]:
         results = self.first_results(evidence)
-        rows: list[list] = [["Series", "Mean epochs", "Standard deviation", "New clients", "Arrived", *COMPARED]]
+        rows: list[list] = [["Series", "Mean epochs", "Standard deviation", "New clients", "Arrived", *PAPER_COLUMNS]]
         for label in results.labels:
-            found, arrived, clients = summary(results, label)
+            epochs, reached, clients = summarise_epochs(results, label)
             reported = self.bars.get(label, ("", "", "")) if results.compare == "full" else ("", "", "")
-            spread = "" if found is None or found.std is None else f"{found.std:.2f}"
-            rows.append([label, "" if found is None else f"{found.mean:.2f}", spread, clients, arrived, *reported])
+            deviation = "" if epochs is None or epochs.std is None else f"{epochs.std:.2f}"
+            rows.append([label, "" if epochs is None else f"{epochs.mean:.2f}", deviation, clients, reached, *reported])
         return rows
 
     def explanations(self, evidence: PaperData) -> list[str]:
-        """What was measured and how, that the protocol is ours, and which clients do not arrive."""
+        """Return sentences on the measure, our protocol, and clients that do not reach the target."""
         results = self.first_results(evidence)
         settings, seeds = results.settings, len({run["seed"] for run in results.runs()})
-        whose = "of one run" if seeds == 1 else f"of each of {seeds} seeds' runs"
-        text = f"Epochs of local training until the own-test accuracy first is at {100 * settings['target']:g} %; "
-        sentences = [f"{text}mean and s.d. (whisker) over {settings['clients']} new clients {whose}.", self._protocol(settings)]
+        runs = "of one run" if seeds == 1 else f"of each run, in the runs of {seeds} seeds"
+        text = f"Epochs of local training until the own-test accuracy first reaches {100 * settings['target']:g} %; "
+        sentences = [f"{text}mean and s.d. (whisker) over {settings['clients']} new clients {runs}.", self._protocol(settings)]
         for label in results.labels:
-            sentences += [f"{label}: {told}, not shown." for told in results.diverged_runs(label)]
-            _, arrived, clients = summary(results, label)
-            if arrived < clients:
-                absent = f"{clients - arrived} of {clients} new clients did not arrive within {settings['epochs']} epochs"
-                rest = "; the mean (hatched) is over the others, so too low" if arrived else ""
-                sentences.append(f"{label}: {absent}{rest}.")
+            sentences += [f"{label}: {run}, not shown." for run in results.diverged_runs(label)]
+            _, reached, clients = summarise_epochs(results, label)
+            if reached < clients:
+                missed = f"{clients - reached} of {clients} new clients do not reach it within {settings['epochs']} epochs"
+                mean = "; the mean (hatched) is over the others and so too low" if reached else ""
+                sentences.append(f"{label}: {missed}{mean}.")
         if results.compare == "full" and self.bars:
             sentences.append(f"Diamonds: the paper's means and ranges, read from {self.bars_from}.")
         return [*sentences, *base.emphasis_sentence(evidence, [results], "Framed"), base.data_sentence([results])]
 
     def _protocol(self, settings: dict[str, Any]) -> str:
-        images = settings["images"]
-        own = f"{images} training images" if images else "as many training images as a client of the run"
-        beside = f" ({self.receives})" if self.receives else ""
+        images = (
+            f"{settings['images']} training images" if settings["images"] else "as many training images as a client of the run"
+        )
+        received = f"the final global model ({self.receives})" if self.receives else "the final global model"
         return (
-            "The paper does not say how it measured this, the protocol is our reading: a new client has a fresh order of "
-            f"pixels, {own}, drawn at random, and an equal share of its test images; it receives the final global "
-            f"model{beside} and trains as the run's clients do, at the learning rate of the first round and with one optimiser "
-            "for all epochs."
+            "The paper does not describe how it measured this. In our protocol, a new client has a new order of pixels, "
+            f"{images}, drawn at random, and an equal share of the test images; it receives {received} and trains as the run's "
+            "clients do, with the learning rate of the first round and one optimiser for all epochs."
         )
 
 
-def summary(results: Results, label: str) -> tuple[Estimate | None, int, int]:
-    """Mean and standard deviation of the epochs over the new clients of all seeds that arrive, how many do, and of how many."""
-    epochs = [epoch for clients in epochs_to_target(results, label).values() for epoch in clients.values()]
-    known = [float(epoch) for epoch in epochs if epoch is not None]
-    return (estimate(known) if known else None), len(known), len(epochs)
+def summarise_epochs(results: Results, label: str) -> tuple[Estimate | None, int, int]:
+    """Return mean and standard deviation of the epochs over the new clients of all seeds that reach the target, the number of
+    these clients, and the number of all new clients."""
+    epochs: list[int | None] = []
+    for clients in epochs_to_target(results, label).values():
+        epochs += clients.values()
+    reached = [float(epoch) for epoch in epochs if epoch is not None]
+    return (estimate(reached) if reached else None), len(reached), len(epochs)
 
 
-def _bar(axes: Any, place: int, results: Results, label: str, drawn: SeriesStyle) -> None:
-    found, arrived, clients = summary(results, label)
-    if found is not None:
-        partly = {"hatch": OPEN, "fill": False, "edgecolor": drawn.colour, "linewidth": 0.8}
-        mean_bar(axes, place, 0.5, found, partly if arrived < clients else bar_style(drawn))
-    if arrived < clients or not clients:
-        text = f"{arrived} of {clients}\narrive" if clients else "diverged"
-        top = 0 if found is None else found.mean + (found.std or 0)
+def _draw_bar(axes: Any, place: int, results: Results, label: str, style: SeriesStyle) -> None:
+    epochs, reached, clients = summarise_epochs(results, label)
+    if epochs is not None:
+        partial = {"hatch": PARTIAL_HATCH, "fill": False, "edgecolor": style.colour, "linewidth": 0.8}
+        draw_mean_bar(axes, place, 0.5, epochs, partial if reached < clients else bar_style(style))
+    if reached < clients or not clients:
+        text = f"{reached} of {clients}\nreach it" if clients else "diverged"
+        top = 0 if epochs is None else epochs.mean + (epochs.std or 0)
         axes.annotate(text, (place, top), (0, 3), textcoords="offset points", ha="center", fontsize=6, color="0.3")

@@ -1,22 +1,24 @@
-"""One figure of several: rows of other figures of the paper, each of which is there alone as well."""
+"""One figure of several: rows of other figures of the paper, each of which also stands alone."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from pydantic import Field
 
 from fedrepro.report.figures import base
+from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.runs.reasons import MissingReason
 
 
 class Figure(base.Figure):
-    """`rows`: names of figures. Each is called by its `name`, else by its title."""
+    """`rows`: keys of figures. The title of a panel is the figure's `name`, if it has one, or its title."""
 
     rows: tuple[tuple[str, ...], ...] = Field(min_length=1)
-    has_csv: ClassVar = False  # the others have their numbers
-    alt_text: ClassVar = "several panels, each of which is shown alone too"
+    has_csv: ClassVar = False  # its parts have one each
+    alt_text: ClassVar = "several panels, each of which is also shown alone"
 
     @property
     def names(self) -> list[str]:
@@ -36,32 +38,41 @@ class Figure(base.Figure):
         checker.at("rows").check_names("figure", self.names, single)
 
     def grid(self, evidence: PaperData) -> list[list[base.FigurePanel]]:
-        return [[part for name in row for part in self._titled(evidence, name)] for row in self.rows]
+        grid = []
+        for row in self.rows:
+            panels: list[base.FigurePanel] = []
+            for name in row:
+                panels += self._titled_panels(evidence, evidence.figures[name])
+            grid.append(panels)
+        return grid
 
-    def _titled(self, evidence: PaperData, name: str) -> list[base.FigurePanel]:
-        figure = evidence.figures[name]
-        parts = [part for row in figure.grid(evidence) for part in row]
-        return [base.FigurePanel(part.title or _called(figure), part.draw, part.missing_reason) for part in parts]
+    def _titled_panels(self, evidence: PaperData, figure: base.Figure) -> list[base.FigurePanel]:
+        panels = [panel for row in figure.grid(evidence) for panel in row]
+        return [replace(panel, title=panel.title or _short_title(figure)) for panel in panels]
 
     def missing_reason(self, evidence: PaperData) -> MissingReason | None:
         reasons = [figure.missing_reason(evidence) for figure in self.members(evidence.figures)]
         return None if None in reasons else reasons[0]
 
     def explanations(self, evidence: PaperData) -> list[str]:
-        """What all panels tell, once; what some of them do, with their names; which were not run."""
+        """Return each sentence of the panels once, with the titles of its panels unless all share it."""
         members = self.members(evidence.figures)
-        run = {_called(figure): figure.explanations(evidence) for figure in members if not figure.missing_reason(evidence)}
+        missing = {_short_title(figure): figure.missing_reason(evidence) for figure in members}
+        drawn = [figure for figure in members if not figure.missing_reason(evidence)]
+        explained = {_short_title(figure): figure.explanations(evidence) for figure in drawn}
+        titles_by_sentence: dict[str, list[str]] = {}
+        for title, sentences in explained.items():
+            for sentence in dict.fromkeys(sentences):
+                titles_by_sentence.setdefault(sentence, []).append(title)
         text = []
-        for sentence in dict.fromkeys(sentence for told in run.values() for sentence in told):
-            where = [called for called, told in run.items() if sentence in told]
-            text.append(sentence if len(where) == len(run) else f"{sentence.rstrip('.')} ({'; '.join(where)}).")
-        missing = {_called(figure): reason for figure in members if (reason := figure.missing_reason(evidence))}
+        for sentence, titles in titles_by_sentence.items():
+            text.append(sentence if len(titles) == len(explained) else f"{sentence.rstrip('.')} ({'; '.join(titles)}).")
         return [*text, *base.not_shown_sentences(missing)]
 
-    def first_results(self, evidence: PaperData):
+    def first_results(self, evidence: PaperData) -> Results:
         results = (evidence.results[name] for name in self.sources(evidence.figures))
-        return next(found for found in results if not found.missing_reason)
+        return next(result for result in results if not result.missing_reason)
 
 
-def _called(figure: base.Figure) -> str:
+def _short_title(figure: base.Figure) -> str:
     return figure.name or figure.title

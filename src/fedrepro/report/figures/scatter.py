@@ -1,5 +1,4 @@
-"""Points of a study, e.g. features in two dimensions: a colour for each value of one column, a letter for each of another, and
-a panel for each value of a third, such as the round."""
+"""Points of a study, such as features in two dimensions: the colour shows one column, the letter another, the panel a third."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -12,8 +11,8 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Figure(_study.StudyFigure):
-    """The axes' numbers mean nothing. `note`: a column of shares, 0..1, each of whose panels has one value,
-    told in its title."""
+    """`x`, `y`, `colour`, `letter`: columns of the study; axes have no numbers. `note`: a column of shares, 0..1, with one
+    value per panel, shown in the panel's title."""
 
     x: str
     y: str
@@ -29,27 +28,26 @@ class Figure(_study.StudyFigure):
     def _figure_panel(
         self, label: str, rows: list[_study.StudyRow], value: str, last: bool, evidence: PaperData
     ) -> base.FigurePanel:
-        part = super()._figure_panel(label, rows, value, last, evidence)
-        noted = next((row[self.note] for row in rows if self.note and row[self.by] == value), None)
-        return part if noted is None else replace(part, title=f"{part.title}: {self.note} {100 * float(noted):.1f} %")
+        panel = super()._figure_panel(label, rows, value, last, evidence)
+        share = next((row[self.note] for row in rows if self.note and row[self.by] == value), None)
+        return panel if share is None else replace(panel, title=f"{panel.title}: {self.note} {100 * float(share):.1f} %")
 
     def draw_panel(self, axes: Any, rows: list[_study.StudyRow], evidence: PaperData, last: bool) -> None:
         colours = category_colours(self.categories(evidence, self.colour))
-        marks = self._marks(evidence)
+        letters = self._letters(evidence)
         for value, colour in colours.items():
             axes.scatter([], [], s=12, color=colour, label=f"{self.colour} {value}")
-            for letter, mark in marks.items():
-                mine = [row for row in rows if row[self.colour] == value and row[self.letter] == letter]
-                points = (_study.column_values(mine, self.x), _study.column_values(mine, self.y))
-                axes.scatter(*points, s=16, color=colour, marker=mark, linewidths=0)
+            for category, letter in letters.items():
+                points = [row for row in rows if row[self.colour] == value and row[self.letter] == category]
+                x, y = _study.column_values(points, self.x), _study.column_values(points, self.y)
+                axes.scatter(x, y, s=16, color=colour, marker=rf"$\mathrm{{{letter}}}$", linewidths=0)
         axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
 
-    def _marks(self, evidence: PaperData) -> dict[str, str]:
-        """Value of the letter column -> marker; a letter in a plain font."""
+    def _letters(self, evidence: PaperData) -> dict[str, str]:
+        """Return the letter of each value of the letter column."""
         values = self.categories(evidence, self.letter)
-        return {value: rf"$\mathrm{{{LETTERS[place % len(LETTERS)]}}}$" for place, value in enumerate(values)}
+        return {value: LETTERS[place % len(LETTERS)] for place, value in enumerate(values)}
 
     def explanations(self, evidence: PaperData) -> list[str]:
-        values = self.categories(evidence, self.letter)
-        named = ", ".join(f"{LETTERS[place % len(LETTERS)]} {value}" for place, value in enumerate(values))
-        return [f"Letters are {self.letter}: {named}.", *super().explanations(evidence)]
+        letters = ", ".join(f"{letter} {value}" for value, letter in self._letters(evidence).items())
+        return [f"Letters: {self.letter} ({letters}).", *super().explanations(evidence)]

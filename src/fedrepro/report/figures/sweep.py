@@ -1,21 +1,24 @@
-"""Over a setting: x is a number in each series' resolved settings, y a cell of the series; one line for each
-experiment. Series in `reference` do not have it: each is a horizontal line with its band of one standard deviation."""
+"""A quantity over a setting of the series, such as the learning rate: one line per experiment.
+
+Series in `reference` do not have the setting and are horizontal lines with a band of one standard deviation.
+"""
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from fedrepro.report.figures import _cells
+from fedrepro.report.figures import _quantity
 from fedrepro.report.figures._style import category_colours, draw_grid_lines
 from fedrepro.report.inputs.panel import ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.palette import DASHES, MARKERS, METHOD_NAMES, SeriesStyle
 
 
-class Figure(_cells.QuantityFigure):
-    """`setting`: such as `algorithm.beta`. `cell`: what is computed of each series, without its name."""
+class Figure(_quantity.QuantityFigure):
+    """`setting`: the path of a number in the series' settings, such as `algorithm.beta`. `reference`: series without it."""
 
     setting: str
-    label: str | None = None  # of the axis; else the setting
+    label: str | None = None  # of the horizontal axis; None: the setting
     log: bool = False
     reference: tuple[str, ...] = ()
     alt_text: ClassVar = "a measure over a setting, one line per experiment or method"
@@ -28,18 +31,19 @@ class Figure(_cells.QuantityFigure):
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
         panels = self.available_panels(evidence)
-        lines = {panel.name: points for panel in panels if (points := self._points(panel))}
+        points_by_panel = {panel.name: self._points(panel) for panel in panels}
+        lines = {name: points for name, points in points_by_panel.items() if points}
         colours = category_colours(list(lines))
-        for place, (key, points) in enumerate(lines.items()):
-            xs, means, stds = zip(*sorted(points), strict=True)
-            name = key if len(panels) > 1 else self._method(panels[0])
-            look = self._look(evidence, panels[0]) if len(lines) == 1 else None
-            look = look or SeriesStyle(colours[key], MARKERS[place % len(MARKERS)])
-            axes.plot(xs, means, color=look.colour, linewidth=look.line_width, label=name, **look.marker_options)
-            if any(stds):
-                axes.errorbar(xs, means, stds, fmt="none", ecolor=look.colour, elinewidth=0.8, capsize=2)
+        for place, (name, points) in enumerate(lines.items()):
+            xs, means, deviations = zip(*sorted(points), strict=True)
+            label = name if len(panels) > 1 else self._method_name(panels[0])
+            style = self._method_style(evidence, panels[0]) if len(lines) == 1 else None
+            style = style or SeriesStyle(colours[name], MARKERS[place % len(MARKERS)])
+            axes.plot(xs, means, color=style.colour, linewidth=style.line_width, label=label, **style.marker_options)
+            if any(deviations):
+                axes.errorbar(xs, means, deviations, fmt="none", ecolor=style.colour, elinewidth=0.8, capsize=2)
         for place, panel in enumerate(panels):
-            self._references(axes, evidence, panel, place if len(panels) > 1 else None)
+            self._draw_references(axes, evidence, panel, place if len(panels) > 1 else None)
         axes.set(xlabel=self.label or self.setting, ylabel=self.axis_label(evidence))
         ticks = sorted({x for points in lines.values() for x, *_ in points})
         if self.log:
@@ -54,49 +58,53 @@ class Figure(_cells.QuantityFigure):
     def settings(self) -> list[str]:
         return [self.setting]
 
-    def _look(self, evidence: PaperData, panel: ExperimentView) -> SeriesStyle | None:
-        """Of the one line that is no reference: what its method's name has in the paper's other figures, if it has a look."""
-        known = {label: look for own in evidence.styles.values() for label, look in own.items()}
-        return known.get(self._method(panel))
+    def _method_style(self, evidence: PaperData, panel: ExperimentView) -> SeriesStyle | None:
+        """Return the style that the swept method's name has in the paper's other figures, if any."""
+        styles: dict[str, SeriesStyle] = {}
+        for experiment_styles in evidence.styles.values():
+            styles |= experiment_styles
+        return styles.get(self._method_name(panel))
 
     def _points(self, panel: ExperimentView) -> list[tuple[float, float, float]]:
-        """Setting, mean and standard deviation of the series that have a value."""
-        found = []
+        """Return setting, mean and standard deviation of each series that has both the setting and a value."""
+        points = []
         for label in panel.results.labels:
-            at = panel.setting(label, self.setting)
-            if label in self.reference or at is None or not (value := self.mean_over_seeds(panel, label)):
+            setting = panel.setting(label, self.setting)
+            if label in self.reference or setting is None:
                 continue
-            found.append((float(at), value.mean, value.std or 0.0))
-        return found
+            if value := self.mean_over_seeds(panel, label):
+                points.append((float(setting), value.mean, value.std or 0.0))
+        return points
 
-    def _references(self, axes: Any, evidence: PaperData, panel: ExperimentView, number: int | None) -> None:
-        """`number` of the panel, whose name is told; None: there is no other."""
+    def _draw_references(self, axes: Any, evidence: PaperData, panel: ExperimentView, number: int | None) -> None:
+        """Draw the reference series; `number` is the panel's among several, None if it is the only one."""
         for place, label in enumerate(self.reference):
             if value := self.mean_over_seeds(panel, label):
                 name = label if number is None else f"{label}, {panel.name}"
-                look = {"color": evidence.styles_of(panel.results)[label].colour, "linewidth": 1, "label": name}
-                axes.axhline(value.mean, linestyle=(0, DASHES[1 + (place + (number or 0)) % 2]), **look)
+                colour = evidence.styles_of(panel.results)[label].colour
+                dashes = DASHES[1 + (place + (number or 0)) % 2]
+                axes.axhline(value.mean, linestyle=(0, dashes), color=colour, linewidth=1, label=name)
                 if value.std:
-                    axes.axhspan(value.mean - value.std, value.mean + value.std, color=look["color"], alpha=0.1, linewidth=0)
+                    axes.axhspan(value.mean - value.std, value.mean + value.std, color=colour, alpha=0.1, linewidth=0)
 
-    def _method(self, panel: ExperimentView) -> str:
-        """What the series are of, where one method has all of them and is told in words."""
+    def _method_name(self, panel: ExperimentView) -> str:
+        """Return the name of the method that the swept series share, otherwise "ours"."""
         names = {panel.setting(label, "algorithm.name") for label in panel.results.labels if label not in self.reference}
         return METHOD_NAMES.get(names.pop(), "ours") if len(names) == 1 else "ours"
 
     def explanations(self, evidence: PaperData) -> list[str]:
         axis, setting = self.axis_label(evidence), self.label or self.setting
-        text = [f"{axis[0].upper()}{axis[1:]} over {setting}."]
+        sentences = [f"{axis[0].upper()}{axis[1:]} over {setting}."]
         if self.reference:
             panels = self.available_panels(evidence)
-            found = [value for panel in panels for label in self.reference if (value := self.mean_over_seeds(panel, label))]
-            level = "Dashed and dotted" if len(self.reference) * len(panels) > 1 else "Dashed"
-            band = ", in a band of one standard deviation" if any(value.std for value in found) else ""
-            text.append(f"{level}: {' and '.join(self.reference)}, without {setting}{band}.")
-        return [*text, *super().explanations(evidence)]
+            values = [self.mean_over_seeds(panel, label) for panel in panels for label in self.reference]
+            dashes = "Dashed and dotted" if len(self.reference) * len(panels) > 1 else "Dashed"
+            band = ", with a band of one standard deviation" if any(value and value.std for value in values) else ""
+            sentences.append(f"{dashes}: {' and '.join(self.reference)}, without {setting}{band}.")
+        return [*sentences, *super().explanations(evidence)]
 
 
-def ticks_fit(ticks: list[float]) -> bool:
-    """Whether each has room for its number."""
+def ticks_fit(ticks: Sequence[float]) -> bool:
+    """Return whether each tick has space for its number."""
     gaps = [after - before for before, after in zip(ticks, ticks[1:], strict=False)]
     return not gaps or min(gaps) * 10 >= ticks[-1] - ticks[0]

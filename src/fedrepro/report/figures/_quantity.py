@@ -1,4 +1,4 @@
-"""What figures share whose numbers are cells: one kind of cell, computed of every series of some experiments."""
+"""Base class of figures that show one quantity for every series of some experiments."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,15 +18,17 @@ from fedrepro.runs.reasons import MissingKind, MissingReason
 
 
 class QuantityFigure(base.Figure):
-    """`cell` without the series; without a target where it needs one, the experiment's at the scale counts."""
+    """`quantity`: without `series`. A quantity that needs a target takes the experiment's target at the scale by default."""
 
     panels: PanelRefs
     quantity: dict[str, Any]
 
     def quantity_of(self, label: str, target: float | None, where: str = "quantity") -> Quantity:
-        """The cell of a series."""
-        own = {"series": label} if target is None or not self._needs_target else {"series": label, "target": target}
-        return quantities.parse_quantity(own | self.quantity, where)
+        """Return the quantity of a series; `where` is the key that errors name."""
+        values: dict[str, Any] = {"series": label}
+        if target is not None and self._needs_target:
+            values["target"] = target
+        return quantities.parse_quantity(values | self.quantity, where)
 
     def check(self, checker: ReferenceChecker) -> None:
         where = f"{checker.file}: {checker.key}.quantity"
@@ -41,55 +43,55 @@ class QuantityFigure(base.Figure):
         return list(dict.fromkeys(ref.experiment for ref in self.panels))
 
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
-        names = [results_name(name, self._study) for name in self.experiments(figures)]
+        names = [results_name(name, self._quantity_class.study) for name in self.experiments(figures)]
         return list(dict.fromkeys([*self.experiments(figures), *names]))
 
     @property
     def setting_columns(self) -> list[str]:
-        """Those of a series that it is drawn over."""
+        """Return the settings of a series that are columns of the .csv."""
         return []
 
     @property
-    def _study(self) -> str | None:
-        return quantities.quantity_class(self.quantity.get("kind"), "quantity").study
+    def _quantity_class(self) -> type[Quantity]:
+        return quantities.quantity_class(self.quantity.get("kind"), "quantity")
 
     @property
     def _needs_target(self) -> bool:
-        """Whether it is about the experiment's target."""
-        fields = quantities.quantity_class(self.quantity.get("kind"), "quantity").model_fields
-        return "target" in fields and "target" not in self.quantity
+        return "target" in self._quantity_class.model_fields and "target" not in self.quantity
+
+    def _results(self, evidence: PaperData, ref: ExperimentRef) -> Results:
+        """Return the results that the quantity is computed from: the experiment's or its study's."""
+        return evidence.results[results_name(ref.experiment, self._quantity_class.study)]
 
     def _panel_missing_reason(self, evidence: PaperData, ref: ExperimentRef) -> MissingReason | None:
-        """Why an experiment is not shown."""
-        reason = evidence.results[results_name(ref.experiment, self._study)].missing_reason
+        reason = self._results(evidence, ref).missing_reason
         if reason is None and self._needs_target and evidence.panel(ref).target is None:
             return MissingReason(MissingKind.NO_TARGET)
         return reason
 
     def mean_over_seeds(self, panel: ExperimentView, label: str) -> Estimate | None:
-        """Mean and standard deviation over seeds on the axis; None where there is no number."""
+        """Return mean and standard deviation over seeds in the unit of the axis; None without a number."""
         values = self._axis_values(panel, label)
         return estimate(values) if values else None
 
     def _axis_values(self, panel: ExperimentView, label: str) -> list[float]:
-        cell = self.quantity_of(label, panel.target)
-        return [cell.unit(panel.measure).factor * value for value in cell.evaluate(panel)[0] or ()]
+        quantity = self.quantity_of(label, panel.target)
+        values, _ = quantity.evaluate(panel)
+        return [quantity.unit(panel.measure).factor * value for value in values]
 
     def csv_rows(self, evidence: PaperData) -> list[list]:
         rows: list[list] = [["experiment", "series", *self.setting_columns, "mean", "sd", "seeds"]]
         for panel in self.available_panels(evidence):
             for label in panel.results.labels:
-                at = [panel.setting(label, setting) for setting in self.setting_columns]
+                settings = [panel.setting(label, setting) for setting in self.setting_columns]
                 values = self._axis_values(panel, label)
-                rows.append([panel.name, label, *at, *(base.csv_spread(values) if values else ("", "", 0))])
+                rows.append([panel.name, label, *settings, *(base.csv_spread(values) if values else ("", "", 0))])
         return rows
 
     def available_panels(self, evidence: PaperData) -> list[ExperimentView]:
-        """The panels that were run, of the results that the cell reads."""
+        """Return the panels that can be shown, with the results that the quantity is computed from."""
         refs = [ref for ref in self.panels if not self._panel_missing_reason(evidence, ref)]
-        return [
-            replace(evidence.panel(ref), results=evidence.results[results_name(ref.experiment, self._study)]) for ref in refs
-        ]
+        return [replace(evidence.panel(ref), results=self._results(evidence, ref)) for ref in refs]
 
     def axis_label(self, evidence: PaperData) -> str:
         panel = evidence.panel(self.panels[0])
@@ -103,18 +105,22 @@ class QuantityFigure(base.Figure):
         return self.available_panels(evidence)[0].results
 
     def explanations(self, evidence: PaperData) -> list[str]:
-        """Seeds, targets, data, what was not run, and which series have no number."""
+        """Return sentences on the quantity, seeds, training, targets, panels that are not shown and series without a number."""
         panels = self.available_panels(evidence)
         results = [panel.results for panel in panels]
-        about = filter(None, [self.quantity_of("", 0).description(evidence.panel(self.panels[0]).measure)])
-        text = [*about, base.seeds_sentence(results, "whisker"), *base.training_sentences(results)]
+        description = self.quantity_of("", 0).description(evidence.panel(self.panels[0]).measure)
+        sentences = [description] if description else []
+        sentences += [base.seeds_sentence(results, "whisker"), *base.training_sentences(results)]
         if self._needs_target:
-            targets = [f"{format_target(panel.measure, panel.target)} ({panel.name})" for panel in panels]
-            text.append(f"Target at this scale: {', '.join(targets)}.")
-        text += base.not_shown_sentences(
-            {evidence.panel(ref).name: reason for ref in self.panels if (reason := self._panel_missing_reason(evidence, ref))}
+            targets = {panel.name: format_target(panel.measure, panel.target) for panel in panels if panel.target is not None}
+            texts = [f"{target} ({name})" for name, target in targets.items()]
+            sentences.append(f"Target at this scale: {', '.join(texts)}.")
+        sentences += base.not_shown_sentences(
+            {evidence.panel(ref).name: self._panel_missing_reason(evidence, ref) for ref in self.panels}
         )
         for panel in panels:
-            reasons = {label: self.quantity_of(label, panel.target).evaluate(panel)[1] for label in panel.results.labels}
-            text += [f"No number of {label} ({panel.name}): {reasons_sentence(own)}." for label, own in reasons.items() if own]
-        return [*text, base.data_sentence(results)]
+            for label in panel.results.labels:
+                _, reasons = self.quantity_of(label, panel.target).evaluate(panel)
+                if reasons:
+                    sentences.append(f"No number for {label} ({panel.name}): {reasons_sentence(reasons)}.")
+        return [*sentences, base.data_sentence(results)]
