@@ -316,6 +316,17 @@ def test_what_is_kept_at_a_round_is_of_the_means_that_end_there():
     assert verdict(cell, ours, baseline, whole=whole, reported="most").our_value == "+5.00 points (1 seed)"
 
 
+def test_a_published_mean_is_held_to_its_own_scatter():
+    """Ours 0.62 with s.d. 0.01 of three runs, the paper's 0.66: in reach of one more run, not of a sure mean of five."""
+    near = {"reported": 0.66, "tolerance": 0.005, "reported_runs": 5}
+    values = seeds((0.61, 0.62, 0.63), ends)
+    assert verdict({"kind": "value", "last": 5}, values, reported=0.66, tolerance=0.005).status == UNDECIDED  # 4.303 x 0.0115
+    assert verdict({"kind": "value", "last": 5}, values, **near, reported_std=0.001).status == NOT  # 4.23 x 0.0058
+    assert verdict({"kind": "value", "last": 5}, values, **near, reported_std=0.03).status == UNDECIDED  # 2.6 x 0.0146
+    with pytest.raises(UserError, match="reported_std and reported_runs"):
+        claim({"kind": "value", "series": "FedMMD", "last": 5}, reported=0.5, reported_std=0.1)
+
+
 def test_a_mean_over_panels():
     """Leads of 2 and 4 points here, of 1 and 3 there; then one panel diverges."""
     pooled = LAST | {"series": "FedMMD", "baseline": "FedAvg", "also": ["other"]}

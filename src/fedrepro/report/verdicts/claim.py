@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import FiniteFloat, SerializeAsAny, model_validator
 
-from fedrepro.config.types import Frozen, NonNegative, Number, parse
+from fedrepro.config.types import Count, Frozen, NonNegative, Number, parse
 from fedrepro.core.metrics import MEASURES
 from fedrepro.report import quantities
 from fedrepro.report.inputs.panel import ExperimentRef, MeasureName, results_name
@@ -25,6 +25,8 @@ class Claim(Frozen):
     measure: MeasureName | None = None  # else the experiment's own
     quantity: SerializeAsAny[Quantity]
     reported: Annotated[FiniteFloat | str, Number]
+    reported_std: NonNegative | None = None  # standard deviation of the paper's runs, where it is of several
+    reported_runs: Count | None = None
     tolerance: NonNegative = 0
     because: str = ""  # why so wide
     own_question: bool = False  # a question that we ask: the paper does not state it
@@ -42,6 +44,8 @@ class Claim(Frozen):
             valid = [*map(repr, words), *(["a number"] if self.quantity.reports_number else [])]
             what = f"a quantity of kind {self.quantity.kind} with these settings"
             raise ValueError(f"reported: {' or '.join(valid)} goes with {what} (got {self.reported!r})")
+        if (self.reported_std is None) != (self.reported_runs is None) or self.reported_runs == 1:
+            raise ValueError("reported_std and reported_runs: both, of two runs or more")
         if any(_subject(cell) != _subject(self.quantity) for cell in self.scales.values()):
             raise ValueError("scales: another target, round or number of rounds, but the same kind, series and experiments")
         return self

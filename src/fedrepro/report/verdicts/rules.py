@@ -4,7 +4,7 @@ import math
 from enum import StrEnum
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inference import is_equivalent, prediction_half_width
+from fedrepro.report.inference import is_equivalent, prediction_half_width, welch_half_width
 from fedrepro.report.inputs.panel import ExperimentView
 from fedrepro.report.numbers import SCORE_NAMES, format_target
 from fedrepro.report.quantities.base import Quantity
@@ -53,10 +53,10 @@ RULES = {
     "5 %). Where a difference is claimed, zero lies outside it and the tolerance is at most half of the difference.",
     Status.PARTLY: "Of a claimed difference only the direction is shown: the whole interval lies on the reported side of zero, "
     "but not within the tolerance, or the tolerance is wider than half of the difference; or only one of two arrives.",
-    Status.NOT: "The reported value, that of one run, is further away than the tolerance and the 95 % interval of one more run "
-    "of ours; where a difference is claimed, on the other side of zero, or "
-    "around zero, so that neither its size nor its direction is there. Where no number is claimed, also a 90 % interval around "
-    f"zero that ends below {NO_LEAD}: such a lead would not count.",
+    Status.NOT: "The reported value is further away than the tolerance and chance explain: outside the 95 % interval of one "
+    "more run of ours or, where the paper gives a standard deviation, of the difference of both means (Welch). Where a "
+    "difference is claimed, also: the whole interval lies on the other side of zero. Where no number is claimed, also: the 90 %"
+    f" interval contains zero and ends below {NO_LEAD}; such a lead would not count.",
     Status.AGREES: "At a scale where only directions are judged: the whole interval lies on the reported side of zero.",
     Status.DISAGREES: "At such a scale: the whole interval lies on the other side of zero.",
     Status.HOLDS: "Asked by us, where the paper reports nothing: the whole interval lies on the side that our sentence names.",
@@ -230,8 +230,14 @@ def _level(claim: Claim, ours: Estimate) -> Judged:
 
 
 def _outside(claim: Claim, ours: Estimate) -> bool:
-    """Return whether one more run of ours would not come within the tolerance: a published number is that of one run."""
-    reach = prediction_half_width(ours)
+    """Return whether the reported value is further away than the tolerance and chance explain.
+
+    A published number is that of one more run, or, where the paper gives a standard deviation, the mean of its runs.
+    """
+    if claim.reported_std is not None and claim.reported_runs is not None:
+        reach = welch_half_width(ours, claim.reported_std, claim.reported_runs)
+    else:
+        reach = prediction_half_width(ours)
     return reach is not None and abs(ours.mean - claim.reported) > claim.tolerance + reach + EPSILON
 
 
