@@ -365,8 +365,8 @@ def tried(monkeypatch) -> dict[str, Exception | None]:
         return True
 
     monkeypatch.setattr(engine, "train", attempt)
-    monkeypatch.setattr(training, "dataset", lambda *arguments: replace(images(), meta={"identity": "made"}))
-    monkeypatch.setattr(training, "partition", lambda *arguments: None)
+    monkeypatch.setattr(training, "provide_dataset", lambda *arguments: replace(images(), meta={"identity": "made"}))
+    monkeypatch.setattr(training, "provide_partition", lambda *arguments: None)
     return errors
 
 
@@ -394,7 +394,7 @@ def test_a_failing_run_leaves_the_others_to_be_trained(tmp_path, tried, errors, 
 
 def test_data_that_cannot_be_read_leave_the_runs_on_others_to_be_trained(tmp_path, tried, monkeypatch, caplog):
     """They are tried once, and told once."""
-    asked, made = [], training.dataset
+    asked, made = [], training.provide_dataset
 
     def dataset(choice, *_):
         asked.append(choice.name)
@@ -402,7 +402,7 @@ def test_data_that_cannot_be_read_leave_the_runs_on_others_to_be_trained(tmp_pat
             raise UserError("damaged")
         return made()
 
-    monkeypatch.setattr(training, "dataset", dataset)
+    monkeypatch.setattr(training, "provide_dataset", dataset)
     with pytest.raises(UserError, match="^digits: damaged$"):
         train(tmp_path, {name: "mnist" if name in "ce" else "digits" for name in "abcde"})
     assert list(tried) == ["c", "e"] and asked == ["digits", "mnist", "mnist"] and caplog.text.count("failed") == 1

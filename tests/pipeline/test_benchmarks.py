@@ -40,7 +40,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("data")
-    runner.dataset("digits", Paths(folder), None)
+    runner.provide_dataset("digits", Paths(folder), None)
     return str(folder)
 
 

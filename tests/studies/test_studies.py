@@ -83,7 +83,7 @@ class Made:
         self.name, self.run = name, a_run(folder / "results" / "runs" / "p" / "made-s0", permuted(**changes))
         data = images()
         assert train(self.run, data, partition(self.run.config, data), CPU, Limits())
-        monkeypatch.setattr(study_runner.runner, "dataset", lambda *arguments: data)
+        monkeypatch.setattr(study_runner.runner, "provide_dataset", lambda *arguments: data)
         self.paths = Paths(data=folder / "data", results=folder / "results")
 
     def case(self, example: int = 0) -> StudyRun:
@@ -213,7 +213,7 @@ def test_a_deadline(made, monkeypatch):
 def test_other_data(made, monkeypatch):
     data = images()
     data.meta["identity"] = "other"
-    monkeypatch.setattr(study_runner.runner, "dataset", lambda *arguments: data)
+    monkeypatch.setattr(study_runner.runner, "provide_dataset", lambda *arguments: data)
     with pytest.raises(UserError, match="made-s0"):
         made.conduct(made.case())
 

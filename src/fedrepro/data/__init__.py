@@ -1,1 +1,1 @@
-"""Data sets, and the partitions that share them out over clients."""
+"""Data sets, and partitions, which distribute them over clients."""

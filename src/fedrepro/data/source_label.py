@@ -1,9 +1,9 @@
-"""What artifacts say of data: their title, and in brackets whose they are. Light: reports read it back."""
+"""Labels of data in reports: their title and, in brackets, their source. Light, since reports parse them too."""
 
 from typing import Any
 
 OFFICIAL, DIFFERS = "official release", "differs from the official release"
-NOTES = {  # by their source, of what is neither the official release nor a mirror's copy
+NOTES = {  # source -> note, for data that are neither the official release nor a mirror's copy
     "scikit-learn": "quick scale stand-in",
     "drawn": "drawn here",
     "folder": "user's copy, not checked against the official release",
@@ -12,7 +12,7 @@ NOTES = {  # by their source, of what is neither the official release nor a mirr
 
 
 def format_label(meta: dict[str, Any]) -> str:
-    """One honest phrase on prepared data, of their `meta.json`; of a copy with the name of its release."""
+    """Return the label of prepared data, from their `meta.json`; a copy's has the name of its release."""
     source = meta["source"]
     note = NOTES.get(source, source)
     if source == "mirror":
@@ -20,7 +20,7 @@ def format_label(meta: dict[str, Any]) -> str:
     return f"{meta['title']} ({OFFICIAL if meta['official'] and source != 'scikit-learn' else note})"
 
 
-def parse_label(phrase: str) -> tuple[str, str]:
-    """The title and the note of such a phrase. Titles may have brackets of their own."""
-    title, _, note = phrase.removesuffix(")").rpartition(" (")
+def parse_label(label: str) -> tuple[str, str]:
+    """Return title and note of a label. Titles may contain brackets."""
+    title, _, note = label.removesuffix(")").rpartition(" (")
     return title, note

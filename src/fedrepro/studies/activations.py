@@ -1,8 +1,8 @@
-"""How far apart the clients' activations are after their local training.
+"""Divergence between clients' activations after their local training.
 
 Chen et al. 2020 (FedMAX), Fig. 2: in every round each participant's activation is averaged over its training images, and the
-softmax of that mean is compared with the softmax of the mean over participants. The released code averages while the client
-trains, with weights that change; here the network is the one that the client ends with, so that a round has one answer.
+softmax of that mean is compared with the softmax of the mean over participants. The released code averages during the client's
+training, while weights change; here the network after training is used, so that the result of a round is well defined.
 """
 
 from __future__ import annotations
@@ -24,13 +24,11 @@ CHUNK = 500  # images per forward pass
 
 
 class Params(Frozen):
-    """In which rounds."""
-
-    every: Count = 1  # 1, 1 + every, 1 + 2 every, ...
+    every: Count = 1  # in rounds 1, 1 + every, 1 + 2 every, ...
 
 
 class Study(RoundsStudy):
-    """A row per round and participant; the figure shows their mean over the participants of a round."""
+    """A row for each round and participant; the figure shows the mean over the participants of a round."""
 
     settings: Params
     title = "activations"
@@ -47,23 +45,25 @@ class Study(RoundsStudy):
 
 
 def mean_activation(federation: Federation, round: int, trained: LocalTraining) -> Tensor:
-    """A participant's mean penultimate activation (D,) over its training images, augmented once where they are, in float64."""
+    """Return a participant's mean penultimate activation (D,) in float64, over its training images, each augmented once."""
     import torch
 
     from fedrepro.core import rng
 
     data, algorithm = federation.data, federation.algorithm
-    client, own = trained.client.number, algorithm.personalised_weights(trained.weights, trained.received)
+    client, weights = trained.client.number, algorithm.personalised_weights(trained.weights, trained.received)
     index = data.train_index(client, round)
     changes = rng.generator(federation.config.seed, "activations", round, client) if data.config.augment else None
-    total = 0
+    total = torch.zeros((), dtype=torch.float64, device=index.device)
     with torch.no_grad():
         for chunk in index.split(CHUNK):
-            total += algorithm.forward(own, data.images(chunk, client, changes)).penultimate.double().sum(0)
+            outputs = algorithm.forward(weights, data.images(chunk, client, changes))
+            total = total + outputs.penultimate.double().sum(0)
     return total / len(index)
 
 
 def divergences(means: Tensor) -> Tensor:
-    """KL(softmax(a_k) || softmax(a)) / D of each row a_k of `means` (K, D), where a is their mean: nats per unit, (K,)."""
-    own, shared = means.log_softmax(1), means.mean(0).log_softmax(0)
-    return (own.exp() * (own - shared)).sum(1) / means.shape[1]
+    """Return KL(softmax(a_k) || softmax(a)) / D for each row a_k of `means` (K, D), where a is their mean; (K,), nats per
+    unit."""
+    log_p, log_q = means.log_softmax(1), means.mean(0).log_softmax(0)
+    return (log_p.exp() * (log_p - log_q)).sum(1) / means.shape[1]

@@ -1,6 +1,6 @@
-"""What every study shares, and what it may be given: a run's final weights, or rounds of it, trained again.
+"""Base classes of studies: on a run's final weights, and on rounds of it, which are trained again.
 
-Importing a study is cheap, since plans need its settings: what takes torch is imported where it is used.
+Importing a study is cheap, since plans need its settings: modules that need torch are imported where they are used.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from fedrepro.training.federation import Federation, State
     from fedrepro.training.replay import ReplayedRound
 
-Rows = Iterable[tuple]  # of a unit of work, without the unit
-FINAL = "model.safetensors"
+Rows = Iterable[tuple]  # of a unit of work, without its number
+FINAL = "model.safetensors"  # in a run's folder: its final weights
 
 
 def _rising(values: tuple) -> tuple:
@@ -40,59 +40,57 @@ Rounds = Annotated[tuple[Count, ...], Field(min_length=1), Rising]
 
 @dataclass(frozen=True)
 class StudyContext:
-    """Where a study is made: in a finished run's folder, on its data, in the way that the run was trained.
-
-    `forbid` says whether a piece of work of so many seconds would pass the deadline.
-    """
+    """A finished run's folder, data, partition, device and executor, which a study uses."""
 
     folder: Path
     dataset: Dataset
     partition: Partition
     device: torch.device
     executor: str
-    forbid: Callable[[float], bool] = lambda seconds: False
+    forbid: Callable[[float], bool] = lambda seconds: False  # whether work of so many seconds would pass the deadline
 
 
 @dataclass(frozen=True)
 class Study:
-    """A question to one run. The answer is a table that grows by units of work, each done as a whole; a row is a tuple whose
-    first number is its unit."""
+    """A measurement on one run. Its result is a table that grows by units of work, each completed as a whole. The first column
+    is the number of the unit."""
 
     settings: Frozen  # the module's `Params`
     config: RunConfig  # of the run
-    title: ClassVar[str]  # what is found, in the plural: "new clients"
-    columns: ClassVar[tuple[str, ...]]  # of the table, the unit's first
-    executor: ClassVar[str | None] = None  # that its cost is counted for; None: the run's
+    title: ClassVar[str]  # in the plural: "new clients"
+    columns: ClassVar[tuple[str, ...]]  # of the table; the first is the unit
+    executor: ClassVar[str | None] = None  # used to estimate its cost; None: the run's
 
     @property
     def name(self) -> str:
         return type(self).__module__.rpartition(".")[2]
 
     def check(self) -> None:
-        """Raise UserError, beginning with the key, for settings that this run cannot meet."""
+        """Raise UserError, beginning with the key, for settings that do not suit this run."""
 
     def units(self) -> Sequence[int]:
+        """Return the numbers of the units of work, in order."""
         raise NotImplementedError
 
     def snapshots(self) -> frozenset[int]:
-        """The rounds before which the run's training stores its state for this study."""
+        """Return the rounds before which the run's training stores its state for this study."""
         return frozenset()
 
     def can_start(self, folder: Path) -> bool:
-        """Whether a finished run's folder still holds what the study starts from."""
+        """Return whether a finished run's folder still has the weights from which the study starts."""
         raise NotImplementedError
 
     def begin(self, context: StudyContext) -> Callable[[int], Rows | None]:
-        """A function that gives a unit's rows; None: the deadline came first."""
+        """Return a function that computes the rows of a unit, or returns None if the deadline comes first."""
         raise NotImplementedError
 
     def cost_bound(self, folder: Path) -> RunConfig:
-        """A run that costs what the study does at most, from what lies in the folder."""
+        """Return a run that costs at least as much as the study, given the files in the run's folder."""
         raise NotImplementedError
 
 
 class FinalWeightsStudy(Study):
-    """Starts from the weights that the run ended with. A diverged run has none: its table stays empty."""
+    """A study that starts from the run's final weights. A diverged run has none, so that its table is empty."""
 
     def can_start(self, folder: Path) -> bool:
         return (folder / FINAL).exists()
@@ -108,18 +106,18 @@ class FinalWeightsStudy(Study):
         return (lambda unit: ()) if state.diverged else self.rows_from(context, state)
 
     def rows_from(self, context: StudyContext, final: State) -> Callable[[int], Rows]:
-        """A function that gives a unit's rows from the final state, whose tensors lie on the CPU."""
+        """Return a function that computes the rows of a unit from the final state, whose tensors are on the CPU."""
         raise NotImplementedError
 
 
 class RoundsStudy(Study):
-    """Looks at rounds of the run: the state before, what was sent to whom, and every participant's weights after its training.
+    """A study of single rounds of the run: the state before, and what participants received and trained.
 
-    A unit is a round, which is trained again (training/replay.py). Rounds that a diverged run does not have leave no rows.
+    A unit is a round, which is trained again (training/replay.py). Rounds that a diverged run does not reach have no rows.
     """
 
     def rounds(self) -> Sequence[int]:
-        """Which, from 1 on, in order."""
+        """Return the rounds, from 1 on, in order."""
         raise NotImplementedError
 
     def check(self) -> None:
@@ -127,17 +125,17 @@ class RoundsStudy(Study):
             raise UserError(f"rounds: the run has {self.config.rounds} (got {last})")
 
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Rows:
-        """The rows of one round."""
+        """Return the rows of one round."""
         raise NotImplementedError
 
     def units(self) -> Sequence[int]:
         return self.rounds()
 
     def snapshots(self) -> frozenset[int]:
-        return frozenset(self.rounds()) - {1}  # before round 1 nothing was learnt
+        return frozenset(self.rounds()) - {1}  # the state before round 1 is the initial one
 
     def can_start(self, folder: Path) -> bool:
-        return True  # at worst from round 0
+        return True  # without snapshots from the initial state
 
     def begin(self, context: StudyContext) -> Callable[[int], Rows | None]:
         from fedrepro.training.federation import Federation
@@ -149,18 +147,20 @@ class RoundsStudy(Study):
         def rows(round: int) -> Rows | None:
             if not replay.reach(round):
                 return None
+            assert replay.state is not None  # since the round was reached
             return () if replay.state.diverged else self.measure(federation, replay.round())
 
         return rows
 
     def cost_bound(self, folder: Path) -> RunConfig:
-        """As many rounds as are trained again, on the way and in the rounds themselves; measuring them is not counted."""
+        """Return a run with as many rounds as are trained again, to reach the study's rounds and in these. Measuring is not
+        counted."""
         from fedrepro.training.replay import stored_rounds
 
-        over = (folder / "summary.json").exists()
-        known = stored_rounds(folder) if over else self.snapshots()  # a run that is still to be trained stores them all
-        trained = at = 0
+        finished = (folder / "summary.json").exists()
+        stored = stored_rounds(folder) if finished else self.snapshots()  # an unfinished run will store all
+        trained = position = 0
         for round in self.rounds():
-            trained += round - max([at, *(number - 1 for number in known if number <= round)])
-            at = round
+            trained += round - max([position, *(number - 1 for number in stored if number <= round)])
+            position = round
         return self.config.model_copy(update={"rounds": max(1, trained)})

@@ -1,10 +1,10 @@
-"""New clients: how fast a finished global model adapts to clients that it has never met.
+"""New clients: how fast a finished global model adapts to clients that took no part in its training.
 
 Yao et al. 2019, Fig. 6, plots "local epochs to reach convergence for newly incoming clients" without saying how they were
-measured; this is our reading. A new client sees images of the run's data in a pixel order of its own, which none of the run's
-clients has. It receives what a participant of a next round would (E_g of FedFusion is that received extractor, frozen) and
+measured; this is our reading. A new client has images of the run's data in a pixel order of its own, which none of the run's
+clients has. It receives what a participant of the next round would (E_g of FedFusion is that received extractor, frozen) and
 trains as the run's clients do: batch size, augmentation, dropout, momentum and weight decay are the run's, the learning rate
-that of its first round. It begins without momentum, and one optimiser serves all epochs.
+that of its first round. It begins without momentum, and one optimiser is used for all epochs.
 """
 
 from __future__ import annotations
@@ -33,16 +33,14 @@ ADAPTATION_MEASURES = {"personal_accuracy": MEASURES["personal_accuracy"]}
 
 
 class Params(Frozen):
-    """How many epochs of local training does the global model need on each new client?"""
-
     clients: Count
-    images: Count | None = None  # training images of each; null: as many as a client of the run holds
-    target: Share  # own-test accuracy at which a new client counts as served
-    epochs: Count  # a new client that is not served by then counts as such, never as served at the last epoch
+    images: Count | None = None  # training images of each; null: as many as a client of the run has
+    target: Share  # own-test accuracy that a new client has to reach
+    epochs: Count  # after which a new client counts as not having reached it
 
 
 class Study(FinalWeightsStudy):
-    """A row per new client and epoch: its own-test accuracy, 0..1."""
+    """A row for each new client and epoch: its own-test accuracy, 0..1."""
 
     settings: Params
     title = "new clients"
@@ -57,12 +55,12 @@ class Study(FinalWeightsStudy):
         _, train, test = datasets.extent(self.config.dataset)
         train, proxy = self.config.train_images or train, self.config.proxy
         removed = partitions.proxy_size(proxy, train) if proxy and proxy.removed else 0
-        for key, asked, kind, there in (
+        for key, value, kind, available in (
             ("images", self.settings.images or 0, "train", train - removed),
             ("clients", self.settings.clients, "test", self.config.test_images or test),
         ):
-            if asked > there:
-                raise UserError(f"{key}: the run's clients share {there} {kind} images (got {asked})")
+            if value > available:
+                raise UserError(f"{key}: the run's clients share {available} {kind} images (got {value})")
 
     def units(self) -> Sequence[int]:
         return range(self.settings.clients)
@@ -72,7 +70,7 @@ class Study(FinalWeightsStudy):
         return Adaptation(self.settings, self.config, context.dataset, weights, context.device).train_client
 
     def cost_bound(self, folder: Path) -> RunConfig:
-        """If no client reaches the target."""
+        """Return a run that costs as much as the study if no client reaches the target."""
         from fedrepro.data import datasets
 
         _, train, _ = datasets.extent(self.config.dataset)
@@ -86,23 +84,26 @@ class Study(FinalWeightsStudy):
 
 
 def draw_new_clients(settings: Params, config: RunConfig, dataset: Dataset) -> Partition:
-    """The new clients of a run. Each draws its training images uniformly from those that the run's clients may hold, without
-    replacement (two clients may share some), and a fresh pixel order; the test images are dealt to them in equal, disjoint
-    parts. What the server holds stays."""
+    """Draw the new clients of a run.
+
+    Each draws its training images uniformly from those that the run's clients may have, without replacement (two clients may
+    share some), and a pixel order. The test images are split into equal, disjoint parts. The server's proxy images are the
+    run's.
+    """
     import numpy as np
 
     from fedrepro.core import rng
     from fedrepro.data.partitions import Partition, images_for_clients, mean_client_images, proxy_images, subset
 
     train, test = subset(dataset, config.train_images, config.test_images)
-    own = images_for_clients(config, len(train))
-    images = settings.images or int(mean_client_images(config.partition, len(own)))
+    index = images_for_clients(config, len(train))
+    images = settings.images or int(mean_client_images(config.partition, len(index)))
     pixels, numbers = dataset.train_x[0, 0].numel(), range(settings.clients)
 
     def draw(purpose: str, client: int = 0) -> np.random.Generator:
         return rng.numpy_generator(config.seed, f"newcomers-{purpose}", client=client)
 
-    parts = [np.sort(own[draw("train", client).permutation(len(own))[:images]]) for client in numbers]
+    parts = [np.sort(index[draw("train", client).permutation(len(index))[:images]]) for client in numbers]
     tests = np.array_split(draw("test").permutation(len(test)), settings.clients)
     orders = np.stack([draw("permutation", client).permutation(pixels) for client in numbers])
     return Partition(parts, [np.sort(part) for part in tests], settings.clients, orders, proxy=proxy_images(config, len(train)))
@@ -127,8 +128,10 @@ class Adaptation:
         self.round = RoundExecution(self.federation, state, {})
 
     def train_client(self, client: int) -> Iterator[tuple[int, float]]:
-        """(epoch, accuracy on the client's own test part, 0..1) from epoch 0, before its training, until the target is reached
-        or the epochs are over. NaN, and the end, after an epoch with a loss that is not finite."""
+        """Yield the accuracy on the client's own test part, 0..1, with the epoch; 0 is before its training.
+
+        Stops when the target is reached, after the last epoch, or with NaN after an epoch with a loss that is not finite.
+        """
         import torch
 
         from fedrepro.training.evaluation import evaluate
@@ -136,16 +139,17 @@ class Adaptation:
         algorithm, data, step = self.federation.algorithm, self.federation.data, self.federation.executor.step
         weights = {name: self.received[name].clone() for name in algorithm.names}
         velocity, part = step.velocity(weights, algorithm.trained), data.test_part(client, 0)
-        feed = self.round.client_batches(self.round.client(client), self.round.create_task(self.received))
-        batches = len(feed.sizes) // self.settings.epochs
+        batches = self.round.client_batches(self.round.client(client), self.round.create_task(self.received))
+        per_epoch = len(batches.sizes) // self.settings.epochs
         for epoch in range(self.settings.epochs + 1):
-            steps = range((epoch - 1) * batches, epoch * batches) if epoch else ()
-            losses = [step(weights, velocity, self.received, feed.batch(number), self.config.lr) for number in steps]
+            steps = range((epoch - 1) * per_epoch, epoch * per_epoch) if epoch else ()
+            losses = [step(weights, velocity, self.received, batches.batch(number), self.config.lr) for number in steps]
             if losses and not torch.stack(losses).isfinite().all():
                 yield epoch, float("nan")
                 return
-            own = algorithm.personalised_weights(weights, self.received)
-            accuracy = evaluate(algorithm, ADAPTATION_MEASURES, own, *part, self.federation.chunk)["personal_accuracy"]
+            personal = algorithm.personalised_weights(weights, self.received)
+            measured = evaluate(algorithm, ADAPTATION_MEASURES, personal, *part, self.federation.chunk)
+            accuracy = measured["personal_accuracy"]
             yield epoch, accuracy
             if accuracy >= self.settings.target:
                 return

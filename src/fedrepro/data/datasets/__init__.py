@@ -1,4 +1,4 @@
-"""Data sets, one module each; `base.py` says what a module declares."""
+"""Data sets, one module each; `base.py` describes what a module declares."""
 
 from fedrepro.data.datasets.base import (
     META,

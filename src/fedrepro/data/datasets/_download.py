@@ -1,4 +1,4 @@
-"""Download one file over HTTP, bounded in size and time; resume a broken-off attempt where a checksum tells whether it fits."""
+"""Download of one file over HTTP, bounded in size and time. An attempt that broke off is resumed if there is a checksum."""
 
 import hashlib
 import logging
@@ -20,15 +20,15 @@ BACKOFF = 1.0  # seconds before the second attempt; doubles each time
 TIMEOUT = (10, 60)  # seconds to connect, seconds without a byte
 CHUNK = 1 << 18
 MAX_BYTES = 1 << 30  # of one file: twice the largest of any data set here
-WINDOW, MIN_BYTES = 60.0, 60 << 10  # seconds, and the bytes that have to arrive in each such time: 1 KiB/s
+WINDOW, MIN_BYTES = 60.0, 60 << 10  # in every so many seconds so many bytes have to arrive: 1 KiB/s
 
 
 class NotFound(Exception):
-    """A source says that it does not have the file: no use in asking it again."""
+    """The server says that it does not have the file, so that trying again is useless."""
 
 
 class Unresponsive(NotFound):
-    """A source does not answer, or breaks off every time: no use in asking it for another file."""
+    """The server does not answer, or breaks off every time, so that trying another file is useless."""
 
 
 def md5_of(path: Path) -> str:
@@ -39,16 +39,17 @@ def md5_of(path: Path) -> str:
 def download(urls: tuple[str, ...], target: Path, md5: str | None = None, max_bytes: int | None = None) -> None:
     """Download one file from the first address that delivers it.
 
-    What a broken-off attempt left is kept for the next one only if a checksum will tell whether it fits.
-    Raises Absent with the reason of every address; Silent if no server refused the file.
+    The part that an attempt left when it broke off is kept for the next one only if there is a checksum.
+
+    Raises NotFound with the reason of every address; Unresponsive if no server refused the file.
     """
     part = target.with_name(target.name + ".part")
     reasons, refused = [], False
     for url in urls:
         try:
             reason = _attempts(url, part, md5, max_bytes or MAX_BYTES)
-        except NotFound as absent:
-            reason, refused = str(absent), True
+        except NotFound as error:
+            reason, refused = str(error), True
         if reason is None:
             os.replace(part, target)
             return
@@ -60,8 +61,10 @@ def download(urls: tuple[str, ...], target: Path, md5: str | None = None, max_by
 
 
 def _attempts(url: str, part: Path, md5: str | None, most: int) -> str | None:
-    """Download into `part`. Return None if it is complete and its checksum holds, else why the last attempt failed. Raises
-    Absent if the server refuses the file."""
+    """Download into `part`. Return None if it is complete and its checksum matches, else why the last attempt failed.
+
+    Raises NotFound if the server refuses the file.
+    """
     import requests  # not part of the training core
     import urllib3
 
@@ -87,15 +90,15 @@ def _attempts(url: str, part: Path, md5: str | None, most: int) -> str | None:
 
 
 def _stream(url: str, part: Path, most: int) -> None:
-    """Append to `part` what is missing of `url`. Raises Absent if the server refuses the file."""
+    """Append to `part` what is missing of `url`. Raises NotFound if the server refuses the file."""
     import requests
     from tqdm import tqdm
 
-    asked = part.stat().st_size if part.exists() else 0
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={asked}-"} if asked else {})
+    offset = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={offset}-"} if offset else {})
     with _answer(url, headers) as response:
-        start = _start(response, asked)
-        if start is None and asked and response.status_code in (206, 416):  # the part does not fit the file
+        start = _start(response, offset)
+        if start is None and offset and response.status_code in (206, 416):  # the part does not fit the file
             part.unlink()
             raise requests.RequestException("range refused")
         if start is None and (response.status_code in (408, 429) or response.status_code >= 500):
@@ -128,21 +131,24 @@ def _stream(url: str, part: Path, most: int) -> None:
 
 
 def _answer(url: str, headers: dict[str, str]) -> Any:
-    """Ask for `url` and return the answer once its headers are there. Raises RequestException if they take too long altogether,
-    though no byte does: no timeout of a connection ends that, so that a thread is left to it."""
+    """Request `url` and return the response once its headers are there.
+
+    Raises RequestException if they take too long in total. A connection's timeout limits only the wait for each byte, so that
+    the request runs in a thread, which is then abandoned.
+    """
     import requests
 
-    found: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def ask() -> None:
         try:
-            found.put(requests.get(url, headers=headers, stream=True, timeout=TIMEOUT))
+            answers.put(requests.get(url, headers=headers, stream=True, timeout=TIMEOUT))
         except Exception as error:
-            found.put(error)
+            answers.put(error)
 
     threading.Thread(target=ask, daemon=True).start()
     try:
-        answer = found.get(timeout=WINDOW + sum(TIMEOUT))
+        answer = answers.get(timeout=WINDOW + sum(TIMEOUT))
     except queue.Empty:
         raise requests.exceptions.ReadTimeout("too slow") from None
     if isinstance(answer, Exception):
@@ -150,12 +156,12 @@ def _answer(url: str, headers: dict[str, str]) -> Any:
     return answer
 
 
-def _start(response: Any, asked: int) -> int | None:
-    """Return where in the file the answer begins, 0 or at the byte `asked`; None if it is not the file to its end."""
+def _start(response: Any, offset: int) -> int | None:
+    """Return where in the file a response begins, 0 or the byte `offset`; None if it is not the file to its end."""
     if response.status_code == 200:
         return 0
-    found = re.fullmatch("bytes ([0-9]+)-([0-9]+)/([0-9]+)", response.headers.get("Content-Range", ""))
-    if response.status_code != 206 or not found:
+    content_range = re.fullmatch("bytes ([0-9]+)-([0-9]+)/([0-9]+)", response.headers.get("Content-Range", ""))
+    if response.status_code != 206 or not content_range:
         return None
-    first, last, size = (int(number) for number in found.groups())
-    return first if first in (0, asked) and last + 1 == size else None
+    first, last, size = (int(number) for number in content_range.groups())
+    return first if first in (0, offset) and last + 1 == size else None

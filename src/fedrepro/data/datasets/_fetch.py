@@ -1,7 +1,8 @@
-"""Bring the raw files of a data set into one folder: from the official release, by its checksums, or from the user's mirror.
+"""Fetching of a data set's raw files: from the official release, by its checksums, or from the user's mirror.
 
-A folder is complete once it holds `source.json`, which is written last: the source, the md5 of each file, and what a mirror
-declares (`_release.py`). Class folders that the user unpacked below a mirror stay there: `place` says where.
+A folder is complete once it holds `source.json`, the stamp, which is written last: the source, the md5 of each file, and what a
+mirror declares (`_release.py`). Class folders that the user unpacked below a mirror stay there; the stamp's `place` is their
+folder, and `lies` the digest of their listing.
 """
 
 import os
@@ -28,19 +29,19 @@ MIRROR_HELP = (
 
 @dataclass(frozen=True)
 class File:
-    """One file of an official release: its addresses are tried in order, its md5 must hold."""
+    """One file of an official release. Its addresses are tried in order, and its md5 must match."""
 
     name: str
     urls: tuple[str, ...]
     md5: str
 
 
-_unresponsive_mirrors: dict[str, str] = {}  # mirror -> the error of one that does not answer: a process waits for it once
+_unresponsive_mirrors: dict[str, str] = {}  # mirror -> error; a process waits for one only once
 
 
 @contextmanager
 def user_errors(folder: Path) -> Iterator[None]:
-    """Turn an operating system's refusal into a UserError."""
+    """Turn an OSError in the block into a UserError."""
     try:
         yield
     except OSError as error:
@@ -55,8 +56,10 @@ def has_official_files(module: ModuleType, stamp: dict) -> bool:
 
 
 def verified_stamp(folder: Path) -> dict:
-    """The folder's stamp, after every file's md5 was compared. Raises UserError, and deletes the stamp, so that the next call
-    fetches what changed."""
+    """Return the folder's stamp if every file's md5 matches.
+
+    Else raise UserError and delete the stamp, so that the next call fetches what changed.
+    """
     stamp = read_json(folder / STAMP, "source", "files")
     if stamp is None:
         raise UserError(f"{folder}: raw files missing or incomplete; fetch the data set first")
@@ -69,19 +72,21 @@ def verified_stamp(folder: Path) -> dict:
 
 
 def delete_stamp(folder: Path) -> None:
-    """Have the next call fetch the raw files again."""
+    """Make the next call fetch the raw files again."""
     with user_errors(folder):
         (folder / STAMP).unlink(missing_ok=True)
 
 
 def files_folder(folder: Path, stamp: dict) -> Path:
-    """Where the files of a complete folder lie."""
+    """Return the folder with the files of a complete data set."""
     return Path(stamp.get("place") or folder)
 
 
 def is_complete(module: ModuleType, folder: Path, mirror: str | None) -> bool:
-    """Whether the raw files are there. Files of a mirror do not count once the official release is asked for, unless they are
-    its files, byte for byte."""
+    """Return whether the raw files are there.
+
+    Without a mirror, files that came from one do not count, unless they are the official release's, byte for byte.
+    """
     stamp = read_json(folder / STAMP, "source", "files")
     if stamp is None or not all((files_folder(folder, stamp) / name).exists() for name in (*folders(module), *stamp["files"])):
         return False
@@ -89,40 +94,43 @@ def is_complete(module: ModuleType, folder: Path, mirror: str | None) -> bool:
 
 
 def folders(module: ModuleType) -> tuple[str, ...]:
-    """The class folders of a data set that the user unpacks."""
+    """Return the class folders of a data set that the user unpacks."""
     return getattr(module, "FOLDERS", ())
 
 
 def fetch_raw(module: ModuleType, folder: Path, mirror: str | None) -> None:
-    """Make `folder` complete, one process at a time. Raises UserError."""
+    """Make a folder of raw files complete, one process at a time. Raises UserError."""
     with user_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if is_complete(module, folder, mirror):
             return
         with files.single_process(folder.with_name(f".{folder.name}.fetch.lock")):
             if not is_complete(module, folder, mirror):  # by the process that this one waited for
-                (_bring_files if module.FILES else _stamp_unpacked)(module, folder, mirror)
+                (_fetch_files if module.FILES else _stamp_unpacked)(module, folder, mirror)
 
 
 def check_available(module: ModuleType, folder: Path, mirror: str | None) -> None:
-    """Raise what `bring` would, as far as the files on this machine tell it: Unavailable or UserError. Fetches nothing."""
+    """Raise the DataUnavailable or UserError of `fetch_raw`, as far as that needs no network. Fetches nothing."""
     with user_errors(folder):
         if is_complete(module, folder, mirror):
             return
         _unpacked_folder(module, folder, mirror)
         if module.FILES and mirror and not is_url(mirror):
-            absent = [[path for part in layout if not (path := _in_mirror(mirror, part)).is_file()] for layout in module.MIRROR]
-            if all(absent):
-                raise _incomplete_mirror(mirror, [f"{paths[0]} is not there" for paths in absent])
+            missing = []  # the first absent file of each layout
+            for layout in module.MIRROR:
+                absent = [path for path in (_in_mirror(mirror, part) for part in layout) if not path.is_file()]
+                missing += [f"{path} is not there" for path in absent[:1]]
+            if len(missing) == len(module.MIRROR):
+                raise _incomplete_mirror(mirror, missing)
 
 
-def _bring_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
-    """Fetch all files of a set, then write the stamp. Raises UserError."""
+def _fetch_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
+    """Fetch all files of a data set, then write the stamp. Raises UserError."""
     delete_stamp(folder)
-    found = _from_mirror(module.MIRROR, folder, mirror) if mirror else _from_release(module, folder)
-    for name in {PurePosixPath(part).name for layout in module.MIRROR for part in layout} - set(found):
+    fetched = _from_mirror(module.MIRROR, folder, mirror) if mirror else _from_release(module, folder)
+    for name in {PurePosixPath(part).name for layout in module.MIRROR for part in layout} - set(fetched):
         (folder / name).unlink(missing_ok=True)  # of another layout or source: no checksum covers it
-    stamp = {"source": "mirror" if mirror else "official", "files": found}
+    stamp = {"source": "mirror" if mirror else "official", "files": fetched}
     if mirror:
         releases = _release.declared(folder.parent, mirror) or {}
         stamp["releases"] = {key: entry.model_dump() for key, entry in releases.items()}
@@ -130,7 +138,7 @@ def _bring_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
 
 
 def _stamp_unpacked(module: ModuleType, folder: Path, mirror: str | None) -> None:
-    """Of files without checksums: remember what lies there, so that a change is noticed. Raises Unavailable."""
+    """Write the stamp of files without checksums, with a digest of their listing to notice changes. Raises DataUnavailable."""
     source = "folder" if folders(module) else getattr(module, "SOURCE", "own")
     where = _unpacked_folder(module, folder, mirror)
     values = {"source": source, "files": {}, "lies": _listing(where)}
@@ -138,7 +146,7 @@ def _stamp_unpacked(module: ModuleType, folder: Path, mirror: str | None) -> Non
 
 
 def _unpacked_folder(module: ModuleType, folder: Path, mirror: str | None) -> Path:
-    """Where the class folders are: in `folder`, or below the mirror. Raises Unavailable."""
+    """Return the folder of the class folders: `folder`, or one below the mirror. Raises DataUnavailable."""
     places = [folder, _in_mirror(mirror, folder.name)] if mirror and not is_url(mirror) else [folder]
     for where in places:
         if all((where / part).is_dir() for part in folders(module)):
@@ -148,7 +156,7 @@ def _unpacked_folder(module: ModuleType, folder: Path, mirror: str | None) -> Pa
 
 
 def discard(folder: Path, stamp: dict) -> str:
-    """Have raw files that cannot be read fetched again if they are a mirror's. Return what to do."""
+    """Make the next call fetch unreadable raw files again if they are a mirror's. Return what the user should do."""
     if stamp["source"] != "mirror":
         return "mend it and run again"
     delete_stamp(folder)
@@ -156,24 +164,26 @@ def discard(folder: Path, stamp: dict) -> str:
 
 
 def has_changed(folder: Path) -> bool:
-    """Whether other files lie there than when they were brought, of a set without checksums."""
+    """Return whether the files of a data set without checksums differ from those that were stamped."""
     stamp = read_json(folder / STAMP) or {}
     where = files_folder(folder, stamp)
     return "lies" in stamp and where.is_dir() and stamp["lies"] != _listing(where)
 
 
 def _listing(folder: Path) -> str:
-    """A digest of names, sizes and times of all files but the stamp and a file manager's notes, which begin with a dot."""
-    found, seen = [], set()
-    for root, inner, names in os.walk(folder, followlinks=True):
-        if (real := os.path.realpath(root)) in seen:  # a ring of links
-            inner.clear()
+    """Return a digest of names, sizes and times of all files, without the stamp and hidden files."""
+    listing: list[tuple[str, int, int]] = []
+    seen: set[str] = set()
+    for root, subfolders, names in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(root)) in seen:  # a cycle of links
+            subfolders.clear()
             continue
         seen.add(real)
-        inner[:] = [name for name in inner if not name.startswith(".")]
-        paths = (Path(root, name) for name in names if not name.startswith(".") and name != STAMP)
-        found += [(path.relative_to(folder).as_posix(), path.stat()) for path in paths if path.is_file()]
-    return files.sha256(repr(sorted((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)).encode())
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        for path in (Path(root, name) for name in names if not name.startswith(".") and name != STAMP):
+            if path.is_file():
+                listing.append((path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns))
+    return files.sha256(repr(sorted(listing)).encode())
 
 
 def _from_release(module: ModuleType, folder: Path) -> dict[str, str]:
@@ -183,41 +193,46 @@ def _from_release(module: ModuleType, folder: Path) -> dict[str, str]:
             continue
         try:
             download(file.urls, path, file.md5)
-        except NotFound as absent:
-            raise UserError(f"{module.TITLE}: {absent}. {MIRROR_HELP}") from None
+        except NotFound as error:
+            raise UserError(f"{module.TITLE}: {error}. {MIRROR_HELP}") from None
     return {file.name: file.md5 for file in module.FILES}
 
 
 def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str) -> dict[str, str]:
-    """The first layout that the mirror holds completely. File names come from the layout, never from the mirror. Raises
-    Unavailable where a folder holds other sets only, UserError where there is no such folder or an address has nothing."""
+    """Copy the first layout that the mirror holds completely and return the md5 of each file by name.
+
+    File names come from the layout, never from the mirror.
+
+    Raises DataUnavailable if a folder has only other data sets, UserError if there is no such folder or a URL has nothing.
+    """
     if mirror in _unresponsive_mirrors:
         raise UserError(_unresponsive_mirrors[mirror])
-    missing, brought = [], []
+    missing: list[str] = []  # the first absent file of each layout
+    copied: list[Path] = []
     try:
         _release.fetch_declaration(folder.parent, mirror)
         for layout in layouts:
             try:
                 for part in layout:
-                    brought.append(folder / PurePosixPath(part).name)
-                    _copy_from_mirror(mirror, part, brought[-1])
-                return {path.name: md5_of(path) for path in brought}
+                    copied.append(folder / PurePosixPath(part).name)
+                    _copy_from_mirror(mirror, part, copied[-1])
+                return {path.name: md5_of(path) for path in copied}
             except Unresponsive:
                 raise
-            except NotFound as absent:
-                missing.append(str(absent))
-                while brought:
-                    brought.pop().unlink(missing_ok=True)
-    except Unresponsive as silent:
-        _unresponsive_mirrors[mirror] = f"data mirror {mirror}: {silent}. Run it again when the mirror answers"
+            except NotFound as error:
+                missing.append(str(error))
+                while copied:
+                    copied.pop().unlink(missing_ok=True)
+    except Unresponsive as error:
+        _unresponsive_mirrors[mirror] = f"data mirror {mirror}: {error}. Run it again when the mirror answers"
         raise UserError(_unresponsive_mirrors[mirror]) from None
     raise _incomplete_mirror(mirror, missing)
 
 
 def _incomplete_mirror(mirror: str, missing: list[str]) -> UserError:
-    """The error for a mirror without a complete layout of a set. `missing`: the first absent file of each layout."""
-    here = not is_url(mirror) and Path(mirror).expanduser().is_dir()
-    return (DataUnavailable if here else UserError)(
+    """Return the error for a mirror without a complete layout, of which `missing` names the first absent file of each."""
+    exists = not is_url(mirror) and Path(mirror).expanduser().is_dir()
+    return (DataUnavailable if exists else UserError)(
         f"data mirror {mirror}: {'; and '.join(missing)}. "
         "Put the files there, or unset FEDREPRO_DATA_MIRROR and data_mirror to use the official source"
     )

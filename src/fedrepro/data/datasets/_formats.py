@@ -1,4 +1,4 @@
-"""Readers of the file formats: IDX, CIFAR's python batches, npz. All trust nothing and raise UserError."""
+"""Readers of the file formats: IDX, CIFAR's python batches, npz. They trust no file and raise UserError for a bad one."""
 
 import gzip
 import io
@@ -10,55 +10,59 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 import numpy as np
 
 from fedrepro.core.errors import UserError, is_interrupt
 
-MAX_BYTES = 1 << 30  # of one decoded file: beyond any set here, below what would exhaust a laptop
+MAX_BYTES = 1 << 30  # of one decoded file: more than any set here has, less than a laptop's memory
 TRUNCATED = (EOFError, OSError, zlib.error, tarfile.TarError, zipfile.BadZipFile, MemoryError)
 
 NUMBERS = ("b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
 CHUNK = 1 << 20
-Arrays = tuple[np.ndarray, ...]  # train_x, train_y, test_x, test_y, and the owners of both parts where images have such
+Arrays = tuple[np.ndarray, ...]  # train_x, train_y, test_x, test_y, and for data from devices the owners of both parts
+
+
+class _Stream(Protocol):
+    def read(self, size: int, /) -> bytes: ...
 
 
 @contextmanager
 def reading(where: Path | str, advice: str = "") -> Iterator[None]:
-    """Turn whatever a damaged file raises into one message, which ends with `advice`."""
-    told = f"; {advice}" if advice else ""
+    """Turn any error that a damaged file causes in the block into a UserError that ends with `advice`."""
+    ending = f"; {advice}" if advice else ""
     try:
         yield
     except UserError:
         raise
     except FileNotFoundError:
-        raise UserError(f"{where}: not there{told}") from None
+        raise UserError(f"{where}: not there{ending}") from None
     except Exception as error:  # decoders raise nearly anything on damaged input
         if is_interrupt(error):
             raise KeyboardInterrupt from error
         kind = "truncated or damaged" if isinstance(error, TRUNCATED) else "not in the expected format"
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"{where}: {kind} ({reason}){told}") from None
+        raise UserError(f"{where}: {kind} ({reason}){ending}") from None
 
 
-def _bounded(stream: BinaryIO, size: int, where: Path | str) -> bytes:
-    """Exactly `size` bytes, to the end of the stream."""
+def _read_exactly(stream: _Stream, size: int, where: Path | str) -> bytes:
+    """Read `size` bytes, which have to be all that the stream has."""
     data = stream.read(size + 1)
     if len(data) != size:
         raise UserError(f"{where}: holds {'more' if len(data) > size else 'fewer'} bytes than its header says")
     return data
 
 
-def idx(stream: BinaryIO, dims: int, where: Path | str) -> np.ndarray:
-    """A uint8 IDX array of `dims` dimensions (format: http://yann.lecun.com/exdb/mnist/); sizes are big-endian 32-bit."""
+def idx(stream: _Stream, dims: int, where: Path | str) -> np.ndarray:
+    """Read a uint8 IDX array of `dims` dimensions (format: http://yann.lecun.com/exdb/mnist/); sizes are big-endian 32-bit."""
     header = stream.read(4 + 4 * dims)
     if header[:4] != bytes((0, 0, 8, dims)) or len(header) < 4 + 4 * dims:
         raise UserError(f"{where}: not an IDX file of {dims}-dimensional bytes")
     shape = tuple(int(size) for size in np.frombuffer(header, ">u4", offset=4))
     if math.prod(shape) > MAX_BYTES:
         raise UserError(f"{where}: its header claims {' x '.join(map(str, shape))} bytes, which cannot be")
-    return np.frombuffer(_bounded(stream, math.prod(shape), where), np.uint8).reshape(shape)
+    return np.frombuffer(_read_exactly(stream, math.prod(shape), where), np.uint8).reshape(shape)
 
 
 def idx_gz(path: Path, dims: int) -> np.ndarray:
@@ -72,24 +76,25 @@ def idx_in_zip(path: Path, member: str, dims: int) -> np.ndarray:
 
 
 def mnist_like(raw: Path) -> Arrays:
-    """The four IDX files of MNIST and its relatives; images (N, 1, H, W)."""
+    """Read the four IDX files of MNIST and its relatives; images (N, 1, H, W)."""
     images = [idx_gz(raw / f"{part}-images-idx3-ubyte.gz", 3)[:, None] for part in ("train", "t10k")]
     labels = [idx_gz(raw / f"{part}-labels-idx1-ubyte.gz", 1) for part in ("train", "t10k")]
     return images[0], labels[0], images[1], labels[1]
 
 
-class _Written:
-    """A call that a pickle asks for, and the state that it hands over: written down, never made."""
+class _RecordedCall:
+    """A call that a pickle asks for, with its arguments and state: recorded, never made."""
 
     def __init__(self, name: str, arguments: tuple) -> None:
-        self.name, self.arguments, self.state = name, arguments, ()
+        self.name, self.arguments = name, arguments
+        self.state: Any = ()
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
 
-class _Named:
-    """What a pickle takes for a function of numpy or of the standard library."""
+class _NamedFunction:
+    """A stand-in for a function of numpy or of the standard library that a pickle names."""
 
     __slots__ = ("name",)
 
@@ -98,7 +103,7 @@ class _Named:
 
     def __call__(self, *arguments: Any) -> Any:
         if self.name != "encode":
-            return _Written(self.name, arguments)
+            return _RecordedCall(self.name, arguments)
         text, coding = arguments  # how old protocols spell bytes
         if not isinstance(text, str) or coding != "latin1":
             raise ValueError("bytes in another coding than latin1")
@@ -109,31 +114,33 @@ class _Named:
 
 
 class _ArraysOnly(pickle._Unpickler):
-    """Reads numpy arrays, containers and strings; whatever else a pickle names is refused, and nothing that it names is called.
-    The one written in Python: in the other a short pickle can ask for any amount of memory."""
+    """Reads numpy arrays, containers and strings. It refuses all other names in a pickle, and calls nothing that is named.
+
+    Based on the unpickler written in Python: in the other one a short pickle can allocate any amount of memory.
+    """
 
     KNOWN = (("multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode"))
 
-    def __init__(self, data: bytes, where: Path | str):
+    def __init__(self, data: bytes, where: Path | str) -> None:
         super().__init__(io.BytesIO(data), encoding="bytes")
         self.where = where
 
-    def find_class(self, module: str, name: str) -> _Named:
-        # the function's home moved from numpy.core to numpy._core
-        home = "multiarray" if module in ("numpy.core.multiarray", "numpy._core.multiarray") else module
-        if (home, name) not in self.KNOWN:
+    def find_class(self, module: str, name: str) -> _NamedFunction:
+        # numpy.core was renamed to numpy._core
+        known = "multiarray" if module in ("numpy.core.multiarray", "numpy._core.multiarray") else module
+        if (known, name) not in self.KNOWN:
             raise UserError(
                 f"{self.where}: its pickle asks for {module}.{name}, so it is refused; delete it, use another source"
             )
-        return _Named(name)
+        return _NamedFunction(name)
 
 
-def _array(written: _Written) -> np.ndarray:
-    """The array of numbers that a pickle describes."""
-    if written.name != "_reconstruct":
-        raise ValueError(f"{written.name} where an array is expected")
-    _, shape, kind, columns, content = written.state
-    if not isinstance(kind, _Written) or kind.name != "dtype" or not isinstance(content, bytes):
+def _array(call: _RecordedCall) -> np.ndarray:
+    """Return the array of numbers that a pickle describes."""
+    if call.name != "_reconstruct":
+        raise ValueError(f"{call.name} where an array is expected")
+    _, shape, kind, columns, content = call.state
+    if not isinstance(kind, _RecordedCall) or kind.name != "dtype" or not isinstance(content, bytes):
         raise ValueError("an array that is not of plain numbers")
     code, order = kind.arguments[0], (kind.state or (3, "|"))[1]
     code, order = (text.decode("ascii") if isinstance(text, bytes) else text for text in (code, order))
@@ -146,34 +153,42 @@ def _array(written: _Written) -> np.ndarray:
 
 
 def unpickle(data: bytes, where: Path | str) -> Any:
-    """A pickle of arrays and plain containers, of python 2 or 3; python 2's strings arrive as bytes. Arrays may be the whole or
-    the values of a dictionary."""
+    """Read a pickle of python 2 or 3 that is an array, or a dictionary of arrays and plain containers.
+
+    Python 2's strings are returned as bytes.
+    """
     with reading(where):
-        found = _ArraysOnly(data, where).load()
-        if isinstance(found, dict):
-            return {key: _array(value) if isinstance(value, _Written) else value for key, value in found.items()}
-        return _array(found) if isinstance(found, _Written) else found
+        value = _ArraysOnly(data, where).load()
+        if isinstance(value, dict):
+            return {key: _array(item) if isinstance(item, _RecordedCall) else item for key, item in value.items()}
+        return _array(value) if isinstance(value, _RecordedCall) else value
 
 
 def tar_members(path: Path, names: list[str]) -> dict[str, bytes]:
-    """The content of regular members by exact name, in memory: nothing is extracted, so no member can escape or be a link."""
-    found = {}
+    """Read regular members by exact name into memory: nothing is extracted, so that no member can escape or be a link."""
+    contents: dict[str, bytes] = {}
     with reading(path), gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
         for member in archive:
             if member.name not in names:
                 continue
             if not member.isreg() or member.size > MAX_BYTES:
                 raise UserError(f"{path}: {member.name} is a link or too large, so this is not the release")
-            found[member.name] = _bounded(archive.extractfile(member), member.size, path)
-        while stream.read(CHUNK):  # its checksum stands at the end
+            content = archive.extractfile(member)
+            assert content is not None  # as of any regular member
+            contents[member.name] = _read_exactly(content, member.size, path)
+        while stream.read(CHUNK):  # the checksum is at the end
             pass
-    if missing := [name for name in names if name not in found]:
+    if missing := [name for name in names if name not in contents]:
         raise UserError(f"{path}: {missing[0]} is not in it")
-    return found
+    return contents
 
 
 def cifar(raw: Path, archive: str, folder: str, train: list[str], test: str, key: str) -> Arrays:
-    """CIFAR's python batches, from the release's archive or from loose files; `key` names the labels. Images (N, 3, 32, 32)."""
+    """Read CIFAR's python batches, from the release's archive or from loose files. Images (N, 3, 32, 32).
+
+    Args:
+        key: of the labels in a batch.
+    """
     if (raw / archive).is_file():
         packed = tar_members(raw / archive, [f"{folder}/{name}" for name in [*train, test]])
         batches = {name: (packed[f"{folder}/{name}"], f"{raw / archive}, {name}") for name in [*train, test]}
@@ -200,7 +215,7 @@ def cifar_batch(data: bytes, key: str, where: Path | str) -> tuple[np.ndarray, n
 
 
 def npz(path: Path, keys: list[tuple[str, ...]]) -> list[np.ndarray]:
-    """Arrays of an npz file, each under the first of its possible keys. Never unpickles."""
+    """Read arrays of an npz file, each by the first of its possible keys that exists. Never unpickles."""
     with reading(path), zipfile.ZipFile(path) as archive:
         if max((info.file_size for info in archive.infolist()), default=0) > MAX_BYTES:
             raise UserError(f"{path}: claims more than {MAX_BYTES} bytes, which cannot be")

@@ -1,5 +1,6 @@
-"""A prepared data set's folder: `arrays.npz` with the arrays by name, `meta.json` with what they are and their checksums."""
+"""Folder of a prepared data set: `arrays.npz` with the arrays by name, `meta.json` with their description and checksums."""
 
+import itertools
 import os
 import shutil
 from pathlib import Path
@@ -14,7 +15,7 @@ from fedrepro.data.datasets._formats import Arrays, reading
 IMAGES = ("train_x", "test_x")
 KEYS = ("train_x", "train_y", "test_x", "test_y", "train_owner", "test_owner")
 ARRAYS, META = "arrays.npz", "meta.json"
-CHUNK = 1 << 18  # pixels that are counted at a time: `bincount` makes eight bytes of each
+CHUNK = 1 << 18  # pixels counted at a time: `bincount` needs eight bytes for each
 REQUIRED_KEYS = (
     *("name", "title", "classes", "class_names", "shape", "pixels", "arrays", "identity", "official", "source", "mean", "std"),
 )
@@ -22,7 +23,10 @@ PREPARE_AGAIN = "delete the folder and prepare the data set again"
 
 
 def read(out: Path, names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The description and those of the named arrays that the set has, which are as they were written. Raises UserError."""
+    """Return the description and the named arrays; owners only if the set has them.
+
+    Raises UserError if an array is not as it was written.
+    """
     meta = read_meta(out)
     with reading(out / ARRAYS, PREPARE_AGAIN), np.load(out / ARRAYS, allow_pickle=False) as file:
         arrays = {name: file[name] for name in names if name in KEYS[:4] or name in file}
@@ -32,7 +36,7 @@ def read(out: Path, names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, n
 
 
 def read_meta(out: Path) -> dict[str, Any]:
-    """What `write` wrote down about the arrays. Raises UserError."""
+    """Return the description that `write` wrote. Raises UserError if it is missing or damaged."""
     meta = files.read_json(out / META, *REQUIRED_KEYS, advice=PREPARE_AGAIN)
     if meta is None:
         raise UserError(f"{out / META}: not there; prepare the data set first")
@@ -40,22 +44,22 @@ def read_meta(out: Path) -> dict[str, Any]:
 
 
 def pixels_digest(arrays: Arrays) -> str:
-    """sha256 over name, type, shape and bytes of the arrays."""
-    named = zip(KEYS, arrays, strict=False)
-    return files.sha256(*(part for name, array in named for part in _hashed_parts(name, array)))
+    """Return the sha256 over name, type, shape and bytes of the arrays."""
+    parts = [_hashed_parts(name, array) for name, array in zip(KEYS, arrays, strict=False)]
+    return files.sha256(*itertools.chain.from_iterable(parts))
 
 
 def array_digest(name: str, array: np.ndarray) -> str:
-    """The same of one array."""
+    """Return the sha256 over name, type, shape and bytes of one array."""
     return files.sha256(*_hashed_parts(name, array))
 
 
 def _hashed_parts(name: str, array: np.ndarray) -> tuple[str, memoryview]:
-    return f"{name} {array.dtype.str} {array.shape}\n", memoryview(np.ascontiguousarray(array)).cast("B")
+    return f"{name} {array.dtype.str} {array.shape}\n", np.ascontiguousarray(array).data.cast("B")
 
 
 def check(where: str, arrays: Arrays, classes: int, real: bool, shape: tuple[int, int, int]) -> None:
-    """Check that what was read of the raw files is a data set with images of the declared shape. Raises UserError."""
+    """Raise UserError unless arrays that were read are a data set with images of the declared shape."""
     if len(arrays) not in (4, 6) or not all(isinstance(array, np.ndarray) for array in arrays):
         raise UserError(f"{where}: read: expected 4 arrays, or 6 with owners: {', '.join(KEYS)}")
     kind = np.dtype(np.float32 if real else np.uint8)
@@ -82,12 +86,15 @@ def check(where: str, arrays: Arrays, classes: int, real: bool, shape: tuple[int
 
 
 def moments(images: np.ndarray) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel: of real numbers as they are; of pixels divided by 255, and exact, from the
-    counts of the 256 values."""
+    """Return mean and standard deviation of each channel.
+
+    Real numbers are taken as they are; pixels are divided by 255, and the result is exact, from the counts of the 256 values.
+    """
     if images.dtype != np.uint8:
-        return tuple(getattr(images, name)((0, 2, 3), dtype=np.float64).tolist() for name in ("mean", "std"))
+        return images.mean((0, 2, 3), dtype=np.float64).tolist(), images.std((0, 2, 3), dtype=np.float64).tolist()
     values, step = np.arange(256) / 255, max(1, CHUNK // images[0, 0].size)
-    means, stds = [], []
+    means: list[float] = []
+    stds: list[float] = []
     for channel in range(images.shape[1]):
         counts = np.zeros(256, int)
         for start in range(0, len(images), step):
@@ -99,7 +106,8 @@ def moments(images: np.ndarray) -> tuple[list[float], list[float]]:
 
 
 def write(out: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
-    """The description last, never new arrays beside an old one. What a killed process left behind goes."""
+    """Write the arrays, then the description, so that new arrays never have an old description. Remove what a killed process
+    left."""
     part = out.with_name(f".{out.name}.part")
     with files.single_process(out.with_name(f".{out.name}.lock")):
         shutil.rmtree(part, ignore_errors=True)

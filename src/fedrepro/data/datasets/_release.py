@@ -1,7 +1,7 @@
-"""What a mirror declares of its copies: its file release.json, {data set: {"release": a name, "pixels": the arrays' checksum}}.
+"""A mirror's declaration of its copies: its file release.json, {data set: {"release": a name, "pixels": the arrays' checksum}}.
 
-A data set that it does not name is the official release. Of a URL the file is kept beside the raw data, so that planning reads
-the disk alone.
+A data set that it does not name is the official release. The file of a URL is stored with the raw data, so that planning needs
+no network.
 """
 
 from pathlib import Path
@@ -30,13 +30,17 @@ def is_url(mirror: str) -> bool:
 
 
 def declaration_path(raw: Path, mirror: str) -> Path:
-    """Where the declaration of a mirror is read."""
+    """Return the file from which a mirror's declaration is read."""
     return raw / f"release-{files.sha256(mirror)[:8]}.json" if is_url(mirror) else Path(mirror).expanduser() / NAME
 
 
 def declared(raw: Path, mirror: str) -> dict[str, Release] | None:
-    """Data set (the name of its prepared folder) -> what its copy is; None where nothing here can tell: of an address that was
-    never asked, of a folder that is gone. Raises UserError for a damaged declaration."""
+    """Return the releases that a mirror declares, by the name of the prepared folder.
+
+    None if they are not known here: of a URL that was never read, or of a folder that is gone.
+
+    Raises UserError for a damaged declaration.
+    """
     path = declaration_path(raw, mirror)
     if (values := files.read_json(path, advice="correct it")) is None:
         return None if is_url(mirror) or not path.parent.is_dir() else {}
@@ -44,10 +48,13 @@ def declared(raw: Path, mirror: str) -> dict[str, Release] | None:
 
 
 def fetch_declaration(raw: Path, mirror: str) -> None:
-    """Keep a URL's declaration. Raises UserError if it is not what runs were planned with, Silent without an answer."""
+    """Download and store the declaration of a URL.
+
+    Raises UserError if it is not the one with which runs were planned, Unresponsive without an answer.
+    """
     if not is_url(mirror):
         return
-    path, before = declaration_path(raw, mirror), declared(raw, mirror) or {}
+    path, previous = declaration_path(raw, mirror), declared(raw, mirror) or {}
     try:
         download((f"{mirror.rstrip('/')}/{NAME}",), path, max_bytes=MAX_BYTES)
     except Unresponsive:
@@ -55,7 +62,7 @@ def fetch_declaration(raw: Path, mirror: str) -> None:
     except NotFound:
         path.unlink(missing_ok=True)
     try:
-        changed = (declared(raw, mirror) or {}) != before
+        changed = (declared(raw, mirror) or {}) != previous
     except UserError:
         path.unlink()
         raise
@@ -64,7 +71,7 @@ def fetch_declaration(raw: Path, mirror: str) -> None:
 
 
 def check_declared(key: str, meta: dict, stamp: dict) -> str | None:
-    """The problem with the identity that was found for a mirror's copy, where there is one."""
+    """Return what is wrong with a prepared copy from a mirror, compared with the declaration; None if nothing is."""
     if "releases" not in stamp:  # not a mirror's, or fetched before mirrors declared anything
         return None
     where, entry = f"{NAME} of the data mirror: {key}", stamp["releases"].get(key)
@@ -72,6 +79,6 @@ def check_declared(key: str, meta: dict, stamp: dict) -> str | None:
         example = f'"{key}": {{"release": "a name", "pixels": "{meta["pixels"]}"}}'
         return f"{where}: not declared, though the files are not the official release. Declare what they are: {example}"
     if entry is not None and entry["pixels"] != meta["identity"]:
-        found = "the official release" if meta["official"] else meta["identity"]
-        return f"{where}.pixels: {entry['pixels']}, but the files hold {found}. Correct the file or the data"
+        actual = "the official release" if meta["official"] else meta["identity"]
+        return f"{where}.pixels: {entry['pixels']}, but the files hold {actual}. Correct the file or the data"
     return None

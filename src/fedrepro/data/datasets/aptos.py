@@ -1,9 +1,9 @@
-"""Retinas with five grades of blindness, two of Kaggle's sets pooled as in FedMAX (Chen et al. 2020): 38,788 photographs in
-colour, cut to the eye and resized to (3, size, size). The user unpacks both archives.
+"""Retinas with five grades of retinopathy, two of Kaggle's sets pooled as in FedMAX (Chen et al. 2020): 38,788 colour
+photographs, cropped to the eye and resized to (3, size, size). The user unpacks both archives.
 
 The sets are the training part of APTOS 2019 (3,662) and "diabetic retinopathy resized" (35,126). A random 15 % of each class
-are the test part. The authors cut to the radius of the eye, of which they keep 288, then 256 pixels; how they find it is not
-known here: this reads it off the middle row, as the winner of the retinopathy contest of 2015 did.
+are the test part. The authors crop to the radius of the eye, and resize to 288, then 256 pixels. How they find the radius is
+not known; here it is read off the middle row, as by the winner of the retinopathy contest of 2015.
 """
 
 from pathlib import Path
@@ -42,19 +42,26 @@ def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
 
 
 def read(raw: Path, params: Params) -> Arrays:
-    found, faults = [], []
+    paths: list[Path] = []
+    grades: list[np.ndarray] = []
+    faults: list[str] = []
     for name, (table, columns, inner) in SOURCES.items():
-        found.append(table_images(raw / name / table, columns, raw / name / inner, len(CLASSES), faults))
+        images, classes = table_images(raw / name / table, columns, raw / name / inner, len(CLASSES), faults)
+        paths += images
+        grades.append(classes)
     raise_faults(faults)
-    paths, labels = [path for part, _ in found for path in part], np.concatenate([grades for _, grades in found])
+    labels = np.concatenate(grades)
     if missing := sorted(set(range(len(CLASSES))) - set(labels.tolist())):
         raise UserError(f"{raw}: no picture of grade {missing[0]} ({CLASSES[missing[0]]})")
     return decode_parts(paths, labels, draw_test_part(labels, 0.15, "aptos split"), params.size, "RGB", crop_to_eye)
 
 
 def crop_to_eye(image: Any) -> Any:
-    """The square around the middle of a picture that is as wide as the eye: as many pixels of the middle row as are brighter
-    than a tenth of its mean. What lies outside of the picture is black; a picture without any light stays as it is."""
+    """Crop an image to the square around its centre that is as wide as the eye.
+
+    The eye's width is the number of pixels in the middle row that are brighter than a tenth of the row's mean. Outside of the
+    image the square is black. A black image stays as it is.
+    """
     width, height = image.size
     row = np.asarray(image.crop((0, height // 2, width, height // 2 + 1))).sum(2, dtype=float)
     radius = int((row > row.mean() / 10).sum()) / 2

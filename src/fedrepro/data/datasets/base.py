@@ -1,20 +1,23 @@
-"""Data sets: one small module each, from official files, a mirror or a draw to checked arrays.
+"""Data sets: reading of official files, a mirror's copies or random draws into checked arrays. Each data set is one module.
 
-A module declares TITLE, EXTENT (image shape, train and test images), CLASSES (their names), PIXELS (the checksum of the
-official release's arrays, None where nobody here could compute it), FILES (the official files), MIRROR (layouts of paths
-below a mirror) and `read(raw)`, which returns train_x, train_y, test_x, test_y: images (N, C, H, W) uint8, or float32 where
-it declares `REAL = True`; labels (N,) from 0. `raw` is the set's folder of raw files: its own, or that of the set that it is
-a part of, its ORIGIN.
-A set of class folders that the user unpacks declares FOLDERS and HOW to get them instead of files; one that needs
-no official files has FILES = () and reads what the user put into data/raw/<name>/, if anything; it may say where that comes
-from: SOURCE. A set with options declares frozen `Params` and takes them: `read(raw, params)`, and `extent(params)` instead of
-EXTENT; its TITLE may name them in braces. A set that is drawn may declare CHECKSUMS, options -> the checksum of the arrays, so
-that their runs are found before anything is drawn. Where images belong to devices, it declares `DEVICES = True`, and `read`
-returns train_owner and test_owner too, (N,) from 0.
+A module declares:
 
-What a run used is its data's `identity`: the checksum of the pixels; only where the official pixels are not pinned and
-the official files were used, the digest of those files' checksums and the set's options, so that it is known before anything
-is downloaded.
+- TITLE; with options it may name them in braces.
+- EXTENT: image shape, number of training and of test images. CLASSES: their names.
+- PIXELS: the checksum of the official release's arrays, None if it could not be computed here.
+- FILES: the official files. MIRROR: alternative layouts of their paths below a mirror.
+- `read(raw)`, which returns train_x, train_y, test_x, test_y: images (N, C, H, W) uint8, or float32 with `REAL = True`; labels
+  (N,) from 0. `raw` is the data set's folder of raw files, or that of the data set that it is a part of, its ORIGIN.
+
+A set of class folders that the user unpacks declares FOLDERS instead of files and, as HOW, the way to get them. With FILES = ()
+alone it reads what the user put into data/raw/<name>/, if anything; SOURCE may say where that comes from.
+
+A data set with options declares frozen `Params` and takes them: `read(raw, params)`, and `extent(params)` instead of EXTENT.
+One that is drawn may declare CHECKSUMS, options -> checksum of the arrays, so that its runs are identified before it is drawn.
+If images belong to devices, it declares `DEVICES = True`, and `read` returns train_owner and test_owner too, (N,) from 0.
+
+The `identity` of data is the checksum of their pixels. But if official files whose pixels are not pinned were used, it is the
+digest of these files' checksums and the options, so that it is known before anything is downloaded.
 """
 
 from __future__ import annotations
@@ -46,20 +49,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LabelledSubset:
-    """What a partition sees of the train or the test images."""
+    """Labels of the training or of the test images, which a partition is drawn from."""
 
     labels: np.ndarray  # (N,) int64 in 0..classes-1
     classes: int
-    owners: np.ndarray | None = None  # (N,) int64: the device that each image comes from
+    owners: np.ndarray | None = None  # (N,) int64: the device of each image
 
     def select(self, index: np.ndarray) -> LabelledSubset:
-        """Of the images `index`."""
+        """Return the labels of the images `index`."""
         return LabelledSubset(self.labels[index], self.classes, None if self.owners is None else self.owners[index])
 
 
 @dataclass(frozen=True)
 class DatasetLabels:
-    """A data set without its images: enough to partition it. `pixels` is H*W."""
+    """A data set without its images, enough to partition it. `pixels` is H*W."""
 
     name: str
     train: LabelledSubset
@@ -70,17 +73,16 @@ class DatasetLabels:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Images (N, C, H, W) uint8 or float32, labels (N,) int64 in 0..classes-1, what `prepare` wrote down about them, and the
-    devices that they come from, (N,), where there are such."""
+    """A prepared data set."""
 
     name: str
-    train_x: torch.Tensor
-    train_y: torch.Tensor
+    train_x: torch.Tensor  # (N, C, H, W) uint8 or float32
+    train_y: torch.Tensor  # (N,) int64 in 0..classes-1
     test_x: torch.Tensor
     test_y: torch.Tensor
     classes: int
-    meta: dict[str, Any] = field(repr=False)
-    train_owner: np.ndarray | None = None
+    meta: dict[str, Any] = field(repr=False)  # the description that `prepare` wrote
+    train_owner: np.ndarray | None = None  # (N,) the device of each image, if the data are from devices
     test_owner: np.ndarray | None = None
 
     @property
@@ -97,53 +99,56 @@ class Dataset:
 
 
 def key(choice: Choice | str) -> str:
-    """The name of its folder: the data set's name, and a digest of its options where it has any."""
+    """Return the name of a prepared data set's folder: its name and, with options, a digest of them."""
     name, options = Choice.model_validate(choice).name, registry.parse_options("datasets", choice).model_dump(mode="json")
     return f"{name}-{provenance.value_digest(options, 8)}" if options else name
 
 
 def extent(choice: Choice | str) -> tuple[tuple[int, int, int], int, int]:
-    """Image shape (C, H, W), number of train and of test images: known before anything is fetched."""
-    module, given = _module(choice)
-    return module.extent(*given) if given else module.EXTENT
+    """Return image shape (C, H, W), number of training and of test images, as declared."""
+    module, options = _module(choice)
+    return module.extent(*options) if options else module.EXTENT
 
 
 def classes(choice: Choice | str) -> tuple[str, ...]:
-    """The names of its classes."""
+    """Return the names of a data set's classes."""
     return _module(choice)[0].CLASSES
 
 
 def is_real(choice: Choice | str) -> bool:
-    """Whether its inputs are real numbers; else they are pixels, 0..255."""
+    """Return whether a data set's inputs are real numbers; else they are pixels, 0..255."""
     return getattr(_module(choice)[0], "REAL", False)
 
 
 def has_devices(choice: Choice | str) -> bool:
-    """Whether it says which device an image comes from."""
+    """Return whether a data set says which device an image comes from."""
     return getattr(_module(choice)[0], "DEVICES", False)
 
 
 def _module(choice: Choice | str) -> tuple[ModuleType, tuple[Frozen, ...]]:
-    """The module and what its functions take beside their own: the options, where it has any."""
+    """Return a data set's module and, as arguments of its functions, its options if it has any."""
     module = registry.find("datasets", Choice.model_validate(choice).name)
     return module, (registry.parse_options("datasets", choice),) if hasattr(module, "Params") else ()
 
 
 def origin(choice: Choice | str) -> str:
-    """The name of the data set whose raw files it reads: its own, or that of the one that it is a part of."""
+    """Return the name of the data set whose raw files are read: its own, or that of the one of which it is a part."""
     return getattr(_module(choice)[0], "ORIGIN", Choice.model_validate(choice).name)
 
 
 def has_files(choice: Choice | str) -> bool:
-    """Return whether it is read from files that are downloaded or the user's; else it comes with a library or is drawn."""
+    """Return whether a data set is read from files, downloaded or the user's; else it comes with a library or is drawn."""
     module = registry.find("datasets", origin(choice))
     return bool(module.FILES or _fetch.folders(module))
 
 
 def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
-    """Bring the raw files to `raw/<origin>` unless they are complete. Return that folder.
+    """Fetch the raw files to `raw/<origin>` unless they are complete, and return that folder.
 
-    `mirror` is a folder or URL. Raises UserError.
+    Args:
+        mirror: folder or URL to use instead of the official release.
+
+    Raises UserError.
     """
     name = origin(choice)
     _fetch.fetch_raw(registry.find("datasets", name), raw / name, mirror)
@@ -151,15 +156,17 @@ def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
 
 
 def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
-    """Write `out/arrays.npz` and, last, `out/meta.json`, and return the latter. Same data, same bytes. Raises UserError, also
-    for a mirror's copy that is not what the mirror declares."""
-    module, given = _module(choice)
+    """Read raw files, write `out/arrays.npz` and `out/meta.json`, and return the latter. The same data give the same bytes.
+
+    Raises UserError, also for a mirror's copy that is not what the mirror declares.
+    """
+    module, options = _module(choice)
     folder = raw / origin(choice)
     stamp = _fetch.verified_stamp(folder)
     source = _fetch.files_folder(folder, stamp)
     try:
         with _fetch.user_errors(source):
-            arrays = module.read(source, *given)
+            arrays = module.read(source, *options)
         _prepared.check(f"{source}: {folder.name}", arrays, len(module.CLASSES), is_real(choice), extent(choice)[0])
         _check_counts(choice, arrays)
     except UserError as error:
@@ -176,20 +183,24 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
 
 
 def _check_counts(choice: Choice | str, arrays: Arrays) -> None:
-    """Compare the numbers of images with those declared, by which plans and settings go. A copy of a release may differ, with
-    a warning. Raises UserError for a set that is neither fetched nor unpacked."""
+    """Compare the numbers of images with the declared ones, which planning uses.
+
+    If they differ, log a warning for files, which may be a copy; raise UserError for a data set without files.
+    """
     (module, _), (_, *declared) = _module(choice), extent(choice)
-    found = [len(arrays[1]), len(arrays[3])]
-    if found != declared:
-        told = f"{module.__name__}: {found} train and test images, declared as {declared}"
+    counts = [len(arrays[1]), len(arrays[3])]
+    if counts != declared:
+        message = f"{module.__name__}: {counts} train and test images, declared as {declared}"
         if not module.FILES and not hasattr(module, "FOLDERS"):
-            raise UserError(told)
-        log.warning("%s", told)
+            raise UserError(message)
+        log.warning("%s", message)
 
 
 def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = None) -> None:
-    """Fetch and prepare what is missing; prepare again what other code made of the raw files. One process at a time. Raises
-    UserError."""
+    """Fetch and prepare a data set unless it is prepared, and prepare it again if it is outdated; one process at a time.
+
+    Raises UserError.
+    """
     if (out / META).exists() and not _outdated(choice, raw, out):
         return
     with _fetch.user_errors(raw), files.single_process(raw / f".{key(choice)}.provide.lock"):
@@ -204,43 +215,46 @@ def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = Non
 
 
 def load(out: Path) -> Dataset:
-    """What `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
-    import torch  # what only partitions data reads the labels and needs none
+    """Load what `prepare` wrote to `out`. Raises UserError if it is missing or damaged."""
+    import torch  # not needed to partition data, which takes their labels alone
 
     files.check_regular(out / _prepared.ARRAYS, _prepared.PREPARE_AGAIN)
     meta, arrays = _prepared.read(out, _prepared.KEYS)
-    owners = {name: arrays.pop(name) for name in _prepared.KEYS[4:] if name in arrays}
-    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    return Dataset(meta["name"], **tensors, classes=meta["classes"], meta=meta, **owners)
+    train_x, train_y, test_x, test_y = (torch.from_numpy(arrays[name]) for name in _prepared.KEYS[:4])
+    owners = (arrays.get(name) for name in _prepared.KEYS[4:])
+    return Dataset(meta["name"], train_x, train_y, test_x, test_y, meta["classes"], meta, *owners)
 
 
 def labels(out: Path) -> DatasetLabels:
-    """The labels of what `prepare` wrote to `out`. Raises UserError where it is missing or damaged."""
+    """Load the labels of what `prepare` wrote to `out`. Raises UserError if it is missing or damaged."""
     files.check_regular(out / _prepared.ARRAYS, _prepared.PREPARE_AGAIN)
     meta, arrays = _prepared.read(out, tuple(name for name in _prepared.KEYS if name not in _prepared.IMAGES))
-    parts = (LabelledSubset(arrays[f"{part}_y"], meta["classes"], arrays.get(f"{part}_owner")) for part in ("train", "test"))
-    return DatasetLabels(meta["name"], *parts, math.prod(meta["shape"][1:]), meta)
+    train = LabelledSubset(arrays["train_y"], meta["classes"], arrays.get("train_owner"))
+    test = LabelledSubset(arrays["test_y"], meta["classes"], arrays.get("test_owner"))
+    return DatasetLabels(meta["name"], train, test, math.prod(meta["shape"][1:]), meta)
 
 
 def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str:
-    """The identity of the data that `prepare` into `prepared` wrote or will write.
+    """Return the identity of the data that `prepare` wrote or will write to `prepared`.
 
-    Where only the data can tell it (`is_identified`), they are read or drawn, and prepared. Raises UserError.
+    If only the data themselves tell it (see `is_identified`), they are fetched or drawn, and prepared. Raises UserError.
     """
     if not is_identified(choice, raw, prepared, mirror):
         provide(choice, raw, prepared, mirror)
-    return planned_identity(choice, raw, prepared, mirror) or pinned(choice)
+    identity = planned_identity(choice, raw, prepared, mirror) or pinned(choice)
+    assert identity is not None  # known before, or of what is prepared now
+    return identity
 
 
 def is_identified(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> bool:
-    """Whether the identity is known before anything is prepared, and is not that of outdated data."""
-    found = planned_identity(choice, raw, prepared, mirror) or pinned(choice)
-    return found is not None and not _outdated(choice, raw, prepared)
+    """Return whether the identity is known without preparing anything, and is not that of outdated data."""
+    identity = planned_identity(choice, raw, prepared, mirror) or pinned(choice)
+    return identity is not None and not _outdated(choice, raw, prepared)
 
 
 def planned_identity(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str | None:
-    """The identity of what is prepared, else as the mirror declares it, else the pinned one: nothing is fetched or prepared.
-    None where that cannot be told."""
+    """Return the identity of what is prepared, else as the mirror declares it, else the pinned one; None if there is none of
+    these. Nothing is fetched or prepared."""
     if (meta := files.read_json(prepared / META, "identity", advice=_prepared.PREPARE_AGAIN)) is not None:
         return meta["identity"]
     releases = _release.declared(raw, mirror) if mirror and _module(choice)[0].FILES else {}
@@ -250,14 +264,14 @@ def planned_identity(choice: Choice | str, raw: Path, prepared: Path, mirror: st
 
 
 def check_available(choice: Choice | str, raw: Path, mirror: str | None = None) -> None:
-    """Raise Unavailable or UserError for raw files that this machine can tell are nowhere. Fetches nothing."""
+    """Raise DataUnavailable or UserError for missing raw files, as far as that needs no network. Fetches nothing."""
     name = origin(choice)
     _fetch.check_available(registry.find("datasets", name), raw / name, mirror)
 
 
 def _outdated(choice: Choice | str, raw: Path, prepared: Path) -> bool:
-    """Whether other code than today's read or drew what is prepared (where that is written down), or a user's own files are
-    others by now, and it can be made anew: its raw files lie here, and so may the new ones."""
+    """Return whether other code read or drew the prepared data, or the user's own files have changed since; False if they
+    cannot be prepared again, without raw files or in a folder that is not writable."""
     meta = files.read_json(prepared / META, advice=_prepared.PREPARE_AGAIN) or {}
     if meta.get("code", reader_digest(choice)) == reader_digest(choice) and not _fetch.has_changed(raw / origin(choice)):
         return False
@@ -265,27 +279,28 @@ def _outdated(choice: Choice | str, raw: Path, prepared: Path) -> bool:
 
 
 def reader_digest(choice: Choice | str) -> str:
-    """A digest of the code that reads or draws it."""
+    """Return the digest of the code that reads or draws a data set."""
     return provenance.dataset_digest(Choice.model_validate(choice).name)
 
 
 def is_copy(prepared: Path) -> bool:
-    """Whether what lies there came from a mirror, and is not the official release."""
+    """Return whether prepared data came from a mirror and are not the official release."""
     meta = files.read_json(prepared / META, "source", "official", advice=_prepared.PREPARE_AGAIN)
     return bool(meta) and meta["source"] == "mirror" and not meta["official"]
 
 
 def pinned(choice: Choice | str) -> str | None:
-    """The identity of the official release, or of what is drawn, where it is declared."""
-    module, given = _module(choice)
-    return module.PIXELS or getattr(module, "CHECKSUMS", {}).get(*given, None) or _files_digest(choice)
+    """Return the identity of the official release or of a draw; None if the module does not declare it."""
+    module, options = _module(choice)
+    checksum = getattr(module, "CHECKSUMS", {}).get(options[0]) if options else None
+    return module.PIXELS or checksum or _files_digest(choice)
 
 
 def _files_digest(choice: Choice | str) -> str | None:
-    """Of the official files and, where the set has options, of what was asked of them; None without files."""
-    module, given = _module(choice)
+    """Return the digest of the official files' checksums and the options; None without files."""
+    module, options = _module(choice)
     lines = "".join(f"{file.name} {file.md5}\n" for file in module.FILES)
-    lines += "".join(f"{params.model_dump_json()}\n" for params in given)
+    lines += "".join(f"{params.model_dump_json()}\n" for params in options)
     return hashlib.sha256(lines.encode()).hexdigest() if module.FILES else None
 
 

@@ -1,7 +1,7 @@
 """Chest X-rays of children (Kermany et al. 2018), resized to grey (1, size, size); the user unpacks Kaggle's archive.
 
-The training part is the release's train and val together (val has 16 images). `pooled`: all of the release's parts together, of
-which a random 15 % of each class are the test part, as in FedMAX (Chen et al. 2020).
+The training part is the release's train and val together (val has 16 images). With `pooled` a random 15 % of each class of all
+the release's parts together are the test part, as in FedMAX (Chen et al. 2020).
 """
 
 from pathlib import Path
@@ -31,16 +31,21 @@ class Params(Frozen):
 
 
 def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
-    """Of the release with its val."""
-    return (1, params.size, params.size), *((4979, 877) if params.pooled else (5232, 624))
+    """Return the extent of the release, including val."""
+    train, test = (4979, 877) if params.pooled else (5232, 624)
+    return (1, params.size, params.size), train, test
 
 
 def read(raw: Path, params: Params) -> Arrays:
     faults: list[str] = []
-    there = (TRAIN, VAL, TEST) if all((raw / part).is_dir() for part in VAL) else (TRAIN, TEST)
-    found = [folder_images([raw / part for part in folders], faults) for folders in there]
+    paths: list[Path] = []
+    classes: list[np.ndarray] = []
+    for part in (TRAIN, VAL, TEST) if all((raw / folder).is_dir() for folder in VAL) else (TRAIN, TEST):
+        images, labels_of_part = folder_images([raw / folder for folder in part], faults)
+        paths += images
+        classes.append(labels_of_part)
     raise_faults(faults)
-    paths, labels = [path for part, _ in found for path in part], np.concatenate([classes for _, classes in found])
-    test = np.arange(len(labels)) >= len(labels) - len(found[-1][1])
+    labels = np.concatenate(classes)
+    test = np.arange(len(labels)) >= len(labels) - len(classes[-1])
     test = draw_test_part(labels, 0.15, "chest_xray split") if params.pooled else test
     return decode_parts(paths, labels, test, params.size, "L")

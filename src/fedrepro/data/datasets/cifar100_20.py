@@ -1,4 +1,4 @@
-"""The first 20 of CIFAR-100's classes, otherwise as `cifar100`: 10,000 + 2,000 photographs, (3, 32, 32). Krizhevsky 2009."""
+"""The first 20 classes of CIFAR-100: 10,000 + 2,000 colour photographs, (3, 32, 32). Krizhevsky 2009."""
 
 from pathlib import Path
 
@@ -16,9 +16,9 @@ PIXELS = "e31f357c2301819a347160cc4c2e9f0c1b0d5568c443c9bfe9bde7cf47cc4c3a"
 
 
 def _first(images: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of (N, 3, 32, 32) and (N,) those of the first classes, in the release's order."""
-    held = labels < len(CLASSES)
-    return images[held], labels[held]
+    """Return the images (N, 3, 32, 32) and labels (N,) of the first classes, in the release's order."""
+    chosen = labels < len(CLASSES)
+    return images[chosen], labels[chosen]
 
 
 def read(raw: Path) -> Arrays:

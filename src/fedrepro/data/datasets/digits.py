@@ -1,4 +1,4 @@
-"""1,797 real handwritten digits that come with scikit-learn, so no network is needed: 8x8, 16 grey levels.
+"""1,797 handwritten digits that scikit-learn includes, so that no network is needed: 8x8, 16 grey levels.
 
 Source: the test part of https://archive.ics.uci.edu/dataset/80. Every pixel is doubled to give (N, 1, 16, 16).
 """
@@ -21,10 +21,10 @@ MIRROR = ()
 
 
 def split() -> Arrays:
-    """8x8 grey images (N, 8, 8) of 0..255; a fifth of each class, drawn once and for all, is the test part."""
-    # read as a file: to import scikit-learn takes a second
+    """Return grey images (N, 8, 8) of 0..255 and labels; the test part is a random fifth of each class, always the same."""
+    # read as a file, since importing scikit-learn takes a second
     path = metadata.distribution("scikit-learn").locate_file("sklearn/datasets/data/digits.csv.gz")
-    table = np.loadtxt(path, dtype=int, delimiter=",")
+    table = np.loadtxt(str(path), dtype=int, delimiter=",")
     images, labels = ((table[:, :-1].reshape(-1, 8, 8) * 255 + 8) // 16).astype(np.uint8), table[:, -1]
     draw = rng.numpy_generator(0, "digits split").random(len(labels))
     test = np.zeros(len(labels), bool)

@@ -22,14 +22,13 @@ TRAIN_PER_CLASS, TEST_PER_CLASS = 60, 15
 
 
 def _pairs(images: np.ndarray, labels: np.ndarray, per_class: int, purpose: str) -> tuple[np.ndarray, np.ndarray]:
-    """(N, 8, 8) digits -> (100 * per_class, 1, 16, 16) pairs, each half 16x8, and their numbers; class by class in turn."""
+    """Make pairs of digits (N, 8, 8): images (100 * per_class, 1, 16, 16) and numbers, which count up to 99 again and again."""
     numbers = np.tile(np.arange(100), per_class)
     draw = rng.numpy_generator(0, purpose).random((2, len(numbers)))
     members = [np.flatnonzero(labels == digit) for digit in range(10)]
-    halves = [
-        images[[members[digit][int(u * len(members[digit]))] for digit, u in zip(digits_of, draws, strict=True)]]
-        for digits_of, draws in ((numbers // 10, draw[0]), (numbers % 10, draw[1]))
-    ]
+    halves: list[np.ndarray] = []
+    for chosen, draws in ((numbers // 10, draw[0]), (numbers % 10, draw[1])):
+        halves.append(images[[members[digit][int(u * len(members[digit]))] for digit, u in zip(chosen, draws, strict=True)]])
     return np.concatenate(halves, axis=2).repeat(2, axis=1)[:, None], numbers
 
 

@@ -1,4 +1,4 @@
-"""scikit-learn's digits in colour, (N, 3, 16, 16): every image draws its own light ink and dark paper. For the quick scale."""
+"""scikit-learn's digits in colour, (N, 3, 16, 16): light ink on dark paper, drawn for each image. For the quick scale."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ MIRROR = ()
 
 
 def _tint(grey: np.ndarray, purpose: str) -> np.ndarray:
-    """(N, 1, H, W) -> (N, 3, H, W); paper 0..99, ink 156..255 in each channel; whole numbers, so that no rounding varies."""
+    """Colour images (N, 1, H, W): paper 0..99, ink 156..255 in each of 3 channels. Integers, so that no rounding varies."""
     draw = rng.numpy_generator(0, purpose).random((2, len(grey), 3, 1, 1))
     paper, ink = (draw[0] * 100).astype(int), 156 + (draw[1] * 100).astype(int)
     level = grey.astype(int)

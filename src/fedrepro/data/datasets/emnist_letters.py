@@ -1,7 +1,7 @@
 """EMNIST letters: 124,800 + 20,800 handwritten letters, both cases in one class, (1, 28, 28). Cohen et al., arXiv:1702.05373.
 
-The release stores every image with rows and columns exchanged and labels from 1; here they stand upright, like MNIST's
-(torchvision leaves them lying), and labels start at 0. `pad` adds so many black pixels on each side: 2 in FedMAX's code.
+The release stores images transposed and labels from 1. Here images are upright, like MNIST's (torchvision leaves them
+transposed), and labels start at 0. `pad` adds so many black pixels on each side: 2 in FedMAX's code.
 """
 
 from pathlib import Path

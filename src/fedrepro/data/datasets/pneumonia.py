@@ -1,6 +1,6 @@
 """PneumoniaMNIST: chest X-rays of children, 5,232 + 624, grey (1, 28, 28). Yang et al. 2023, https://medmnist.com.
 
-The training part is the release's train (4,708) and val (524) together, which is how many images the original has for training.
+The training part is the release's train (4,708) and val (524) together, as many images as the original has for training.
 `chest_xray` has the same images in any size.
 """
 

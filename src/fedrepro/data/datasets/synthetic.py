@@ -1,9 +1,9 @@
-"""Synthetic devices that differ as much as `alpha` and `beta` say: Chen et al. 2021 (FedMAX), Fig. 2, from their code; its plan
-is that of Li et al. 2020 (FedProx), whose variances are (j + 1)^-1.2 and whose labels come from a linear network.
+"""Synthetic devices whose differences grow with `alpha` and `beta`: Chen et al. 2021 (FedMAX), Fig. 2, from their code. It
+follows Li et al. 2020 (FedProx), where variances are (j + 1)^-1.2 and labels come from a linear network.
 
-A device draws u ~ N(0, alpha) and b ~ N(0, beta), both standard deviations. Its inputs are x ~ N(v, S): v has entries
-~ N(b, 1), S is diagonal with S_00 = 1, S_jj = j^-1.2. Their labels are what a network of two layers with ReLU says, all of
-whose weights and biases are ~ N(u, 1), the device's own. Inputs are stored as images, (N, 1, side, side) float32.
+A device draws u ~ N(0, alpha) and b ~ N(0, beta), where alpha and beta are standard deviations. Its inputs are x ~ N(v, S): v
+has entries ~ N(b, 1), S is diagonal with S_00 = 1, S_jj = j^-1.2. Their labels are the argmax of the device's own two-layer
+ReLU network, all of whose weights and biases are ~ N(u, 1). Inputs are stored as images, (N, 1, side, side) float32.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ FILES = ()
 MIRROR = ()
 SOURCE = "drawn"
 REAL = DEVICES = True
-MAX_NUMBERS = 1 << 30  # numbers that are in memory at once: 4 GiB of inputs
+MAX_NUMBERS = 1 << 30  # in memory at once: 4 GiB of inputs
 
 
 def _finite(value: float) -> float:
@@ -42,7 +42,7 @@ class Params(Frozen):
     train: Count = 5000  # of each device
     test: Count = 1000
     side: Count = 32
-    hidden: Count = 512  # units of the networks that label
+    hidden: Count = 512  # units of the networks that draw the labels
 
     @model_validator(mode="after")
     def _fits_memory(self) -> "Params":
@@ -53,14 +53,16 @@ class Params(Frozen):
 
 
 QUICK = {"devices": 5, "train": 200, "test": 40, "side": 8, "hidden": 32}
-CHECKSUMS = {  # of the options in params.yaml
-    Params(alpha=0, beta=0): "4d1184704adea8392b84a4377acfb326bb7f6718ce692a956fc02bfb24068cc7",
-    Params(alpha=0.5, beta=0.5): "fb1491398585ac2df0f65fa87f2507d9bc088558a4345ff60ede71dd710466d8",
-    Params(alpha=1, beta=1): "b49af67541fe547be994bca0d892a7ef946a0861ae09398cbc464c7d0e567892",
-    Params(alpha=0, beta=0, **QUICK): "e7c098866b9babde3c5bd19d52129b4363a3a797853c38b4f7b266290cde4e1f",
-    Params(alpha=0.5, beta=0.5, **QUICK): "15967dcf0815ddf442a93c92f1d8cd9d0f04087a239b80e30df2e41951b03133",
-    Params(alpha=1, beta=1, **QUICK): "4c9c1d9c03267e32e6408dcee3df7b782d8bcce9a2e038784b90bcfd03f89042",
-}
+CHECKSUMS = dict(
+    (  # of the options that our papers use
+        (Params(alpha=0, beta=0), "4d1184704adea8392b84a4377acfb326bb7f6718ce692a956fc02bfb24068cc7"),
+        (Params(alpha=0.5, beta=0.5), "fb1491398585ac2df0f65fa87f2507d9bc088558a4345ff60ede71dd710466d8"),
+        (Params(alpha=1, beta=1), "b49af67541fe547be994bca0d892a7ef946a0861ae09398cbc464c7d0e567892"),
+        (Params(alpha=0, beta=0, **QUICK), "e7c098866b9babde3c5bd19d52129b4363a3a797853c38b4f7b266290cde4e1f"),
+        (Params(alpha=0.5, beta=0.5, **QUICK), "15967dcf0815ddf442a93c92f1d8cd9d0f04087a239b80e30df2e41951b03133"),
+        (Params(alpha=1, beta=1, **QUICK), "4c9c1d9c03267e32e6408dcee3df7b782d8bcce9a2e038784b90bcfd03f89042"),
+    )
+)
 
 
 def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
@@ -68,16 +70,16 @@ def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
 
 
 def read(raw: Path, params: Params) -> Arrays:
-    drawn = [_device(params, number) for number in range(params.devices)]
-    parts = []
-    for chosen in (slice(params.train), slice(params.train, None)):
-        parts += [np.concatenate([array[chosen] for array in arrays]) for arrays in zip(*drawn, strict=True)]
+    devices = [_device(params, number) for number in range(params.devices)]
+    parts: list[np.ndarray] = []
+    for part in (slice(params.train), slice(params.train, None)):
+        parts += [np.concatenate([array[part] for array in arrays]) for arrays in zip(*devices, strict=True)]
     owners = [np.repeat(np.arange(params.devices), count) for count in (params.train, params.test)]
     return *parts, *owners
 
 
 def _device(params: Params, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (N, 1, side, side) and labels (N,) of a device, train ones first."""
+    """Draw inputs (N, 1, side, side) and labels (N,) of a device, training images first."""
     draw, inputs = rng.numpy_generator(0, "synthetic", client=number), params.side**2
     u, b = draw.normal(0, params.alpha), draw.normal(0, params.beta)
     v = draw.normal(b, 1, inputs)

@@ -1,4 +1,4 @@
-"""Partitions, one module each; `base.py` says what a module declares."""
+"""Partitions, one module each; `base.py` describes what a module declares."""
 
 from fedrepro.data.partitions.base import (
     Partition,

@@ -1,7 +1,7 @@
-"""Who holds which images, as it is stored: one file per partition, which is drawn once and then only compared.
+"""Storage of partitions, one file each, and of their heat maps' markers.
 
-A partition is a function of settings and labels, drawn in a fraction of a second. So what is stored is held against what the
-settings draw: a file that is damaged, or another's, is never trained on.
+A partition is a function of settings and labels and takes a fraction of a second to draw. So a stored one is compared with what
+the settings draw: a file that is damaged or belongs to other settings is never used.
 """
 
 from dataclasses import fields
@@ -23,7 +23,7 @@ DRAW_AGAIN = "delete it, it is drawn again"
 
 
 def provide(config: RunConfig | PartitionConfig, data: Dataset | DatasetLabels, path: Path) -> Partition:
-    """A run's partition, stored at `path` where it was not there. Raises UserError where another is stored there."""
+    """Return a run's partition, and store it at `path` if it is not there. Raises UserError if another is stored there."""
     drawn = base.for_run(config, data)
     if not path.exists():
         base.save(drawn, path)
@@ -31,28 +31,28 @@ def provide(config: RunConfig | PartitionConfig, data: Dataset | DatasetLabels, 
     check_regular(path, DRAW_AGAIN)
     with reading(path, DRAW_AGAIN):
         stored = base.load(path)
-    if not all(_same(getattr(stored, field.name), getattr(drawn, field.name)) for field in fields(Partition)):
+    if not all(_equal(getattr(stored, field.name), getattr(drawn, field.name)) for field in fields(Partition)):
         raise UserError(f"{path}: not the partition that the settings draw; {DRAW_AGAIN}")
     return drawn
 
 
-def _same(left: Any, right: Any) -> bool:
+def _equal(left: Any, right: Any) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(np.array_equal, left, right))
     return np.array_equal(left, right) if isinstance(left, np.ndarray) or isinstance(right, np.ndarray) else left == right
 
 
-PNG_KEY = "Source"  # the text in the PNG
+PNG_KEY = "Source"  # of the text in the PNG that holds the marker
 
 
 def heatmap_marker(partition: Path) -> str:
-    """What the heat map of a stored partition carries: whose it is, and by which code."""
+    """Return the marker of a stored partition's heat map, which depends on the partition and on the code that draws it."""
     return provenance.value_digest([partition.stem, provenance.heatmap_digest()])
 
 
 def is_heatmap_current(path: Path, partition: Path) -> bool:
-    """Whether a heat map is there, whole, shows this stored partition and was drawn by today's code."""
-    from PIL import Image, UnidentifiedImageError  # which a machine that only trains need not have
+    """Return whether a heat map exists, is readable, shows this stored partition and was drawn by today's code."""
+    from PIL import Image, UnidentifiedImageError  # not part of the training core
 
     try:
         with Image.open(path) as image:

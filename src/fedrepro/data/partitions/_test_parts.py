@@ -1,4 +1,4 @@
-"""Which test images go with a client's train images: what a partition's module may name as its `split_test`."""
+"""Test parts that match clients' training parts, for use as a partition module's `split_test`."""
 
 import numpy as np
 
@@ -9,46 +9,54 @@ from fedrepro.data.datasets.base import LabelledSubset
 def disjoint_test_parts(
     params: Frozen, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
 ) -> list[np.ndarray]:
-    """For disjoint parts: the test images of each class are dealt out in proportion to the train images of it; disjoint, and
-    covering where the class is held by anyone."""
+    """Split the test images of each class in proportion to the clients' training images of it, for disjoint training parts.
+
+    The parts are disjoint, and contain all test images of the classes that clients have.
+    """
     counts = _counts(parts, train)
-    found: list[list[np.ndarray]] = [[] for _ in parts]
+    chunks: list[list[np.ndarray]] = [[] for _ in parts]
     for label in range(train.classes):
         if counts[:, label].sum() == 0:
             continue
         images = draw.permutation(np.flatnonzero(test.labels == label))
         ends = np.round(np.cumsum(counts[:, label]) / counts[:, label].sum() * len(images)).astype(int)
-        for part, chunk in zip(found, np.split(images, ends[:-1]), strict=True):
-            part.append(chunk)
-    return [np.concatenate(part) for part in found]
+        for own, chunk in zip(chunks, np.split(images, ends[:-1]), strict=True):
+            own.append(chunk)
+    return [np.concatenate(own) for own in chunks]
 
 
 def sampled_test_parts(
     params: Frozen, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
 ) -> list[np.ndarray]:
-    """For parts that overlap: each client's own draw from the whole test set, an equal share of it in the proportions of the
-    client's train part. Where the test set has too few images of a class, the proportions stay and the part is smaller."""
-    stock = [np.flatnonzero(test.labels == label) for label in range(train.classes)]
-    there, size = np.array([len(images) for images in stock]), len(test.labels) // len(parts)
-    wanted = [_round_counts(np.where(there > 0, counts, 0), there, size) for counts in _counts(parts, train)]
-    return [
-        np.concatenate([draw.choice(images, count, replace=False) for images, count in zip(stock, row, strict=True)])
-        for row in wanted
-    ]
+    """Draw for each client an equal share of the test set in the class proportions of its training part.
+
+    Clients draw from the whole test set, for training parts that overlap. If it has too few images of a class, the proportions
+    stay and the part is smaller.
+    """
+    members = [np.flatnonzero(test.labels == label) for label in range(train.classes)]
+    available, size = np.array([len(images) for images in members]), len(test.labels) // len(parts)
+    wanted = [_round_counts(np.where(available > 0, counts, 0), available, size) for counts in _counts(parts, train)]
+    tests: list[np.ndarray] = []
+    for row in wanted:
+        chosen = [draw.choice(images, count, replace=False) for images, count in zip(members, row, strict=True)]
+        tests.append(np.concatenate(chosen))
+    return tests
 
 
 def _counts(parts: list[np.ndarray], train: LabelledSubset) -> np.ndarray:
-    """(parts, classes) train images."""
+    """Return the number of training images by part and class, (parts, classes)."""
     return np.stack([np.bincount(train.labels[part], minlength=train.classes) for part in parts])
 
 
-def _round_counts(counts: np.ndarray, there: np.ndarray, size: int) -> np.ndarray:
-    """At most `size` images in the proportions of `counts` and at most as many as are `there`: (classes,) whole numbers, what
-    rounding down leaves over going to the largest remainders."""
+def _round_counts(counts: np.ndarray, available: np.ndarray, size: int) -> np.ndarray:
+    """Return images of each class, (classes,), at most `size` in total and in the proportions of `counts`.
+
+    What rounding down leaves goes to the largest remainders.
+    """
     if (total := counts.sum()) == 0:
         return counts
-    held = counts > 0
-    size = min(size, (there[held] * total // counts[held]).min())
+    present = counts > 0
+    size = min(size, (available[present] * total // counts[present]).min())
     images, remainders = np.divmod(counts * size, total)
     images[np.argsort(-remainders, kind="stable")[: size - images.sum()]] += 1
     return images

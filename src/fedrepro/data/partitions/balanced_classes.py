@@ -1,9 +1,9 @@
-"""N x C (Psi-Net): N clients with exactly C classes each, the whole set dealt out once, every class to N*C/classes clients.
+"""N x C (Psi-Net): N clients with exactly C classes each; the images of every class are split among N*C/classes clients.
 
-With `size` a client keeps so many images of each of its classes and the rest are nobody's: then all clients are of one size
-where the classes of a set are not.
+With `size` a client keeps so many images of each of its classes and the rest are unused, so that all clients have the same
+number of images even if classes do not.
 
-Who holds which class is drawn client by client, classes that most places are left of first. That is random and balanced but not
+The classes of a client are drawn client by client, preferring those with most places left. That is random and balanced but not
 uniform: with N x 5 of ten classes every second client has the classes that the one drawn before it lacks. With `mixed` pairs of
 clients then trade classes at random until each balanced assignment is as likely as any other (Strona et al., A fast and
 unbiased procedure to randomize ecological binary matrices with fixed row and column totals, Nature Communications 2014)."""
@@ -43,9 +43,9 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
     for label in range(classes):
         images = draw.permutation(np.flatnonzero(labels == label))
         if 0 < len(images) < len(owners[label]):
-            told = f"class {label} has {len(images)} images for {len(owners[label])} clients"
+            problem = f"class {label} has {len(images)} images for {len(owners[label])} clients"
             raise UserError(
-                f"partition balanced_classes: {told}; set fewer clients or classes_per_client, or more train_images"
+                f"partition balanced_classes: {problem}; set fewer clients or classes_per_client, or more train_images"
             )
         for client, chunk in zip(owners[label], np.array_split(images, len(owners[label])), strict=True):
             if len(chunk) < (params.size or 0):
@@ -55,12 +55,12 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
 
 
 def _owners(params: Params, classes: int, draw: np.random.Generator) -> list[list[int]]:
-    """For each class the clients that hold it, as many for each; a draw that gets stuck is tried again."""
+    """Draw the clients of each class, equally many for each; a draw that gets stuck is repeated."""
     for _ in range(TRIES):
         free = np.full(classes, params.clients * params.classes_per_client // classes)
         owners: list[list[int]] = [[] for _ in range(classes)]
         for client in draw.permutation(params.clients):
-            # the classes with most free places go first, ties at random: leaves room for the last clients
+            # prefer classes with most free places, ties at random, so that the last clients find enough classes
             order = np.lexsort((draw.random(classes), -free))[: params.classes_per_client]
             if free[order].min() == 0:
                 break
@@ -75,11 +75,11 @@ def _owners(params: Params, classes: int, draw: np.random.Generator) -> list[lis
 
 
 def _trade_classes(owners: list[list[int]], clients: int, draw: np.random.Generator) -> list[list[int]]:
-    """After trades: two clients pool the classes that one of them has alone, and share them out anew."""
-    held = [{label for label, own in enumerate(owners) if client in own} for client in range(clients)]
+    """Let random pairs of clients pool the classes that only one of them has and divide these again at random."""
+    classes = [{label for label, clients_of in enumerate(owners) if client in clients_of} for client in range(clients)]
     for _ in range(TRADES * clients if clients > 1 else 0):
         one, other = draw.choice(clients, 2, replace=False)
-        pool = draw.permutation(sorted(held[one] ^ held[other]))
-        both, alone = held[one] & held[other], len(held[one] - held[other])
-        held[one], held[other] = both | set(pool[:alone].tolist()), both | set(pool[alone:].tolist())
-    return [[client for client in range(clients) if label in held[client]] for label in range(len(owners))]
+        pool = draw.permutation(sorted(classes[one] ^ classes[other]))
+        both, count = classes[one] & classes[other], len(classes[one] - classes[other])
+        classes[one], classes[other] = both | set(pool[:count].tolist()), both | set(pool[count:].tolist())
+    return [[client for client in range(clients) if label in classes[client]] for label in range(len(owners))]

@@ -1,16 +1,20 @@
-"""Who holds which images: a partition assigns train and test images to clients and is stored as a file of its own.
+"""Partitions: assignments of training and test images to clients, each stored as a file.
 
-Each module here is one way to partition and declares frozen `Params` and `split(params, train, draw) -> parts`, a list of
-index arrays into the train set. Every client's test part gets the class proportions of its train part: the test set is dealt
-out, as the train set was. A partition for which that is not so says how its test parts arise:
-`split_test(params, parts, train, test, draw)`, e.g. where clients share images. One that can tell from the numbers of train
-images and classes alone that its options cannot be met declares `check(params, images, classes)`, which raises UserError: it is
-asked at every scale before anything begins. One that deals by device declares `BY_DEVICE = True`. An option that names a file
-is a `fields.InputFile`, so that what the file holds is part of a run's name.
+Each module is one way to partition. It declares frozen `Params` with at least `clients`, and `split(params, train, draw)`,
+which returns one array of training indices per client. It may declare
+
+- `split_test(params, parts, train, test, draw)`, which returns the test parts. By default the test set is split too, so that
+  every client's test part has the class proportions of its training part. Needed if clients share images.
+- `check(params, images, classes)`, which raises UserError for options that the numbers of training images and classes rule out.
+  It is called for every scale before any work.
+- `BY_DEVICE = True`, if it needs the device of each image.
+
+An option that names a file is a `types.InputFile`, so that a run's name depends on the content of the file.
 """
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +30,10 @@ from fedrepro.data.partitions import _test_parts
 
 @dataclass(frozen=True)
 class Partition:
-    """Parts of a data set and how clients own them; indices count from 0 in the (sub)set that was partitioned. Parts are
-    disjoint, but where a partition lets clients share images.
+    """Parts of a data set and their clients. Indices count from 0 in the (sub)set that was partitioned. Parts are disjoint,
+    unless a partition lets clients share images.
 
-    A client owns one part of its own, unless `redraw_seed` is given: then the parts are dealt out anew every round.
+    Each client has one part, but with `redraw_seed` the parts are distributed again in every round.
     """
 
     train: list[np.ndarray]  # one int64 array of train indices per part
@@ -40,7 +44,7 @@ class Partition:
     proxy: np.ndarray | None = None  # int64 train indices of the images that the server holds
 
     def parts_of(self, client: int, round: int) -> list[int]:
-        """The parts that `client` holds in `round`."""
+        """Return the parts that a client has in a round."""
         if self.redraw_seed is None:
             return [client]
         order = rng.numpy_generator(self.redraw_seed, "redraw", round).permutation(len(self.train))
@@ -53,19 +57,22 @@ class Partition:
         return np.concatenate([self.test[part] for part in self.parts_of(client, round)])
 
     def counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
-        """(clients, classes) number of train images in round 1, for the heat map."""
+        """Return the number of training images in round 1, (clients, classes), for the heat map."""
         rows = [np.bincount(labels[self.train_indices(client, 1)], minlength=classes) for client in range(self.clients)]
         return np.stack(rows)
 
 
 def mean_client_images(choice: Choice, images: int) -> float:
-    """How many of so many training images a client holds on average: its share of them, or all where every client has all."""
+    """Return how many of so many training images a client has on average: its share, or all if every client has all."""
     return images if choice.options.get("whole") else images / choice.options["clients"]
 
 
 def subset(dataset: Dataset | DatasetLabels, train: int | None, test: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of the images in use: the first n of a fixed shuffle, so that a larger n contains the smaller; None takes all."""
-    chosen = []
+    """Return the indices of the training and of the test images in use.
+
+    They are the first n of a fixed shuffle, so that a larger n contains the smaller; None takes all.
+    """
+    chosen: list[np.ndarray] = []
     for name, labels, count in (("train", dataset.train.labels, train), ("test", dataset.test.labels, test)):
         if count is not None and count > len(labels):
             raise UserError(f"{name}_images: {dataset.name} has {len(labels)} {name} images (got {count})")
@@ -75,35 +82,38 @@ def subset(dataset: Dataset | DatasetLabels, train: int | None, test: int | None
 
 
 def proxy_size(proxy: Proxy, images: int) -> int:
-    """How many of so many training images in use the server holds."""
+    """Return how many of so many training images in use the server has."""
     return max(1, round(proxy.share * images))
 
 
 def proxy_images(config: RunConfig | PartitionConfig, images: int) -> np.ndarray | None:
-    """Which of the training images in use the server holds, in order; None: no such images."""
+    """Return the indices of the training images in use that the server has, in order; None without proxy images."""
     if config.proxy is None:
         return None
     return np.sort(rng.numpy_generator(config.seed, "proxy").permutation(images)[: proxy_size(config.proxy, images)])
 
 
 def images_for_clients(config: RunConfig | PartitionConfig, images: int) -> np.ndarray:
-    """Which of the training images in use clients may hold, in order."""
-    every = np.arange(images)
-    return np.setdiff1d(every, proxy_images(config, images)) if config.proxy and config.proxy.removed else every
+    """Return the indices of the training images in use that clients may have, in order."""
+    every, proxy = np.arange(images), proxy_images(config, images)
+    return every if proxy is None or not (config.proxy and config.proxy.removed) else np.setdiff1d(every, proxy)
 
 
 def for_run(config: RunConfig | PartitionConfig, dataset: Dataset | DatasetLabels) -> Partition:
-    """The partition that a run's settings name, over the images that it uses."""
+    """Draw the partition that a run's settings name, over the images that the run uses."""
     train, test = subset(dataset, config.train_images, config.test_images)
-    own = images_for_clients(config, len(train))
-    parts = dataset.train.select(train[own]), dataset.test.select(test)
-    made = create(config.partition, *parts, pixels=dataset.pixels, seed=config.seed)
-    return replace(made, train=[own[part] for part in made.train], proxy=proxy_images(config, len(train)))
+    index = images_for_clients(config, len(train))
+    sets = dataset.train.select(train[index]), dataset.test.select(test)
+    drawn = create(config.partition, *sets, pixels=dataset.pixels, seed=config.seed)
+    return replace(drawn, train=[index[part] for part in drawn.train], proxy=proxy_images(config, len(train)))
 
 
 def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> None:
-    """Raises UserError for options that so many train images, of so many classes, cannot meet whatever they show. `by_device`:
-    whether the data say which device an image comes from."""
+    """Raise UserError for options that the numbers of training images and classes rule out.
+
+    Args:
+        by_device: whether the data say which device an image comes from.
+    """
     module, params = registry.find("partitions", choice.name), registry.parse_options("partitions", choice)
     if getattr(module, "BY_DEVICE", False) and not by_device:
         raise UserError(f"partition {choice.name}: the data do not say which device an image comes from; choose another")
@@ -112,8 +122,15 @@ def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> 
 
 
 def create(choice: Choice, train: LabelledSubset, test: LabelledSubset, pixels: int, seed: int) -> Partition:
-    """Partition a labelled set: a pure function of its arguments. `pixels` is H*W. Raises UserError if it cannot be met."""
-    module, params = registry.find("partitions", choice.name), registry.parse_options("partitions", choice)
+    """Partition a labelled set: a pure function of its arguments.
+
+    Args:
+        pixels: H*W.
+
+    Raises UserError for options that the set rules out.
+    """
+    module = registry.find("partitions", choice.name)
+    params: Any = registry.parse_options("partitions", choice)  # the module's `Params`
     if params.clients > len(train.labels):
         raise UserError(
             f"partition {choice.name}: clients: {params.clients} clients cannot share {len(train.labels)} train images"
@@ -144,20 +161,20 @@ def _sorted(parts: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _check_indices(where: str, parts: list[np.ndarray], images: int, disjoint: bool) -> None:
-    """Check sorted parts: every image exists, and no part has one twice; `disjoint`: nor have two parts. Raises UserError."""
+    """Raise UserError unless all images of sorted parts exist and occur once in a part; if `disjoint`, once in all parts."""
     for client, part in enumerate(parts):
         if len(part) and not 0 <= part[0] <= part[-1] < images:
             raise UserError(f"{where}: part {client}: images {part[0]} to {part[-1]}, expected 0 to {images - 1}")
         if (twice := part[1:][np.diff(part) == 0]).size:
             raise UserError(f"{where}: part {client}: image {twice[0]} twice")
-    owned = np.sort(np.concatenate(parts)) if disjoint else np.empty(0)
-    if (twice := owned[1:][np.diff(owned) == 0]).size:
+    images_of_all = np.sort(np.concatenate(parts)) if disjoint else np.empty(0)
+    if (twice := images_of_all[1:][np.diff(images_of_all) == 0]).size:
         raise UserError(f"{where}: image {twice[0]} in two parts; a partition whose clients share images declares split_test")
 
 
 def save(partition: Partition, path: Path) -> None:
-    """Write one .npz; `load` reads it back."""
-    arrays = {
+    """Write a partition to one .npz file."""
+    arrays: dict[str, Any] = {
         "train": np.concatenate(partition.train),
         "train_ends": np.cumsum([len(part) for part in partition.train]),
         "test": np.concatenate(partition.test),

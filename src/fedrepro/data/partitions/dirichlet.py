@@ -1,9 +1,9 @@
-"""Dirichlet by client (Hsu et al. 2019): client k draws class shares q_k ~ Dir(alpha * prior) and fills its share of images.
+"""Dirichlet by client (Hsu et al. 2019): client k draws class shares q_k ~ Dir(alpha * prior), then its images accordingly.
 
-`overlap: false` draws from what is left (every image at most once). `overlap: true` draws each client's images from the whole
-set, as the FedCL authors' code does, so that clients share images, of the train and of the test set. `prior: unit` is alpha per
-class, as that code has it; `prior: classes` is alpha times the class frequencies, as Hsu et al. write it. `alpha: uniform` is
-the limit of large alpha: every client draws in the proportions of the prior.
+`overlap: false` draws from the images that are left, each at most once. `overlap: true` draws each client's images from the
+whole set, as the FedCL authors' code does, so that clients share training and test images. `prior: unit` means alpha for each
+class, as in that code; `prior: classes` alpha times the class frequencies, as in Hsu et al. `alpha: uniform` is the limit of
+large alpha: every client draws in the proportions of the prior.
 """
 
 from typing import Annotated, Any, Literal
@@ -27,7 +27,7 @@ def _alpha(value: Any) -> Any:
 
 class Params(Frozen):
     clients: Count
-    alpha: Annotated[float | Literal[UNIFORM], BeforeValidator(_alpha)]
+    alpha: Annotated[float | Literal["uniform"], BeforeValidator(_alpha)]
     prior: Literal["unit", "classes"] = "unit"
     overlap: bool = False
 
@@ -52,8 +52,8 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
     return parts
 
 
-def split_test(params: Params, *given) -> list[np.ndarray]:
-    return (_test_parts.sampled_test_parts if params.overlap else _test_parts.disjoint_test_parts)(params, *given)
+def split_test(params: Params, *arguments) -> list[np.ndarray]:
+    return (_test_parts.sampled_test_parts if params.overlap else _test_parts.disjoint_test_parts)(params, *arguments)
 
 
 def _draw_overlapping(shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator) -> np.ndarray:
@@ -65,8 +65,11 @@ def _draw_overlapping(shares: np.ndarray, size: int, stock: list[list[int]], dra
 def draw_remaining(
     shares: np.ndarray, concentration: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator
 ) -> np.ndarray:
-    """`size` images from what is left. A class that runs out leaves its share to the others; if all of the client's classes
-    are gone, it draws shares anew over those that are left."""
+    """Draw `size` images from those that are left in `stock`, and remove them.
+
+    The share of a class without images goes to the others. If all of the client's classes are used up, new shares are drawn
+    over the classes that are left.
+    """
     chosen: list[int] = []
     while len(chosen) < size:
         left = np.array([len(images) for images in stock])

@@ -1,6 +1,6 @@
 """Dirichlet by class (hetero-dir of Yurochkin et al. 2019 and FedMA): each class's shares are drawn from Dir(alpha).
 
-A client that already holds its fair number of images gets none of the class; the whole is drawn anew until every client has
+A client that already has its fair number of images gets none of the class. The whole draw is repeated until every client has
 `min_size` images.
 """
 
@@ -33,8 +33,8 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
         drawn = _draw(params, members, draw)
         smallest = int(np.diff(drawn.ends, axis=1, prepend=0).sum(0).min()) if drawn else 0
         if drawn and smallest >= params.min_size:
-            pieces = [np.split(images, ends[:-1]) for images, ends in zip(drawn.images, drawn.ends, strict=True)]
-            return [np.concatenate(own) for own in zip(*pieces, strict=True)]
+            chunks = [np.split(images, ends[:-1]) for images, ends in zip(drawn.images, drawn.ends, strict=True)]
+            return [np.concatenate(own) for own in zip(*chunks, strict=True)]
         best = max(best, smallest)
     lower = f"lower it to {best}, or " if best else ""
     raise UserError(
@@ -45,7 +45,7 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
 
 class _Draw(NamedTuple):
     images: list[np.ndarray]  # of each class, in random order
-    ends: np.ndarray  # (classes, clients): how far each client's part of them goes
+    ends: np.ndarray  # (classes, clients): where each client's part of them ends
 
 
 def _draw(params: Params, members: list[np.ndarray], draw: np.random.Generator) -> _Draw | None:

@@ -1,5 +1,5 @@
-"""Uniform parts: a random equal split of the train set (McMahan et al. 2017, "IID"). With `tests: random` the test set is split
-in the same way, else each client's test part has the classes of its train part."""
+"""IID: a random equal split of the training set (McMahan et al. 2017). With `tests: random` the test set is split in the same
+way, else each client's test part has the class proportions of its training part."""
 
 from typing import Literal
 

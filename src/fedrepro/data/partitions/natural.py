@@ -1,4 +1,4 @@
-"""Natural owners: each client is one of the devices that the data come from, with that device's train and test images."""
+"""Natural partition: each client is one of the devices that the data come from, with its training and test images."""
 
 import numpy as np
 
@@ -10,10 +10,11 @@ BY_DEVICE = True
 
 
 class Params(Frozen):
-    clients: Count  # so many of the devices, at random where there are more
+    clients: Count  # if there are more devices, a random choice of so many
 
 
 def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
+    assert train.owners is not None  # BY_DEVICE
     devices = np.unique(train.owners)
     if params.clients > len(devices):
         raise UserError(f"partition natural: clients: at most the {len(devices)} devices of the data (got {params.clients})")
@@ -23,4 +24,5 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
 def split_test(
     params: Params, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
 ) -> list[np.ndarray]:
+    assert train.owners is not None and test.owners is not None  # BY_DEVICE
     return [np.flatnonzero(test.owners == train.owners[part[0]]) for part in parts]

@@ -1,5 +1,5 @@
-"""Uniform parts, and each client sees its images under one fixed random order of the pixels (permuted MNIST). With
-`whole: true` every client has all images, and all test images, each under its own order."""
+"""Permuted pixels (permuted MNIST): an IID split, and a fixed random pixel order for each client. With `whole: true` every
+client has all training and test images, in its own pixel order."""
 
 import numpy as np
 
@@ -13,14 +13,14 @@ class Params(iid.Params):
 
 
 def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
-    return _everything(params, train) if params.whole else iid.split(params, train, draw)
+    return _all_images(params, train) if params.whole else iid.split(params, train, draw)
 
 
 def split_test(
     params: Params, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
 ) -> list[np.ndarray]:
-    return _everything(params, test) if params.whole else iid.split_test(params, parts, train, test, draw)
+    return _all_images(params, test) if params.whole else iid.split_test(params, parts, train, test, draw)
 
 
-def _everything(params: Params, images: LabelledSubset) -> list[np.ndarray]:
+def _all_images(params: Params, images: LabelledSubset) -> list[np.ndarray]:
     return [np.arange(len(images.labels)) for _ in range(params.clients)]

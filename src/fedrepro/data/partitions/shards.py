@@ -1,4 +1,4 @@
-"""Label-sorted shards (McMahan et al. 2017): sort by label, cut into clients x shards equal pieces, deal them out at random."""
+"""Label-sorted shards (McMahan et al. 2017): images sorted by label, cut into equal pieces, `shards` random ones per client."""
 
 import numpy as np
 
@@ -23,8 +23,8 @@ def check(params: Params, images: int, classes: int) -> None:
 def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
     labels = train.labels
     total = params.clients * params.shards
-    # the shuffle before the stable sort decides which images of a label stand together
+    # the shuffle before the stable sort makes the shards of a label random
     shuffled = draw.permutation(len(labels))
-    pieces = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], total)
-    dealt = draw.permutation(total).reshape(params.clients, params.shards)
-    return [np.concatenate([pieces[shard] for shard in mine]) for mine in dealt]
+    shards = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], total)
+    owned = draw.permutation(total).reshape(params.clients, params.shards)
+    return [np.concatenate([shards[number] for number in numbers]) for numbers in owned]

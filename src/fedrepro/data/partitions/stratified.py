@@ -1,4 +1,4 @@
-"""Uniform parts with equal classes: each class is shared out evenly (Chen et al. 2020, code: medical sets, IID)."""
+"""Stratified IID: each class is split evenly among the clients (Chen et al. 2020, code: medical sets, IID)."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ class Params(Frozen):
 
 
 def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
-    """What a class leaves over goes on where the class before ended, so that totals differ by one image at most."""
+    """Distribute the images class by class in turn, so that clients' totals differ by one image at most."""
     images = np.concatenate([draw.permutation(np.flatnonzero(train.labels == label)) for label in range(train.classes)])
     owner = np.arange(len(images)) % params.clients
     order = draw.permutation(params.clients)
