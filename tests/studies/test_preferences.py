@@ -107,7 +107,7 @@ def test_a_dead_unit_has_no_distance():
     algorithm, weights = linear()
     weights["hidden.fc1.layer.weight"][0] = 0
     fed = federation(config(), images())
-    replayed = SimpleNamespace(last={0: SimpleNamespace(weights=weights, received=weights)})
+    replayed = SimpleNamespace(last_trainings={0: SimpleNamespace(weights=weights, received=weights)})
     there = SimpleNamespace(data=SimpleNamespace(test_x=X, test_y=Y), algorithm=algorithm, chunk=100)
     study = preferences.Study(preferences.Params(), fed.config)
     rows = [row for row in study.measure(there, replayed) if row[1] == "fc1"]

@@ -377,7 +377,10 @@ def test_of_a_participants_trainings_in_a_round_the_last_counts():
     first, other, second = (
         SimpleNamespace(client=SimpleNamespace(number=number), phase=phase) for phase, number in enumerate((4, 2, 4))
     )
-    assert replay.ReplayedRound(State(0, {}, {}), State(1, {}, {}), [first, other, second]).last == {4: second, 2: other}
+    assert replay.ReplayedRound(State(0, {}, {}), State(1, {}, {}), [first, other, second]).last_trainings == {
+        4: second,
+        2: other,
+    }
 
 
 def test_a_way_that_is_cut_off_goes_on(tmp_path, monkeypatch):
