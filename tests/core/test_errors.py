@@ -32,8 +32,8 @@ def test_a_long_text_is_masked_in_time_that_grows_with_its_length(text):
 
 
 @pytest.mark.parametrize(("error", "words"), [
-    (OSError(errno.ENOSPC, "No space left on device", "results/x"), "x: No space left on device; free .*goes on"),
-    (OSError(errno.EROFS, "Read-only file system", "results/x"), "x: Read-only file system; make it writable: .*goes on"),
+    (OSError(errno.ENOSPC, "No space left on device", "results/x"), "x: No space left on device; free .*continues"),
+    (OSError(errno.EROFS, "Read-only file system", "results/x"), "x: Read-only file system; make it writable: .*continues"),
     (OSError(errno.ENOTDIR, "Not a directory", "results/x"), "x: Not a directory; choose another path"),
     (MemoryError(), "memory is full .*smaller scale"),
     (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "memory is full .*libtorch_cpu.so"),

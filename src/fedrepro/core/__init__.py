@@ -1,1 +1,1 @@
-"""What everything stands on: errors, atomic files, random streams, provenance, metrics, words. Imports no other room."""
+"""Foundations without imports from other packages: errors, atomic files, random streams, provenance, metrics, formatting."""

@@ -1,4 +1,4 @@
-"""Errors that a user can mend, and what becomes of several in one job."""
+"""Errors that a user can fix, and the collection of several failures in one job."""
 
 import contextlib
 import difflib
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class UserError(Exception):
-    """An error that the user can mend: the command line prints its message, secrets masked, and exits with code 2."""
+    """An error that the user can fix: the command line prints its message, with secrets masked, and exits with code 2."""
 
     def __init__(self, message: str) -> None:
         super().__init__(masked(message))
@@ -23,7 +23,7 @@ class UserError(Exception):
 
 @contextlib.contextmanager
 def error_prefix(where: str) -> Iterator[None]:
-    """Prefix the message of a UserError in the block with where it happened."""
+    """Prefix the message of a UserError that the block raises with `<where>: `."""
     try:
         yield
     except UserError as error:
@@ -31,23 +31,23 @@ def error_prefix(where: str) -> Iterator[None]:
 
 
 def masked(text: str) -> str:
-    """Replace secrets in URLs by ***: user and password, which may hold @ and / themselves, and what follows a ?."""
+    """Replace secrets in URLs by ***: user and password, which may themselves contain @ and /, and the query after a `?`."""
     text = re.sub(r"\S+", lambda word: _without_user(word[0]), text)
     for start in (r"\w:/", "url: "):
         url = rf"(?<={start})(/[^\s?'\"]*)(\?[^\s'\")]+)?"
-        text = re.sub(url, lambda found: found[1] + ("?***" if found[2] else ""), text)
+        text = re.sub(url, lambda match: match[1] + ("?***" if match[2] else ""), text)
     return text
 
 
 def _without_user(word: str) -> str:
-    """In time that grows with the length alone, unlike one expression: a key of a million letters may be shown."""
+    """Mask user and password in a word, in linear time, unlike one regular expression: a word may have a million letters."""
     end = word.rfind("@")
     start = re.search(r"\w://", word[: max(end, 0)])
     return f"{word[: start.end()]}***{word[end:]}" if start else word
 
 
-UNMAPPED = "failed to map segment"  # the loader's words where a library does not fit into memory
-CONTINUED = "what is finished stays, and the same command goes on"
+UNMAPPED = "failed to map segment"  # the loader's message if a library does not fit into memory
+CONTINUED = "finished work is kept, and the same command continues"
 REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), f"free some space: {CONTINUED}"),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), f"make it writable: {CONTINUED}"),
@@ -59,16 +59,16 @@ REMEDIES = {
 
 
 def as_user_error(error: BaseException) -> UserError | None:
-    """Turn a failure that no code is to blame for into a UserError: no memory, a full disk, a closed folder, a path that leads
-    nowhere. None for any other."""
+    """Return a UserError for a failure of the machine: full memory or disk, missing permission, unusable path; else None."""
     if isinstance(error, MemoryError) or (isinstance(error, ImportError) and UNMAPPED in str(error)):
-        return UserError(f"memory is full ({error or 'no more could be had'}): use a smaller scale or fewer cores; {CONTINUED}")
-    remedy = REMEDIES.get(error.errno) if isinstance(error, OSError) else None
-    return UserError(f"{error.filename or 'a file'}: {os.strerror(error.errno)}; {remedy}") if remedy else None
+        return UserError(f"memory is full ({error or 'allocation failed'}): use a smaller scale or fewer cores; {CONTINUED}")
+    if isinstance(error, OSError) and error.errno is not None and error.errno in REMEDIES:
+        return UserError(f"{error.filename or 'a file'}: {os.strerror(error.errno)}; {REMEDIES[error.errno]}")
+    return None
 
 
 def stop_on_sigterm() -> None:
-    """Let SIGTERM end the work as Ctrl-C does: at a checkpoint."""
+    """Make SIGTERM raise KeyboardInterrupt, as Ctrl-C does, so that the work stops at a checkpoint."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt("terminated")
@@ -78,24 +78,26 @@ def stop_on_sigterm() -> None:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Return whether an error is Ctrl-C or came of it: what interrupts the definition of a class, as in an import, is a
-    RuntimeError in Python 3.11, and clean-up may fail in its turn."""
+    """Return whether an error is Ctrl-C or follows from it.
+
+    In Python 3.11 an interrupt during the definition of a class, as in an import, is a RuntimeError; and clean-up may fail too.
+    """
     return error is not None and (
         isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__) or is_interrupt(error.__context__)
     )
 
 
 class DataUnavailable(UserError):
-    """Data that are not here and that only the user may fetch; what needs them is left out of a plan, with this reason."""
+    """Missing data that only the user may fetch; a plan leaves out the experiments that need them, with this reason."""
 
 
-FEW = 8  # valid names that a message lists all
-NEAREST = 4  # names of more
+MAX_LISTED = 8  # a message lists all valid names up to this number
+NEAREST = 4  # and this many of more
 
 
 def unknown_name(kind: str, name: str, valid: Collection[str], more: str = "") -> UserError:
-    """Return the error for an unknown name: it lists all names where they are few, else the nearest, and `more`."""
-    if len(valid) <= FEW:
+    """Return the error for an unknown name. It lists all valid names if they are few, else the nearest and then `more`."""
+    if len(valid) <= MAX_LISTED:
         return UserError(unknown_name_message(kind, name, valid))
     return UserError(f"unknown {kind} '{name}': nearest are {', '.join(nearest(name, valid))}{more}")
 
@@ -106,23 +108,23 @@ def unknown_name_message(kind: str, name: str, valid: Collection[str]) -> str:
 
 
 def nearest(name: str, valid: Collection[str]) -> list[str]:
-    """Return the valid names that are most like one, the best first."""
+    """Return the valid names most similar to `name`, the best first."""
     lower = {key.lower(): key for key in valid}
-    within = [key for low, key in lower.items() if name.lower() in low]
-    within.sort(key=lambda key: (not key.lower().endswith(f"_{name.lower()}"), len(key)))  # the same of some paper first
-    alike = [lower[key] for key in difflib.get_close_matches(name.lower(), lower, NEAREST, cutoff=0)]
-    return list(dict.fromkeys(within + alike))[:NEAREST]
+    containing = [key for low, key in lower.items() if name.lower() in low]
+    containing.sort(key=lambda key: (not key.lower().endswith(f"_{name.lower()}"), len(key)))  # first <paper>_<name>
+    similar = [lower[key] for key in difflib.get_close_matches(name.lower(), lower, NEAREST, cutoff=0)]
+    return list(dict.fromkeys(containing + similar))[:NEAREST]
 
 
 class Failures:
-    """Failures of independent pieces of work: all are tried, and what failed is raised at the end."""
+    """Failures of independent pieces of work by name: each piece is tried, and the failures are raised together at the end."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Exception] = {}
 
     @contextlib.contextmanager
     def collect(self, name: str) -> Iterator[None]:
-        """Run the block for the piece `name`; log and keep its failure."""
+        """Run the block for the piece of work `name`; log and collect its failure."""
         try:
             yield
         except Exception as caught:
@@ -132,11 +134,11 @@ class Failures:
             crash = not isinstance(error, UserError)
             log.error("%s failed: %s%s", name, f"{type(error).__name__}: " if crash else "", error, exc_info=crash)
             if crash:
-                traceback.clear_frames(error.__traceback__)  # which would keep all tensors of the run
+                traceback.clear_frames(error.__traceback__)  # it would keep all tensors of the run alive
             self.by_name[name] = error if crash else error.with_traceback(None)
 
     def raise_all(self) -> None:
-        """Raise what failed, if anything: a UserError if all are, else the one crash or a group of all."""
+        """Raise the failures, if any: one UserError if all are UserErrors, else the single crash or a group of all."""
         if not self.by_name:
             return
         if all(isinstance(error, UserError) for error in self.by_name.values()):
@@ -152,7 +154,7 @@ class Failures:
 @contextlib.contextmanager
 def shared_failures(failures: Failures | None) -> Iterator[Failures]:
     """Yield the caller's failures to add to, or new ones that are raised at the end."""
-    found = Failures() if failures is None else failures
-    yield found
+    collected = Failures() if failures is None else failures
+    yield collected
     if failures is None:
-        found.raise_all()
+        collected.raise_all()

@@ -19,17 +19,17 @@ from typing import IO, Any
 from fedrepro.core.errors import UserError
 
 DELETE_ADVICE = "delete it and run again"
-NO_LOCKS = {errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # what network disks say of a lock
-SEAL = "seal"  # the key of the digest over all others
-MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # on a disk that several share, whose process a number is
+NO_LOCKS = {errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # of file systems without locks
+SEAL = "seal"  # the key of the digest of all other keys
+MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # tells process numbers apart on a shared disk
 
 
 @contextlib.contextmanager
 def single_process(path: Path, wait: bool = True) -> Iterator[None]:
-    """Let one process at a time into the block, by a lock on a file that ends with its process, however that ends.
+    """Let one process at a time run the block, by a lock on the file `path` that the system releases when the process ends.
 
-    A file system that knows no locks lets all in. Raises UserError while another process has the lock, unless this one is to
-    `wait` for it, and where the path is a link, which would be written through, or no file: a pipe would be waited for.
+    On a file system without locks every process may run it. Raises UserError if another process has the lock and `wait` is
+    False, or if the path is a link, through which would be written, or a folder or pipe.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_symlink() or (path.exists() and not path.is_file()):
@@ -41,22 +41,22 @@ def single_process(path: Path, wait: bool = True) -> Iterator[None]:
 
 
 def check_regular(path: Path, advice: str = DELETE_ADVICE) -> None:
-    """Raise UserError for a folder, and for a pipe, which would be waited for; not for a file that is absent."""
+    """Raise UserError for a folder, or for a pipe, which would block; not for a missing file."""
     if path.exists() and not path.is_file():
         raise UserError(f"{path}: not a file; {advice}")
 
 
 def check_no_links(folder: Path) -> None:
-    """Raise UserError where a folder to write and delete in, or anything in it, is a link or no file."""
+    """Raise UserError if a folder, or anything in it, is neither a regular file nor a folder: not safe to write or delete."""
     for path in (folder, *folder.rglob("*")):
-        with contextlib.suppress(FileNotFoundError):  # a process that was at work in it has just ended
+        with contextlib.suppress(FileNotFoundError):  # deleted by a process that works in the folder
             mode = path.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 raise UserError(f"{path}: {'a link' if stat.S_ISLNK(mode) else 'not a file'}; {DELETE_ADVICE}")
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process has the lock; also True where this one may not ask, since the file is somebody else's."""
+    """Return whether a process has locked a file; True also for another user's file, whose lock cannot be checked."""
     if path.exists() and not path.is_file():
         return False
     try:
@@ -69,7 +69,7 @@ def is_locked(path: Path) -> bool:
 
 
 def lock(file: IO[str], wait: bool = False) -> bool | None:
-    """Lock an open file until it is closed. Returns whether it worked; None where the file system knows no locks."""
+    """Lock an open file until it is closed. Returns whether it succeeded, or None on a file system without locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -83,7 +83,7 @@ def lock(file: IO[str], wait: bool = False) -> bool | None:
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a path to write to, of this process alone, which replaces `path` in one step when the block ends well."""
+    """Yield a temporary path of this process; when the block ends without error, it replaces `path` in one step."""
     temporary = temporary_path(path)
     try:
         yield temporary
@@ -96,57 +96,61 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def temporary_path(path: Path) -> Path:
-    """Return the temporary file in which this process writes what will be at `path`."""
+    """Return this process's temporary file for `path`."""
     return path.with_name(f".{path.name}.{MACHINE}-{os.getpid()}.part")
 
 
 def remove_stale_parts(path: Path) -> None:
-    """Remove the temporary files of `path` that killed processes of this machine left."""
+    """Remove the temporary files for `path` that killed processes of this machine left."""
     _remove(stale_parts(path))
 
 
 def stale_parts(path: Path) -> list[Path]:
-    """Return these files."""
+    """Return the temporary files for `path` that killed processes of this machine left."""
     return sorted(filter(_abandoned, path.parent.glob(f".{glob.escape(path.name)}.{MACHINE}-*.part")))
 
 
 def remove_stale_parts_below(folder: Path) -> None:
-    """Remove all such files in a folder and those within; also those of earlier code, which name no machine."""
+    """Remove all stale temporary files in a folder and its subfolders, also earlier code's, whose names lack the machine."""
     _remove(filter(_abandoned, list(folder.rglob(".*.part"))))
 
 
-def _abandoned(left: Path) -> bool:
-    machine, _, process = left.stem.rpartition(".")[2].partition("-")
+def _abandoned(part: Path) -> bool:
+    machine, _, process = part.stem.rpartition(".")[2].partition("-")
     return not process or (machine == MACHINE and not is_alive(int(process)))
 
 
 def _remove(parts: Iterable[Path]) -> None:
-    for left in parts:
-        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink(missing_ok=True)
+    for part in parts:
+        if part.is_dir() and not part.is_symlink():
+            shutil.rmtree(part)
+        else:
+            part.unlink(missing_ok=True)
 
 
 def is_alive(process: int) -> bool:
-    """Return whether a process of this machine with this number runs."""
+    """Return whether a process with this number runs on this machine."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # another user's process
         pass
     return True
 
 
 def read_file(path: Path, advice: str = DELETE_ADVICE) -> bytes:
-    """Read a whole file. Raises UserError for a folder, and for a pipe, which would be waited for."""
+    """Read a whole file. Raises UserError for a folder, or for a pipe, which would block."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise UserError(f"{path}: not a file; {advice}")
     return path.read_bytes()
 
 
 def read_json(path: Path, *keys: str, advice: str = DELETE_ADVICE) -> dict[str, Any] | None:
-    """Read a small file that this package wrote, with these keys; None where there is none.
+    """Read a small JSON file that this package wrote; None if it does not exist.
 
-    Raises UserError, ending with `advice`, where it is damaged, or not what its seal says (earlier code wrote none).
+    Raises UserError, ending with `advice`, if the file is damaged, lacks one of the keys or does not fit its seal (a file of
+    earlier code has none).
     """
     try:
         content = read_file(path, advice)
@@ -156,7 +160,7 @@ def read_json(path: Path, *keys: str, advice: str = DELETE_ADVICE) -> dict[str, 
 
 
 def parse_json(content: bytes, path: Path, *keys: str, advice: str = DELETE_ADVICE) -> dict[str, Any]:
-    """Parse such a file that was read already; `path` is for messages."""
+    """Parse the content of a file as `read_json` does; `path` is for messages."""
     values = _parsed(content, path, advice)
     if not isinstance(values, dict):
         raise UserError(f"{path}: damaged, holds no keys and values; {advice}")
@@ -176,7 +180,7 @@ def _parsed(content: bytes, path: Path, advice: str) -> Any:
 
 
 def read_required_json(path: Path, *keys: str) -> dict[str, Any]:
-    """As `read_json`, of a file that has to be there."""
+    """Read a file as `read_json` does. Raises UserError also if it does not exist."""
     values = read_json(path, *keys)
     if values is None:
         raise UserError(f"{path}: not there; run again")
@@ -184,7 +188,7 @@ def read_required_json(path: Path, *keys: str) -> dict[str, Any]:
 
 
 def read_records(path: Path, *keys: str, advice: str = DELETE_ADVICE) -> list[dict[str, Any]]:
-    """Read a list of records that this package wrote, each with these keys. Raises UserError where it is damaged or absent."""
+    """Read a list of records, each with these keys, that this package wrote. Raises UserError if it is damaged or missing."""
     try:
         records = _parsed(read_file(path), path, advice)
     except (FileNotFoundError, NotADirectoryError):
@@ -195,7 +199,7 @@ def read_records(path: Path, *keys: str, advice: str = DELETE_ADVICE) -> list[di
 
 
 def parse_rows(content: bytes, path: Path, advice: str = DELETE_ADVICE) -> list[dict[str, str]]:
-    """Parse a CSV file that this package wrote, cells as they are written. Raises UserError where it is damaged."""
+    """Parse a CSV file that this package wrote, cells as text. Raises UserError if it is damaged."""
     try:
         return list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
@@ -203,23 +207,23 @@ def parse_rows(content: bytes, path: Path, advice: str = DELETE_ADVICE) -> list[
 
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
-    """Sealed; a reader sees the old file or the new one."""
+    """Write values as JSON with a seal. A reader sees either the old or the new file."""
     with atomic_write(path) as temporary:
         temporary.write_text(json_text(values), encoding="utf-8")
 
 
 def json_text(values: dict[str, Any]) -> str:
-    """As `write_json` writes them: with a seal, a digest of them all."""
+    """Return values as JSON with a seal, the digest of all values."""
     return json.dumps(values | {SEAL: _seal(values)}, indent=1, sort_keys=True) + "\n"
 
 
 def _seal(values: dict[str, Any]) -> str:
-    return sha256(json.dumps(json.loads(json.dumps(values)), sort_keys=True))  # read back: keys are texts then
+    return sha256(json.dumps(json.loads(json.dumps(values)), sort_keys=True))  # via JSON, which turns all keys into texts
 
 
 def sha256(*parts: bytes | memoryview | str) -> str:
-    """sha256 of texts and bytes, one after the other."""
-    found = hashlib.sha256()
+    """Return the sha256 of the concatenated parts in hexadecimal; texts count as UTF-8."""
+    digest = hashlib.sha256()
     for part in parts:
-        found.update(part.encode() if isinstance(part, str) else part)
-    return found.hexdigest()
+        digest.update(part.encode() if isinstance(part, str) else part)
+    return digest.hexdigest()

@@ -1,6 +1,6 @@
-"""What can be measured of a run: the columns that an experiment asks for by `measures` in params.yaml, and how they are shown.
+"""The measures of a run: columns that an experiment selects by `measures`, with their titles and units.
 
-Light, so that reports need no torch; `training/evaluation.py` computes them.
+Imports no torch, since reports use it; `training/evaluation.py` computes the measures.
 """
 
 from dataclasses import dataclass
@@ -9,23 +9,23 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Measure:
-    """`score` of the named model, on the whole test set or on each client's own part of it and then averaged over clients."""
+    """The `score` of a model on the whole test set, or the mean over clients of the score on each client's own test part."""
 
     title: str  # in sentences, without its unit
     score: Literal["accuracy", "loss", "macro_f1"]
     model: Literal["global", "received", "trained"] = "global"  # after the round; as sent to a client; after its local training
-    over: Literal["participants", "clients"] | None = None  # whose own parts; None: the whole test set
-    batch: int | None = None  # the score of each batch of so many images, averaged; None: of all at once
-    label: str = ""  # on an axis, where the title is too long for one
+    over: Literal["participants", "clients"] | None = None  # the clients whose test parts are used; None: the whole test set
+    batch: int | None = None  # number of images in each batch, whose scores are averaged; None: all images at once
+    label: str = ""  # on an axis, if the title is too long for one
 
     @property
     def percent(self) -> bool:
-        """Whether it is stored as 0..1 and shown as 0..100 %."""
+        """Return whether the measure is stored as 0..1 and shown as 0..100 %."""
         return self.score != "loss"
 
     @property
     def axis(self) -> str:
-        """What it is called on an axis, with its unit."""
+        """Return the label of an axis, with the unit."""
         return f"{self.label or self.title} ({'%' if self.percent else 'nats'})"
 
 
@@ -40,4 +40,4 @@ MEASURES = {
     "initial_accuracy_all": Measure(f"{BEFORE}, all clients", "accuracy", "received", "clients", label="initial accuracy"),
     "personal_accuracy_all": Measure(f"{AFTER}, all clients", "accuracy", "trained", "clients"),
 }
-USUAL = ("test_accuracy", "test_loss", "initial_accuracy", "personal_accuracy")  # where an experiment names none
+USUAL = ("test_accuracy", "test_loss", "initial_accuracy", "personal_accuracy")  # the default of `measures`

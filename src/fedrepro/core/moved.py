@@ -1,4 +1,4 @@
-"""Answer the import of a module that moved with its new place, so that scripts from before the move can be mended at once."""
+"""Errors for imports of modules that were renamed: they name the new module, so that an old script is quickly corrected."""
 
 import importlib
 import importlib.abc
@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 MODULES = {  # below the package: old -> new
-    "bill": "experiments.cost",
     "commands": "cli.commands",
-    "conducting": "experiments.study_runner",
     "datasets": "data.datasets",
     "devices": "training.devices",
     "drawings": "experiments.partition_jobs",
@@ -19,7 +17,6 @@ MODULES = {  # below the package: old -> new
     "export": "experiments.run_list",
     "fields": "config.types",
     "files": "core.files",
-    "holdings": "data.partitions._store",
     "intact": "runs.integrity",
     "keeping": "experiments.keep",
     "listing": "cli.targets",
@@ -76,7 +73,6 @@ MODULES = {  # below the package: old -> new
     "report.tally": "report.verdicts.summary",
     "report.tables.crossed": "report.tables.convergence",
     "report.typeset": "report.documents.pdf",
-    "report.upkeep": "experiments.reports",
     "report.view": "report.documents.page_view",
     "resolving": "experiments.resolve",
     "rng": "core.rng",
@@ -91,7 +87,7 @@ MODULES = {  # below the package: old -> new
     "working": "training.runner",
 }
 
-CONTENTS = {  # packages that were modules: name -> the module that holds what was there
+CONTENTS = {  # packages that were modules: package -> the module with the former contents
     "cli": "cli.main",
     "config": "config.params",
     "experiments": "experiments.plan",
@@ -102,22 +98,22 @@ CONTENTS = {  # packages that were modules: name -> the module that holds what w
 
 
 class MovedModuleFinder(importlib.abc.MetaPathFinder):
-    """Finds nothing, but says where a module went. Asked first: of an old package a folder with bytecode may be left."""
+    """A finder that raises for a renamed module and finds no other. It comes first: an old package's bytecode may be left."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         old = name.removeprefix("fedrepro.")
         if old != name and old in MODULES:
-            raise ModuleNotFoundError(f"{name} is now fedrepro.{MODULES[old]}")  # with a name `from` would swallow it
+            raise ModuleNotFoundError(f"{name} is now fedrepro.{MODULES[old]}")  # with `name=` a `from` import would hide it
 
 
 def moved_names(package: str) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package that was a module: what was in it is answered with its new place."""
+    """Return a `__getattr__` for a package that was a module: it raises an error with the new place of a former name."""
 
-    def answer(name: str) -> Any:
+    def raise_with_new_place(name: str) -> Any:
         new = f"fedrepro.{CONTENTS[package.removeprefix('fedrepro.')]}"
         dunder = name.startswith("__")
         if not dunder and importlib.util.find_spec(f"{package}.{name}") is None and hasattr(importlib.import_module(new), name):
             raise ImportError(f"{package}.{name} is now {new}.{name}")
         raise AttributeError(f"module '{package}' has no attribute '{name}'")
 
-    return answer
+    return raise_with_new_place

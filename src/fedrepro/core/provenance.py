@@ -1,4 +1,4 @@
-"""What a result came from: a digest of the code that it executes, the commit, the machine."""
+"""The provenance of a result: digests of the code that computes it, the git commit, versions and hardware."""
 
 import ast
 import functools
@@ -22,16 +22,16 @@ from fedrepro.core.errors import UserError
 log = logging.getLogger(__name__)
 PACKAGE = Path(__file__).parents[1]
 UNKNOWN = "unknown"
-DIRTY = "-dirty"  # at the end of a commit's name: the code that ran is not the commit's
+DIRTY = "-dirty"  # suffix of a commit's name: the code that ran differs from the commit's
 HASH = re.compile("[0-9a-f]{7,40}")
 COMMIT = re.compile(f"{UNKNOWN}|{HASH.pattern}({DIRTY})?")
-# set by hooks and `git rebase --exec`, they name the repository of whoever set them, not that of the package
+# variables that hooks and `git rebase --exec` set: they would redirect git to a repository other than the package's
 REDIRECTING = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE", "GIT_SHALLOW_FILE"),
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_GRAFT_FILE", "GIT_REPLACE_REF_BASE"),
 )
 ENTRY_MODULE = "fedrepro.training.federation"  # everything that computes a number is reached from here or named in the config
-# data count by their own checksum
+# modules that no number depends on; data sets count by their own checksum
 NOT_NUMERIC_NAMES = ("config", "core.errors", "core.files", "core.moved", "core.provenance", "runs", "data.datasets")
 NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in NOT_NUMERIC_NAMES)
 DATASETS = "fedrepro.data.datasets"
@@ -39,52 +39,50 @@ CPU_FIELDS = {"cpu family": "family", "model": "model", "stepping": "stepping"} 
 
 
 def clear_caches() -> None:
-    """Look at files, git and machine anew."""
+    """Forget all cached digests, commits and hardware names."""
     for function in globals().values():
         if hasattr(function, "cache_clear"):
             function.cache_clear()
 
 
 def value_digest(value: Any, length: int = 10) -> str:
-    """Short hash of plain values, independent of the order of keys."""
+    """Return a short hash of JSON values, independent of the order of keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return files.sha256(text)[:length]
 
 
 @functools.cache
 def code_digest(modules: tuple[str, ...], entry: str = ENTRY_MODULE) -> str:
-    """Hash of the code that a run which names these modules ("models.logistic") executes, or what starts from another `entry`;
-    comments, docstrings and layout do not count."""
+    """Return the hash of the code that a run with these modules ("models.logistic") executes, starting at the module `entry`.
+
+    Comments, docstrings and layout do not count.
+    """
     return _digest_in(PACKAGE, (entry, *(f"fedrepro.{module}" for module in modules)))
 
 
 @functools.cache
 def partition_digest(name: str) -> str:
-    """Hash of the code that draws a partition."""
+    """Return the hash of the code that draws a partition."""
     return _digest_in(PACKAGE, (f"fedrepro.data.partitions.{name}", "fedrepro.data.partitions"))
 
 
 @functools.cache
 def dataset_digest(name: str) -> str:
-    """Hash of the code that reads a data set's files, or draws it."""
+    """Return the hash of the code that reads a data set's files, or draws a synthetic one."""
     entries = (f"{DATASETS}.{name}", f"{DATASETS}._prepared")
-    aside = (*(other for other in NOT_NUMERIC if other != DATASETS), f"{DATASETS}._fetch")
-    return _digest_in(PACKAGE, entries, aside, {DATASETS, f"{DATASETS}.base"})
+    excluded = (*(other for other in NOT_NUMERIC if other != DATASETS), f"{DATASETS}._fetch")
+    return _digest_in(PACKAGE, entries, excluded, {DATASETS, f"{DATASETS}.base"})
 
 
 def modules(config: Any) -> tuple[str, ...]:
-    """The modules that a run's config names, below the package."""
-    named = {
-        "partition": "data.partitions",
-        "model": "models",
-        "algorithm": "algorithms",
-    }  # tasks and schedules: one module each
-    return tuple(f"{package}.{getattr(config, kind).name}" for kind, package in named.items())
+    """Return the modules, below the package, that a run's config selects; all tasks are in one module, as are schedules."""
+    packages = {"partition": "data.partitions", "model": "models", "algorithm": "algorithms"}
+    return tuple(f"{package}.{getattr(config, kind).name}" for kind, package in packages.items())
 
 
 @functools.cache
 def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY_MODULE) -> str | None:
-    """`code_digest` of a commit's files; None where there is no such commit, or it lacks one of the modules."""
+    """Return the `code_digest` of a commit's files; None if the commit is unknown or lacks one of the modules."""
     if not HASH.fullmatch(commit):
         return None
     packed, _ = _git("archive", "--format=tar", "--end-of-options", commit, ".")
@@ -95,47 +93,49 @@ def committed_digest(commit: str, modules: tuple[str, ...], entry: str = ENTRY_M
             with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
                 archive.extractall(folder, filter="data")
             return _digest_in(Path(folder), (entry, *(f"fedrepro.{module}" for module in modules)))
-        except (FileNotFoundError, tarfile.ReadError):  # an archive is empty where git's attributes leave all files out
+        except (FileNotFoundError, tarfile.ReadError):  # git's attributes may exclude all files: the archive is then empty
             return None
 
 
 def _digest_in(
-    package: Path, entries: tuple[str, ...], aside: tuple[str, ...] = NOT_NUMERIC, alone: Collection[str] = ()
+    package: Path, entries: tuple[str, ...], excluded: tuple[str, ...] = NOT_NUMERIC, excluded_alone: Collection[str] = ()
 ) -> str:
-    return value_digest(
-        {module: normalised_ast(_file(module, package)) for module in imported_modules(entries, package, aside, alone)}
-    )
+    modules = imported_modules(entries, package, excluded, excluded_alone)
+    return value_digest({module: normalised_ast(_file(module, package)) for module in modules})
 
 
 def report_digest() -> str:
-    """Hash of the files that make artifacts from results, comments included: unlike a training, a drawing costs seconds."""
+    """Return the hash of the files that make artifacts from results, with comments: drawing costs seconds, training hours."""
     names = ("core/formatting", "core/metrics", "data/source_label", "results")
     names += ("runs/gather", "runs/integrity", "runs/kept", "runs/reasons")
-    beside = (PACKAGE / f"{name}.py" for name in names)
-    code = sorted([*PACKAGE.glob("report/**/*.py"), *beside])
+    code = sorted([*PACKAGE.glob("report/**/*.py"), *(PACKAGE / f"{name}.py" for name in names)])
     sources = [*code, *sorted(PACKAGE.glob("report/templates/*"))]
     return value_digest({path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in sources})
 
 
 def heatmap_digest() -> str:
-    """Hash of the code that draws a partition's heat map."""
+    """Return the hash of the code that draws a partition's heat map."""
     return value_digest(
         [normalised_ast(PACKAGE / "report" / "figures" / f"{name}.py") for name in ("_layout", "_partition_heatmap")]
     )
 
 
-def imported_modules(entries: tuple[str, ...], package: Path, aside: tuple[str, ...], alone: Collection[str]) -> list[str]:
-    """The package's modules that the entries import, directly or not, without what is left `aside` with all below it, and what
-    is left out `alone`."""
-    below = tuple(f"{name}." for name in aside)
-    found, waiting = set(), list(entries)
+def imported_modules(
+    entries: tuple[str, ...], package: Path, excluded: tuple[str, ...], excluded_alone: Collection[str]
+) -> list[str]:
+    """Return the package's modules that the entries import directly or indirectly, and the entries.
+
+    Modules in `excluded` are left out with all submodules, those in `excluded_alone` without their submodules.
+    """
+    prefixes = tuple(f"{name}." for name in excluded)
+    imported, waiting = set(), list(entries)
     while waiting:
         module = waiting.pop()
-        if module in found or module in alone or f"{module}.".startswith(below):
+        if module in imported or module in excluded_alone or f"{module}.".startswith(prefixes):
             continue
-        found.add(module)
+        imported.add(module)
         waiting += _imports(_file(module, package), package)
-    return sorted(found)
+    return sorted(imported)
 
 
 def _file(module: str, package: Path) -> Path:
@@ -150,17 +150,17 @@ def _tree(path: Path) -> ast.Module:
 
 @functools.cache
 def _imports(path: Path, package: Path) -> list[str]:
-    found = []
+    modules = []
     for node in ast.walk(_tree(path)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fedrepro"):
             submodules = (f"{node.module}.{alias.name}" for alias in node.names)
-            found += [node.module, *(name for name in submodules if _file(name, package).exists())]
-    return [module for module in found if module != "fedrepro"]
+            modules += [node.module, *(name for name in submodules if _file(name, package).exists())]
+    return [module for module in modules if module != "fedrepro"]
 
 
 @functools.cache
 def normalised_ast(path: Path) -> str:
-    """The source as every version of the interpreter sees it: parsed, without docstrings."""
+    """Return the parsed source of a file as JSON, without docstrings and equal for all supported versions of Python."""
     tree = _tree(path)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
@@ -169,8 +169,11 @@ def normalised_ast(path: Path) -> str:
 
 
 def _plain(node: Any) -> Any:
-    """A parsed piece as lists and text. What is empty is left out: later versions have more fields that may be, and some more
-    empty texts in an f-string. So is what an error or the log says: no number follows from it."""
+    """Return a syntax tree as lists and texts.
+
+    Empty fields and empty texts in f-strings are left out, since later versions of Python have more of them; so are messages of
+    errors and of the log, which no number depends on.
+    """
     if isinstance(node, list):
         return [_plain(part) for part in node]
     if not isinstance(node, ast.AST):
@@ -185,14 +188,16 @@ def _plain(node: Any) -> Any:
 
 
 def is_commit(name: Any) -> bool:
-    """Whether a text names a commit as `commit` does. Any other may be an option of git's, or a path."""
+    """Return whether a text has the form of `current_commit`. Any other text may be an option of git, or a path."""
     return isinstance(name, str) and COMMIT.fullmatch(name) is not None
 
 
 @functools.cache
 def current_commit(modules: tuple[str, ...] = ()) -> str:
-    """The checkout's commit, "-dirty" where the code that a run with these modules executes is not the commit's; the variable
-    FEDREPRO_COMMIT where there is no checkout. Raises UserError where that names no commit."""
+    """Return the checkout's commit, with "-dirty" if the code that a run with these modules executes differs from it.
+
+    Outside a checkout return the variable FEDREPRO_COMMIT. Raises UserError if that names no commit.
+    """
     name = head_commit()[0]
     if name is None:
         name = os.environ.get("FEDREPRO_COMMIT") or UNKNOWN
@@ -206,39 +211,40 @@ def current_commit(modules: tuple[str, ...] = ()) -> str:
 
 @functools.cache
 def head_commit() -> tuple[str | None, str]:
-    """The commit of the checkout that the package lies in, or None; then, where git cannot read a checkout that is there, its
-    words, which are logged once."""
+    """Return the commit of the package's checkout, or None, and git's error if it cannot read the checkout (logged once)."""
     if not any(os.path.exists(folder / ".git") for folder in PACKAGE.parents):
         return None, ""
-    name, words = _git("rev-parse", "--verify", "--short=10", "HEAD")
+    name, git_error = _git("rev-parse", "--verify", "--short=10", "HEAD")
     if name is None:
-        log.warning("the commit that results come from is not recorded; git: %s", words)
-        return None, words
-    tracked, _ = _git("ls-files", "--", "__init__.py")  # a copy may lie in another's checkout
+        log.warning("the commit that results come from is not recorded; git: %s", git_error)
+        return None, git_error
+    tracked, _ = _git("ls-files", "--", "__init__.py")  # the package may be an untracked copy in another repository
     return (name.decode().strip() if tracked else None), ""
 
 
 @functools.cache
 def commit_date(commit: str) -> str | None:
-    """When a commit was made, in UTC, as 2026-11-22T17:22:40+00:00 (earlier runs tell the day alone); None where this checkout
-    does not have it."""
+    """Return the time of a commit in UTC, as 2026-11-22T17:22:40+00:00 (earlier runs recorded only the day).
+
+    None if this checkout does not have the commit.
+    """
     name = commit.removesuffix(DIRTY)
     if not HASH.fullmatch(name):
         return None
-    # unlike `git show` and `git log`, this prints the same whatever the user's configuration says
-    found, _ = _git("rev-list", "--max-count=1", "--timestamp", "--end-of-options", name, "--")
-    return datetime.fromtimestamp(int(found.split()[0]), UTC).isoformat() if found else None
+    # unlike that of `git show` and `git log`, this output does not depend on the user's configuration
+    output, _ = _git("rev-list", "--max-count=1", "--timestamp", "--end-of-options", name, "--")
+    return datetime.fromtimestamp(int(output.split()[0]), UTC).isoformat() if output else None
 
 
-def _git(*words: str) -> tuple[bytes | None, str]:
-    """Ask git in the package's folder, as `_run_command` does."""
+def _git(*arguments: str) -> tuple[bytes | None, str]:
+    """Run git in the package's folder; return as `_run_command` does."""
     env = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
-    # `git status` would run the program that a configuration may name here
-    return _run_command("git", "-C", str(PACKAGE), "-c", "core.fsmonitor=false", *words, env=env)
+    # without this option `git status` would run a program that the configuration may name
+    return _run_command("git", "-C", str(PACKAGE), "-c", "core.fsmonitor=false", *arguments, env=env)
 
 
 def _run_command(*command: str, env: dict[str, str] | None = None) -> tuple[bytes | None, str]:
-    """What a command prints, or None and why it failed."""
+    """Return the output of a command, or None and the error."""
     try:
         return subprocess.run(command, capture_output=True, check=True, timeout=60, env=env).stdout, ""
     except subprocess.CalledProcessError as error:
@@ -248,7 +254,12 @@ def _run_command(*command: str, env: dict[str, str] | None = None) -> tuple[byte
 
 
 def environment(device: Any, modules: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The commit, versions and hardware that the numbers of a run with these modules may depend on in their last digits."""
+    """Return commit, versions and hardware, on which the last digits of a run's numbers may depend.
+
+    Args:
+        device: the torch device that trains the run.
+        modules: of the run, as `modules` returns them.
+    """
     import torch
 
     name = current_commit(modules)
@@ -266,7 +277,7 @@ def environment(device: Any, modules: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def hardware(device: Any) -> str:
-    """The name of the processor or of the GPU."""
+    """Return the name of the processor or of the GPU."""
     import torch
 
     if device.type == "cpu":
@@ -276,17 +287,16 @@ def hardware(device: Any) -> str:
 
 @functools.cache
 def _processor() -> str:
-    """Its name and kind: those that round sums differently may share a name."""
+    """Return the processor's name, family and model: processors that round sums differently may share a name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         name, _ = _run_command("sysctl", "-n", "machdep.cpu.brand_string")  # macOS
         return (name or b"").decode().strip() or platform.processor() or UNKNOWN
-    pairs = (line.partition(":") for line in reversed(lines))  # the first core's come last
+    pairs = (line.partition(":") for line in reversed(lines))  # so that the first core's values overwrite the others
     core = {key.strip(): value.strip() for key, _, value in pairs}
     if "model name" not in core:
         return platform.machine()
-    kind = ", ".join(
-        f"{name} {core[key]}" for key, name in CPU_FIELDS.items() if key in core
-    )  # clouds give several kinds one name
-    return f"{core['model name']} ({kind})" if kind else core["model name"]
+    # clouds give several kinds of processors one model name
+    details = ", ".join(f"{name} {core[key]}" for key, name in CPU_FIELDS.items() if key in core)
+    return f"{core['model name']} ({details})" if details else core["model name"]

@@ -1,6 +1,6 @@
-"""The only source of randomness: a generator is a pure function of named coordinates, so no draw depends on what ran before.
+"""The only source of randomness: generators that are pure functions of seed, purpose, round and client.
 
-Resuming, reordering clients or changing the executor therefore cannot change a single sample.
+No draw depends on earlier draws, so resuming, reordering clients or changing the executor cannot change a single sample.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def _digest(seed: int, purpose: str, round: int, client: int) -> int:
 
 
 def generator(seed: int, purpose: str, round: int = 0, client: int = 0) -> torch.Generator:
-    """A fresh torch generator, always on the CPU: the draws are the same on every device."""
+    """Return a new torch generator, always on the CPU so that draws are the same on every device."""
     import torch  # partitions are drawn without it
 
     return torch.Generator().manual_seed(_digest(seed, purpose, round, client))
 
 
 def numpy_generator(seed: int, purpose: str, round: int = 0, client: int = 0) -> np.random.Generator:
-    """The same for numpy, where its distributions are needed (Dirichlet partitions)."""
+    """Return a new numpy generator, for distributions that torch lacks (Dirichlet partitions)."""
     return np.random.default_rng(_digest(seed, purpose, round, client))

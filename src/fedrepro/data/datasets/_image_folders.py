@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedrepro.core import rng
-from fedrepro.core.errors import FEW, UserError
+from fedrepro.core.errors import MAX_LISTED, UserError
 from fedrepro.data.datasets._formats import Arrays, reading
 
 SUFFIXES = (".jpeg", ".jpg", ".png")
@@ -82,8 +82,8 @@ def _images_in(folder: Path) -> list[Path]:
 def raise_faults(faults: Sequence[str]) -> None:
     """Raise UserError with the first few faults and the number of the others, if there are any."""
     if faults:
-        more = f"; and {len(faults) - FEW} more" if len(faults) > FEW else ""
-        raise UserError("; ".join(faults[:FEW]) + more)
+        more = f"; and {len(faults) - MAX_LISTED} more" if len(faults) > MAX_LISTED else ""
+        raise UserError("; ".join(faults[:MAX_LISTED]) + more)
 
 
 def decode_parts(
