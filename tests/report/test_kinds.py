@@ -328,6 +328,8 @@ def test_a_sweep_reads_the_resolved_settings(paper, evidence):
     )
     assert f"Test accuracy (%) {text}" in paper.figures["beta"].caption(evidence)
     assert axes.get_legend_handles_labels()[1] == ["FedMAX", "FedAvg"]
+    columns, first, *_ = paper.figures["beta"].csv_rows(evidence)
+    assert columns[2] == "algorithm.beta" and first[2] == 0.1
 
 
 def test_a_sweep_goes_from_small_to_large_in_each_panel_beside_its_own_reference(paper, evidence):

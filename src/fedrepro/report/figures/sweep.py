@@ -55,7 +55,7 @@ class Figure(_quantity.QuantityFigure):
         draw_grid_lines(axes)
 
     @property
-    def settings(self) -> list[str]:
+    def setting_columns(self) -> list[str]:
         return [self.setting]
 
     def _method_style(self, evidence: PaperData, panel: ExperimentView) -> SeriesStyle | None:
