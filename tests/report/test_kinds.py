@@ -339,13 +339,13 @@ def test_a_sweep_goes_from_small_to_large_in_each_panel_beside_its_own_reference
     lower = Results(turned, [row | {"test_accuracy": str(float(row["test_accuracy"]) - 0.1)} for row in found.rows])
     panels = (ExperimentRef(experiment="sweep", name="a"), ExperimentRef(experiment="lower", name="b"))
     figure = paper.figures["beta"].model_copy(update={"panels": panels})
-    told = replace(evidence, results={**evidence.results, "lower": lower})
-    lines = {line.get_label(): line for line in _layout.compose(figure, told).axes[0].lines}
+    changed = replace(evidence, results={**evidence.results, "lower": lower})
+    lines = {line.get_label(): line for line in _layout.compose(figure, changed).axes[0].lines}
     for name, values in (("a", [81, 79, 77, 75]), ("b", [71, 69, 67, 65])):
         assert lines[name].get_xdata().tolist() == [0.1, 1, 10, 100]
         assert lines[name].get_ydata().tolist() == pytest.approx(values)
     levels = [lines[name].get_ydata()[0] for name in ("FedAvg, a", "FedAvg, b")]
-    assert levels == pytest.approx([73, 63]) and "Dashed and dotted: FedAvg, without β" in figure.caption(told)
+    assert levels == pytest.approx([73, 63]) and "Dashed and dotted: FedAvg, without β" in figure.caption(changed)
 
 
 def test_grouped_bars_of_a_cell(paper, evidence):
@@ -389,8 +389,8 @@ def test_bars_of_a_study_are_of_its_rows(evidence):
     found = studied([{"round": 1}])
     rows = [row | {"divergence": "3" if row["series"] == "FedMMD" else "4"} for row in found.rows]
     asked = {"title": "t", "kind": "bars", "panels": ["first"], "quantity": {"kind": "lower_divergence", "baseline": "FedAvg"}}
-    told = replace(evidence, results={**evidence.results, "first-activations": Results(found.note, rows)})
-    axes = _layout.compose(spec.parse_artifact("figures", asked, "test"), told).axes[0]
+    changed = replace(evidence, results={**evidence.results, "first-activations": Results(found.note, rows)})
+    axes = _layout.compose(spec.parse_artifact("figures", asked, "test"), changed).axes[0]
     assert [patch.get_height() for patch in axes.patches] == pytest.approx([-25, 0])
 
 
@@ -450,14 +450,14 @@ def test_a_point_has_the_colour_of_its_class_and_the_letter_of_its_client(paper,
 def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
     figure = paper.figures["points"].model_copy(update={"only": (1, 100), "note": "accuracy"})
     rows = [row | {"accuracy": row["round"] / 200} for row in points()]
-    told = spec.paper_data(paper, {**evidence.results, "first-tsne": studied(rows)}, {})
-    picture = _layout.compose(figure, told)
+    changed = spec.paper_data(paper, {**evidence.results, "first-tsne": studied(rows)}, {})
+    picture = _layout.compose(figure, changed)
     found = [axes.get_title().replace("\n", " ") for axes in picture.axes]
     notes = {"round 1": "accuracy 0.5 %", "round 100": "accuracy 50.0 %"}
     assert found == [f"{label}, {round}: {note}" for label in ("FedAvg", "FedMMD") for round, note in notes.items()]
     nothing = paper.figures["points"].model_copy(update={"only": (7,)})
-    assert nothing.labels_with_rows(told.results["first-tsne"]) == []
-    [axes] = _layout.compose(nothing, told).axes
+    assert nothing.labels_with_rows(changed.results["first-tsne"]) == []
+    [axes] = _layout.compose(nothing, changed).axes
     assert axes.texts[0].get_text().replace("\n", " ") == "not shown: no finished run has what it shows"
 
 
@@ -479,8 +479,8 @@ def test_leads_are_differences_seed_by_seed(paper, evidence):
                 "figures": {"leads": paper.figures["leads"]}}
     )  # fmt: skip
     reported = {"a": [(1, 0.5), (2, 0.9)], "b": [(2, 0.6), (3, 0.7)]}
-    told = spec.paper_data(shown, {"first": found}, reported)
-    axes = _layout.compose(shown.figures["leads"], told).axes[0]
+    changed = spec.paper_data(shown, {"first": found}, reported)
+    axes = _layout.compose(shown.figures["leads"], changed).axes[0]
     ours = next(line for line in axes.lines if line.get_label() == "FedMMD")
     assert ours.get_ydata()[-1] == pytest.approx(7) and not [line for line in axes.lines if line.get_label() == "FedAvg"]
     [band] = axes.collections
@@ -493,7 +493,7 @@ def test_leads_are_differences_seed_by_seed(paper, evidence):
     rows = [row | {"initial_accuracy": row["test_accuracy"]} for row in found.rows]
     axes = _layout.compose(initial, spec.paper_data(shown, {"first": Results(found.note, rows)}, reported)).axes[0]
     assert axes.get_ylabel().split() == ["initial", "accuracy", "minus", "FedAvg's", "(points)"]  # as on the axis of the curves
-    text = shown.figures["leads"].caption(told)
+    text = shown.figures["leads"].caption(changed)
     assert "The difference from FedAvg, seed by seed." in text and "target" not in text
 
 
@@ -506,11 +506,11 @@ def test_in_how_many_columns_all_rows_agree(paper, evidence):
         for unit, each in units.items()
         for client, top in enumerate(each)
     ]
-    told = spec.paper_data(paper, {**evidence.results, "third-layers": studied(rows)}, {})
-    text = paper.figures["tops"].caption(told)
+    changed = spec.paper_data(paper, {**evidence.results, "third-layers": studied(rows)}, {})
+    text = paper.figures["tops"].caption(changed)
     assert "White: no neuron of that number, or no class. " in text
     zero = paper.figures["tops"].model_copy(update={"none": 0})
-    assert "or no class. " in zero.caption(told)  # 0 is as good a name for none as any
+    assert "or no class. " in zero.caption(changed)  # 0 is as good a name for none as any
     earlier = spec.paper_data(
         paper,
         {
@@ -523,7 +523,7 @@ def test_in_how_many_columns_all_rows_agree(paper, evidence):
     assert text.split(" Seed 0")[0] == paper.figures["tops"].caption(earlier).split(" Seed 0")[0]  # the last round alone
     same = "conv1 1 of 2 (50 %; 3 in total), fc1 0 of 0 (1 in total)"
     assert f"FedAvg: neurons with the same class in all clients, of those with a class in all: {same}." in text
-    picture = pictured(paper, told, "tops")
+    picture = pictured(paper, changed, "tops")
     assert [axes.get_title() for axes in picture.axes] == ["FedAvg, layer conv1", "FedAvg, layer fc1"]
     assert (picture.axes[0].images[0].get_array()[:, 2] == 1).all(axis=-1).tolist() == [True, False]
 
@@ -536,15 +536,15 @@ def test_a_row_without_a_number_is_no_part_of_a_mean(paper):
 def test_rounds_until_it_has_converged():
     """0.1, 0.5, 0.78, 0.8, 0.79: within three points of its best at round 2, as a mean of two rounds at round 3."""
     found = made({"FedMMD": {0: [0.1, 0.5, 0.78, 0.8, 0.79]}, "FedAvg": {0: [0.1, 0.1]}})
-    told = [
+    plateaus = [
         quantities.parse_quantity({"kind": "rounds_to_plateau", "series": "FedMMD", "within": 0.03, "smooth": n}, "t")
         for n in (1, 2, 9)
     ]
     panel = ExperimentView("first", DisplayOptions(), found)
-    assert [cell.evaluate(panel) for cell in told[:2]] == [([2.0], []), ([3.0], [])]
-    assert [one.kind for one in told[2].evaluate(panel)[1]] == [ReasonKind.TOO_SHORT]
+    assert [cell.evaluate(panel) for cell in plateaus[:2]] == [([2.0], []), ([3.0], [])]
+    assert [one.kind for one in plateaus[2].evaluate(panel)[1]] == [ReasonKind.TOO_SHORT]
     spike = made({"FedMMD": {0: [0.1, 0.5, 0.78, 0.9, 0.79]}})  # the best mean of two is 0.845: 0.84 at round 3 is near it
-    assert told[1].evaluate(ExperimentView("first", DisplayOptions(), spike)) == ([3.0], [])
+    assert plateaus[1].evaluate(ExperimentView("first", DisplayOptions(), spike)) == ([3.0], [])
 
 
 def test_lines_over_layers(paper, evidence):

@@ -190,12 +190,12 @@ def test_commands_of_a_claim():
     found = latex_macros.macros("fed2", verdicts(**{"4d-saves": own(made(SERIES))}), "made by hand")
     assert found.startswith("% made by hand\n") and "\n% saves 100 %\n" in found
     assert r"write \fedTwoFourDSavesOurs{}." in found
-    told = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", found))
-    assert told["fedTwoFourDSavesReported"] == r"50.0~\%" and told["fedTwoFourDSavesSeeds"] == "2"
-    assert told["fedTwoFourDSavesOurs"] == r"55.0 \ensuremath{\pm} 63.5~\%" and told["fedTwoFourDSavesVerdict"]
+    commands = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", found))
+    assert commands["fedTwoFourDSavesReported"] == r"50.0~\%" and commands["fedTwoFourDSavesSeeds"] == "2"
+    assert commands["fedTwoFourDSavesOurs"] == r"55.0 \ensuremath{\pm} 63.5~\%" and commands["fedTwoFourDSavesVerdict"]
     gone = latex_macros.macros("p", verdicts(a=made({}, skipped="why")), "")
-    told = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", gone))
-    assert told == {"pAReported": r"50.0~\%", "pAOurs": "--", "pASeeds": "--", "pAAsked": "", "pAVerdict": "not run"}
+    commands = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", gone))
+    assert commands == {"pAReported": r"50.0~\%", "pAOurs": "--", "pASeeds": "--", "pAAsked": "", "pAVerdict": "not run"}
     assert r"\newcommand{\pAAsked}{at 94~\% accuracy}" in latex_macros.macros(
         "p", verdicts(a=own(made(SERIES, "direction"))), ""
     )
@@ -206,14 +206,14 @@ def test_a_paper_without_claims_has_no_commands():
     assert r"write \pClaimOurs{}." in text and "newcommand" not in text
 
 
-@pytest.mark.parametrize(("told", "expected"), [
+@pytest.mark.parametrize(("text", "expected"), [
     ("+1.0 ± 2.0 points", r"+1.0 \ensuremath{\pm} 2.0~points"),
     ("0.35 nats", "0.35~nats"),
     ("4.0 epochs", "4.0~epochs"),
     ("over the last 5 rounds, at round 9", "over the last 5~rounds, at round 9"),
 ])  # fmt: skip
-def test_a_number_is_not_parted_from_its_unit(told, expected):
-    assert latex_macros._value(told) == expected
+def test_a_number_is_not_separated_from_its_unit(text, expected):
+    assert latex_macros.latex_value(text) == expected
 
 
 def test_an_article_may_have_two_scales():

@@ -112,11 +112,11 @@ def test_the_untrained_model_is_never_part_of_the_end():
 
 def test_runs_of_different_lengths_are_told_apart():
     mixed = own(made({"FedAvg": {0: [0.1, 0.5, 0.7]}, "conv": {0: [0.1, 0.5, 0.8, 0.9, 0.9]}}))
-    told = table(kind="convergence", panels=["a"], last=3).description(evidence(a=mixed))
-    assert "a, FedAvg has only 2 rounds, all of which count." in told and "a, conv" not in told
+    text = table(kind="convergence", panels=["a"], last=3).description(evidence(a=mixed))
+    assert "a, FedAvg has only 2 rounds, all of which count." in text and "a, conv" not in text
     shorter = made({"FedAvg": {0: [0.1, 0.5, 0.7], 1: [0.1, 0.5, 0.7, 0.9, 0.9]}})  # it takes one of the seeds
-    told = table(kind="convergence", panels=["b"], last=3).description(evidence(b=shorter))
-    assert "b has only 2 rounds, all of which count." in told
+    text = table(kind="convergence", panels=["b"], last=3).description(evidence(b=shorter))
+    assert "b has only 2 rounds, all of which count." in text
 
 
 def test_what_stands_above_and_below_a_table():
@@ -147,20 +147,20 @@ def test_a_panel_is_called_as_in_the_paper():
     assert (found.panel(other).name, found.panel(other.model_copy(update={"name": "x"})).name) == ("Fig. 1", "x")
 
 
-@pytest.mark.parametrize(("counts", "told"), [
+@pytest.mark.parametrize(("counts", "text"), [
     ({"a": [3, 3], "b": [3, 3]}, "n = 3 seeds; "),
     ({"a": [3, 3], "b": [1, 1]}, "n = 3 seeds (b: 1); "),
     ({"a": [3, 3], "b": [3, 2]}, "n = 3 seeds (conv of b: 2); "),
     ({"a": [1, 1], "b": [1, 1]}, "n = 1 seed, so without intervals."),
 ])  # fmt: skip
-def test_seeds_are_told_once(counts, told):
+def test_seeds_are_told_once(counts, text):
     panels = {
         name: own(made({
             label: dict.fromkeys(range(count), [0.1, 0.5]) for label, count in zip(("FedAvg", "conv"), both, strict=True)
         }))
         for name, both in counts.items()
     }  # fmt: skip
-    assert table(kind="convergence", panels=["a", "b"], last=1).caption(evidence(**panels)).startswith(f"t. {told}")
+    assert table(kind="convergence", panels=["a", "b"], last=1).caption(evidence(**panels)).startswith(f"t. {text}")
 
 
 # ---- several targets
@@ -183,8 +183,8 @@ def test_two_targets_by_hand():
 def test_savings_that_the_paper_tells_without_rounds():
     asked = table(**ROUNDS, savings={"conv": {"a": 0.472}}, savings_from="its text")
     found = build(asked, a=own(made(SERIES)))
-    told = [(row["Series"], row["Saved vs FedAvg (%)"], row["Paper's saving (%)"]) for row in found[:3]]
-    assert told == [("FedAvg", "-", "-"), ("conv", "55.0 ± 63.5", "47.2"), ("single", "20.0 ± 0.0", "-")]
+    text = [(row["Series"], row["Saved vs FedAvg (%)"], row["Paper's saving (%)"]) for row in found[:3]]
+    assert text == [("FedAvg", "-", "-"), ("conv", "55.0 ± 63.5", "47.2"), ("single", "20.0 ± 0.0", "-")]
     notes = asked.notes(evidence(a=own(made(SERIES))))
     assert "Paper's saving: its text. " in notes and "Paper's rounds" not in notes and "Paper's rounds" not in found[0]
     assert all("Paper's" not in name for row in build(asked, a=own(made(SERIES, "direction"))) for name in row)
@@ -212,15 +212,15 @@ def test_the_tables_targets_else_the_figures():
 
 
 def test_notes_on_rounds():
-    told = table(**ROUNDS, reported=TABLE2).notes(evidence(a=own(made(SERIES))))
-    assert told.startswith("Rounds: the first round in which the participants' mean own-test accuracy after local training ")
-    assert "Saved: 1 - rounds / rounds of FedAvg, seed by seed. Paper's rounds: as printed. Final accuracy: " in told
+    text = table(**ROUNDS, reported=TABLE2).notes(evidence(a=own(made(SERIES))))
+    assert text.startswith("Rounds: the first round in which the participants' mean own-test accuracy after local training ")
+    assert "Saved: 1 - rounds / rounds of FedAvg, seed by seed. Paper's rounds: as printed. Final accuracy: " in text
     smooth = table(kind="rounds_to_target", panels=["b"], baseline="FedAvg", smooth=5)
     found = evidence(b=made({"FedAvg": {0: [0.1, 0.2]}}, "none"))
-    told = smooth.notes(found)
-    assert "test accuracy reaches the target, or in which its mean over the last 5 measured rounds does (mean of 5)." in told
-    assert "Paper's rounds" not in told and told.endswith("Scale quick: how scale quick is.")
-    assert smooth.description(found) == f"n = 1 seed, so without intervals. {told}"
+    text = smooth.notes(found)
+    assert "test accuracy reaches the target, or in which its mean over the last 5 measured rounds does (mean of 5)." in text
+    assert "Paper's rounds" not in text and text.endswith("Scale quick: how scale quick is.")
+    assert smooth.description(found) == f"n = 1 seed, so without intervals. {text}"
 
 
 @pytest.mark.parametrize(("measure", "late"), [
@@ -231,8 +231,8 @@ def test_what_clients_receive_is_of_the_round_before(measure, late):
     found = Results(found.note, [row | {measure: row["test_accuracy"]} for row in found.rows])
     panels = [{"experiment": "b", "measure": measure, "target": {"paper": 0.4}}]
     for kind in ("rounds_to_target", "communication"):
-        told = table(kind=kind, panels=panels, baseline="FedAvg").notes(evidence(b=found))
-        assert ("The model received in round r has been trained for r - 1 rounds" in told) == late, kind
+        text = table(kind=kind, panels=panels, baseline="FedAvg").notes(evidence(b=found))
+        assert ("The model received in round r has been trained for r - 1 rounds" in text) == late, kind
 
 
 # ---- bytes
@@ -275,9 +275,9 @@ def test_bytes_to_a_target_are_those_of_the_rounds_up_to_it():
     [row] = build(table(kind="communication", panels=["a"], baseline="FedAvg", targets={"paper": [0.95]}), a=found)
     assert row["MB to target"] == "3.25 ± 9.53"  # 1 + 2 + twice 0.5, and 2 + 0.5: 4 and 2.5 by hand, t = 12.706
     spike = made({"FedAvg": {0: [0.1, 0.96, 0.5, 0.96, 0.96]}}, clients_per_round=5)
-    for smooth, told in ((1, "2.00"), (2, "8.00")):  # of 2 MB a round: four rounds as means of two
+    for smooth, text in ((1, "2.00"), (2, "8.00")):  # of 2 MB a round: four rounds as means of two
         asked = table(kind="communication", panels=["b"], baseline="FedAvg", targets={"paper": [0.95]}, smooth=smooth)
-        assert build(asked, b=spike)[0]["MB to target"] == told
+        assert build(asked, b=spike)[0]["MB to target"] == text
 
 
 def test_multiply_adds_where_they_were_counted():

@@ -20,7 +20,8 @@ def collect_settings(results: Results) -> Settings:
     """Return the resolved settings of the runs behind some results; empty if there are no runs."""
     series = {} if results.missing_reason else results.note["series"]
     configs = {label: flatten_settings(entry["config"]) for label, entry in series.items()}
-    paths = dict.fromkeys(path for config in configs.values() for path in config if path != "seed")
+    paths = dict.fromkeys(path for config in configs.values() for path in config)
+    paths.pop("seed", None)
     values = {path: [config.get(path, "") for config in configs.values()] for path in paths}
     shared = {path: by_series[0] for path, by_series in values.items() if len(set(by_series)) == 1}
     differing = {

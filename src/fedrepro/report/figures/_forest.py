@@ -1,4 +1,4 @@
-"""A forest plot of headline claims: our intervals at each scale beside what the papers report."""
+"""A forest plot of headline claims: our intervals at each scale, next to what the papers report."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -24,19 +24,20 @@ def draw(findings: Mapping[str, Sequence[Any]], path: Path) -> None:
     _layout.set_print_style()
     plt.rcParams.update({"svg.hashsalt": "fedrepro", "svg.fonttype": "path"})
     rows: dict[tuple[str, str], list[Any]] = {}
-    for method, found in findings.items():
-        for one in found:
-            rows.setdefault((method, one.record["key"]), []).append(one)
+    for method, method_findings in findings.items():
+        for finding in method_findings:
+            rows.setdefault((method, finding.record["key"]), []).append(finding)
     drawing, axes = plt.subplots(figsize=(_layout.PAGE_WIDTH, 0.8 + ROW * len(rows)), layout="constrained")
     labels = []
-    for place, found in enumerate(rows.values()):
-        record = found[0].record
+    for place, scales in enumerate(rows.values()):
+        record = scales[0].record
         if record["reported_number"] is not None:
             axes.plot(100 * record["reported_number"], place, label="in the paper", zorder=2, **REPORTED_STYLE)
-        for one in found:
-            colour, marker, lower = STYLES.get(one.scale, OTHER_STYLE)
-            values = {"xerr": 100 * one.record["half_width"], "color": colour, "marker": marker, "markersize": 4, "capsize": 2}
-            axes.errorbar(100 * one.record["mean"], place + lower, label=f"ours, scale {one.scale}", zorder=3, **values)
+        for finding in scales:
+            colour, marker, lower = STYLES.get(finding.scale, OTHER_STYLE)
+            style = {"color": colour, "marker": marker, "markersize": 4, "capsize": 2, "zorder": 3}
+            mean, half_width = 100 * finding.record["mean"], 100 * finding.record["half_width"]
+            axes.errorbar(mean, place + lower, xerr=half_width, label=f"ours, scale {finding.scale}", **style)
         labels.append("\n".join(textwrap.wrap(record["claim"], 52)))
     axes.axvline(0, color="#8a8a8a", linewidth=0.8, zorder=1)
     axes.set_yticks(range(len(labels)), labels)

@@ -38,8 +38,8 @@ def table(grid: Grid, caption: str, notes: str, label: str, source: str) -> str:
     """
     columns = [name for name in grid.columns if name != PANEL]
     environment = "table*" if len(columns) > MAX_NARROW_COLUMNS else "table"
-    numbers = [cell for row in grid.rows for cell in row.values() if isinstance(cell, Number)]
-    qualifiers = list(dict.fromkeys(number.qualifier for number in numbers if number.qualifier))
+    cells = [cell for row in grid.rows for cell in row.values()]
+    qualifiers = list(dict.fromkeys(cell.qualifier for cell in cells if isinstance(cell, Number) and cell.qualifier))
     footnotes = [rf"\textsuperscript{{{_letter(i)}}}{escape(text)}." for i, text in enumerate(qualifiers)]
     lines = [f"% {source}", f"% Needs the packages {PACKAGES}."]
     lines += [rf"\begin{{{environment}}}[!htb]", r"\centering", r"\small", r"\setlength{\belowcaptionskip}{4pt}"]

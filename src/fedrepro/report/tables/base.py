@@ -174,16 +174,16 @@ def not_run_sentence(panels: Sequence[ExperimentView]) -> list[str]:
 def seeds_sentence(panels: Sequence[ExperimentView]) -> list[str]:
     """Return a sentence on the number of seeds: the most frequent one, and the series or panels with another one."""
     counts = {panel.name: {label: len(panel.curves(label)) for label in panel.results.labels} for panel in panels}
-    positive = [count for by_label in counts.values() for count in by_label.values() if count]
-    if not positive:
+    frequencies = Counter(count for by_label in counts.values() for count in by_label.values())
+    del frequencies[0]
+    if not frequencies:
         return []
-    frequencies = Counter(positive)
     usual = max(frequencies, key=lambda count: (frequencies[count], count))
     exceptions = []
     for name, by_label in counts.items():
         exceptions += _other_counts(name, by_label, usual, len(panels) > 1)
     text = f"n = {usual} seed{'s' if usual > 1 else ''}" + (f" ({'; '.join(exceptions)})" if exceptions else "")
-    return [f"{text}; ± is half of the 95 % interval of the mean" if max(positive) > 1 else f"{text}, so without intervals"]
+    return [f"{text}; ± is half of the 95 % interval of the mean" if max(frequencies) > 1 else f"{text}, so without intervals"]
 
 
 def _other_counts(panel: str, counts: Mapping[str, int], usual: int, several_panels: bool) -> list[str]:

@@ -37,7 +37,7 @@ def macros(paper: str, verdicts: Sequence[Verdict], source: str) -> str:
             "Asked": item.condition,
             "Verdict": item.status,
         }
-        lines += [rf"\newcommand{{\{called}{what}}}{{{_value(text)}}}" + "\n" for what, text in told.items()]
+        lines += [rf"\newcommand{{\{called}{what}}}{{{latex_value(text)}}}" + "\n" for what, text in told.items()]
     return "".join(lines)
 
 
@@ -48,7 +48,7 @@ def name(paper: str, claim: str) -> str:
     return "".join(DIGITS.get(letter, letter) for letter in paper if letter.isalnum()) + "".join(parts)
 
 
-def _value(text: str) -> str:
+def latex_value(text: str) -> str:
     """As LaTeX that also stands in a formula and does not break before its unit."""
     if text == NO_VALUE:
         return "--"
