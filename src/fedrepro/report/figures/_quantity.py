@@ -18,7 +18,8 @@ from fedrepro.runs.reasons import MissingKind, MissingReason
 
 
 class QuantityFigure(base.Figure):
-    """`quantity`: without `series`. A quantity that needs a target takes the experiment's target at the scale by default."""
+    """A figure of one quantity. `quantity`: its settings without `series`; a target that it needs is by default the
+    experiment's target at the scale."""
 
     panels: PanelRefs
     quantity: dict[str, Any]

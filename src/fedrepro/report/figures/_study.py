@@ -15,8 +15,8 @@ StudyRow = dict[str, str]  # column -> value
 
 
 class StudyFigure(base.Figure):
-    """Rows of the first seed of the series in `series` (empty: all), in a panel for each value of the column `by`, or for the
-    values in `only`. Only the last round is shown, unless `by` or a drawn column is the round."""
+    """A figure of a study: rows of the first seed of the series in `series` (empty: all), in a panel for each value of the
+    column `by`, or for the values in `only`. Only the last round is shown, unless `by` or a drawn column is the round."""
 
     experiment: str
     of: str  # the study

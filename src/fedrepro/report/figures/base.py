@@ -29,8 +29,8 @@ class FigurePanel:
 
 
 class Figure(Frozen):
-    """`name`: the figure's short name on the page, after its number in the paper. `remarks`: sentences added to the caption, by
-    scale or for `all` scales."""
+    """A figure of a paper. `name`: its short name on the page, after its number in the paper. `remarks`: sentences added to the
+    caption, by scale or for `all` scales."""
 
     title: str
     kind: str

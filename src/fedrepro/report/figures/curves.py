@@ -25,9 +25,9 @@ MARGIN = 0.02  # of the rounds: space for the last marker
 
 
 class Figure(base.Figure, ExperimentRef):
-    """One experiment in one measure. By scale: `shown`, the part of the vertical axis that is drawn (default: all); `smooth`,
-    the number of measured rounds that a line averages (default: 1). `over`: rounds, or the local epochs of all rounds so far.
-    `baseline`: the series that is subtracted from the others."""
+    """Learning curves of one experiment. By scale: `shown`, the part of the vertical axis that is drawn (default: all);
+    `smooth`, the number of measured rounds that a line averages (default: 1). `over`: rounds, or the local epochs of all rounds
+    so far. `baseline`: the series that is subtracted from the others."""
 
     over: Literal["rounds", "epochs"] = "rounds"
     shown: dict[str, tuple[Fraction, Fraction]] = {}

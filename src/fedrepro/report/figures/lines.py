@@ -21,7 +21,8 @@ from fedrepro.runs.reasons import MissingReason
 
 
 class Figure(base.Figure):
-    """`names`: experiment -> its name in the legend. Words on the horizontal axis are in the order of the rows."""
+    """Lines of a study. `names`: experiment -> its name in the legend. Words on the horizontal axis are in the order of the
+    rows."""
 
     names: dict[str, str] = Field(min_length=1)
     of: str  # the study

@@ -10,7 +10,8 @@ from fedrepro.report.inputs.panel import PaperData
 
 
 class Figure(_study.StudyFigure):
-    """`row`, `column`, `value`: columns of the study; rows may differ in length. `none`: the value that means no category."""
+    """Images of a study. `row`, `column`, `value`: columns of the study; rows may differ in length. `none`: the value that
+    means no category."""
 
     row: str
     column: str

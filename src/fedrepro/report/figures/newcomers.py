@@ -21,8 +21,8 @@ PARTIAL_HATCH = "////"  # of a mean over only those clients that reach the targe
 
 
 class Figure(base.Figure):
-    """`bars`: series -> the paper's mean, lowest and highest number of epochs; `bars_from`: where the paper reports them;
-    `receives`: what new clients receive in addition to the final global model."""
+    """Bars of new clients' epochs. `bars`: series -> the paper's mean, lowest and highest number of epochs; `bars_from`: where
+    the paper reports them; `receives`: what new clients receive in addition to the final global model."""
 
     experiment: str
     bars: dict[str, tuple[NonNegative, NonNegative, NonNegative]] = {}

@@ -14,7 +14,8 @@ from fedrepro.runs.reasons import MissingReason
 
 
 class Figure(base.Figure):
-    """`rows`: keys of figures. The title of a panel is the figure's `name`, if it has one, or its title."""
+    """A figure of several others. `rows`: their keys. The title of a panel is the figure's `name`, if it has one, or its
+    title."""
 
     rows: tuple[tuple[str, ...], ...] = Field(min_length=1)
     has_csv: ClassVar = False  # its parts have one each

@@ -11,8 +11,8 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Figure(_study.StudyFigure):
-    """`x`, `y`, `colour`, `letter`: columns of the study; axes have no numbers. `note`: a column of shares, 0..1, with one
-    value per panel, shown in the panel's title."""
+    """Points of a study. `x`, `y`, `colour`, `letter`: columns of the study; axes have no numbers. `note`: a column of shares,
+    0..1, with one value per panel, shown in the panel's title."""
 
     x: str
     y: str

@@ -15,7 +15,8 @@ from fedrepro.report.palette import DASHES, MARKERS, METHOD_NAMES, SeriesStyle
 
 
 class Figure(_quantity.QuantityFigure):
-    """`setting`: the path of a number in the series' settings, such as `algorithm.beta`. `reference`: series without it."""
+    """A quantity over a setting. `setting`: the path of a number in the series' settings, such as `algorithm.beta`.
+    `reference`: series without it."""
 
     setting: str
     label: str | None = None  # of the horizontal axis; None: the setting

@@ -16,6 +16,8 @@ MULTIPLY_ADDS = "Multiply-adds"
 
 
 class Table(base.TargetTable):
+    """Computation and communication until each target."""
+
     def check(self, checker: ReferenceChecker) -> None:
         super().check(checker)
         for ref in self.panels:

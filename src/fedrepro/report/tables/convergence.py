@@ -12,9 +12,9 @@ from fedrepro.report.tables._grid import Row, mark_best
 
 
 class Table(base.Table):
-    """`reported`: values that the paper prints, series -> {panel: value}, 0..1 or nats for a loss; `deviations`: their standard
-    deviations over seeds. `improvement`: the series for which a last row shows the difference to the best other series.
-    `baseline`: the series that is subtracted from the others, seed by seed."""
+    """Final values. `reported`: values that the paper prints, series -> {panel: value}, 0..1 or nats for a loss; `deviations`:
+    their standard deviations over seeds. `improvement`: the series for which a last row shows the difference to the best other
+    series. `baseline`: the series that is subtracted from the others, seed by seed."""
 
     last: Count
     reported: dict[str, dict[str, NonNegative]] = {}

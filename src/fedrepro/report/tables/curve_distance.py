@@ -14,7 +14,8 @@ CURVE = "Paper's curve"
 
 
 class Table(base.Table):
-    """Both curves are averaged over `smooth` measured rounds and compared over the first `rounds` (None: all common rounds)."""
+    """Distances from the paper's curves; both are averaged over `smooth` measured rounds and compared over the first `rounds`
+    (None: all common rounds)."""
 
     smooth: Count = 1
     rounds: Count | None = None

@@ -18,9 +18,10 @@ PAPER_SAVING_COLUMN = f"{PAPER_SAVING} (%)"
 
 
 class Table(base.TargetTable):
-    """`reported`: rounds that the paper prints, series -> [rounds, ...], one for each target of the fully compared scale; if
-    empty, the first crossing of the paper's plotted curve is shown. `savings`: for a paper that reports only ratios, series ->
-    {panel: share of the baseline's rounds that is saved}; `savings_from` says where it reports them."""
+    """Rounds until each target. `reported`: rounds that the paper prints, series -> [rounds, ...], one for each target of the
+    fully compared scale; if empty, the first crossing of the paper's plotted curve is shown. `savings`: for a paper that
+    reports only ratios, series -> {panel: share of the baseline's rounds that is saved}; `savings_from` says where it reports
+    them."""
 
     reported: dict[str, Annotated[tuple[Count, ...], Field(min_length=1)]] = {}
     savings: dict[str, dict[str, FiniteFloat]] = {}
